@@ -1,0 +1,297 @@
+//! The command line: which commands there are, what their flags mean, and which part of the program does them.
+//!
+//! Flags become [`Settings`] as typed; `config` checks them together with the file's values.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Config;
+use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
+use crate::config::problem::quoted;
+use crate::config::settings::{Given, LinkSettings, OffloadSettings, Settings, parse_link_flag};
+use crate::control::{self, Request};
+use crate::error::{BadInput, report};
+use crate::key::{Key, KeyError};
+use crate::status::Status;
+use crate::{log, run};
+
+/// How long `down` waits for the bundle's process to end.
+const DOWN_WAIT: Duration = Duration::from_secs(5);
+
+/// Several network links become one Ethernet device.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tabane",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make the device and carry its frames, in the foreground, until SIGTERM, SIGINT or `tabane down`
+    Up(Box<UpFlags>),
+    /// End a running bundle and wait until it is gone
+    Down {
+        #[command(flatten)]
+        bundle: Bundle,
+    },
+    /// Show what a running bundle does
+    Status {
+        #[command(flatten)]
+        bundle: Bundle,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read a configuration file and print what was understood, defaults included
+    Check {
+        /// The TOML file
+        file: PathBuf,
+    },
+    /// Make a new group key: 32 random bytes as 64 hexadecimal digits
+    Genkey {
+        /// File to write, with mode 0600, never over an existing one [default: standard output]
+        file: Option<PathBuf>,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Bundle {
+    /// Name of the bundle
+    #[arg(default_value = "tb0", value_parser = device_name)]
+    name: String,
+}
+
+/// Flags of `up`. A flag replaces the file's value; links and addresses are added to the file's.
+#[derive(Args, Debug)]
+struct UpFlags {
+    /// Configuration file (TOML)
+    config: Option<PathBuf>,
+    /// Name of the device and the bundle [default: tb0]
+    #[arg(long)]
+    name: Option<String>,
+    /// One link; can be repeated. Without peers it finds them by IPv6 multicast
+    #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE]", value_parser = parse_link_flag)]
+    links: Vec<LinkSettings>,
+    /// Key file, the same on every node. It keeps groups apart on one network; it does not encrypt
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// UDP port of the first worker [default: 7420]
+    #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
+    port: Option<i64>,
+    /// MTU of the device, 68 to 65521; the links' MTUs do not limit it [default: 1500]
+    #[arg(long, value_name = "BYTES", value_parser = whole_number, allow_negative_numbers = true)]
+    mtu: Option<i64>,
+    /// How cells are spread over the links: adaptive or rr [default: adaptive]
+    #[arg(long)]
+    policy: Option<String>,
+    /// Workers, each with a queue of the device and a thread [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
+    workers: Option<i64>,
+    /// Address of the device, such as 10.9.0.1/24; can be repeated
+    #[arg(long = "address", value_name = "CIDR")]
+    addresses: Vec<String>,
+    #[command(flatten)]
+    offload: OffloadFlags,
+}
+
+#[derive(Args, Debug)]
+struct OffloadFlags {
+    /// Send each cell by itself (no UDP_SEGMENT)
+    #[arg(long)]
+    no_gso: bool,
+    /// Receive each cell by itself (no UDP_GRO)
+    #[arg(long)]
+    no_gro: bool,
+    /// No TCP superframes on the device
+    #[arg(long)]
+    no_tso: bool,
+    /// No UDP superframes on the device
+    #[arg(long)]
+    no_uso: bool,
+    /// No unfinished checksums on the device; also ends TSO and USO there
+    #[arg(long)]
+    no_checksum: bool,
+}
+
+/// Does what the command line `arguments` asks; the first one is the program's name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let done = match Cli::try_parse_from(arguments) {
+        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute()),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print(&error.render().to_string())
+        }
+        Err(error) => Err(BadInput::new(sentence(&error)).into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+impl Command {
+    fn execute(self) -> anyhow::Result<()> {
+        match self {
+            Command::Up(flags) => {
+                let file = flags.config.clone();
+                run::up(&load(file.as_deref(), flags.settings())?)
+            }
+            Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
+            Command::Status { bundle, json } => status(&bundle.name, json),
+            Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
+            Command::Genkey { file } => generate_key(file.as_deref()),
+        }
+    }
+}
+
+impl UpFlags {
+    fn settings(self) -> Settings {
+        Settings {
+            file: None,
+            name: self.name.map(|name| Given::by_flag(name, "--name")),
+            key: self.key.map(|key| Given::by_flag(key, "--key")),
+            port: self.port.map(|port| Given::by_flag(port, "--port")),
+            mtu: self.mtu.map(|mtu| Given::by_flag(mtu, "--mtu")),
+            policy: self.policy.map(|policy| Given::by_flag(policy, "--policy")),
+            workers: self.workers.map(|workers| Given::by_flag(workers, "--workers")),
+            addresses: self
+                .addresses
+                .into_iter()
+                .map(|address| Given::by_flag(address, "--address"))
+                .collect(),
+            security: None,
+            tx_queue_len: None,
+            offload: self.offload.settings(),
+            links: self.links,
+        }
+    }
+}
+
+impl OffloadFlags {
+    fn settings(&self) -> OffloadSettings {
+        let off = |flagged: bool, flag| flagged.then(|| Given::by_flag(false, flag));
+        OffloadSettings {
+            gso: off(self.no_gso, "--no-gso"),
+            gro: off(self.no_gro, "--no-gro"),
+            tso: off(self.no_tso, "--no-tso"),
+            uso: off(self.no_uso, "--no-uso"),
+            checksum: off(self.no_checksum, "--no-checksum"),
+        }
+    }
+}
+
+fn load(file: Option<&Path>, flags: Settings) -> Result<Config, BadInput> {
+    Config::load(file, flags).map_err(BadInput::from)
+}
+
+fn status(name: &str, json: bool) -> anyhow::Result<()> {
+    let answer = control::ask(name, Request::Status)?;
+    if json {
+        return print(&format!("{answer:#}\n"));
+    }
+    let status: Status = serde_json::from_value(answer)?;
+    print(&status.table(io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()))
+}
+
+fn generate_key(file: Option<&Path>) -> anyhow::Result<()> {
+    let key = Key::generate()?;
+    match file {
+        None => print(&format!("{}\n", key.hex())),
+        Some(path) => key.write_new(path).map_err(|error| match error {
+            KeyError::Exists(_) | KeyError::Unwritable { .. } => BadInput::new(error.to_string()).into(),
+            _ => error.into(),
+        }),
+    }
+}
+
+/// Writes `text` to stdout; that a reader such as `head` left early is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn whole_number(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "allowed: a whole number".to_owned())
+}
+
+fn device_name(text: &str) -> Result<String, String> {
+    let allowed = || format!("{} cannot name a device; allowed: {DEVICE_NAME_ALLOWED}", quoted(text));
+    is_device_name(text).then(|| text.to_owned()).ok_or_else(allowed)
+}
+
+/// What clap found wrong, as one sentence: its message and its tips without the usage text.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let parts = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let parts = parts.map(|line| line.trim_start_matches("error: ").replacen("tip: ", "; ", 1));
+    let joined = parts.collect::<Vec<_>>().join(" ").replace(" ; ", "; ");
+    format!("{joined}; `tabane --help` explains")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn refused(arguments: &[&str]) -> String {
+        let line = std::iter::once("tabane").chain(arguments.iter().copied());
+        sentence(&Cli::try_parse_from(line).expect_err("refused"))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn mistakes_become_one_sentence() {
+        assert_eq!(
+            refused(&["stauts"]),
+            "unrecognized subcommand 'stauts'; a similar subcommand exists: 'status'; `tabane --help` explains"
+        );
+        assert_eq!(
+            refused(&["up", "--mtu", "big"]),
+            "invalid value 'big' for '--mtu <BYTES>': allowed: a whole number; `tabane --help` explains"
+        );
+        for arguments in
+            [&[][..], &["check"], &["up", "--no-such"], &["down", "a/b"], &["up", "--link", "eth1,x"]]
+        {
+            let text = refused(arguments);
+            assert!(!text.contains('\n') && !text.contains("Usage"), "{text}");
+        }
+    }
+
+    #[test]
+    fn flags_become_settings() {
+        let line = ["tabane", "up", "tb.toml", "--mtu", "-1", "--link", "eth1", "--link", "eth2", "--no-gro"];
+        let Command::Up(flags) = Cli::try_parse_from(line).expect("well formed").command else {
+            panic!("not up")
+        };
+        assert_eq!(flags.config.as_deref(), Some(Path::new("tb.toml")));
+        let settings = flags.settings();
+        assert_eq!(
+            settings.mtu.map(|mtu| (mtu.value, mtu.place.to_string())),
+            Some((-1, "--mtu".to_owned()))
+        );
+        assert_eq!(settings.links.len(), 2);
+        assert_eq!(settings.offload.gro.map(|gro| gro.value), Some(false));
+        assert_eq!(settings.offload.gso, None);
+    }
+}

@@ -1,0 +1,194 @@
+//! The configuration of a bundle: what was typed ([`Settings`]), and what follows from it ([`Config`]).
+//!
+//! ```text
+//!   file.rs   TOML ──┐
+//!                    ├─ Settings ── resolve.rs, links.rs ── Config ── print.rs ── TOML
+//!   cli.rs   flags ──┘
+//! ```
+//!
+//! A [`Config`] exists only when every rule holds. Printed, it is TOML that reads back as the same [`Config`].
+
+pub mod address;
+pub mod file;
+pub mod limits;
+mod links;
+mod print;
+pub mod problem;
+pub mod resolve;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+pub mod units;
+
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+pub use address::Cidr;
+use problem::{Place, Problem};
+use settings::Settings;
+
+use crate::key::Key;
+
+/// Largest configuration file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A bundle as it will run: every value checked, every default filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Name of the bundle and its device, at most 15 bytes.
+    pub name: String,
+    /// Key of the group. It separates groups; it does not encrypt until cells are sealed.
+    pub key: Option<Key>,
+    /// The file the key was read from.
+    pub key_file: Option<PathBuf>,
+    /// UDP port of the first worker; worker i uses `port + i`, which exists.
+    pub port: u16,
+    /// MTU of the device, 68 to 65,521 bytes.
+    pub mtu: u16,
+    /// How cells are spread over the links.
+    pub policy: Policy,
+    /// Workers, and queues of the device, 1 to 64.
+    pub workers: u16,
+    /// Addresses that the device gets.
+    pub addresses: Vec<Cidr>,
+    /// How cells are protected.
+    pub security: Security,
+    /// Transmit queue of the device, 1 to 10,000 frames.
+    pub tx_queue_len: u32,
+    /// Offloads that may be used where the kernel has them.
+    pub offload: Offload,
+    /// The links, 1 to 16.
+    pub links: Vec<LinkConfig>,
+}
+
+/// Which path a cell takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The link that will deliver the cell first, by measured rate, queue and delay.
+    #[default]
+    Adaptive,
+    /// The links in turn.
+    Rr,
+}
+
+/// How cells are protected on the links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Security {
+    /// Not at all: for dedicated networks.
+    #[default]
+    None,
+}
+
+/// Offloads that may be used; each is probed and does without when the kernel lacks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offload {
+    /// `UDP_SEGMENT` on the links: many cells per send.
+    pub gso: bool,
+    /// `UDP_GRO` on the links: many cells per receive.
+    pub gro: bool,
+    /// TCP superframes on the device.
+    pub tso: bool,
+    /// UDP superframes on the device.
+    pub uso: bool,
+    /// Unfinished checksums on the device; TSO and USO need it.
+    pub checksum: bool,
+}
+
+/// One link of the bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// Network interface the link is bound to.
+    pub nic: String,
+    /// Local address; `None` takes the NIC's IPv6 link-local address, or any of the peers' family.
+    pub local: Option<IpAddr>,
+    /// Endpoints of the other nodes, all of one family; empty means multicast discovery.
+    pub peers: Vec<SocketAddr>,
+    /// Rate of the link, in bits per second; `None` means measured.
+    pub rate: Option<u64>,
+}
+
+impl Config {
+    /// Reads the file, if one is given, lays `flags` over it, checks everything and reads the key.
+    ///
+    /// # Errors
+    /// Every problem that was found.
+    pub fn load(file: Option<&Path>, flags: Settings) -> Result<Config, Vec<Problem>> {
+        let settings = match file {
+            Some(path) => {
+                let file = path.display().to_string();
+                file::parse(&file, &read(path, &file)?)?.overlaid(flags)
+            }
+            None => flags,
+        };
+        resolve::resolve(&settings, Key::read)
+    }
+
+    /// The number that tells groups apart on the wire: from the key, or 0 without one.
+    pub fn group(&self) -> u64 {
+        self.key.as_ref().map_or(0, Key::group)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            name: "tb0".to_owned(),
+            key: None,
+            key_file: None,
+            port: 7420,
+            mtu: 1500,
+            policy: Policy::default(),
+            workers: 1,
+            addresses: Vec::new(),
+            security: Security::default(),
+            tx_queue_len: 64,
+            offload: Offload::default(),
+            links: Vec::new(),
+        }
+    }
+}
+
+impl Default for Offload {
+    fn default() -> Offload {
+        Offload { gso: true, gro: true, tso: true, uso: true, checksum: true }
+    }
+}
+
+impl Policy {
+    /// All policies.
+    pub const ALL: [Policy; 2] = [Policy::Adaptive, Policy::Rr];
+
+    /// The name in files, flags and the status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Adaptive => "adaptive",
+            Policy::Rr => "rr",
+        }
+    }
+}
+
+impl Security {
+    /// All protections.
+    pub const ALL: [Security; 1] = [Security::None];
+
+    /// The name in files, flags and the status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Security::None => "none",
+        }
+    }
+}
+
+fn read(path: &Path, file: &str) -> Result<String, Vec<Problem>> {
+    let place = Place { file: Some(file.into()), ..Place::default() };
+    let problem = |what: String, allowed: &str| vec![Problem::new(&place, what, allowed)];
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|source| source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| problem(format!("cannot be read: {error}"), "a readable TOML file"))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(problem("the file is too large".to_owned(), "at most 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| problem("the file is not text".to_owned(), "TOML in UTF-8"))
+}

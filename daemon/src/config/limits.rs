@@ -1,0 +1,78 @@
+//! The ranges of whole numbers that a configuration may hold, and the names a device may have.
+
+use std::fmt;
+
+/// A range of whole numbers with the words that explain it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Lowest value allowed.
+    pub low: i64,
+    /// Highest value allowed.
+    pub high: i64,
+    /// Unit and reason, as they follow the numbers in a sentence.
+    pub words: &'static str,
+}
+
+/// UDP port of the first worker; worker i uses the i-th port after it.
+pub const PORT: Limits = Limits { low: 1, high: 65_535, words: "" };
+/// MTU of the device: IPv4 needs 68 bytes (RFC 791), a TAP carries at most 65,535 with the Ethernet header (`tun.c`).
+pub const MTU: Limits = Limits { low: 68, high: 65_521, words: " bytes (the maximum of a TAP device)" };
+/// Workers, and queues of the TAP device.
+pub const WORKERS: Limits = Limits { low: 1, high: 64, words: "" };
+/// Frames that wait in the device's transmit queue.
+pub const TX_QUEUE_LEN: Limits = Limits { low: 1, high: 10_000, words: " frames" };
+/// Links of one bundle.
+pub const LINKS: Limits = Limits { low: 1, high: 16, words: " links" };
+/// Addresses of the device.
+pub const ADDRESSES: Limits = Limits { low: 0, high: 64, words: " addresses" };
+/// Peers named for one link.
+pub const PEERS: Limits = Limits { low: 0, high: 1023, words: " peers" };
+
+impl Limits {
+    /// Whether `value` lies within the limits.
+    pub fn hold(&self, value: i64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Whether a list of `count` items lies within the limits.
+    pub fn hold_count(&self, count: usize) -> bool {
+        i64::try_from(count).is_ok_and(|count| self.hold(count))
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}{}", self.low, self.high, self.words)
+    }
+}
+
+/// What [`is_device_name`] takes, for error sentences.
+pub const DEVICE_NAME_ALLOWED: &str = "1 to 15 bytes without spaces, `/`, `:` and `%`, not `.` or `..`";
+
+/// Whether the kernel takes `name` for a network device as it stands (`dev_valid_name` in `net/core/dev.c`; a `%`
+/// would make it invent a number).
+pub fn is_device_name(name: &str) -> bool {
+    let fits = (1..=15).contains(&name.len()) && name != "." && name != "..";
+    fits && !name.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_names_at_their_bounds() {
+        for good in ["tb0", "a", "fifteen-bytes-x", "eth0.100", "束ね"] {
+            assert!(is_device_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", "sixteen-bytes-xx", "a b", "a/b", "a:b", "tb%d", "a\0", "a\n"] {
+            assert!(!is_device_name(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn limits_include_their_ends() {
+        assert!(MTU.hold(68) && MTU.hold(65_521) && !MTU.hold(67) && !MTU.hold(65_522));
+        assert_eq!(WORKERS.to_string(), "1 to 64");
+    }
+}

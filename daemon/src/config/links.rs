@@ -1,0 +1,141 @@
+//! The rules of links: which addresses go together, and which links would be the same link twice.
+//!
+//! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::LinkConfig;
+use super::address::{
+    ENDPOINT_ALLOWED, HOST_ALLOWED, family, is_ipv6_link_local, parse_endpoint, parse_host,
+};
+use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, is_device_name};
+use super::problem::{Place, Problem, quoted};
+use super::settings::{Given, LinkSettings, Settings};
+use super::units::{BITRATE_ALLOWED, parse_bitrate};
+
+/// Checks the links of `settings`; `port` completes peers that name none.
+pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, port: u16) -> Vec<LinkConfig> {
+    if !check_count(problems, settings) {
+        return Vec::new();
+    }
+    let mut links: Vec<LinkConfig> = Vec::new();
+    for typed in &settings.links {
+        let Some(link) = resolve_link(problems, typed, port) else { continue };
+        if links.iter().any(|before| before.nic == link.nic && before.local == link.local) {
+            let what = format!("nic {} is used twice from the same address", quoted(&link.nic));
+            problems.push(Problem::new(
+                &typed.place,
+                what,
+                "each nic once, or with a `local` of its own each time",
+            ));
+        }
+        links.push(link);
+    }
+    links
+}
+
+fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
+    let count = settings.links.len();
+    if LINKS.hold_count(count) {
+        return true;
+    }
+    let place = settings.links.last().map(|link| link.place.clone());
+    let place = place.unwrap_or_else(|| match &settings.file {
+        Some(file) => Place { file: Some(file.clone()), line: None, key: "link".to_owned() },
+        None => Place::flag("--link"),
+    });
+    let what = if count == 0 { "no link is given".to_owned() } else { format!("{count} links are too many") };
+    problems.push(Problem::new(&place, what, format!("{LINKS}, by tables [[link]] or flags --link NIC")));
+    false
+}
+
+/// The link, or `None` when it has no usable nic.
+fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Option<LinkConfig> {
+    let nic = nic(problems, typed);
+    let local = value(problems, typed.local.as_ref(), HOST_ALLOWED, parse_host);
+    let rate = value(problems, typed.rate.as_ref(), BITRATE_ALLOWED, parse_bitrate);
+    let peers = peers(problems, typed, port);
+    if let (Some(local), Some(given)) = (local, &typed.local) {
+        check_local(problems, typed, &given.place, local);
+    }
+    check_families(problems, typed, local, &peers);
+    check_not_itself(problems, typed, local, &peers, port);
+    Some(LinkConfig { nic: nic?, local, peers, rate })
+}
+
+fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
+    let Some(nic) = &typed.nic else {
+        problems.push(Problem::new(&typed.place, "no `nic` is given", "nic = \"NAME\" in each [[link]]"));
+        return None;
+    };
+    if !is_device_name(&nic.value) {
+        let what = format!("{} cannot name a network interface", quoted(&nic.value));
+        problems.push(Problem::new(&nic.place, what, DEVICE_NAME_ALLOWED));
+        return None;
+    }
+    Some(nic.value.clone())
+}
+
+fn value<T>(
+    problems: &mut Vec<Problem>,
+    given: Option<&Given<String>>,
+    allowed: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let given = given?;
+    parse(&given.value).map_err(|what| problems.push(Problem::new(&given.place, what, allowed))).ok()
+}
+
+fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<SocketAddr> {
+    if let Some(last) = typed.peers.last().filter(|_| !PEERS.hold_count(typed.peers.len())) {
+        let what = format!("{} peers are too many", typed.peers.len());
+        problems.push(Problem::new(&last.place, what, PEERS.to_string()));
+        return Vec::new();
+    }
+    let mut peers = Vec::new();
+    for given in &typed.peers {
+        let parse = |text: &str| parse_endpoint(text, port);
+        let Some(peer) = value(problems, Some(given), ENDPOINT_ALLOWED, parse) else { continue };
+        if peers.contains(&peer) {
+            problems.push(Problem::new(&given.place, format!("{peer} is given twice"), "each peer once"));
+        } else {
+            peers.push(peer);
+        }
+    }
+    peers
+}
+
+fn check_local(problems: &mut Vec<Problem>, typed: &LinkSettings, place: &Place, local: IpAddr) {
+    if typed.peers.is_empty() && !is_ipv6_link_local(local) {
+        let what = format!("{local} has no peers, and they are found only over IPv6 link-local addresses");
+        problems.push(Problem::new(place, what, "peers for this link, or no local address"));
+    }
+}
+
+/// One socket speaks one family.
+fn check_families(
+    problems: &mut Vec<Problem>,
+    typed: &LinkSettings,
+    local: Option<IpAddr>,
+    peers: &[SocketAddr],
+) {
+    let Some(first) = local.or(peers.first().map(SocketAddr::ip)) else { return };
+    let Some(other) = peers.iter().find(|peer| peer.is_ipv4() != first.is_ipv4()) else { return };
+    let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
+    let what = format!("peer {other} is {}, but {first} is {}", family(other.ip()), family(first));
+    problems.push(Problem::new(place, what, "one family per link, for `local` and all peers"));
+}
+
+fn check_not_itself(
+    problems: &mut Vec<Problem>,
+    typed: &LinkSettings,
+    local: Option<IpAddr>,
+    peers: &[SocketAddr],
+    port: u16,
+) {
+    let Some(own) = local.map(|local| SocketAddr::new(local, port)).filter(|own| peers.contains(own)) else {
+        return;
+    };
+    let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
+    problems.push(Problem::new(place, format!("peer {own} is this node itself"), "endpoints of other nodes"));
+}

@@ -1,0 +1,77 @@
+//! Prints a [`Config`] as the TOML file that would give it: every value, defaults included.
+//!
+//! `tabane check` shows this text; reading it gives the same [`Config`].
+
+use std::fmt;
+
+use toml::Value;
+
+use super::units::print_bitrate;
+use super::{Config, LinkConfig, Offload};
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "name = {}", text(&self.name))?;
+        match &self.key_file {
+            Some(file) => {
+                writeln!(f, "key = {}  # group {:016x}", text(&file.to_string_lossy()), self.group())
+            }
+            None => writeln!(f, "# key: none, so that any node without a key may join"),
+        }?;
+        writeln!(f, "port = {}", self.port)?;
+        writeln!(f, "mtu = {}", self.mtu)?;
+        writeln!(f, "policy = {}", text(self.policy.name()))?;
+        writeln!(f, "workers = {}", self.workers)?;
+        writeln!(f, "address = {}", list(&self.addresses))?;
+        writeln!(
+            f,
+            "security = {}  # cells are neither encrypted nor authenticated",
+            text(self.security.name())
+        )?;
+        writeln!(f, "tx_queue_len = {}", self.tx_queue_len)?;
+        write!(f, "{}", self.offload)?;
+        self.links.iter().try_for_each(|link| write!(f, "{link}"))
+    }
+}
+
+impl fmt::Display for Offload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n[offload]")?;
+        writeln!(f, "gso = {}", self.gso)?;
+        writeln!(f, "gro = {}", self.gro)?;
+        writeln!(f, "tso = {}", self.tso)?;
+        writeln!(f, "uso = {}", self.uso)?;
+        writeln!(f, "checksum = {}", self.checksum)
+    }
+}
+
+impl fmt::Display for LinkConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n[[link]]")?;
+        writeln!(f, "nic = {}", text(&self.nic))?;
+        match self.local {
+            Some(local) => writeln!(f, "local = {}", text(&local.to_string())),
+            None if self.peers.is_empty() => writeln!(f, "# local: the IPv6 link-local address of the nic"),
+            None => writeln!(f, "# local: any address of the nic"),
+        }?;
+        if self.peers.is_empty() {
+            writeln!(f, "peers = []  # found by multicast")?;
+        } else {
+            writeln!(f, "peers = {}", list(&self.peers))?;
+        }
+        match self.rate {
+            Some(rate) => writeln!(f, "rate = {}", text(&print_bitrate(rate))),
+            None => writeln!(f, "# rate: measured"),
+        }
+    }
+}
+
+/// A TOML string, quoted as its content needs it.
+fn text(content: &str) -> Value {
+    Value::String(content.to_owned())
+}
+
+/// A TOML list of strings.
+fn list<T: ToString>(items: &[T]) -> Value {
+    Value::Array(items.iter().map(|item| text(&item.to_string())).collect())
+}

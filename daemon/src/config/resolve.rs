@@ -1,0 +1,165 @@
+//! What follows from what was typed: [`Settings`] to [`Config`], with every rule checked and every default filled in.
+//!
+//! A broken rule is noted and its value replaced by the default, so that one run finds all problems. Links have their
+//! own rules in `links.rs`.
+
+use std::path::{Path, PathBuf};
+
+use super::address::CIDR_ALLOWED;
+use super::limits::{
+    ADDRESSES, DEVICE_NAME_ALLOWED, Limits, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name,
+};
+use super::links::resolve_links;
+use super::problem::{Problem, in_order, nearest, quoted};
+use super::settings::{Given, OffloadSettings, Settings};
+use super::{Cidr, Config, Offload, Policy, Security};
+use crate::key::{Key, KeyError};
+
+/// Checks `settings` and fills in the defaults; `read_key` reads a key file.
+///
+/// # Errors
+/// Every rule that does not hold.
+pub fn resolve(
+    settings: &Settings,
+    read_key: impl FnOnce(&Path) -> Result<Key, KeyError>,
+) -> Result<Config, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let default = Config::default();
+    let port = number(&mut problems, settings.port.as_ref(), PORT, default.port);
+    let workers = number(&mut problems, settings.workers.as_ref(), WORKERS, default.workers);
+    let config = Config {
+        name: name(&mut problems, settings.name.as_ref(), default.name),
+        key: key(&mut problems, settings.key.as_ref(), read_key),
+        key_file: settings.key.as_ref().map(|key| key.value.clone()),
+        port,
+        mtu: number(&mut problems, settings.mtu.as_ref(), MTU, default.mtu),
+        policy: word(&mut problems, settings.policy.as_ref(), &Policy::ALL, Policy::name, default.policy),
+        workers,
+        addresses: addresses(&mut problems, &settings.addresses),
+        security: word(
+            &mut problems,
+            settings.security.as_ref(),
+            &Security::ALL,
+            Security::name,
+            default.security,
+        ),
+        tx_queue_len: number(
+            &mut problems,
+            settings.tx_queue_len.as_ref(),
+            TX_QUEUE_LEN,
+            default.tx_queue_len,
+        ),
+        offload: offload(&settings.offload, &default.offload),
+        links: resolve_links(&mut problems, settings, port),
+    };
+    check_ports(&mut problems, settings, &config);
+    check_own_name(&mut problems, settings, &config);
+    in_order(problems).map_or(Ok(config), Err)
+}
+
+fn number<T: TryFrom<i64>>(
+    problems: &mut Vec<Problem>,
+    given: Option<&Given<i64>>,
+    limits: Limits,
+    default: T,
+) -> T {
+    let Some(given) = given else { return default };
+    match T::try_from(given.value) {
+        Ok(value) if limits.hold(given.value) => value,
+        _ => {
+            let what = format!("{} is out of range", given.value);
+            problems.push(Problem::new(&given.place, what, limits.to_string()));
+            default
+        }
+    }
+}
+
+fn name(problems: &mut Vec<Problem>, given: Option<&Given<String>>, default: String) -> String {
+    let Some(given) = given else { return default };
+    if !is_device_name(&given.value) {
+        let what = format!("{} cannot name a device", quoted(&given.value));
+        problems.push(Problem::new(&given.place, what, DEVICE_NAME_ALLOWED));
+    }
+    given.value.clone()
+}
+
+/// One of the words in `all`.
+fn word<T: Copy>(
+    problems: &mut Vec<Problem>,
+    given: Option<&Given<String>>,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+    default: T,
+) -> T {
+    let Some(given) = given else { return default };
+    if let Some(found) = all.iter().find(|one| name(**one) == given.value) {
+        return *found;
+    }
+    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+    let near =
+        nearest(&given.value, &names).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+    let what = format!("{} is unknown{near}", quoted(&given.value));
+    problems.push(Problem::new(&given.place, what, names.join(", ")));
+    default
+}
+
+fn key(
+    problems: &mut Vec<Problem>,
+    given: Option<&Given<PathBuf>>,
+    read_key: impl FnOnce(&Path) -> Result<Key, KeyError>,
+) -> Option<Key> {
+    let given = given?;
+    read_key(&given.value)
+        .inspect_err(|error| problems.push(Problem::new(&given.place, error.to_string(), KeyError::ALLOWED)))
+        .ok()
+}
+
+fn addresses(problems: &mut Vec<Problem>, given: &[Given<String>]) -> Vec<Cidr> {
+    if let Some(last) = given.last().filter(|_| !ADDRESSES.hold_count(given.len())) {
+        let what = format!("{} addresses are too many", given.len());
+        problems.push(Problem::new(&last.place, what, ADDRESSES.to_string()));
+        return Vec::new();
+    }
+    let mut addresses: Vec<Cidr> = Vec::new();
+    for given in given {
+        match given.value.parse::<Cidr>() {
+            Ok(cidr) if addresses.iter().any(|before| before.address == cidr.address) => {
+                let what = format!("{} is given twice", cidr.address);
+                problems.push(Problem::new(&given.place, what, "each address once"));
+            }
+            Ok(cidr) => addresses.push(cidr),
+            Err(what) => problems.push(Problem::new(&given.place, what, CIDR_ALLOWED)),
+        }
+    }
+    addresses
+}
+
+fn offload(given: &OffloadSettings, default: &Offload) -> Offload {
+    let switch = |given: &Option<Given<bool>>, default| given.as_ref().map_or(default, |given| given.value);
+    Offload {
+        gso: switch(&given.gso, default.gso),
+        gro: switch(&given.gro, default.gro),
+        tso: switch(&given.tso, default.tso),
+        uso: switch(&given.uso, default.uso),
+        checksum: switch(&given.checksum, default.checksum),
+    }
+}
+
+/// Worker i uses the i-th port after `port`: the last one must exist.
+fn check_ports(problems: &mut Vec<Problem>, settings: &Settings, config: &Config) {
+    let place = settings.port.as_ref().or(settings.workers.as_ref()).map(|given| &given.place);
+    if let (Some(place), None) = (place, config.port.checked_add(config.workers - 1)) {
+        let what = format!("port {} leaves no port for each of {} workers", config.port, config.workers);
+        let highest = u16::MAX - (config.workers - 1);
+        problems.push(Problem::new(place, what, format!("at most {highest} with so many workers")));
+    }
+}
+
+/// The bundle's own device cannot be one of its links.
+fn check_own_name(problems: &mut Vec<Problem>, settings: &Settings, config: &Config) {
+    let nics = settings.links.iter().filter_map(|link| link.nic.as_ref());
+    for nic in nics.filter(|nic| nic.value == config.name) {
+        let what = format!("{} is the bundle's own device", quoted(&nic.value));
+        problems.push(Problem::new(&nic.place, what, "another network interface"));
+    }
+}

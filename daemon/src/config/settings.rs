@@ -1,0 +1,195 @@
+//! What was typed: every value as it stands in the file or after its flag, with its place, nothing yet checked.
+//!
+//! Flags are laid over a file by [`Settings::overlaid`]: a flag replaces the file's value, links and addresses
+//! are appended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::problem::{Place, quoted};
+
+/// A value and where it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given<T> {
+    /// The value as typed.
+    pub value: T,
+    /// Where it stands.
+    pub place: Place,
+}
+
+impl<T> Given<T> {
+    /// `value`, given at `place`.
+    pub fn new(value: T, place: Place) -> Given<T> {
+        Given { value, place }
+    }
+
+    /// A value given by a flag, for example `--mtu`.
+    pub fn by_flag(value: T, flag: &str) -> Given<T> {
+        Given { value, place: Place::flag(flag) }
+    }
+}
+
+/// Everything a user may set, as typed. `None` and empty lists mean "not given".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The file that was read, as named by the user.
+    pub file: Option<Arc<str>>,
+    /// Device name.
+    pub name: Option<Given<String>>,
+    /// Key file, relative to the working directory.
+    pub key: Option<Given<PathBuf>>,
+    /// UDP port of the first worker.
+    pub port: Option<Given<i64>>,
+    /// MTU of the device, in bytes.
+    pub mtu: Option<Given<i64>>,
+    /// Scheduling policy.
+    pub policy: Option<Given<String>>,
+    /// Number of workers.
+    pub workers: Option<Given<i64>>,
+    /// Addresses of the device, in CIDR notation.
+    pub addresses: Vec<Given<String>>,
+    /// How cells are protected.
+    pub security: Option<Given<String>>,
+    /// Transmit queue of the device, in frames.
+    pub tx_queue_len: Option<Given<i64>>,
+    /// Offloads that were switched.
+    pub offload: OffloadSettings,
+    /// Links in the order given.
+    pub links: Vec<LinkSettings>,
+}
+
+/// Offloads as typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OffloadSettings {
+    /// UDP segmentation on the links.
+    pub gso: Option<Given<bool>>,
+    /// UDP receive coalescing on the links.
+    pub gro: Option<Given<bool>>,
+    /// TCP superframes on the device.
+    pub tso: Option<Given<bool>>,
+    /// UDP superframes on the device.
+    pub uso: Option<Given<bool>>,
+    /// Unfinished checksums on the device.
+    pub checksum: Option<Given<bool>>,
+}
+
+/// One link as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSettings {
+    /// The `[[link]]` line or the `--link` flag.
+    pub place: Place,
+    /// Network interface.
+    pub nic: Option<Given<String>>,
+    /// Local address.
+    pub local: Option<Given<String>>,
+    /// Endpoints of the other nodes.
+    pub peers: Vec<Given<String>>,
+    /// Rate of the link, with unit.
+    pub rate: Option<Given<String>>,
+}
+
+impl Settings {
+    /// These settings with `flags` laid over them.
+    #[must_use]
+    pub fn overlaid(mut self, mut flags: Settings) -> Settings {
+        self.addresses.append(&mut flags.addresses);
+        self.links.append(&mut flags.links);
+        Settings {
+            file: self.file.or(flags.file),
+            name: flags.name.or(self.name),
+            key: flags.key.or(self.key),
+            port: flags.port.or(self.port),
+            mtu: flags.mtu.or(self.mtu),
+            policy: flags.policy.or(self.policy),
+            workers: flags.workers.or(self.workers),
+            addresses: self.addresses,
+            security: flags.security.or(self.security),
+            tx_queue_len: flags.tx_queue_len.or(self.tx_queue_len),
+            offload: self.offload.overlaid(flags.offload),
+            links: self.links,
+        }
+    }
+}
+
+impl OffloadSettings {
+    fn overlaid(self, flags: OffloadSettings) -> OffloadSettings {
+        OffloadSettings {
+            gso: flags.gso.or(self.gso),
+            gro: flags.gro.or(self.gro),
+            tso: flags.tso.or(self.tso),
+            uso: flags.uso.or(self.uso),
+            checksum: flags.checksum.or(self.checksum),
+        }
+    }
+}
+
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE]`.
+///
+/// # Errors
+/// What is wrong with `text` and what is allowed.
+pub fn parse_link_flag(text: &str) -> Result<LinkSettings, String> {
+    let mut parts = text.split(',');
+    let nic = parts.next().unwrap_or_default();
+    let place = Place::flag(format!("--link {nic}"));
+    let nic = Some(Given::new(nic.to_owned(), place.clone()));
+    let mut link = LinkSettings { place, nic, local: None, peers: Vec::new(), rate: None };
+    for part in parts {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let given = Given::new(value.to_owned(), link.place.part(key));
+        let once = match key {
+            "local" => link.local.replace(given),
+            "rate" => link.rate.replace(given),
+            "peer" => {
+                link.peers.push(given);
+                None
+            }
+            _ => return Err(format!("unknown part {}; allowed: local=, peer=, rate=", quoted(part))),
+        };
+        if once.is_some() {
+            return Err(format!("{} is given twice; allowed: once", quoted(key)));
+        }
+    }
+    Ok(link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_flag_has_a_nic_and_parts() {
+        let link =
+            parse_link_flag("eth1,local=192.0.2.1,peer=198.51.100.7:7420,peer=[2001:db8::1]:9,rate=1 Gbit/s");
+        let link = link.expect("well formed");
+        assert_eq!(link.nic.expect("given").value, "eth1");
+        assert_eq!(link.local.expect("given").value, "192.0.2.1");
+        assert_eq!(link.peers.len(), 2);
+        assert_eq!(link.rate.expect("given").place.to_string(), "--link eth1: rate");
+    }
+
+    #[test]
+    fn a_link_flag_names_its_mistake() {
+        let why = |text| parse_link_flag(text).expect_err(text);
+        assert_eq!(why("eth1,loca=1"), "unknown part `loca=1`; allowed: local=, peer=, rate=");
+        assert_eq!(why("eth1,local=::1,local=::2"), "`local` is given twice; allowed: once");
+    }
+
+    #[test]
+    fn flags_replace_values_and_extend_lists() {
+        let file = Settings {
+            mtu: Some(Given::by_flag(1500, "file")),
+            port: Some(Given::by_flag(7420, "file")),
+            links: vec![parse_link_flag("eth1").expect("a link")],
+            ..Settings::default()
+        };
+        let flags = Settings {
+            mtu: Some(Given::by_flag(9000, "--mtu")),
+            links: vec![parse_link_flag("eth2").expect("a link")],
+            ..Settings::default()
+        };
+        let both = file.overlaid(flags);
+        assert_eq!(both.mtu.map(|mtu| mtu.value), Some(9000));
+        assert_eq!(both.port.map(|port| port.value), Some(7420));
+        assert_eq!(both.links.len(), 2);
+    }
+}

@@ -1,0 +1,303 @@
+//! Rules of the configuration, one sentence each; and that what is printed reads back.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+use crate::key::KeyError;
+
+const ZERO_KEY: Key = Key([0; 32]);
+
+fn config(text: &str) -> Result<Config, Vec<Problem>> {
+    resolve::resolve(&file::parse("tb.toml", text)?, |_| Ok(ZERO_KEY))
+}
+
+fn problems(text: &str) -> Vec<String> {
+    config(text).expect_err(text).iter().map(ToString::to_string).collect()
+}
+
+/// `line` before a valid link: one problem, in line 1.
+fn problem(line: &str) -> String {
+    let found = problems(&format!("{line}\n[[link]]\nnic = \"eth1\"\n"));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found[0].clone()
+}
+
+/// `line` in a link: one problem, in line 3.
+fn link_problem(line: &str) -> String {
+    let found = problems(&format!("[[link]]\nnic = \"eth1\"\n{line}\n"));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found[0].clone()
+}
+
+#[test]
+fn a_link_is_enough() {
+    let config = config("[[link]]\nnic = \"eth1\"\n").expect("valid");
+    let link = LinkConfig { nic: "eth1".to_owned(), local: None, peers: Vec::new(), rate: None };
+    assert_eq!(config, Config { links: vec![link], ..Config::default() });
+    assert_eq!(config.group(), 0);
+}
+
+#[test]
+fn every_value_is_understood() {
+    let text = "name = 'x'\nkey = 'k'\nport = 9000\nmtu = 65521\npolicy = 'rr'\nworkers = 2\nsecurity = 'none'\n\
+        address = ['10.9.0.1/24', 'fd00::1/64']\ntx_queue_len = 8\noffload.uso = false\n\
+        [[link]]\nnic = 'eth1'\nlocal = '192.0.2.1'\npeers = ['198.51.100.7']\nrate = '2.5 Gbit/s'\n";
+    let config = config(text).expect("valid");
+    assert_eq!((config.port, config.mtu, config.workers, config.tx_queue_len), (9000, 65_521, 2, 8));
+    assert_eq!(config.policy, Policy::Rr);
+    assert_eq!(config.group(), ZERO_KEY.group());
+    assert_eq!(config.offload, Offload { uso: false, ..Offload::default() });
+    assert_eq!(config.links[0].peers, ["198.51.100.7:9000".parse().expect("an endpoint")]);
+    assert_eq!(config.links[0].rate, Some(2_500_000_000));
+    assert_eq!(config.addresses.len(), 2);
+}
+
+#[test]
+fn values_out_of_range() {
+    assert_eq!(
+        problem("mtu = 65522"),
+        "tb.toml:1: mtu: 65522 is out of range; allowed: 68 to 65521 bytes (the maximum of a TAP device)"
+    );
+    assert_eq!(problem("port = 0"), "tb.toml:1: port: 0 is out of range; allowed: 1 to 65535");
+    assert_eq!(problem("workers = 65"), "tb.toml:1: workers: 65 is out of range; allowed: 1 to 64");
+    assert_eq!(
+        problem("tx_queue_len = -1"),
+        "tb.toml:1: tx_queue_len: -1 is out of range; allowed: 1 to 10000 frames"
+    );
+    assert_eq!(
+        problem("name = \"sixteen-bytes-xx\""),
+        "tb.toml:1: name: `sixteen-bytes-xx` cannot name a device; \
+         allowed: 1 to 15 bytes without spaces, `/`, `:` and `%`, not `.` or `..`"
+    );
+    let many = "[[link]]\nnic = \"eth1\"\n".repeat(17);
+    assert!(
+        problems(&many)[0].starts_with("tb.toml:33: link: 17 links are too many; allowed: 1 to 16 links")
+    );
+}
+
+#[test]
+fn unknown_words() {
+    assert_eq!(
+        problem("policy = \"adaptve\""),
+        "tb.toml:1: policy: `adaptve` is unknown (did you mean `adaptive`?); allowed: adaptive, rr"
+    );
+    assert_eq!(problem("security = \"noise\""), "tb.toml:1: security: `noise` is unknown; allowed: none");
+}
+
+#[test]
+fn values_that_contradict_each_other() {
+    assert_eq!(
+        problem("port = 65535\nworkers = 2"),
+        "tb.toml:1: port: port 65535 leaves no port for each of 2 workers; allowed: at most 65534 with so many workers"
+    );
+    assert_eq!(
+        problem("name = \"eth1\""),
+        "tb.toml:3: link.nic: `eth1` is the bundle's own device; allowed: another network interface"
+    );
+    assert_eq!(
+        problem("address = [\"10.9.0.1/24\",\n\"10.9.0.1/16\"]"),
+        "tb.toml:2: address: 10.9.0.1 is given twice; allowed: each address once"
+    );
+}
+
+#[test]
+fn links_that_cannot_work() {
+    assert_eq!(
+        problems("mtu = 1500\n"),
+        ["tb.toml: link: no link is given; allowed: 1 to 16 links, by tables [[link]] or flags --link NIC"]
+    );
+    assert_eq!(
+        link_problem("local = \"192.0.2.1\""),
+        "tb.toml:3: link.local: 192.0.2.1 has no peers, and they are found only over IPv6 link-local addresses; \
+         allowed: peers for this link, or no local address"
+    );
+    assert_eq!(
+        link_problem("peers = [\"[2001:db8::7]:7420\"]\nlocal = \"192.0.2.1\""),
+        "tb.toml:3: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; \
+         allowed: one family per link, for `local` and all peers"
+    );
+    assert_eq!(
+        link_problem("peers = [\"192.0.2.7\", \"192.0.2.7:7420\"]"),
+        "tb.toml:3: link.peers: 192.0.2.7:7420 is given twice; allowed: each peer once"
+    );
+    assert_eq!(
+        link_problem("peers = [\"192.0.2.1\"]\nlocal = \"192.0.2.1\""),
+        "tb.toml:3: link.peers: peer 192.0.2.1:7420 is this node itself; allowed: endpoints of other nodes"
+    );
+    assert_eq!(
+        link_problem("[[link]]\nnic = \"eth1\""),
+        "tb.toml:3: link: nic `eth1` is used twice from the same address; \
+         allowed: each nic once, or with a `local` of its own each time"
+    );
+    assert_eq!(
+        problems("[[link]]\n"),
+        ["tb.toml:1: link: no `nic` is given; allowed: nic = \"NAME\" in each [[link]]"]
+    );
+    assert!(
+        link_problem("rate = \"100 MB/s\"")
+            .contains("unit `MB/s` counts bytes, not bits; allowed: a number and")
+    );
+}
+
+#[test]
+fn one_nic_with_two_addresses_is_two_links() {
+    let text = "[[link]]\nnic = 'eth1'\nlocal = 'fe80::1'\n[[link]]\nnic = 'eth1'\nlocal = 'fe80::2'\n";
+    assert_eq!(config(text).map(|config| config.links.len()), Ok(2));
+}
+
+#[test]
+fn all_broken_rules_are_reported() {
+    assert_eq!(problems("mtu = 1\nport = 0\npolicy = 'x'\n[[link]]\nnic = 'a/b'\nrate = '1'\n").len(), 5);
+}
+
+#[test]
+fn an_unusable_key_is_named_with_its_line() {
+    let settings = file::parse("tb.toml", "key = '/k'\n[[link]]\nnic = 'eth1'\n").expect("well formed");
+    let found =
+        resolve::resolve(&settings, |path| Err(KeyError::NotAKey(path.to_owned()))).expect_err("no key");
+    assert_eq!(
+        found[0].to_string(),
+        "tb.toml:1: key: /k does not hold a key; \
+         allowed: a readable file with one line of 64 hexadecimal digits, as `tabane genkey FILE` writes it"
+    );
+}
+
+fn address() -> impl Strategy<Value = IpAddr> {
+    let v4 = (1..=223_u8, any::<[u8; 3]>()).prop_map(|(a, [b, c, d])| IpAddr::from([a, b, c, d]));
+    let v6 = any::<[u16; 7]>().prop_map(|low| {
+        let [b, c, d, e, f, g, h] = low;
+        IpAddr::V6(Ipv6Addr::new(0x2001, b, c, d, e, f, g, h))
+    });
+    prop_oneof![v4, v6]
+}
+
+fn cidr() -> impl Strategy<Value = Cidr> {
+    (address(), 0..=32_u8).prop_map(|(address, prefix)| Cidr { address, prefix })
+}
+
+/// Links with NICs of their own; a local address appears with peers of its family only.
+fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
+    let peers = btree_map(address(), 1..=u16::MAX, 0..4);
+    let link = (option::of(address()), peers, option::of(1_000..=1_000_000_000_000_u64));
+    btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
+        let links = links.into_iter().map(|(nic, (local, peers, rate))| {
+            let first = local.or(peers.keys().next().copied());
+            let ours = |peer: &IpAddr| {
+                Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
+            };
+            let peers: Vec<_> =
+                peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from).collect();
+            let local = local.filter(|_| !peers.is_empty());
+            LinkConfig { nic, local, peers, rate }
+        });
+        links.collect()
+    })
+}
+
+fn any_config() -> impl Strategy<Value = Config> {
+    let numbers = (1..=65_000_u16, 68..=65_521_u16, 1..=64_u16, 1..=10_000_u32);
+    let words =
+        ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), prop::sample::select(&Policy::ALL[..]));
+    let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
+        (1..cidrs.len()).all(|at| cidrs[..at].iter().all(|before| before.address != cidrs[at].address))
+    });
+    (numbers, words, addresses, any::<[bool; 5]>(), links()).prop_map(
+        |(numbers, words, addresses, offload, links)| {
+            let (port, mtu, workers, tx_queue_len) = numbers;
+            let (name, key_file, policy) = words;
+            let [gso, gro, tso, uso, checksum] = offload;
+            let offload = Offload { gso, gro, tso, uso, checksum };
+            let key = key_file.is_some().then_some(ZERO_KEY);
+            let key_file = key_file.map(PathBuf::from);
+            let security = Security::None;
+            Config {
+                name,
+                key,
+                key_file,
+                port,
+                mtu,
+                policy,
+                workers,
+                addresses,
+                security,
+                tx_queue_len,
+                offload,
+                links,
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_printed_config_reads_back(want in any_config()) {
+        let text = want.to_string();
+        prop_assert_eq!(config(&text), Ok(want), "{}", text);
+    }
+
+    #[test]
+    fn no_text_panics(text in "\\PC{0,200}") {
+        let _ = config(&text);
+    }
+
+    /// Text made of the pieces of real files, so that it gets past the TOML parser.
+    #[test]
+    fn no_file_panics(pieces in vec(prop::sample::select(PIECES), 0..30)) {
+        if let Err(found) = config(&pieces.concat()) {
+            prop_assert!(!found.is_empty());
+            for problem in found {
+                prop_assert!(!problem.to_string().contains('\n'), "{}", problem);
+            }
+        }
+    }
+}
+
+const PIECES: &[&str] = &[
+    "name",
+    "mtu",
+    "port",
+    "address",
+    "offload",
+    "gso",
+    "link",
+    "nic",
+    "local",
+    "peers",
+    "rate",
+    "workers",
+    "x",
+    " = ",
+    " = ",
+    " = ",
+    "\n",
+    "\n",
+    "\n",
+    "[",
+    "]",
+    "[[link]]\n",
+    "[offload]\n",
+    ".",
+    ",",
+    "\"",
+    "'eth1'",
+    "'10.9.0.1/24'",
+    "'1 Gbit/s'",
+    "['::1']",
+    "{ nic = 'a' }",
+    "true",
+    "1500",
+    "-1",
+    "99999999999999999999",
+    "0x7f",
+    "1.5",
+    "\\n",
+    "#",
+    "'a\u{1b}'",
+    "\"\\n\"",
+    "1979-05-27",
+    "束ね",
+];

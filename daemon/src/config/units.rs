@@ -1,0 +1,110 @@
+//! Bit rates as people write them: a decimal number and one of four units, nothing else.
+//!
+//! Bytes per second, binary prefixes and bare numbers are refused: a factor of 8 or 1.05 in a link's rate
+//! would look like a slow link, not like an error.
+
+use super::problem::quoted;
+
+/// What [`parse_bitrate`] takes, for error sentences.
+pub const BITRATE_ALLOWED: &str =
+    "a number and one of bit/s, kbit/s, Mbit/s, Gbit/s, from 1 kbit/s to 1000 Gbit/s, such as \"2.5 Gbit/s\"";
+
+/// Units with their factor to bits per second, largest first.
+const UNITS: [(&str, u64); 4] =
+    [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
+
+/// Lowest and highest rate of a link, in bits per second.
+const BITRATE_MIN: u64 = 1_000;
+const BITRATE_MAX: u64 = 1_000_000_000_000;
+
+/// Reads a bit rate; the result is in bits per second.
+///
+/// # Errors
+/// What is wrong with `text`; [`BITRATE_ALLOWED`] completes the sentence.
+pub fn parse_bitrate(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim_start_matches(' '));
+    let factor = factor_of(text, unit)?;
+    let rate =
+        scale(number, factor).ok_or_else(|| format!("{} is not a whole number of bits", quoted(text)))?;
+    u64::try_from(rate)
+        .ok()
+        .filter(|rate| (BITRATE_MIN..=BITRATE_MAX).contains(rate))
+        .ok_or_else(|| format!("{} is out of range", quoted(text)))
+}
+
+/// A rate in the largest unit that holds it exactly: [`parse_bitrate`] gives the same rate back.
+pub fn print_bitrate(bits_per_second: u64) -> String {
+    let exact = UNITS.iter().find(|(_, factor)| bits_per_second.is_multiple_of(*factor));
+    let (unit, factor) = exact.unwrap_or(&UNITS[3]);
+    format!("{} {unit}", bits_per_second / factor)
+}
+
+fn factor_of(text: &str, unit: &str) -> Result<u64, String> {
+    if let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) {
+        return Ok(*factor);
+    }
+    Err(match unit {
+        "" => format!("{} has no unit", quoted(text)),
+        _ if unit.contains('B') => format!("unit {} counts bytes, not bits", quoted(unit)),
+        _ => format!("unknown unit {}", quoted(unit)),
+    })
+}
+
+/// `number * factor` without rounding; `None` when it is no number or not whole. 128 bits, so that rates far out of
+/// range are called that.
+fn scale(number: &str, factor: u64) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let divisor = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let whole = whole.parse::<u128>().ok()?.checked_mul(factor.into())?;
+    let fraction = fraction.parse::<u128>().ok()?.checked_mul(factor.into())?;
+    fraction.is_multiple_of(divisor).then_some(())?;
+    whole.checked_add(fraction / divisor)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn rates_people_write() {
+        assert_eq!(parse_bitrate("1 Gbit/s"), Ok(1_000_000_000));
+        assert_eq!(parse_bitrate("2.5Gbit/s"), Ok(2_500_000_000));
+        assert_eq!(parse_bitrate("100 Mbit/s"), Ok(100_000_000));
+        assert_eq!(parse_bitrate("64 kbit/s"), Ok(64_000));
+        assert_eq!(parse_bitrate("1000 bit/s"), Ok(1_000));
+        assert_eq!(parse_bitrate("1000 Gbit/s"), Ok(BITRATE_MAX));
+    }
+
+    #[test]
+    fn what_is_refused_and_why() {
+        let why = |text| parse_bitrate(text).expect_err(text);
+        assert_eq!(why("100 MB/s"), "unit `MB/s` counts bytes, not bits");
+        assert_eq!(why("100"), "`100` has no unit");
+        assert_eq!(why("1 gbit/s"), "unknown unit `gbit/s`");
+        assert_eq!(why("1 Gibit/s"), "unknown unit `Gibit/s`");
+        assert_eq!(why("-1 Gbit/s"), "unknown unit `-1 Gbit/s`");
+        assert_eq!(why(""), "`` has no unit");
+        assert_eq!(why("Gbit/s"), "`Gbit/s` is not a whole number of bits");
+        assert_eq!(why("1.2.3 Gbit/s"), "`1.2.3 Gbit/s` is not a whole number of bits");
+        assert_eq!(why("1000.5 bit/s"), "`1000.5 bit/s` is not a whole number of bits");
+        assert_eq!(why("0 Gbit/s"), "`0 Gbit/s` is out of range");
+        assert_eq!(why("999 bit/s"), "`999 bit/s` is out of range");
+        assert_eq!(why("1001 Gbit/s"), "`1001 Gbit/s` is out of range");
+        assert_eq!(why("99999999999999999999 Gbit/s"), "`99999999999999999999 Gbit/s` is out of range");
+    }
+
+    proptest! {
+        #[test]
+        fn printed_rates_read_back(rate in BITRATE_MIN..=BITRATE_MAX) {
+            prop_assert_eq!(parse_bitrate(&print_bitrate(rate)), Ok(rate));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            let _ = parse_bitrate(&text);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The control socket: how a command asks a running bundle.
+//!
+//! ```text
+//!   tabane down | status          client.rs ── {"do":"stop"}\n ──> server.rs ── Request ──> handler of the run loop
+//!                                 client.rs <── one JSON line ──── server.rs <── Value ───┘
+//! ```
+//!
+//! The socket is an abstract Unix socket named `tabane/NAME`. Like the device it belongs to the network namespace, so
+//! one name means one bundle there; and the kernel removes it with the process, whatever ended it. Such sockets have
+//! no file permissions: the server asks the kernel who connected (`SO_PEERCRED`, unix(7)).
+
+mod client;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+pub use client::{AskError, ask, stop};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+pub use server::{BindError, Listener, Server};
+
+/// What a command may ask. Further fields are ignored, so that a newer command can ask an older bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Request {
+    /// What the bundle does; answered by a [`Status`](crate::status::Status).
+    Status,
+    /// End; answered before the bundle ends.
+    Stop,
+}
+
+/// The answer when nothing is to be told: `{}`.
+pub fn done() -> serde_json::Value {
+    serde_json::json!({})
+}
+
+/// The address of the bundle `name` in this network namespace.
+fn address(name: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("tabane/{name}"))
+}
+
+/// The process at the other end: its pid, 0 when it lives in a foreign pid namespace, and its uid.
+fn peer_of(stream: &UnixStream) -> io::Result<(i32, u32)> {
+    let peer = getsockopt(stream, PeerCredentials)?;
+    Ok((peer.pid(), peer.uid()))
+}

@@ -1,0 +1,163 @@
+//! A command's end of the control socket: one request, one answer, each within a bounded time.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::Value;
+
+use super::{Request, address, peer_of};
+
+/// Time for the bundle to answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// Longest answer, in bytes.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Interval at which the name is looked for when the process itself cannot be watched.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody serves this name here.
+    #[error("no bundle named {name} is up in this network namespace")]
+    NotUp {
+        /// Name of the bundle.
+        name: String,
+    },
+    /// The bundle refused the request.
+    #[error("{name} refuses: {reason}")]
+    Refused {
+        /// Name of the bundle.
+        name: String,
+        /// Its reason.
+        reason: String,
+    },
+    /// The bundle did not answer in time, or not in JSON.
+    #[error("{name} (pid {pid}) does not answer: {error}; `kill -9 {pid}` ends it and leaves nothing behind")]
+    NoAnswer {
+        /// Name of the bundle.
+        name: String,
+        /// Its process; 0 when that lives in a foreign pid namespace.
+        pid: i32,
+        /// What happened instead.
+        error: io::Error,
+    },
+    /// The bundle was told to stop and is still there.
+    #[error("{name} (pid {pid}) is still there after {} s; `kill -9 {pid}` ends it and leaves nothing behind", .waited.as_secs())]
+    StillThere {
+        /// Name of the bundle.
+        name: String,
+        /// Its process; 0 when that lives in a foreign pid namespace.
+        pid: i32,
+        /// How long it had.
+        waited: Duration,
+    },
+    /// The socket failed.
+    #[error("cannot use the control socket: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Asks the bundle `name` and gives its answer.
+///
+/// # Errors
+/// [`AskError::NotUp`], [`AskError::Refused`], [`AskError::NoAnswer`].
+pub fn ask(name: &str, request: Request) -> Result<Value, AskError> {
+    ask_over(name, &connect(name)?, request)
+}
+
+/// Tells the bundle `name` to stop and waits until its process is gone, at most for `wait`.
+///
+/// # Errors
+/// As [`ask`], and [`AskError::StillThere`].
+pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
+    let stream = connect(name)?;
+    let (pid, _) = peer_of(&stream)?;
+    // Opened before the request, while the connection still shows that the pid is the bundle's.
+    let process = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let deadline = Instant::now() + wait;
+    ask_over(name, &stream, Request::Stop)?;
+    let gone = match process {
+        Some(process) => wait_for_exit(&PollFd::new(&process, PollFlags::IN), deadline)?,
+        None => wait_for_name(name, deadline)?,
+    };
+    if gone { Ok(()) } else { Err(AskError::StillThere { name: name.to_owned(), pid, waited: wait }) }
+}
+
+fn connect(name: &str) -> Result<UnixStream, AskError> {
+    UnixStream::connect_addr(&address(name)?).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+            AskError::NotUp { name: name.to_owned() }
+        }
+        _ => AskError::Io(error),
+    })
+}
+
+fn ask_over(name: &str, stream: &UnixStream, request: Request) -> Result<Value, AskError> {
+    let (pid, _) = peer_of(stream)?;
+    let no_answer = |error| AskError::NoAnswer { name: name.to_owned(), pid, error };
+    let answer = exchange(stream, request).map_err(no_answer)?;
+    let answer: Value = serde_json::from_slice(&answer).map_err(|error| no_answer(error.into()))?;
+    match answer.get("error") {
+        Some(Value::String(reason)) => {
+            Err(AskError::Refused { name: name.to_owned(), reason: reason.clone() })
+        }
+        _ => Ok(answer),
+    }
+}
+
+/// Sends the request and gives the answering line.
+fn exchange(mut stream: &UnixStream, request: Request) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + ANSWER_WAIT;
+    stream.set_write_timeout(Some(ANSWER_WAIT))?;
+    match stream.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes()) {
+        // A server that does not serve this user says so and hangs up before it reads.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+        _ => {}
+    }
+    let mut answer = Vec::new();
+    let mut chunk = vec![0; 64 << 10];
+    while answer.last() != Some(&b'\n') && answer.len() < ANSWER_BYTES_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut chunk) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => answer.extend_from_slice(&chunk[..length]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(answer)
+}
+
+/// Waits for a pidfd, which becomes readable when its process ends (pidfd_open(2)).
+pub(super) fn wait_for_exit(process: &PollFd<'_>, deadline: Instant) -> io::Result<bool> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [process.clone()], Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until nobody serves the name: for a process in a foreign pid namespace, and kernels before 5.3.
+fn wait_for_name(name: &str, deadline: Instant) -> Result<bool, AskError> {
+    while Instant::now() < deadline {
+        match connect(name) {
+            Ok(_) => std::thread::sleep(RETRY),
+            Err(AskError::NotUp { .. }) => return Ok(true),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,287 @@
+//! The bundle's end of the control socket: one thread, many clients, nothing that a client can make it wait for.
+//!
+//! Every client has one answer under way at most and a deadline; lines, clients and requests per turn are bounded.
+//! The name is taken by [`Listener::bind`], before any device exists; clients that come early wait until
+//! [`Listener::serve`].
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use serde_json::{Value, json};
+
+use super::{Request, address, peer_of};
+
+/// Clients served at once; further ones wait in the kernel.
+pub(super) const CLIENTS_MAX: usize = 16;
+/// Longest request line, in bytes.
+pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
+/// Time for a client to send its request, and to take its answer.
+pub(super) const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
+/// Requests that one client gets done before the others have their turn.
+const REQUESTS_PER_TURN: usize = 16;
+/// Pause after a failed accept (no file descriptors left), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the name could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another process serves this name here.
+    #[error("{name} is already up (pid {pid}); `tabane down {name}` ends it")]
+    AlreadyRunning {
+        /// Name of the bundle.
+        name: String,
+        /// Its process; 0 when that lives in a foreign pid namespace.
+        pid: i32,
+    },
+    /// The socket could not be made.
+    #[error("cannot open the control socket: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A taken name: while it lives, no other bundle of this name comes up in this network namespace.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixListener,
+}
+
+impl Listener {
+    /// Takes the name.
+    ///
+    /// # Errors
+    /// [`BindError::AlreadyRunning`] when it is taken.
+    pub fn bind(name: &str) -> Result<Listener, BindError> {
+        const TRIES: usize = 3;
+        let address = address(name)?;
+        let mut refusal = io::Error::from(io::ErrorKind::AddrInUse);
+        for _ in 0..TRIES {
+            match UnixListener::bind_addr(&address) {
+                Ok(socket) => return Ok(Listener { socket }),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => refusal = error,
+                Err(error) => return Err(error.into()),
+            }
+            // The holder may end between the two calls; then the name is free at the next try.
+            if let Ok(stream) = UnixStream::connect_addr(&address) {
+                let (pid, _) = peer_of(&stream)?;
+                return Err(BindError::AlreadyRunning { name: name.to_owned(), pid });
+            }
+        }
+        Err(refusal.into())
+    }
+
+    /// Serves clients on a thread of its own; `handler` makes the answer to each request there.
+    ///
+    /// # Errors
+    /// No eventfd or no thread.
+    pub fn serve<H>(self, handler: H) -> io::Result<Server>
+    where
+        H: FnMut(Request) -> Value + Send + 'static,
+    {
+        self.socket.set_nonblocking(true)?;
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let service = Service {
+            socket: self.socket,
+            stop: Arc::clone(&stop),
+            handler,
+            clients: Vec::with_capacity(CLIENTS_MAX),
+            accept_from: Instant::now(),
+        };
+        let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || service.run())?;
+        Ok(Server { stop, thread: Some(thread) })
+    }
+}
+
+/// A served name. Dropping it ends the thread and gives the name back.
+#[derive(Debug)]
+pub struct Server {
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An eventfd at its highest value would refuse this write, and would wake the thread all the same.
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's state.
+struct Service<H> {
+    socket: UnixListener,
+    stop: Arc<OwnedFd>,
+    handler: H,
+    clients: Vec<Client>,
+    /// No client is accepted before this time.
+    accept_from: Instant,
+}
+
+impl<H: FnMut(Request) -> Value> Service<H> {
+    fn run(mut self) {
+        while self.wait() {
+            let now = Instant::now();
+            let handler = &mut self.handler;
+            self.clients.retain_mut(|client| now < client.deadline && client.turn(handler, now));
+            self.accept(now);
+        }
+    }
+
+    /// Sleeps until there is something to do; `false` when the server is to stop.
+    fn wait(&self) -> bool {
+        let now = Instant::now();
+        let accepting = self.clients.len() < CLIENTS_MAX && now >= self.accept_from;
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        fds.extend(self.clients.iter().map(|client| PollFd::new(&client.stream, client.waits_for())));
+        fds.extend(accepting.then(|| PollFd::new(&self.socket, PollFlags::IN)));
+        let paused = (now < self.accept_from).then_some(self.accept_from);
+        let wake = self.clients.iter().map(|client| client.wakes_at(now)).chain(paused).min();
+        let timeout = wake.and_then(|wake| Timespec::try_from(wake.saturating_duration_since(now)).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => fds[0].revents().is_empty(),
+            Err(rustix::io::Errno::INTR) => true,
+            Err(error) => {
+                tracing::error!("the control socket stops: {error}");
+                false
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        while self.clients.len() < CLIENTS_MAX && now >= self.accept_from {
+            match self.socket.accept() {
+                Ok((stream, _)) => self.clients.extend(Client::admit(stream, now)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!("the control socket cannot accept: {error}");
+                    self.accept_from = now + ACCEPT_PAUSE;
+                }
+            }
+        }
+    }
+}
+
+/// One connection.
+struct Client {
+    stream: UnixStream,
+    /// What came and is not yet answered, at most one line and one read more.
+    input: Vec<u8>,
+    /// The answer under way, and how much of it is sent.
+    output: Vec<u8>,
+    sent: usize,
+    /// The client is dropped at this time unless it moves on.
+    deadline: Instant,
+    /// No further request is read.
+    closing: bool,
+}
+
+impl Client {
+    /// Takes a client in if it may ask: root, or the user who runs the bundle.
+    fn admit(stream: UnixStream, now: Instant) -> Option<Client> {
+        stream.set_nonblocking(true).ok()?;
+        let (_, uid) = peer_of(&stream).ok()?;
+        let deadline = now + CLIENT_PATIENCE;
+        let mut client =
+            Client { stream, input: Vec::new(), output: Vec::new(), sent: 0, deadline, closing: false };
+        if uid != 0 && uid != rustix::process::getuid().as_raw() {
+            client.close_with("only root and the user who runs the bundle may ask");
+            client.flush().ok()?;
+            return None;
+        }
+        Some(client)
+    }
+
+    fn waits_for(&self) -> PollFlags {
+        if self.output.is_empty() { PollFlags::IN } else { PollFlags::OUT }
+    }
+
+    /// When its turn comes although the socket shows nothing: now, if a request is left from its last turn.
+    fn wakes_at(&self, now: Instant) -> Instant {
+        if self.output.is_empty() && self.input.contains(&b'\n') { now } else { self.deadline }
+    }
+
+    /// Moves the client on as far as it goes without waiting; `false` when it is done.
+    fn turn(&mut self, handler: &mut impl FnMut(Request) -> Value, now: Instant) -> bool {
+        self.try_turn(handler, now).unwrap_or(false)
+    }
+
+    fn try_turn(&mut self, handler: &mut impl FnMut(Request) -> Value, now: Instant) -> io::Result<bool> {
+        for _ in 0..REQUESTS_PER_TURN {
+            if !self.flush()? {
+                return Ok(true);
+            }
+            if self.closing {
+                return Ok(false);
+            }
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                self.answer(end, handler);
+                self.deadline = now + CLIENT_PATIENCE;
+            } else if self.input.len() > LINE_BYTES_MAX {
+                self.close_with("the request is longer than 65536 bytes");
+            } else if !self.read()? {
+                return Ok(true);
+            }
+        }
+        Ok(true)
+    }
+
+    fn answer(&mut self, end: usize, handler: &mut impl FnMut(Request) -> Value) {
+        if end > LINE_BYTES_MAX {
+            return self.close_with("the request is longer than 65536 bytes");
+        }
+        match serde_json::from_slice(&self.input[..end]) {
+            Ok(request) => self.output = line(&handler(request)),
+            Err(_) => self.close_with(r#"unknown request; allowed: {"do":"status"} and {"do":"stop"}"#),
+        }
+        self.input.drain(..=end);
+    }
+
+    fn close_with(&mut self, error: &str) {
+        self.output = line(&json!({ "error": error }));
+        self.closing = true;
+    }
+
+    /// Reads what there is, once; `false` when there is nothing now.
+    fn read(&mut self) -> io::Result<bool> {
+        let mut chunk = [0; 4096];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => {
+                self.input.extend_from_slice(&chunk[..length]);
+                Ok(true)
+            }
+            Err(error) => not_now(error),
+        }
+    }
+
+    /// Sends what is left of the answer; `false` when the client has to take some of it first.
+    fn flush(&mut self) -> io::Result<bool> {
+        while self.sent < self.output.len() {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(length) => self.sent += length,
+                Err(error) => return not_now(error),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+}
+
+/// `false` for an error that means "later".
+fn not_now(error: io::Error) -> io::Result<bool> {
+    let later = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+    if later { Ok(false) } else { Err(error) }
+}
+
+fn line(answer: &Value) -> Vec<u8> {
+    let mut line = answer.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,101 @@
+//! The bundle's device: opened, set up, and kept in step with the peers.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tabane_io::netlink::{self, DeviceSettings};
+use tabane_io::{Offload, Tap, TapQueue, TapSpec};
+use tabane_proto::Bundle;
+
+use crate::config::Config;
+use crate::error::BadInput;
+
+/// The device, shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Device {
+    tap: Tap,
+    wanted: Offload,
+    /// Whether the device has a carrier: whether some peer can be reached.
+    carrier: AtomicBool,
+    /// Frames that the kernel did not take.
+    refused: AtomicU64,
+}
+
+impl Device {
+    /// Opens the device and sets it up. `superframe`: the longest packet that is worth having in one piece, in bytes;
+    /// `mac`: the device's address.
+    ///
+    /// # Errors
+    /// What the machine does not allow, in a sentence.
+    pub(crate) fn open(
+        config: &Config,
+        superframe: u32,
+        mac: [u8; 6],
+    ) -> anyhow::Result<(Self, Vec<TapQueue>)> {
+        let offload = config.offload;
+        let wanted = Offload { checksum: offload.checksum, tso: offload.tso, uso: offload.uso };
+        let spec = TapSpec { name: config.name.clone(), queues: config.workers, offload: wanted };
+        let (tap, queues) = Tap::open(&spec).map_err(|error| BadInput::new(error.to_string()))?;
+        for notice in tap.notices() {
+            tracing::warn!("{notice}");
+        }
+        let device = Self { tap, wanted, carrier: AtomicBool::new(true), refused: AtomicU64::new(0) };
+        device.set_up(config, superframe, mac)?;
+        Ok((device, queues))
+    }
+
+    fn set_up(&self, config: &Config, superframe: u32, mac: [u8; 6]) -> anyhow::Result<()> {
+        let index = self.tap.index();
+        let settings = DeviceSettings {
+            mtu: Some(config.mtu.into()),
+            tx_queue_len: Some(config.tx_queue_len),
+            mac: Some(mac),
+            gso_max_size: Some(superframe),
+            up: None,
+        };
+        netlink::set_device(index, &settings)?;
+        if let Err(error) = netlink::set_qdisc_noqueue(index) {
+            tracing::warn!("{error}; a full device drops frames without telling the sender");
+        }
+        self.set_carrier(false);
+        netlink::set_device(index, &DeviceSettings { up: Some(true), ..DeviceSettings::default() })?;
+        for cidr in &config.addresses {
+            netlink::add_address(index, cidr.address, cidr.prefix)?;
+        }
+        Ok(())
+    }
+
+    /// Follows what a worker knows of the peers: a carrier while one can be reached, UDP superframes if all take them.
+    pub(crate) fn follow(&self, bundle: &Bundle) {
+        let reachable = bundle.peers().any(|(_, mut links)| links.any(|link| link.sending));
+        self.set_carrier(reachable);
+        let wanted = Offload { uso: self.wanted.uso && bundle.peers_take_uso(), ..self.wanted };
+        if wanted != self.tap.offload() {
+            // What the kernel did not take when the device was opened, it does not take now.
+            let _ = self.tap.set_offload(wanted);
+        }
+    }
+
+    fn set_carrier(&self, carrier: bool) {
+        if self.carrier.swap(carrier, Ordering::Relaxed) == carrier {
+            return;
+        }
+        if let Err(error) = self.tap.set_carrier(carrier) {
+            tracing::debug!(%error, "the device keeps its carrier");
+        }
+    }
+
+    /// Whether the device takes UDP superframes.
+    pub(crate) fn takes_uso(&self) -> bool {
+        self.tap.offload().uso
+    }
+
+    /// The kernel did not take a frame.
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Frames that the kernel did not take.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,85 @@
+//! How a command ends when it fails: sentences on stderr and an exit code.
+//!
+//! Inside the binary errors travel as [`anyhow::Error`]. This is the one place that decides which of them are the
+//! user's to correct (exit code 2) and which are failures at run time (exit code 1).
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use crate::config::problem::Problem;
+use crate::control::{AskError, BindError};
+
+/// Exit code of a failure at run time.
+const RUN_TIME: u8 = 1;
+/// Exit code when the input or the machine does not allow what was asked.
+const BAD_INPUT: u8 = 2;
+
+/// What was asked cannot be done with this input or on this machine: a sentence for each reason, without the
+/// leading `tabane: `.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", sentences.join("\n"))]
+pub struct BadInput {
+    sentences: Vec<String>,
+}
+
+impl BadInput {
+    /// One reason.
+    pub fn new(sentence: impl Into<String>) -> BadInput {
+        BadInput { sentences: vec![sentence.into()] }
+    }
+}
+
+impl From<Vec<Problem>> for BadInput {
+    fn from(problems: Vec<Problem>) -> BadInput {
+        BadInput { sentences: problems.iter().map(ToString::to_string).collect() }
+    }
+}
+
+/// Prints `error` on stderr, each sentence on a line of its own, and gives the exit code.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    let (sentences, code) = match error.downcast_ref::<BadInput>() {
+        Some(bad_input) => (bad_input.sentences.clone(), BAD_INPUT),
+        None => (vec![format!("{error:#}")], code_of(error)),
+    };
+    let mut stderr = io::stderr().lock();
+    for sentence in sentences {
+        // Nobody is left to tell when stderr is closed; the exit code still speaks.
+        let _ = writeln!(stderr, "tabane: {}", one_line(&sentence));
+    }
+    ExitCode::from(code)
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    let taken = matches!(error.downcast_ref(), Some(BindError::AlreadyRunning { .. }));
+    let refused = matches!(error.downcast_ref(), Some(AskError::NotUp { .. } | AskError::Refused { .. }));
+    if taken || refused { BAD_INPUT } else { RUN_TIME }
+}
+
+/// `sentence` with control characters escaped, as a path or a name may contain them.
+pub(crate) fn one_line(sentence: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    sentence.chars().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn sentences_are_lines() {
+        assert_eq!(one_line("a\nb\u{1b}"), "a\\nb\\u{1b}");
+        assert_eq!(one_line("束ね `x`"), "束ね `x`");
+    }
+
+    #[test]
+    fn codes_survive_context() {
+        let taken = BindError::AlreadyRunning { name: "tb0".into(), pid: 4711 };
+        let error = Err::<(), _>(taken).context("starting").expect_err("an error");
+        assert_eq!(code_of(&error), BAD_INPUT);
+        assert_eq!(code_of(&anyhow::anyhow!("broken")), RUN_TIME);
+        let error = Err::<(), _>(BadInput::new("no such NIC")).context("starting").expect_err("an error");
+        assert!(error.downcast_ref::<BadInput>().is_some());
+    }
+}

@@ -1,0 +1,188 @@
+//! The key of a group: 32 random bytes, kept in a file as one line of 64 hexadecimal digits.
+//!
+//! Until cells are sealed, the key only separates groups: bundles with different keys ignore each other, but whoever
+//! can listen on a link reads what it carries.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Length of the line in a key file, without its end.
+const HEX_DIGITS: usize = 64;
+/// Largest part of a key file that is looked at, in bytes.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// The key of a group.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(pub [u8; 32]);
+
+/// Why a key file could not be used or written.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file could not be opened or read.
+    #[error("cannot read {path}: {error}")]
+    Unreadable {
+        /// The key file.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The path names a directory, a pipe or a device.
+    #[error("{0} is not a regular file")]
+    NotAFile(PathBuf),
+    /// The content is not one line of 64 hexadecimal digits.
+    #[error("{0} does not hold a key")]
+    NotAKey(PathBuf),
+    /// The file for a new key could not be written.
+    #[error("cannot write the key to {path}: {error}")]
+    Unwritable {
+        /// The file for the new key.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The file for a new key exists.
+    #[error("{0} exists; a key is never overwritten")]
+    Exists(PathBuf),
+    /// The kernel gave no random bytes.
+    #[error("no random bytes: {0}")]
+    NoRandomness(getrandom::Error),
+}
+
+impl KeyError {
+    /// What a key file must be, for error sentences.
+    pub const ALLOWED: &str =
+        "a readable file with one line of 64 hexadecimal digits, as `tabane genkey FILE` writes it";
+}
+
+impl Key {
+    /// A new key from the kernel's random source.
+    ///
+    /// # Errors
+    /// [`KeyError::NoRandomness`].
+    pub fn generate() -> Result<Key, KeyError> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(KeyError::NoRandomness)?;
+        Ok(Key(bytes))
+    }
+
+    /// Reads the key in `path` and warns when others may read it too.
+    ///
+    /// # Errors
+    /// [`KeyError::Unreadable`], [`KeyError::NotAFile`] and [`KeyError::NotAKey`].
+    pub fn read(path: &Path) -> Result<Key, KeyError> {
+        let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
+        let metadata = std::fs::metadata(path).map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err(KeyError::NotAFile(path.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
+            .map_err(unreadable)?;
+        let key = parse(&bytes).ok_or_else(|| KeyError::NotAKey(path.to_owned()))?;
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            tracing::warn!(
+                "{} has mode {mode:04o}: others may read the key; `chmod 600` closes it",
+                path.display()
+            );
+        }
+        Ok(key)
+    }
+
+    /// Writes the key to a new file that only its owner may read.
+    ///
+    /// # Errors
+    /// [`KeyError::Exists`] and [`KeyError::Unwritable`]; no file is left behind.
+    pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
+        let unwritable = |error| KeyError::Unwritable { path: path.to_owned(), error };
+        let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let mut file = created.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
+            _ => unwritable(error),
+        })?;
+        writeln!(file, "{}", self.hex()).and_then(|()| file.sync_all()).map_err(|error| {
+            // An incomplete key file is worse than none; that it cannot be removed changes nothing for the caller.
+            let _ = std::fs::remove_file(path);
+            unwritable(error)
+        })
+    }
+
+    /// The key as a key file holds it, without the end of the line.
+    pub fn hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The number that tells the group apart on the wire: the first 8 bytes, big-endian, of
+    /// SHA-256("tabane group" || key).
+    pub fn group(&self) -> u64 {
+        let digest = Sha256::new().chain_update(b"tabane group").chain_update(self.0).finalize();
+        digest.iter().take(8).fold(0, |group, byte| group << 8 | u64::from(*byte))
+    }
+}
+
+/// Keeps the key out of logs.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key(group {:016x})", self.group())
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<Key> {
+    let line = bytes.trim_ascii();
+    if line.len() != HEX_DIGITS || !line.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut key = Key([0; 32]);
+    for (byte, digits) in key.0.iter_mut().zip(line.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_key_reads_back_and_is_private() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("key");
+        let key = Key::generate().expect("random bytes");
+        key.write_new(&path).expect("a new file");
+        assert_eq!(Key::read(&path).expect("a key"), key);
+        assert_eq!(std::fs::metadata(&path).expect("exists").mode() & 0o777, 0o600);
+        assert!(matches!(key.write_new(&path), Err(KeyError::Exists(_))));
+    }
+
+    #[test]
+    fn what_is_no_key() {
+        let good = "0f".repeat(32);
+        assert!(parse(format!("{good}\n").as_bytes()).is_some());
+        for bad in
+            ["", "\n", &good[1..], &format!("{good}0"), &good.replace("0f", "0g"), &good.replace("0f", "+f")]
+        {
+            assert!(parse(bad.as_bytes()).is_none(), "{bad}");
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        assert!(matches!(Key::read(directory.path()), Err(KeyError::NotAFile(_))));
+        assert!(matches!(Key::read(&directory.path().join("none")), Err(KeyError::Unreadable { .. })));
+    }
+
+    /// The figure comes from `(printf 'tabane group'; head -c 32 /dev/zero) | sha256sum`.
+    #[test]
+    fn the_group_is_a_digest_of_the_key() {
+        assert_eq!(Key([0; 32]).group(), 0xedf0_2bdd_9f9c_f4c6);
+        assert_ne!(Key([0; 32]).group(), Key([1; 32]).group());
+    }
+
+    #[test]
+    fn debug_output_hides_the_key() {
+        assert!(!format!("{:?}", Key([0xab; 32])).contains("abab"));
+    }
+}

@@ -1,0 +1,345 @@
+//! Runs a bundle from its configuration until it is told to stop.
+//!
+//! The main thread opens everything, starts a worker per queue, and then only waits: for signals, for changes of the
+//! NICs, and for the control socket. Everything is given back by dropping it, whatever ends the run.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use tabane_io::netlink::{self, Nic, NicEvent, Watch};
+use tabane_io::{Interest, Poll, Signals, TapQueue, UdpLink, UdpSpec, Waker, now_ns};
+use tabane_proto::wire::record::{PREFIX, VNET};
+use tabane_proto::{Bundle, Instant, Name, NodeId, PolicyKind, PortSettings, Settings};
+
+use crate::config::{Config, LinkConfig};
+use crate::control::{self, Listener, Request};
+use crate::device::Device;
+use crate::error::BadInput;
+use crate::events::EventLog;
+use crate::snapshot::{self, Snapshot};
+use crate::status::Status;
+use crate::worker::{Command, GROUP, Worker};
+
+/// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
+const RECEIVE_BUFFER: usize = 7 << 20;
+/// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
+const SLOTS: usize = 4_096;
+/// Receive buffers of 64 KB: what waits behind a gap for as long.
+const BUFFERS: u16 = 128;
+/// How long a worker may take to tell what it knows.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// A running worker, as the main thread sees it.
+struct Handle {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+/// What asks the workers: their channels, without their threads.
+#[derive(Clone)]
+struct Askers(Vec<(Sender<Command>, Arc<Waker>)>);
+
+impl Askers {
+    /// Tells every worker.
+    fn tell(&self, command: impl Fn() -> Command) {
+        for (commands, waker) in &self.0 {
+            // A worker that has ended no longer listens, and the main thread notices its end.
+            let _ = commands.send(command());
+            let _ = waker.wake();
+        }
+    }
+
+    /// What every worker knows.
+    fn snapshots(&self) -> Vec<Snapshot> {
+        let (sender, answers) = channel();
+        self.tell(|| Command::Snapshot(sender.clone()));
+        drop(sender);
+        self.0.iter().filter_map(|_| answers.recv_timeout(ANSWER_WITHIN).ok()).collect()
+    }
+}
+
+/// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request.
+///
+/// # Errors
+/// Whatever kept the bundle from starting or made it end.
+pub fn up(config: &Config) -> anyhow::Result<()> {
+    let signals = Signals::block().context("cannot wait for signals")?;
+    let listener = Listener::bind(&config.name)?;
+    let watch = Watch::new()?;
+    let nics = nics(config)?;
+    let cell_max =
+        nics.iter().zip(&config.links).map(|(nic, link)| cell_max(nic, link)).min().unwrap_or_default();
+    let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
+    let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
+    let device = Arc::new(device);
+    let events = Arc::new(EventLog::default());
+    let workers = start_workers(config, &nics, mac, &device, &events, queues)?;
+    let askers =
+        Askers(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))).collect());
+    tracing::info!(name = config.name, links = nics.len(), "up");
+    tracing::warn!(
+        "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
+    );
+
+    let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
+    let control = listener.serve({
+        let (askers, stop, config) = (askers.clone(), Arc::clone(&stop), config.clone());
+        let (device, events) = (Arc::clone(&device), Arc::clone(&events));
+        move |request| answer(request, &config, &askers, &device, &events, &stop)
+    })?;
+    let ended = wait(&signals, watch, &stop, &askers, &nics, &workers);
+    askers.tell(|| Command::Stop);
+    let results = workers.into_iter().map(|worker| worker.thread.join());
+    for result in results {
+        result.map_err(|_| anyhow::anyhow!("a worker panicked"))?.context("a worker failed")?;
+    }
+    // The device goes before the name is given back, so that who finds the name free finds the device gone.
+    drop(device);
+    drop(control);
+    tracing::info!(name = config.name, "down");
+    ended
+}
+
+/// The NICs of all links, which have to be up.
+fn nics(config: &Config) -> anyhow::Result<Vec<Nic>> {
+    let known = |link: &LinkConfig| -> anyhow::Result<Nic> {
+        let Ok(nic) = netlink::nic(&link.nic) else {
+            let names = netlink::nic_names().unwrap_or_default().join(", ");
+            return Err(BadInput::new(format!("link {}: no such NIC; there are: {names}", link.nic)).into());
+        };
+        if !nic.admin_up {
+            let nic = nic.name;
+            return Err(BadInput::new(format!(
+                "link {nic}: the NIC is down; `ip link set {nic} up` raises it"
+            ))
+            .into());
+        }
+        Ok(nic)
+    };
+    config.links.iter().map(known).collect()
+}
+
+/// The largest cell that fits into one packet of a NIC.
+fn cell_max(nic: &Nic, link: &LinkConfig) -> u16 {
+    const UDP: u32 = 8;
+    const IPV4: u32 = 20;
+    const IPV6: u32 = 40;
+    let ipv4 =
+        link.local.is_some_and(|local| local.is_ipv4()) || link.peers.iter().any(|peer| peer.is_ipv4());
+    let headers = UDP + if ipv4 { IPV4 } else { IPV6 };
+    u16::try_from(nic.mtu.saturating_sub(headers)).unwrap_or(u16::MAX).min(CELL_MOST)
+}
+
+/// The largest UDP payload over IPv4.
+const CELL_MOST: u16 = 65_507;
+
+/// The longest packet whose cells fill one batch, so that a superframe takes one send call.
+fn superframe(cell_max: u16) -> u32 {
+    let cell = u32::from(cell_max);
+    let cells =
+        (u32::from(CELL_MOST) / cell).min(u32::try_from(tabane_proto::BATCH_CELLS).unwrap_or(u32::MAX));
+    let payload = cell - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET).unwrap_or(0);
+    (cells * payload).min(u32::from(u16::MAX))
+}
+
+/// A NIC's address, marked as locally administered: the device's own.
+fn local(mac: [u8; 6]) -> [u8; 6] {
+    [mac[0] & !1 | 2, mac[1] ^ 0x74, mac[2], mac[3], mac[4], mac[5]]
+}
+
+fn start_workers(
+    config: &Config,
+    nics: &[Nic],
+    mac: [u8; 6],
+    device: &Arc<Device>,
+    events: &Arc<EventLog>,
+    queues: Vec<TapQueue>,
+) -> anyhow::Result<Vec<Handle>> {
+    let incarnation = now_ns();
+    let start = |(queue, number): (TapQueue, u16)| -> anyhow::Result<Handle> {
+        let links = bind(config, number)?;
+        let settings = settings(config, nics, NodeId::new(mac, config.port), incarnation, number, device);
+        let bundle = Bundle::new(Instant::from_nanos(now_ns()), settings);
+        let (commands, receiver) = channel();
+        let waker = Arc::new(Waker::new()?);
+        let (device, events) = (Arc::clone(device), Arc::clone(events));
+        let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, device, events)?;
+        let thread =
+            std::thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.run())?;
+        Ok(Handle { commands, waker, thread })
+    };
+    queues.into_iter().zip(0..).map(start).collect()
+}
+
+/// The sockets of worker `number`.
+fn bind(config: &Config, number: u16) -> anyhow::Result<Vec<UdpLink>> {
+    let bind = |link: &LinkConfig| -> anyhow::Result<UdpLink> {
+        let mut bound = UdpLink::bind(&UdpSpec {
+            nic: link.nic.clone(),
+            local: link.local,
+            port: config.port + number,
+            gso: config.offload.gso,
+            gro: config.offload.gro,
+            receive_buffer: RECEIVE_BUFFER,
+            send_buffer: RECEIVE_BUFFER,
+            multicast: multicast(link).then_some(GROUP),
+        })
+        .map_err(|error| BadInput::new(error.to_string()))?;
+        while let Some(notice) = tabane_io::Link::take_notice(&mut bound) {
+            tracing::warn!("{notice}");
+        }
+        Ok(bound)
+    };
+    config.links.iter().map(bind).collect()
+}
+
+/// Whether peers are looked for by multicast: where none are named.
+fn multicast(link: &LinkConfig) -> bool {
+    link.peers.is_empty()
+}
+
+fn settings(
+    config: &Config,
+    nics: &[Nic],
+    node: NodeId,
+    incarnation: u64,
+    number: u16,
+    device: &Device,
+) -> Settings {
+    let port = |(link, nic): (&LinkConfig, &Nic)| PortSettings {
+        cell_max: cell_max(nic, link),
+        greet: link
+            .peers
+            .iter()
+            .map(|peer| std::net::SocketAddr::new(peer.ip(), peer.port() + number))
+            .collect(),
+        multicast: multicast(link),
+        rate: link.rate,
+    };
+    let host = rustix::system::uname();
+    Settings {
+        node,
+        incarnation,
+        group: config.group(),
+        name: Name::new(&host.nodename().to_string_lossy()),
+        workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
+        takes_uso: device.takes_uso(),
+        policy: kind(config.policy),
+        repair: true,
+        ports: config.links.iter().zip(nics).map(port).collect(),
+        slots: SLOTS,
+        buffers: BUFFERS,
+    }
+}
+
+fn kind(policy: crate::config::Policy) -> PolicyKind {
+    PolicyKind::ALL
+        .into_iter()
+        .find(|(name, _)| *name == policy.name())
+        .map_or_else(PolicyKind::default, |(_, kind)| kind)
+}
+
+/// Waits for the end, and tells the workers what happens to their NICs.
+fn wait(
+    signals: &Signals,
+    mut watch: Watch,
+    stop: &Waker,
+    askers: &Askers,
+    nics: &[Nic],
+    workers: &[Handle],
+) -> anyhow::Result<()> {
+    const LOOK_AFTER_WORKERS: Duration = Duration::from_secs(1);
+    let mut poll = Poll::new()?;
+    poll.add(signals, 0, Interest::Read)?;
+    poll.add(&watch, 1, Interest::Read)?;
+    poll.add(stop, 2, Interest::Read)?;
+    loop {
+        let _ = poll.wait(Some(LOOK_AFTER_WORKERS))?.count();
+        if let Some(signal) = signals.next_signal()? {
+            tracing::info!(?signal, "stopping");
+            return Ok(());
+        }
+        if stop.clear()? || workers.iter().any(|worker| worker.thread.is_finished()) {
+            return Ok(());
+        }
+        while let Some(event) = watch.next_event()? {
+            follow(&event, nics, askers);
+        }
+    }
+}
+
+/// A NIC has changed.
+fn follow(event: &NicEvent, nics: &[Nic], askers: &Askers) {
+    let (index, carrier) = match event {
+        NicEvent::Changed(nic) => (nic.index, nic.admin_up && nic.carrier),
+        NicEvent::Gone { index, .. } => (*index, false),
+        NicEvent::Address { .. } => return,
+        NicEvent::Missed => {
+            for known in nics {
+                let carrier = netlink::nic(&known.name).is_ok_and(|nic| nic.admin_up && nic.carrier);
+                tell_carrier(known.index, carrier, nics, askers);
+            }
+            return;
+        }
+    };
+    tell_carrier(index, carrier, nics, askers);
+}
+
+fn tell_carrier(index: u32, carrier: bool, nics: &[Nic], askers: &Askers) {
+    for (_, port) in nics.iter().zip(0..).filter(|(nic, _)| nic.index == index) {
+        askers.tell(|| Command::Carrier { port, carrier });
+    }
+}
+
+/// Answers a request of the control socket.
+fn answer(
+    request: Request,
+    config: &Config,
+    askers: &Askers,
+    device: &Device,
+    events: &EventLog,
+    stop: &Waker,
+) -> serde_json::Value {
+    match request {
+        Request::Stop => {
+            // A waker that cannot be signalled leaves the signals as a way to stop.
+            let _ = stop.wake();
+            control::done()
+        }
+        Request::Status => {
+            let workers = askers.snapshots();
+            serde_json::to_value(status(config, &workers, device, events)).unwrap_or_else(|_| control::done())
+        }
+    }
+}
+
+/// One status from what the workers know: links and peers as the first one sees them, counters of all.
+fn status(config: &Config, workers: &[Snapshot], device: &Device, events: &EventLog) -> Status {
+    let mut counters = snapshot::sum(workers.iter());
+    counters.insert("device_refused".to_owned(), device.refused());
+    let first = workers.first();
+    let links = first.map_or_else(Vec::new, |first| first.links.clone());
+    let carrier = |nic: &str| netlink::nic(nic).is_ok_and(|nic| nic.carrier);
+    Status {
+        name: config.name.clone(),
+        pid: std::process::id(),
+        node: first.map_or_else(String::new, |first| first.node.clone()),
+        policy: first.map_or(PolicyKind::default(), |first| first.policy).name().to_owned(),
+        security: config.security.name().to_owned(),
+        mtu: config.mtu.into(),
+        cell_bytes: first.map_or(0, |first| first.cell_bytes),
+        workers: config.workers.into(),
+        now_ns: now_ns(),
+        links: links
+            .into_iter()
+            .map(|link| crate::status::LinkStatus { carrier: carrier(&link.nic), ..link })
+            .collect(),
+        peers: first.map_or_else(Vec::new, |first| first.peers.clone()),
+        counters,
+        events: events.latest(),
+    }
+}

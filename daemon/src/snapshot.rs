@@ -1,0 +1,85 @@
+//! What a worker knows at one moment, and how the workers' knowledge becomes one status.
+
+use std::collections::BTreeMap;
+
+use tabane_io::UdpLink;
+use tabane_proto::{Bundle, Counters, PolicyKind};
+
+use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus};
+
+/// One worker's knowledge.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// This node.
+    pub(crate) node: String,
+    /// What was counted.
+    pub(crate) counters: Counters,
+    /// The policy in force.
+    pub(crate) policy: PolicyKind,
+    /// Bytes of a full cell.
+    pub(crate) cell_bytes: u32,
+    /// The links of this node, without their carrier.
+    pub(crate) links: Vec<LinkStatus>,
+    /// The peers.
+    pub(crate) peers: Vec<PeerStatus>,
+}
+
+impl Snapshot {
+    /// What there is now.
+    pub(crate) fn of<'a>(bundle: &Bundle, links: impl Iterator<Item = &'a UdpLink>) -> Self {
+        let links: Vec<LinkStatus> = links.map(link_status).collect();
+        let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
+            node: peer.node.to_string(),
+            name: peer.name.as_str().to_owned(),
+            links: paths.map(|path| path_status(&path, &links)).collect(),
+        });
+        Self {
+            node: bundle.node().to_string(),
+            counters: *bundle.counters(),
+            policy: bundle.policy(),
+            cell_bytes: u32::try_from(bundle.cell_max()).unwrap_or(u32::MAX),
+            peers: peers.collect(),
+            links,
+        }
+    }
+}
+
+/// The counters of all workers together.
+pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<String, u64> {
+    let mut total = BTreeMap::new();
+    for (name, value) in workers.flat_map(|worker| worker.counters.named()) {
+        *total.entry(name.to_owned()).or_default() += value;
+    }
+    total
+}
+
+fn link_status(link: &UdpLink) -> LinkStatus {
+    let nic = link.nic();
+    LinkStatus {
+        nic: nic.name.clone(),
+        local: link.local_addr().to_string(),
+        carrier: nic.carrier,
+        mtu: nic.mtu,
+        gso: link.gso(),
+        gro: link.gro(),
+    }
+}
+
+fn path_status(path: &tabane_proto::LinkStatus, links: &[LinkStatus]) -> PathStatus {
+    let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    let state = |up: bool| if up { PathState::Up } else { PathState::Down };
+    PathStatus {
+        link: path.port.into(),
+        nic: links.get(usize::from(path.port)).map_or(String::new(), |link| link.nic.clone()),
+        endpoint: path.endpoint.to_string(),
+        tx: state(path.sending),
+        rx: state(path.receiving),
+        rtt_us: path.round_trip.map(micros),
+        skew_us: Some(micros(path.skew)),
+        rate_bps: path.rate,
+        queued_bytes: path.queued,
+        cells_sent: path.cells_sent,
+        cells_heard: path.cells_heard,
+        cells_lost: path.cells_missed,
+    }
+}

@@ -1,0 +1,152 @@
+//! What a running bundle tells about itself: these types are the schema of `tabane status --json`.
+//!
+//! A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
+
+mod table;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A bundle, at the moment of the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Name of the bundle and its device.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// The node's identity: the device's MAC address.
+    pub node: String,
+    /// How cells are spread over the links.
+    pub policy: String,
+    /// How cells are protected.
+    pub security: String,
+    /// MTU of the device, in bytes.
+    pub mtu: u32,
+    /// Length of a full cell, header included, in bytes.
+    pub cell_bytes: u32,
+    /// Workers, and queues of the device.
+    pub workers: u32,
+    /// When the answer was made.
+    pub now_ns: u64,
+    /// The links, in the order of the configuration.
+    pub links: Vec<LinkStatus>,
+    /// The other nodes.
+    pub peers: Vec<PeerStatus>,
+    /// What was counted since start, by name.
+    pub counters: BTreeMap<String, u64>,
+    /// What happened lately, oldest first.
+    pub events: Vec<EventStatus>,
+}
+
+/// One link of this node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Network interface.
+    pub nic: String,
+    /// Local endpoint of the first worker.
+    pub local: String,
+    /// Whether the NIC has carrier.
+    pub carrier: bool,
+    /// MTU of the NIC, in bytes.
+    pub mtu: u32,
+    /// Whether many cells leave with one call.
+    pub gso: bool,
+    /// Whether many cells arrive with one call.
+    pub gro: bool,
+}
+
+/// Another node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its identity.
+    pub node: String,
+    /// Its host name.
+    pub name: String,
+    /// The links that lead to it.
+    pub links: Vec<PathStatus>,
+}
+
+/// One link as it leads to one peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// Index into the links of this node.
+    pub link: u32,
+    /// Network interface.
+    pub nic: String,
+    /// Where the peer is on this link.
+    pub endpoint: String,
+    /// Whether cells to the peer take this link.
+    pub tx: PathState,
+    /// Whether the peer's cells are expected on this link.
+    pub rx: PathState,
+    /// Round-trip time, in microseconds.
+    pub rtt_us: Option<u64>,
+    /// How much later than on the fastest link cells arrive, in microseconds.
+    pub skew_us: Option<u64>,
+    /// Measured or configured rate, in bits per second.
+    pub rate_bps: Option<u64>,
+    /// What waits for this link, in bytes.
+    pub queued_bytes: u64,
+    /// Cells sent to the peer.
+    pub cells_sent: u64,
+    /// Cells heard from the peer.
+    pub cells_heard: u64,
+    /// Cells of the peer that were lost on the way.
+    pub cells_lost: u64,
+}
+
+/// Whether a link works in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathState {
+    /// It carries cells.
+    Up,
+    /// It is not used until heartbeats come again.
+    Down,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventStatus {
+    /// When.
+    pub at_ns: u64,
+    /// What, in one word: `link-up`, `link-down`, `peer-joined`, ….
+    pub what: String,
+    /// The peer it concerns.
+    pub peer: Option<String>,
+    /// Index of the link it concerns.
+    pub link: Option<u32>,
+    /// The rest, for people.
+    pub detail: String,
+}
+
+#[cfg(test)]
+pub(crate) fn example() -> Status {
+    serde_json::from_str(EXAMPLE).expect("the documented example follows the schema")
+}
+
+#[cfg(test)]
+const EXAMPLE: &str = r#"{
+  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "security": "none", "mtu": 1500,
+  "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
+  "links": [ { "nic": "eth1", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
+  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb",
+      "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
+                   "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,
+                   "cells_lost": 0 } ] } ],
+  "counters": { "frames_sent": 1, "drop_no_peer": 0 },
+  "events": [ { "at_ns": 123400000, "what": "link-down", "peer": "02:00:00:00:00:02", "link": 1,
+                "detail": "burst skew: 57 cells sent, none heard for 3.1 ms" } ]
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_the_documented_example() {
+        let written = serde_json::to_value(example()).expect("serializable");
+        assert_eq!(written, serde_json::from_str::<serde_json::Value>(EXAMPLE).expect("JSON"));
+    }
+}

@@ -1,0 +1,379 @@
+//! A worker: one queue of the device, one socket per link, one bundle core, one thread.
+//!
+//! The only place where the core meets the kernel. A turn follows the order that the core's head gives: what came from
+//! the links goes to the device, what came from the device goes to the links, then what is due. Nothing in a turn
+//! blocks or allocates; between turns the thread sleeps in `epoll`.
+//!
+//! Back-pressure: when the links take no more, the device is not read until one does, so that the queue grows where the
+//! kernel tells the sending sockets about it.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use tabane_io::{Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, UdpLink, Waker, now_ns};
+use tabane_proto::{Buffer, Bundle, Instant, Outcome};
+
+use crate::device::Device;
+use crate::events::EventLog;
+use crate::snapshot::Snapshot;
+
+/// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
+pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
+/// Messages of one receive call.
+const RECEIVE: usize = 8;
+/// Receive calls per link and turn, and rounds of reading the device per turn: bounds one direction's share of a turn.
+const ROUNDS: usize = 8;
+/// Pieces of one read or write: the longest record in the smallest cells.
+const PIECES: usize = 128;
+/// A send buffer is changed when its limit has moved by more than a quarter.
+const BUFFER_SLACK: u64 = 4;
+
+const TAP: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX - 1;
+
+/// What the main thread asks of a worker.
+pub(crate) enum Command {
+    /// A NIC gained or lost its carrier.
+    Carrier {
+        /// Index of the link.
+        port: u8,
+        /// Whether it has one.
+        carrier: bool,
+    },
+    /// Tell what there is.
+    Snapshot(Sender<Snapshot>),
+    /// End.
+    Stop,
+}
+
+/// One link of this worker.
+struct Port {
+    link: UdpLink,
+    /// Where greetings to everyone go.
+    group: SocketAddr,
+    /// Whether epoll watches for room in the socket.
+    wants_room: bool,
+    /// What the send buffer was set to, in bytes.
+    send_buffer: u64,
+}
+
+/// A worker's state.
+pub(crate) struct Worker {
+    bundle: Bundle,
+    queue: TapQueue,
+    ports: Vec<Port>,
+    poll: Poll,
+    waker: Arc<Waker>,
+    commands: Receiver<Command>,
+    /// Buffers that wait to be filled.
+    lent: Vec<Buffer>,
+    /// Whether epoll watches the device.
+    tap_watched: bool,
+    device: Arc<Device>,
+    events: Arc<EventLog>,
+    nics: Vec<String>,
+}
+
+/// What epoll said, gathered so that the turn can follow its own order.
+#[derive(Default)]
+struct Ready {
+    tap: bool,
+    waker: bool,
+    readable: u16,
+    writable: u16,
+}
+
+impl Worker {
+    /// A worker over an open queue and bound links.
+    ///
+    /// # Errors
+    /// No epoll instance.
+    pub(crate) fn new(
+        bundle: Bundle,
+        queue: TapQueue,
+        links: Vec<UdpLink>,
+        waker: Arc<Waker>,
+        commands: Receiver<Command>,
+        device: Arc<Device>,
+        events: Arc<EventLog>,
+    ) -> std::io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&queue, TAP, Interest::Read)?;
+        poll.add(&*waker, WAKER, Interest::Read)?;
+        for (link, token) in links.iter().zip(0..) {
+            poll.add(link, token, Interest::Read)?;
+        }
+        let nics = links.iter().map(|link| link.nic().name.clone()).collect();
+        let port = |link: UdpLink| {
+            let group = SocketAddrV6::new(GROUP, link.local_addr().port(), 0, link.nic().index);
+            Port { link, group: group.into(), wants_room: false, send_buffer: 0 }
+        };
+        let ports = links.into_iter().map(port).collect();
+        let lent = Vec::with_capacity(RECEIVE);
+        Ok(Self {
+            bundle,
+            queue,
+            ports,
+            poll,
+            waker,
+            commands,
+            lent,
+            tap_watched: true,
+            device,
+            events,
+            nics,
+        })
+    }
+
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    /// The kernel's: the device was deleted, or epoll failed.
+    pub(crate) fn run(mut self) -> std::io::Result<()> {
+        loop {
+            let ready = self.sleep()?;
+            if ready.waker && self.obey() {
+                return Ok(());
+            }
+            let now = clock();
+            self.receive(now, ready.readable);
+            self.find_room(now, ready.writable);
+            self.transmit(now, ready.tap)?;
+            if now >= self.bundle.poll_timeout(now) {
+                self.bundle.handle_timeout(now);
+                self.send(now);
+            }
+            self.tell();
+            self.watch_tap()?;
+        }
+    }
+
+    /// Sleeps until something is ready or due.
+    fn sleep(&mut self) -> std::io::Result<Ready> {
+        let now = clock();
+        let timeout = self.bundle.poll_timeout(now).since(now);
+        let mut ready = Ready::default();
+        for event in self.poll.wait(Some(timeout))? {
+            match event.token {
+                TAP => ready.tap = true,
+                WAKER => ready.waker = true,
+                port => {
+                    ready.readable |= u16::from(event.readable || event.error) << port;
+                    ready.writable |= u16::from(event.writable) << port;
+                }
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Does what the main thread asked; `true`: end.
+    fn obey(&mut self) -> bool {
+        // What cannot be cleared wakes again; the channel decides.
+        let _ = self.waker.clear();
+        let now = clock();
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Stop => return true,
+                Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
+                Command::Snapshot(asker) => {
+                    let links = self.ports.iter().map(|port| &port.link);
+                    // Whoever asked may have given up waiting.
+                    let _ = asker.send(Snapshot::of(&self.bundle, links));
+                }
+            }
+        }
+        self.send(now);
+        false
+    }
+
+    /// From the links to the device.
+    fn receive(&mut self, now: Instant, readable: u16) {
+        for port in (0..self.ports.len()).filter(|port| readable & 1 << port != 0) {
+            for _ in 0..ROUNDS {
+                let came = self.receive_once(now, port);
+                self.deliver(now);
+                if came < RECEIVE {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// One receive call; returns how many messages came.
+    fn receive_once(&mut self, now: Instant, port: usize) -> usize {
+        while self.lent.len() < RECEIVE {
+            let Some(buffer) = self.bundle.lend() else { break };
+            self.lent.push(buffer);
+        }
+        let room = self.lent.len();
+        let mut buffers = self.lent.iter_mut();
+        let mut slots: [_; RECEIVE] = std::array::from_fn(|_| {
+            ReceiveBuffer::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
+        });
+        // An error of the socket (a NIC that went down) shows in the link's health.
+        let came = self.ports[port].link.receive(&mut slots[..room]).unwrap_or(0);
+        let met: [_; RECEIVE] = std::array::from_fn(|slot| {
+            let slot = &slots[slot];
+            (slot.len, slot.segment, slot.from)
+        });
+        for (buffer, (length, segment, from)) in self.lent.drain(..came).zip(met) {
+            #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
+            self.bundle.handle_datagrams(now, port as u8, from, buffer, length, segment);
+        }
+        came
+    }
+
+    /// Writes what is complete to the device.
+    fn deliver(&mut self, now: Instant) {
+        while let Some(frame) = self.bundle.poll_frame(now) {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let slices = frame.slices();
+            let count = slices.len();
+            for (piece, slice) in pieces.iter_mut().zip(slices) {
+                *piece = IoSlice::new(slice);
+            }
+            if count > PIECES || self.queue.write(&pieces[..count]).is_err() {
+                self.device.count_refused();
+            }
+        }
+    }
+
+    /// Notes which links take cells again, and sends what waited for them.
+    fn find_room(&mut self, now: Instant, writable: u16) {
+        for port in 0..self.ports.len() {
+            if writable & 1 << port != 0 {
+                #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
+                self.bundle.handle_writable(now, port as u8);
+                self.watch_room(port, false);
+            }
+        }
+        self.send(now);
+    }
+
+    /// From the device to the links.
+    fn transmit(&mut self, now: Instant, mut readable: bool) -> std::io::Result<()> {
+        for _ in 0..ROUNDS {
+            if !readable || self.bundle.has_unsent() {
+                break;
+            }
+            while readable && self.bundle.wants_frames() {
+                readable = self.read_frame(now)?;
+            }
+            self.send(now);
+        }
+        Ok(())
+    }
+
+    /// Reads one frame; `false` when there is none.
+    fn read_frame(&mut self, now: Instant) -> std::io::Result<bool> {
+        let mut space = self.bundle.read_space();
+        let mut count = 0;
+        let mut pieces: [_; PIECES] = std::array::from_fn(|_| {
+            IoSliceMut::new(space.next().map_or(&mut [], |slice| {
+                count += 1;
+                slice
+            }))
+        });
+        let read = self.queue.read(&mut pieces[..count])?;
+        drop(space);
+        if let Some(length) = read {
+            self.bundle.handle_frame(now, length);
+        }
+        Ok(read.is_some())
+    }
+
+    /// Sends what waits: control messages first, then cells until the links are full.
+    fn send(&mut self, now: Instant) {
+        while let Some(message) = self.bundle.poll_control(now) {
+            let port = &mut self.ports[usize::from(message.port)];
+            let to = message.to.unwrap_or(port.group);
+            // A lost heartbeat or greeting is followed by the next.
+            let _ = port.link.send(&to, &[IoSlice::new(message.bytes)], message.bytes.len());
+        }
+        if !self.bundle.has_unsent() {
+            return;
+        }
+        self.measure(now);
+        while let Some(batch) = self.bundle.poll_batch() {
+            let port = usize::from(batch.port);
+            let mut pieces = [IoSlice::new(&[]); tabane_proto::BATCH_CELLS];
+            let mut count = 0;
+            for (piece, slice) in pieces.iter_mut().zip(batch.slices()) {
+                *piece = IoSlice::new(slice);
+                count += 1;
+            }
+            let outcome = match self.ports[port].link.send(&batch.to, &pieces[..count], batch.segment) {
+                Sent::Done => Outcome::Sent,
+                Sent::Full => Outcome::Full,
+                Sent::Refused(error) => {
+                    tracing::debug!(nic = self.nics[port], %error, "send refused");
+                    Outcome::Refused
+                }
+            };
+            self.bundle.handle_sent(now, outcome);
+            if outcome == Outcome::Full {
+                self.watch_room(port, true);
+            }
+        }
+    }
+
+    /// Tells the core how full the links are, and keeps their send buffers as short as it wants them.
+    fn measure(&mut self, now: Instant) {
+        for (port, number) in self.ports.iter_mut().zip(0..) {
+            self.bundle.handle_queue(now, number, port.link.queued_bytes());
+            let limit = self.bundle.queue_limit(number);
+            if limit.abs_diff(port.send_buffer) > port.send_buffer / BUFFER_SLACK {
+                port.send_buffer = limit;
+                let bytes = usize::try_from(limit).unwrap_or(usize::MAX);
+                if let Err(error) = port.link.set_send_buffer(bytes) {
+                    tracing::warn!(nic = self.nics[usize::from(number)], %error, "the send buffer keeps its size");
+                }
+            }
+        }
+    }
+
+    fn watch_room(&mut self, port: usize, wanted: bool) {
+        let state = &mut self.ports[port];
+        if state.wants_room == wanted {
+            return;
+        }
+        state.wants_room = wanted;
+        let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
+        if let Err(error) = self.poll.modify(&state.link, port as u64, interest) {
+            tracing::error!(nic = self.nics[port], %error, "cannot watch the link");
+        }
+    }
+
+    /// Watches the device only while its frames can be taken: it would be ready again and again.
+    fn watch_tap(&mut self) -> std::io::Result<()> {
+        let wanted = !self.bundle.has_unsent();
+        if wanted == self.tap_watched {
+            return Ok(());
+        }
+        self.tap_watched = wanted;
+        if wanted { self.poll.add(&self.queue, TAP, Interest::Read) } else { self.poll.remove(&self.queue) }
+    }
+
+    /// Logs what happened, and lets the device follow it.
+    fn tell(&mut self) {
+        let mut changed = false;
+        while let Some(event) = self.bundle.poll_event() {
+            changed = true;
+            self.events.record(now_ns(), &event, &self.nics);
+        }
+        if changed {
+            self.device.follow(&self.bundle);
+            for port in &mut self.ports {
+                while let Some(notice) = port.link.take_notice() {
+                    tracing::warn!("{notice}");
+                }
+            }
+        }
+    }
+}
+
+fn clock() -> Instant {
+    Instant::from_nanos(now_ns())
+}

@@ -1,0 +1,255 @@
+//! Bad input to the real binary: one clear sentence on stderr, exit code 2, nothing left behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs `tabane` in `directory`.
+fn tabane(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+    command.args(arguments).current_dir(directory).env_remove("TABANE_LOG").env_remove("NO_COLOR");
+    command.output().expect("the binary runs")
+}
+
+/// What a bundle could leave behind: files, its device, its control socket.
+fn traces(directory: &Path) -> Vec<String> {
+    let entries =
+        fs::read_dir(directory).expect("a directory").chain(fs::read_dir("/sys/class/net").expect("sysfs"));
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let sockets = fs::read_to_string("/proc/net/unix").expect("procfs");
+    let sockets =
+        sockets.lines().filter_map(|line| line.split(' ').next_back()).filter(|name| *name == "@tabane/tb0");
+    let mut traces: Vec<String> = names.chain(sockets.map(str::to_owned)).collect();
+    traces.sort();
+    traces
+}
+
+/// Runs `tabane`, expects a refusal, and gives its one sentence without the leading `tabane: `.
+fn refusal(directory: &Path, arguments: &[&str]) -> String {
+    let before = traces(directory);
+    let output = tabane(directory, arguments);
+    let errors = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert_eq!(traces(directory), before, "{arguments:?} left something behind");
+    let sentence = errors.strip_prefix("tabane: ").and_then(|rest| rest.strip_suffix('\n'));
+    let sentence = sentence.unwrap_or_else(|| panic!("{arguments:?}: {errors:?}"));
+    assert!(!sentence.contains('\n'), "{arguments:?}: {errors}");
+    sentence.to_owned()
+}
+
+/// The sentence about a file with `text`, the same from `check` and from `up`.
+fn file_refusal(text: impl AsRef<[u8]>) -> String {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("tb.toml"), text).expect("written");
+    let sentence = refusal(directory.path(), &["check", "tb.toml"]);
+    assert_eq!(refusal(directory.path(), &["up", "tb.toml"]), sentence);
+    sentence
+}
+
+#[track_caller]
+fn assert_starts(sentence: &str, start: &str) {
+    assert!(sentence.starts_with(start), "{sentence}\n  does not start with\n{start}");
+}
+
+const LINK: &str = "[[link]]\nnic = \"eth1\"\n";
+
+#[test]
+fn malformed_files() {
+    assert_starts(&file_refusal("name = \"tb0\"\nmtu = \n"), "tb.toml:2: not TOML: ");
+    assert_starts(&file_refusal("[[link]\nnic = \"eth1\"\n"), "tb.toml:1: not TOML: ");
+    assert_starts(&file_refusal("name = \"tb0\n"), "tb.toml:1: not TOML: ");
+    assert_starts(
+        &file_refusal(b"name = \"\xff\"\n"),
+        "tb.toml: the file is not text; allowed: TOML in UTF-8",
+    );
+    assert_starts(
+        &file_refusal(vec![b'#'; (1 << 20) + 1]),
+        "tb.toml: the file is too large; allowed: at most 1 MiB",
+    );
+}
+
+#[test]
+fn unknown_keys_and_wrong_types() {
+    assert_starts(
+        &file_refusal(format!("mut = 1500\n{LINK}")),
+        "tb.toml:1: mut: unknown key (did you mean `mtu`?); ",
+    );
+    assert_starts(
+        &file_refusal(format!("{LINK}nick = \"eth2\"\n")),
+        "tb.toml:3: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate",
+    );
+    assert_starts(
+        &file_refusal(format!("mtu = \"big\"\n{LINK}")),
+        "tb.toml:1: mtu: found a string; allowed: a whole number",
+    );
+}
+
+#[test]
+fn values_and_units_out_of_range() {
+    assert_starts(
+        &file_refusal(format!("mtu = 65522\n{LINK}")),
+        "tb.toml:1: mtu: 65522 is out of range; allowed: 68 to 65521 bytes",
+    );
+    assert_starts(
+        &file_refusal(format!("{LINK}rate = \"100 MB/s\"\n")),
+        "tb.toml:3: link.rate: unit `MB/s` counts bytes, not bits; allowed: a number and one of bit/s, kbit/s, ",
+    );
+    assert_starts(
+        &file_refusal(format!("{LINK}rate = \"1000\"\n")),
+        "tb.toml:3: link.rate: `1000` has no unit; ",
+    );
+}
+
+#[test]
+fn contradictions() {
+    assert_starts(&file_refusal(""), "tb.toml: link: no link is given; allowed: 1 to 16 links");
+    assert_starts(&file_refusal(format!("{LINK}{LINK}")), "tb.toml:3: link: nic `eth1` is used twice ");
+    assert_starts(
+        &file_refusal(format!("{LINK}local = \"192.0.2.1\"\npeers = [\"[2001:db8::7]:7420\"]\n")),
+        "tb.toml:4: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; allowed: one family ",
+    );
+    assert_starts(
+        &file_refusal(format!("{LINK}local = \"192.0.2.1\"\n")),
+        "tb.toml:3: link.local: 192.0.2.1 has no peers, ",
+    );
+}
+
+#[test]
+fn unusable_keys() {
+    let with_key = |key: &str| format!("name = \"tb0\"\nkey = \"{key}\"\n{LINK}");
+    assert_starts(
+        &file_refusal(with_key("none")),
+        "tb.toml:2: key: cannot read none: No such file or directory",
+    );
+    assert_starts(
+        &file_refusal(with_key("/")),
+        "tb.toml:2: key: / is not a regular file; allowed: a readable file",
+    );
+    assert_starts(
+        &file_refusal(with_key("tb.toml")),
+        "tb.toml:2: key: tb.toml does not hold a key; allowed: ",
+    );
+}
+
+#[test]
+fn every_mistake_of_a_file_has_its_sentence() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("tb.toml"), "mtu = 1\nport = 0\npolicy = \"x\"\n").expect("written");
+    let output = tabane(directory.path(), &["check", "tb.toml"]);
+    let errors = String::from_utf8(output.stderr).expect("text");
+    assert_eq!((output.status.code(), errors.lines().count()), (Some(2), 4), "{errors}");
+    assert!(
+        errors.lines().all(|line| line.starts_with("tabane: tb.toml:") && line.contains("; allowed: ")),
+        "{errors}"
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let none = refusal(directory.path(), &["check", "none.toml"]);
+    assert_starts(&none, "none.toml: cannot be read: No such file or directory");
+    assert_starts(&refusal(directory.path(), &["up", "/"]), "/: cannot be read: Is a directory");
+    assert_starts(&refusal(directory.path(), &["check", "a\nb"]), "a\\nb: cannot be read: ");
+}
+
+#[test]
+fn wrong_command_lines() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let refusal = |arguments: &[&str]| refusal(directory.path(), arguments);
+    assert_starts(
+        &refusal(&["stauts"]),
+        "unrecognized subcommand 'stauts'; a similar subcommand exists: 'status'",
+    );
+    assert_starts(&refusal(&[]), "'tabane' requires a subcommand");
+    assert_starts(&refusal(&["check"]), "the following required arguments were not provided: <FILE>");
+    assert_starts(&refusal(&["up", "--wings"]), "unexpected argument '--wings' found");
+    assert_starts(&refusal(&["up"]), "--link: no link is given; allowed: 1 to 16 links");
+    assert_starts(
+        &refusal(&["up", "--link", "eth1", "--mtu", "-1"]),
+        "--mtu: -1 is out of range; allowed: 68 to ",
+    );
+    assert_starts(
+        &refusal(&["up", "--link", "eth1", "--mtu", "big"]),
+        "invalid value 'big' for '--mtu <BYTES>'",
+    );
+    assert_starts(
+        &refusal(&["up", "--link", "eth1,peer=x"]),
+        "--link eth1: peer: `x` is not an endpoint; allowed: ",
+    );
+    assert_starts(
+        &refusal(&["up", "--link", "a/b"]),
+        "--link a/b: `a/b` cannot name a network interface; allowed: ",
+    );
+    assert_starts(&refusal(&["up", "--link", "eth1", "--key", "none"]), "--key: cannot read none: ");
+    assert_starts(
+        &refusal(&["up", "--link", "eth1", "--address", "10.9.0.1"]),
+        "--address: `10.9.0.1` has no prefix; ",
+    );
+}
+
+#[test]
+fn commands_for_a_bundle_that_is_not_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for command in ["down", "status"] {
+        let sentence = refusal(directory.path(), &[command, "no-such-bundle"]);
+        assert_eq!(sentence, "no bundle named no-such-bundle is up in this network namespace");
+        assert_starts(&refusal(directory.path(), &[command, "a/b"]), "invalid value 'a/b' for '[NAME]': ");
+    }
+}
+
+#[test]
+fn keys_are_never_overwritten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let made = tabane(directory.path(), &["genkey", "key"]);
+    assert!(made.status.success() && made.stdout.is_empty() && made.stderr.is_empty());
+    let key = fs::read(directory.path().join("key")).expect("a key");
+    assert_eq!(refusal(directory.path(), &["genkey", "key"]), "key exists; a key is never overwritten");
+    assert_eq!(fs::read(directory.path().join("key")).expect("still a key"), key);
+    assert_starts(
+        &refusal(directory.path(), &["genkey", "none/key"]),
+        "cannot write the key to none/key: No such file",
+    );
+}
+
+#[test]
+fn an_unreadable_log_filter() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+    let output = command.args(["check", "x"]).current_dir(directory.path()).env("TABANE_LOG", "=/=").output();
+    let output = output.expect("the binary runs");
+    let errors = String::from_utf8(output.stderr).expect("text");
+    assert_eq!((output.status.code(), errors.lines().count()), (Some(2), 1), "{errors}");
+    assert_starts(&errors, "tabane: TABANE_LOG: ");
+}
+
+#[test]
+fn what_check_prints_is_a_file_that_checks() {
+    let directory = tempfile::tempdir().expect("a directory");
+    assert!(tabane(directory.path(), &["genkey", "key"]).status.success());
+    fs::write(directory.path().join("tb.toml"), format!("key = \"key\"\n{LINK}rate = \"2.5 Gbit/s\"\n"))
+        .expect("written");
+    let first = tabane(directory.path(), &["check", "tb.toml"]);
+    assert!(first.status.success() && first.stderr.is_empty(), "{first:?}");
+    fs::write(directory.path().join("again.toml"), &first.stdout).expect("written");
+    let second = tabane(directory.path(), &["check", "again.toml"]);
+    assert!(second.status.success(), "{second:?}");
+    assert_eq!(String::from_utf8(second.stdout), String::from_utf8(first.stdout));
+}
+
+#[test]
+fn an_open_key_file_is_warned_about() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let key = directory.path().join("key");
+    assert!(tabane(directory.path(), &["genkey", "key"]).status.success());
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("permissions");
+    fs::write(directory.path().join("tb.toml"), format!("key = \"key\"\n{LINK}")).expect("written");
+    let output = tabane(directory.path(), &["check", "tb.toml"]);
+    let warning = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        output.status.success() && warning.contains("key has mode 0644: others may read the key"),
+        "{warning}"
+    );
+}

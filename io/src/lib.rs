@@ -1,0 +1,31 @@
+//! Linux input and output of Tabane: the TAP device, UDP links, readiness, signals, netlink.
+//!
+//! The only crate of the workspace with `unsafe`. It knows no cell, lane or peer: it moves bytes
+//! between buffers of its caller and file descriptors, and never keeps a frame.
+//!
+//! ```text
+//!     TAP queue  --read-->   worker  --Link::send-->    UDP socket (GSO)
+//!     TAP queue  <--write--  worker  <--Link::receive-- UDP socket (GRO)
+//!                               |
+//!                 Poll, Waker, Signals, netlink::Watch
+//! ```
+//!
+//! - No call of the data path blocks or allocates.
+//! - Every kernel feature is probed when a device or socket is opened. What is missing is replaced
+//!   by something slower that works, and told by a [`Notice`], which the caller logs.
+//! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
+
+pub mod clock;
+pub mod link;
+pub mod netlink;
+pub mod notice;
+pub mod poll;
+pub mod tap;
+pub mod udp;
+
+pub use clock::now_ns;
+pub use link::{Link, ReceiveBuffer, Sent};
+pub use notice::Notice;
+pub use poll::{Interest, Poll, Ready, Signal, Signals, Waker};
+pub use tap::{Offload, Tap, TapError, TapQueue, TapSpec};
+pub use udp::{LinkError, UdpLink, UdpSpec};

@@ -1,0 +1,87 @@
+//! The interface of all link kinds: batches out, batches in.
+//!
+//! A *run* is what one [`Link::send`] takes: cells that lie one behind the other, each `segment`
+//! bytes long, the last one perhaps shorter. A run is taken as a whole or not at all.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
+
+use crate::notice::Notice;
+
+/// What became of a run.
+#[derive(Debug)]
+#[must_use]
+pub enum Sent {
+    /// The kernel has all of it.
+    Done,
+    /// The send buffer is full and nothing was taken: send the run again when the link is writable.
+    Full,
+    /// Dropped (parts of it may have left), and why. Sending it again now would fail again.
+    Refused(io::Error),
+}
+
+/// One slot of a receive batch: where bytes go, then what came.
+#[derive(Debug)]
+pub struct ReceiveBuffer<'a> {
+    /// Where the bytes go. 64 KB hold all that one UDP GRO buffer can carry; what does not fit is lost whole.
+    pub bytes: &'a mut [u8],
+    /// Bytes that came; 0 when the message did not fit.
+    pub len: usize,
+    /// Length of each datagram in `bytes[..len]` but the last, which may be shorter. At least 1;
+    /// equal to `len` when a single datagram came.
+    pub segment: usize,
+    /// Who sent them. Link-local addresses carry the NIC's index as scope.
+    pub from: SocketAddr,
+}
+
+impl<'a> ReceiveBuffer<'a> {
+    /// An empty slot over `bytes`.
+    pub fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes, len: 0, segment: 1, from: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0) }
+    }
+
+    /// The datagrams that came, in order.
+    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes[..self.len].chunks(self.segment)
+    }
+
+    /// The datagrams that came, in order, to be opened in place.
+    pub fn datagrams_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.bytes[..self.len].chunks_mut(self.segment)
+    }
+}
+
+/// One path to the peers over one NIC. Its descriptor is non-blocking, for use with [`crate::Poll`].
+pub trait Link: AsFd {
+    /// Sends one run to `to`, cut into datagrams of `segment` bytes.
+    fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent;
+
+    /// Fills up to `buffers.len()` slots with what has arrived and says how many; 0 when nothing is there.
+    ///
+    /// # Errors
+    /// What the kernel reports for the socket, such as `ENETDOWN`. The link stays usable.
+    fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize>;
+
+    /// Bytes of kernel memory that hold what was sent and is not yet on the wire.
+    fn queued_bytes(&self) -> usize;
+
+    /// The next change of what the kernel offers to this link, for the log. Ask after a burst of
+    /// work, not per frame.
+    fn take_notice(&mut self) -> Option<Notice>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReceiveBuffer;
+
+    #[test]
+    fn datagrams_are_cut_at_the_segment() {
+        let mut bytes = *b"aaabbbc_____";
+        let mut buffer = ReceiveBuffer::new(&mut bytes);
+        assert_eq!(buffer.datagrams().count(), 0);
+        (buffer.len, buffer.segment) = (7, 3);
+        let datagrams: Vec<&[u8]> = buffer.datagrams().collect();
+        assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
+    }
+}

@@ -1,0 +1,85 @@
+//! What is set on the device: MTU, state, address, queue.
+
+use std::net::IpAddr;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::{NetlinkError, change};
+
+/// What to change on a device; `None` leaves it as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeviceSettings {
+    /// MTU, bytes.
+    pub mtu: Option<u32>,
+    /// Up or down.
+    pub up: Option<bool>,
+    /// Length of the transmit queue, packets. For a TAP: of the ring of each queue.
+    pub tx_queue_len: Option<u32>,
+    /// Ethernet address.
+    pub mac: Option<[u8; 6]>,
+    /// Largest packet handed over for segmentation, bytes; at most what the device allows (65,536 for a TAP).
+    pub gso_max_size: Option<u32>,
+}
+
+/// Changes a device.
+///
+/// # Errors
+/// [`NetlinkError`]; some of the settings may be in force then.
+pub fn set_device(index: u32, settings: &DeviceSettings) -> Result<(), NetlinkError> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    if let Some(up) = settings.up {
+        message.header.change_mask = LinkFlags::Up;
+        message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+    }
+    message.attributes.extend(settings.mtu.map(LinkAttribute::Mtu));
+    message.attributes.extend(settings.tx_queue_len.map(LinkAttribute::TxQueueLen));
+    message.attributes.extend(settings.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
+    message.attributes.extend(settings.gso_max_size.map(LinkAttribute::GsoMaxSize));
+    change(RouteNetlinkMessage::SetLink(message), 0)
+        .map_err(|error| NetlinkError::new("set up the device", error))
+}
+
+/// Gives the device an address; `prefix` bits of it name its network.
+///
+/// # Errors
+/// [`NetlinkError`]; `EEXIST` when the device has the address already.
+pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
+    let mut message = AddressMessage::default();
+    message.header.index = index;
+    message.header.prefix_len = prefix;
+    message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|error| NetlinkError::new("add an address to the device", error))
+}
+
+/// Takes the queueing discipline off a TAP. A full ring is then told to the sending socket as local
+/// congestion (TCP slows down, nothing is lost in silence), while a discipline would hide it.
+/// Test: `kernel_tap.rs`, `noqueue_reports_a_full_ring`.
+///
+/// # Errors
+/// [`NetlinkError`]; the device works on with the discipline it had.
+pub fn set_qdisc_noqueue(index: u32) -> Result<(), NetlinkError> {
+    let mut message = TcMessage::with_index(index.cast_signed());
+    message.header.parent = TcHandle::ROOT;
+    message.attributes = vec![TcAttribute::Kind("noqueue".to_owned())];
+    change(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE)
+        .map_err(|error| NetlinkError::new("set the queueing discipline noqueue", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_does_not_exist_is_an_error() {
+        let settings = DeviceSettings { mtu: Some(1500), ..DeviceSettings::default() };
+        let error = set_device(0x7fff_fff0, &settings).unwrap_err();
+        assert!(error.to_string().contains("set up the device"), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What a NIC is and can do.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, State};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::{NetlinkError, dump};
+
+/// A network device, as it was when it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nic {
+    /// Its name.
+    pub name: String,
+    /// Its interface index.
+    pub index: u32,
+    /// Its MTU, bytes.
+    pub mtu: u32,
+    /// Whether the administrator has brought it up.
+    pub admin_up: bool,
+    /// Whether it sees a signal on the wire.
+    pub carrier: bool,
+    /// Whether it can carry packets now (RFC 2863 `ifOperStatus`; devices that do not tell count as able).
+    pub operational: bool,
+    /// Its Ethernet address, if it has one.
+    pub mac: Option<[u8; 6]>,
+    /// Its IPv6 link-local address, once duplicate address detection has passed it.
+    pub link_local: Option<Ipv6Addr>,
+    /// The largest packet that it takes for segmentation, bytes; 0 when the kernel does not tell.
+    pub gso_max_size: u32,
+    /// The largest number of segments that it takes in one packet; 0 when the kernel does not tell.
+    pub gso_max_segments: u32,
+    /// Length of its transmit queue, packets.
+    pub tx_queue_len: u32,
+    /// Its root queueing discipline.
+    pub qdisc: String,
+}
+
+impl Nic {
+    pub(super) fn from_message(message: &LinkMessage) -> Self {
+        let flags = message.header.flags;
+        let mut nic = Self {
+            name: String::new(),
+            index: message.header.index,
+            mtu: 0,
+            admin_up: flags.contains(LinkFlags::Up),
+            carrier: flags.contains(LinkFlags::LowerUp),
+            operational: false,
+            mac: None,
+            link_local: None,
+            gso_max_size: 0,
+            gso_max_segments: 0,
+            tx_queue_len: 0,
+            qdisc: String::new(),
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => nic.name.clone_from(name),
+                LinkAttribute::Mtu(mtu) => nic.mtu = *mtu,
+                LinkAttribute::OperState(state) => {
+                    nic.operational = matches!(state, State::Up | State::Unknown) && nic.admin_up;
+                }
+                LinkAttribute::Address(address) => nic.mac = address.as_slice().try_into().ok(),
+                LinkAttribute::GsoMaxSize(bytes) => nic.gso_max_size = *bytes,
+                LinkAttribute::GsoMaxSegs(segments) => nic.gso_max_segments = *segments,
+                LinkAttribute::TxQueueLen(packets) => nic.tx_queue_len = *packets,
+                LinkAttribute::Qdisc(name) => nic.qdisc.clone_from(name),
+                _ => {}
+            }
+        }
+        nic
+    }
+}
+
+/// The NIC of that name in this thread's network namespace.
+///
+/// # Errors
+/// [`NetlinkError::UnknownNic`], which names the NICs that there are.
+pub fn nic(name: &str) -> Result<Nic, NetlinkError> {
+    let nics = nics()?;
+    let Some(found) = nics.iter().find(|nic| nic.name == name) else {
+        let names = nics.into_iter().map(|nic| nic.name).collect();
+        return Err(NetlinkError::UnknownNic { name: name.to_owned(), names });
+    };
+    let link_local = link_local(found.index)?;
+    Ok(Nic { link_local, ..found.clone() })
+}
+
+/// The names of all NICs in this thread's network namespace.
+///
+/// # Errors
+/// Netlink's; none is expected.
+pub fn nic_names() -> Result<Vec<String>, NetlinkError> {
+    Ok(nics()?.into_iter().map(|nic| nic.name).collect())
+}
+
+fn nics() -> Result<Vec<Nic>, NetlinkError> {
+    let answers = dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
+        .map_err(|error| NetlinkError::new("list the NICs", error))?;
+    let nics = answers.iter().filter_map(|answer| match answer {
+        RouteNetlinkMessage::NewLink(message) => Some(Nic::from_message(message)),
+        _ => None,
+    });
+    Ok(nics.collect())
+}
+
+fn link_local(index: u32) -> Result<Option<Ipv6Addr>, NetlinkError> {
+    let mut request = AddressMessage::default();
+    request.header.family = AddressFamily::Inet6;
+    let answers = dump(RouteNetlinkMessage::GetAddress(request))
+        .map_err(|error| NetlinkError::new("list the addresses", error))?;
+    Ok(answers.iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewAddress(message) if message.header.index == index => usable(message),
+        _ => None,
+    }))
+}
+
+/// The link-local address in the message, unless it is still being checked or was found twice.
+fn usable(message: &AddressMessage) -> Option<Ipv6Addr> {
+    let unusable = AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed;
+    let optimistic = message.attributes.iter().any(|attribute| {
+        matches!(attribute, AddressAttribute::Flags(flags) if flags.contains(AddressFlags::Optimistic))
+    });
+    if message.header.scope != AddressScope::Link
+        || (message.header.flags.intersects(unusable) && !optimistic)
+    {
+        return None;
+    }
+    message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Address(IpAddr::V6(address)) if address.is_unicast_link_local() => Some(*address),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_there() {
+        let lo = nic("lo").unwrap();
+        assert_eq!((lo.name.as_str(), lo.link_local), ("lo", None));
+        assert!(lo.index > 0 && lo.mtu > 0);
+    }
+
+    #[test]
+    fn an_unknown_nic_is_answered_with_those_that_exist() {
+        let message = nic("no-such-nic").unwrap_err().to_string();
+        assert!(message.starts_with("NIC no-such-nic does not exist; there are: "), "{message}");
+        assert!(message.contains("lo"), "{message}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Receive: one `recvmmsg` for up to 16 messages, each up to 64 KB of joined datagrams.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use libc::{c_int, c_uint, cmsghdr, iovec, mmsghdr, msghdr};
+
+use super::RECEIVE_MAX;
+use super::address::RawAddress;
+use crate::link::ReceiveBuffer;
+
+/// Room for the one control message that the kernel may write, the GRO segment size.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 32]);
+
+/// Fills slots with what waits at the socket. Everything the kernel needs stands on the stack
+/// (3 KB); nothing points into it after the return.
+pub(super) fn receive(socket: BorrowedFd<'_>, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
+    let count = buffers.len().min(RECEIVE_MAX);
+    let mut addresses = [RawAddress::empty(); RECEIVE_MAX];
+    let mut controls = [Control([0; 32]); RECEIVE_MAX];
+    let mut pieces = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; RECEIVE_MAX];
+    // SAFETY: all zeroes are a valid mmsghdr.
+    let mut messages: [mmsghdr; RECEIVE_MAX] = unsafe { mem::zeroed() };
+    for (slot, buffer) in buffers[..count].iter_mut().enumerate() {
+        pieces[slot] = iovec { iov_base: buffer.bytes.as_mut_ptr().cast(), iov_len: buffer.bytes.len() };
+        let header = &mut messages[slot].msg_hdr;
+        header.msg_name = (&raw mut addresses[slot]).cast();
+        header.msg_namelen = RawAddress::ROOM;
+        header.msg_iov = &raw mut pieces[slot];
+        header.msg_iovlen = 1;
+        header.msg_control = (&raw mut controls[slot]).cast();
+        header.msg_controllen = mem::size_of::<Control>();
+    }
+    // SAFETY: the first `count` headers point to buffers, addresses and control room that live
+    // until the call returns, with their true lengths.
+    let received = unsafe { receive_messages(socket, &mut messages[..count]) }?;
+    for slot in 0..received {
+        let header = &messages[slot].msg_hdr;
+        let buffer = &mut buffers[slot];
+        let truncated = header.msg_flags & libc::MSG_TRUNC != 0;
+        buffer.len = if truncated { 0 } else { messages[slot].msg_len as usize };
+        // SAFETY: the kernel has written `msg_controllen` bytes of control messages to `controls[slot]`.
+        let segment = unsafe { gro_segment(header) };
+        buffer.segment = segment.unwrap_or(buffer.len).max(1);
+        if let Some(from) = addresses[slot].read() {
+            buffer.from = from;
+        }
+    }
+    Ok(received)
+}
+
+/// # Safety
+/// Each header points to live memory of the length it names.
+unsafe fn receive_messages(socket: BorrowedFd<'_>, messages: &mut [mmsghdr]) -> io::Result<usize> {
+    let count = c_uint::try_from(messages.len()).unwrap_or(0);
+    loop {
+        // SAFETY: by the caller's promise; no timeout is passed.
+        let received = unsafe {
+            let flags = libc::MSG_DONTWAIT;
+            libc::recvmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, flags, ptr::null_mut())
+        };
+        if let Ok(received) = usize::try_from(received) {
+            return Ok(received);
+        }
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            error if error.kind() == io::ErrorKind::Interrupted => {}
+            error => return Err(error),
+        }
+    }
+}
+
+/// The segment size of joined datagrams; `None` when the message is a single datagram.
+///
+/// # Safety
+/// `header` points to `msg_controllen` bytes of control messages written by the kernel.
+unsafe fn gro_segment(header: &msghdr) -> Option<usize> {
+    // SAFETY: by the caller's promise.
+    let mut control: *const cmsghdr = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !control.is_null() {
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a whole header inside the control room.
+        let (level, kind) = unsafe { ((*control).cmsg_level, (*control).cmsg_type) };
+        if (level, kind) == (libc::SOL_UDP, libc::UDP_GRO) {
+            // SAFETY: the payload of UDP_GRO is one int, perhaps unaligned.
+            let segment = unsafe { libc::CMSG_DATA(control).cast::<c_int>().read_unaligned() };
+            return usize::try_from(segment).ok();
+        }
+        // SAFETY: as above.
+        control = unsafe { libc::CMSG_NXTHDR(header, control) };
+    }
+    None
+}

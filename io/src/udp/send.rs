@@ -1,0 +1,221 @@
+//! Send: a run by one `sendmsg` with `UDP_SEGMENT`, or, where GSO is refused, by `sendmmsg` of its
+//! single datagrams.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libc::{c_uint, mmsghdr, msghdr};
+
+use super::address::RawAddress;
+use super::cut::Run;
+use super::{RUN_MAX, SEGMENTS_MAX, UdpLink};
+use crate::link::Sent;
+
+/// `UDP_MAX_SEGMENTS` before Linux 6.6.
+const SEGMENTS_MAX_OLD: usize = 64;
+
+impl UdpLink {
+    /// [`crate::Link::send`].
+    pub(super) fn send_run(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let address = RawAddress::new(to);
+        if total <= segment {
+            return outcome(send_message(self.socket.as_fd(), &address, slices, None));
+        }
+        let Some(segment) = checked_segment(total, segment) else {
+            return Sent::Refused(invalid(
+                "a run is at most 65507 bytes and 128 segments of at least 1 byte",
+            ));
+        };
+        if !self.gso.usable() {
+            return self.send_singly(&address, slices, segment);
+        }
+        match send_message(self.socket.as_fd(), &address, slices, Some(segment)) {
+            Err(error) if refuses_gso(&error) => self.send_refused(&address, slices, segment, &error),
+            result => outcome(result),
+        }
+    }
+
+    /// The run was refused with GSO. That GSO is at fault shows when its datagrams pass one by one and
+    /// are not too many: old kernels give `EINVAL` for a segment above the NIC's MTU as well, and for
+    /// more than 64 segments.
+    fn send_refused(
+        &mut self,
+        address: &RawAddress,
+        slices: &[IoSlice<'_>],
+        segment: u16,
+        error: &io::Error,
+    ) -> Sent {
+        let sent = self.send_singly(address, slices, segment);
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        if matches!(sent, Sent::Done) && total <= SEGMENTS_MAX_OLD * usize::from(segment) {
+            self.gso.refuse();
+            self.note("UDP_SEGMENT", error, "datagrams are sent one by one until it is tried again");
+        }
+        sent
+    }
+
+    /// Sends the run as single datagrams. Once the first has left, the others get the room they
+    /// need: with GSO, too, a run is admitted whole when there is any room.
+    fn send_singly(&self, address: &RawAddress, slices: &[IoSlice<'_>], segment: u16) -> Sent {
+        let mut run = Run::new(slices);
+        let mut raised = None;
+        let mut left = 0;
+        let sent = loop {
+            if run.is_empty() {
+                break Sent::Done;
+            }
+            match send_batch(self.socket.as_fd(), address, &mut run, segment) {
+                Ok(count) => left += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && left == 0 => break Sent::Full,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && raised.is_none() => {
+                    raised = Some(self.raise_send_buffer());
+                }
+                Err(error) => break Sent::Refused(error),
+            }
+        };
+        if let Some(Ok(bytes)) = raised {
+            // A failure leaves the buffer larger than wanted, which the next setting corrects.
+            let _ = self.set_send_buffer(bytes);
+        }
+        sent
+    }
+
+    /// Makes room for one run of small datagrams, each of which takes up to a page; gives the size before.
+    fn raise_send_buffer(&self) -> io::Result<usize> {
+        const RUN_ROOM: usize = SEGMENTS_MAX * 4096 + 2 * RUN_MAX;
+        let before = self.send_buffer()?;
+        self.set_send_buffer(before + RUN_ROOM)?;
+        Ok(before)
+    }
+}
+
+/// The segment size as the kernel wants it, when the run is within its limits.
+fn checked_segment(total: usize, segment: usize) -> Option<u16> {
+    let within = segment > 0 && total <= RUN_MAX && total.div_ceil(segment) <= SEGMENTS_MAX;
+    u16::try_from(segment).ok().filter(|_| within)
+}
+
+/// `EIO`: the NIC sums no checksums (before Linux 6.11) or the packet goes through IPsec.
+/// `EINVAL`: checksums are off for this socket, or the run is more than an older kernel takes.
+fn refuses_gso(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
+}
+
+fn outcome(result: io::Result<()>) -> Sent {
+    match result {
+        Ok(()) => Sent::Done,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Sent::Full,
+        Err(error) => Sent::Refused(error),
+    }
+}
+
+fn invalid(text: &'static str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, text)
+}
+
+/// A control message that carries the segment size, laid out as `CMSG_FIRSTHDR` would.
+#[repr(C)]
+struct SegmentControl {
+    header: libc::cmsghdr,
+    segment: u16,
+    /// Up to the next header's alignment.
+    _padding: [u8; 6],
+}
+
+impl SegmentControl {
+    fn new(segment: u16) -> Self {
+        // SAFETY: CMSG_LEN only computes.
+        let length = unsafe { libc::CMSG_LEN(2) } as usize;
+        // SAFETY: all zeroes are a valid cmsghdr.
+        let mut header: libc::cmsghdr = unsafe { mem::zeroed() };
+        (header.cmsg_len, header.cmsg_level, header.cmsg_type) = (length, libc::SOL_UDP, libc::UDP_SEGMENT);
+        Self { header, segment, _padding: [0; 6] }
+    }
+}
+
+/// One `sendmsg`; with a segment size the kernel cuts the bytes into datagrams of it.
+fn send_message(
+    socket: BorrowedFd<'_>,
+    address: &RawAddress,
+    slices: &[IoSlice<'_>],
+    segment: Option<u16>,
+) -> io::Result<()> {
+    let control = segment.map(SegmentControl::new);
+    let mut message = header(address, slices);
+    if let Some(control) = &control {
+        message.msg_control = std::ptr::from_ref(control).cast_mut().cast();
+        message.msg_controllen = mem::size_of::<SegmentControl>();
+    }
+    loop {
+        // SAFETY: name, slices and control live until the call returns, with their true lengths;
+        // the kernel only reads them.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
+        if sent >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Most datagrams per `sendmmsg`.
+const BATCH: usize = 32;
+/// Most pieces per `sendmmsg`: a cell is a header and one or two pieces of payload.
+const PIECES: usize = 128;
+
+/// Sends datagrams off the front of the run by one `sendmmsg` and says how many left. An error means
+/// that none did.
+fn send_batch(
+    socket: BorrowedFd<'_>,
+    address: &RawAddress,
+    run: &mut Run<'_>,
+    segment: u16,
+) -> io::Result<usize> {
+    let mut pieces = [IoSlice::new(&[]); PIECES];
+    let mut ends = [0; BATCH];
+    let (mut rest, mut used, mut count) = (*run, 0, 0);
+    while count < BATCH && !rest.is_empty() {
+        let Some(length) = rest.cut(segment.into(), &mut pieces[used..]) else { break };
+        used += length;
+        ends[count] = used;
+        count += 1;
+    }
+    if count == 0 {
+        return Err(invalid("a datagram of a run has at most 128 slices"));
+    }
+    // SAFETY: all zeroes are a valid mmsghdr.
+    let mut messages: [mmsghdr; BATCH] = unsafe { mem::zeroed() };
+    let mut start = 0;
+    for (message, end) in messages.iter_mut().zip(ends).take(count) {
+        message.msg_hdr = header(address, &pieces[start..end]);
+        start = end;
+    }
+    // SAFETY: the first `count` headers point to the address and to pieces that live until the call
+    // returns, with their true lengths; the kernel only reads those.
+    let sent = unsafe {
+        let count = c_uint::try_from(count).unwrap_or(0);
+        libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT)
+    };
+    let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
+    for _ in 0..sent {
+        run.cut(segment.into(), &mut pieces);
+    }
+    Ok(sent)
+}
+
+/// A message header over borrowed parts; the caller keeps them alive while the kernel reads it.
+fn header(address: &RawAddress, slices: &[IoSlice<'_>]) -> msghdr {
+    // SAFETY: all zeroes are a valid msghdr.
+    let mut header: msghdr = unsafe { mem::zeroed() };
+    header.msg_name = std::ptr::from_ref(address).cast_mut().cast();
+    header.msg_namelen = address.length();
+    // An IoSlice has the layout of an iovec, as its documentation guarantees.
+    header.msg_iov = slices.as_ptr().cast_mut().cast();
+    header.msg_iovlen = slices.len();
+    header
+}

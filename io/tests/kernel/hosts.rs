@@ -1,0 +1,120 @@
+//! Hosts of the tests: network namespaces that vanish with their last descriptor.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use tabane_io::netlink;
+
+/// Longest wait for a condition.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A network namespace.
+#[derive(Debug)]
+pub(crate) struct Host {
+    namespace: File,
+}
+
+impl Host {
+    /// An empty namespace with `lo` up.
+    pub(crate) fn new() -> io::Result<Self> {
+        let make = || {
+            // SAFETY: the thread is new and ends here; the flag concerns no file descriptor.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+            File::open("/proc/thread-self/ns/net")
+        };
+        let namespace = thread::scope(|scope| scope.spawn(make).join()).expect("no panic in between")?;
+        let host = Self { namespace };
+        host.ip("link set lo up");
+        Ok(host)
+    }
+
+    /// Runs `work` in this namespace, on a thread of its own. Sockets made there stay there.
+    pub(crate) fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let enter_and_work = || {
+            move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("our own namespace lets us in");
+            work()
+        };
+        thread::scope(|scope| scope.spawn(enter_and_work).join()).unwrap_or_else(|panic| {
+            std::panic::resume_unwind(panic);
+        })
+    }
+
+    /// `ip ARGUMENTS` in this namespace.
+    pub(crate) fn ip(&self, arguments: &str) {
+        self.command("ip", arguments).expect("ip does as told");
+    }
+
+    /// Limits what `nic` sends to 5 Mbit/s, with a burst that lets one GSO packet through whole.
+    pub(crate) fn shape(&self, nic: &str) {
+        self.try_shape(nic).expect("tc does as told");
+    }
+
+    pub(crate) fn try_shape(&self, nic: &str) -> io::Result<()> {
+        let arguments = format!("qdisc replace dev {nic} root tbf rate 5mbit burst 80kb limit 8mb");
+        self.command("tc", &arguments)
+    }
+
+    fn command(&self, program: &str, arguments: &str) -> io::Result<()> {
+        let output = self.run(|| Command::new(program).args(arguments.split_whitespace()).output())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(io::Error::other(format!("{program} {arguments}: {message}")))
+    }
+}
+
+/// Two hosts and the cable between them.
+pub(crate) struct Cable {
+    /// Has the NIC `left`, 10.0.0.1.
+    pub(crate) left: Host,
+    /// Has the NIC `right`, 10.0.0.2.
+    pub(crate) right: Host,
+    /// The link-local addresses of both.
+    pub(crate) link_local: [Ipv6Addr; 2],
+}
+
+impl Cable {
+    /// Lays a veth pair and waits until both ends are usable.
+    pub(crate) fn new() -> Self {
+        let (left, right) = (Host::new().unwrap(), Host::new().unwrap());
+        left.ip("link add left type veth peer name right");
+        let (process, file) = (std::process::id(), right.namespace.as_raw_fd());
+        left.ip(&format!("link set right netns /proc/{process}/fd/{file}"));
+        let ends = [(&left, "left", 1), (&right, "right", 2)];
+        for (host, nic, number) in ends {
+            host.run(|| skip_address_detection(nic));
+            host.ip(&format!("address add 10.0.0.{number}/24 dev {nic}"));
+            host.ip(&format!("link set {nic} up"));
+        }
+        let link_local = ends.map(|(host, nic, _)| {
+            let address = || host.run(|| netlink::nic(nic).unwrap().link_local);
+            until("a link-local address", address)
+        });
+        Self { left, right, link_local }
+    }
+}
+
+/// Saves a second per test where /proc/sys is writable; elsewhere the wait is longer.
+fn skip_address_detection(nic: &str) {
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{nic}/accept_dad"), "0");
+}
+
+/// Polls until `look` sees what is awaited, or panics with its name.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "no {what} within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}

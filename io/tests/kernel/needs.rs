@@ -1,0 +1,85 @@
+//! What a test needs of the machine, and whether it is there.
+
+use std::fs;
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use rustix::process::{getgid, getuid};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use super::hosts::Host;
+
+/// What a test needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Need {
+    /// Network namespaces and the `ip` command.
+    Namespaces,
+    /// `/dev/net/tun` besides.
+    Tun,
+    /// The `tc` command and the discipline `tbf` besides.
+    Tbf,
+}
+
+/// For each need, why it is not met.
+#[derive(Debug)]
+pub(crate) struct Needs {
+    namespaces: Option<&'static str>,
+    tun: Option<&'static str>,
+    tbf: Option<&'static str>,
+}
+
+impl Needs {
+    /// Looks once, before any other thread starts.
+    pub(crate) fn probe() -> Self {
+        if !getuid().is_root() {
+            become_root_of_a_user_namespace();
+        }
+        let unless = |met: bool, reason| (!met).then_some(reason);
+        let namespaces = unless(has("ip"), "needs the ip command (package iproute2)")
+            .or_else(|| unless(Host::new().is_ok(), "needs root or user namespaces"));
+        let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+        let tbf = || has("tc") && Host::new().is_ok_and(|host| host.try_shape("lo").is_ok());
+        Self {
+            namespaces,
+            tun: namespaces.or(unless(tun.is_ok(), "needs /dev/net/tun")),
+            tbf: namespaces.or_else(|| unless(tbf(), "needs tc and the tbf queueing discipline")),
+        }
+    }
+
+    /// A test that passes when `body` returns; ignored, with the reason, when `need` is not met.
+    pub(crate) fn trial(&self, need: Option<Need>, name: &str, body: fn()) -> Trial {
+        let missing = match need {
+            None => None,
+            Some(Need::Namespaces) => self.namespaces,
+            Some(Need::Tun) => self.tun,
+            Some(Need::Tbf) => self.tbf,
+        };
+        let name = missing.map_or(name.to_owned(), |reason| format!("{name} [SKIPPED: {reason}]"));
+        let run = move || {
+            body();
+            Ok(())
+        };
+        Trial::test(name, run).with_ignored_flag(missing.is_some())
+    }
+}
+
+fn has(command: &str) -> bool {
+    Command::new(command).arg("-V").output().is_ok()
+}
+
+/// Where user namespaces are allowed. Where not, the probe of namespaces tells.
+fn become_root_of_a_user_namespace() {
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    // SAFETY: the process has one thread, and no file descriptor is shared by the flag.
+    if unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }.is_ok() {
+        let maps = [
+            ("setgroups", "deny".to_owned()),
+            ("uid_map", format!("0 {user} 1")),
+            ("gid_map", format!("0 {group} 1")),
+        ];
+        for (file, text) in maps {
+            // A map that is refused leaves us without privilege, which the probe tells.
+            let _ = fs::write(format!("/proc/self/{file}"), text);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! NICs and device settings by netlink.
+
+use std::net::IpAddr;
+
+use libtest_mimic::Trial;
+use tabane_io::netlink::{self, DeviceSettings, NicEvent, Watch};
+use tabane_io::{Offload, Tap, TapSpec};
+
+use crate::kernel::hosts::{Cable, Host, until};
+use crate::kernel::needs::{Need, Needs};
+
+pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
+    let namespaces = Some(Need::Namespaces);
+    vec![
+        needs.trial(Some(Need::Tun), "netlink::device_settings_take_effect", device_settings_take_effect),
+        needs.trial(Some(Need::Tun), "netlink::noqueue_is_accepted_on_a_tap", noqueue_is_accepted_on_a_tap),
+        needs.trial(
+            namespaces,
+            "netlink::carrier_loss_and_removal_are_told",
+            carrier_loss_and_removal_are_told,
+        ),
+        needs.trial(namespaces, "netlink::addresses_are_told", addresses_are_told),
+    ]
+}
+
+fn tap() -> TapSpec {
+    TapSpec { name: "tb0".into(), queues: 1, offload: Offload::ALL }
+}
+
+fn device_settings_take_effect() {
+    Host::new().unwrap().run(|| {
+        let (tap, _queues) = Tap::open(&tap()).unwrap();
+        let settings = DeviceSettings {
+            mtu: Some(9000),
+            up: Some(true),
+            tx_queue_len: Some(64),
+            mac: Some([2, 0, 0, 0, 0, 7]),
+            gso_max_size: Some(40_000),
+        };
+        netlink::set_device(tap.index(), &settings).unwrap();
+        let nic = netlink::nic("tb0").unwrap();
+        assert_eq!((nic.mtu, nic.admin_up, nic.tx_queue_len), (9000, true, 64));
+        assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 40_000));
+    });
+}
+
+fn noqueue_is_accepted_on_a_tap() {
+    Host::new().unwrap().run(|| {
+        let (tap, _queues) = Tap::open(&tap()).unwrap();
+        netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() }).unwrap();
+        netlink::set_qdisc_noqueue(tap.index()).unwrap();
+        assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
+    });
+}
+
+/// Reads events until one is as `wanted` says.
+fn await_event(watch: &mut Watch, what: &str, wanted: impl Fn(&NicEvent) -> bool) {
+    until(what, || watch.next_event().unwrap().filter(&wanted));
+}
+
+fn carrier_loss_and_removal_are_told() {
+    let cable = Cable::new();
+    let mut watch = cable.left.run(|| Watch::new().unwrap());
+    assert_eq!(watch.next_event().unwrap(), None);
+    let carrier = |wanted| move |event: &NicEvent| matches!(event, NicEvent::Changed(nic) if nic.name == "left" && nic.carrier == wanted);
+    cable.right.ip("link set right down");
+    await_event(&mut watch, "loss of carrier", carrier(false));
+    assert!(!cable.left.run(|| netlink::nic("left").unwrap()).operational);
+    cable.right.ip("link set right up");
+    await_event(&mut watch, "carrier", carrier(true));
+    cable.right.ip("link delete right");
+    await_event(
+        &mut watch,
+        "removal",
+        |event| matches!(event, NicEvent::Gone { name, .. } if name == "left"),
+    );
+}
+
+fn addresses_are_told() {
+    let cable = Cable::new();
+    let index = cable.left.run(|| netlink::nic("left").unwrap().index);
+    for text in ["192.0.2.7", "2001:db8::7"] {
+        let wanted: IpAddr = text.parse().unwrap();
+        let told = |wanted_gone| move |event: &NicEvent| matches!(event, NicEvent::Address { address, gone, .. } if (*address, *gone) == (wanted, wanted_gone));
+        let mut watch = cable.left.run(|| Watch::new().unwrap());
+        cable.left.run(|| netlink::add_address(index, wanted, 24).unwrap());
+        await_event(&mut watch, "new address", told(false));
+        cable.left.ip(&format!("address delete {text}/24 dev left"));
+        await_event(&mut watch, "end of the address", told(true));
+    }
+}

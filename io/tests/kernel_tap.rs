@@ -1,0 +1,202 @@
+//! The TAP device.
+
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use tabane_io::netlink::{self, DeviceSettings};
+use tabane_io::tap::FRAME_MAX;
+use tabane_io::{Interest, Offload, Poll, Tap, TapError, TapQueue, TapSpec, Waker};
+
+use crate::kernel::hosts::Host;
+use crate::kernel::needs::{Need, Needs};
+
+pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
+    let tun = Some(Need::Tun);
+    vec![
+        needs.trial(tun, "tap::superframes_cross_whole", superframes_cross_whole),
+        needs.trial(tun, "tap::without_offloads_frames_are_cut_to_the_mtu", without_offloads_frames_are_cut),
+        needs.trial(tun, "tap::a_name_is_taken_until_the_last_handle_goes", a_name_is_taken),
+        needs.trial(tun, "tap::without_privilege_it_says_so", without_privilege_it_says_so),
+        needs.trial(tun, "tap::queues_share_one_device", queues_share_one_device),
+        needs.trial(tun, "tap::carrier_follows_us", carrier_follows_us),
+        needs.trial(tun, "tap::noqueue_reports_a_full_ring", noqueue_reports_a_full_ring),
+        needs.trial(
+            tun,
+            "tap::a_contradictory_vnet_header_is_refused",
+            a_contradictory_vnet_header_is_refused,
+        ),
+    ]
+}
+
+fn spec(offload: Offload) -> TapSpec {
+    TapSpec { name: "tb0".into(), queues: 1, offload }
+}
+
+/// A host with a TAP that is up.
+struct Node {
+    host: Host,
+    tap: Tap,
+    queue: TapQueue,
+}
+
+impl Node {
+    fn new(address: &str, offload: Offload) -> Self {
+        let host = Host::new().unwrap();
+        let (tap, mut queues) = host.run(|| Tap::open(&spec(offload)).unwrap());
+        host.ip(&format!("address add {address} dev tb0"));
+        host.ip("link set tb0 up");
+        Self { host, tap, queue: queues.remove(0) }
+    }
+}
+
+/// Carries frames between two queues until told to stop; gives the length of the longest, vnet header included.
+fn relay(left: &TapQueue, right: &TapQueue, stop: &Waker) -> usize {
+    const STOP: u64 = 2;
+    let (mut poll, mut frame, mut longest) = (Poll::new().unwrap(), vec![0; FRAME_MAX], 0);
+    poll.add(left, 0, Interest::Read).unwrap();
+    poll.add(right, 1, Interest::Read).unwrap();
+    poll.add(stop, STOP, Interest::Read).unwrap();
+    loop {
+        let ready: Vec<u64> = poll.wait(None).unwrap().map(|ready| ready.token).collect();
+        if ready.contains(&STOP) {
+            return longest;
+        }
+        for token in ready {
+            let (from, to) = if token == 0 { (left, right) } else { (right, left) };
+            while let Some(length) = from.read(&mut [IoSliceMut::new(&mut frame)]).unwrap() {
+                longest = longest.max(length);
+                to.write(&[IoSlice::new(&frame[..length])]).unwrap();
+            }
+        }
+    }
+}
+
+/// Sends 8 MB by TCP from one TAP to another and gives the longest frame seen on the way.
+fn longest_frame_of_a_transfer(offload: Offload) -> usize {
+    let (left, right) = (Node::new("10.0.0.1/24", offload), Node::new("10.0.0.2/24", offload));
+    assert_eq!((left.tap.offload(), left.tap.notices()), (offload, &[][..]));
+    let stop = Waker::new().unwrap();
+    let sent: Vec<u8> = (0..8_000_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    thread::scope(|scope| {
+        let relay = scope.spawn(|| relay(&left.queue, &right.queue, &stop));
+        let listener = right.host.run(|| TcpListener::bind("10.0.0.2:7").unwrap());
+        let received = scope.spawn(move || {
+            let mut bytes = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        left.host.run(|| TcpStream::connect("10.0.0.2:7").unwrap().write_all(&sent).unwrap());
+        assert!(received.join().unwrap() == sent, "the bytes arrive as they were sent");
+        stop.wake().unwrap();
+        relay.join().unwrap()
+    })
+}
+
+fn superframes_cross_whole() {
+    let longest = longest_frame_of_a_transfer(Offload::ALL);
+    assert!((60_000..=FRAME_MAX).contains(&longest), "longest frame: {longest}");
+}
+
+fn without_offloads_frames_are_cut() {
+    let longest = longest_frame_of_a_transfer(Offload::NONE);
+    assert_eq!(longest, 10 + 14 + 1500);
+}
+
+fn a_name_is_taken() {
+    Host::new().unwrap().run(|| {
+        let (tap, queues) = Tap::open(&spec(Offload::ALL)).unwrap();
+        for queues in [1, 2] {
+            let error = Tap::open(&TapSpec { queues, ..spec(Offload::ALL) }).unwrap_err();
+            assert!(matches!(error, TapError::NameTaken { .. }), "{error}");
+        }
+        drop(queues);
+        assert!(netlink::nic("tb0").is_ok());
+        drop(tap);
+        assert_eq!(netlink::nic_names().unwrap(), ["lo"]);
+        Tap::open(&spec(Offload::ALL)).unwrap();
+    });
+}
+
+fn without_privilege_it_says_so() {
+    Host::new().unwrap().run(|| {
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, sets).unwrap();
+        let error = Tap::open(&spec(Offload::ALL)).unwrap_err();
+        assert!(matches!(error, TapError::NoPermission { .. }), "{error}");
+        let settings = DeviceSettings { mtu: Some(9000), ..Default::default() };
+        let error = netlink::set_device(1, &settings).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no permission to set up the device: run as root or with CAP_NET_ADMIN"
+        );
+    });
+}
+
+fn queues_share_one_device() {
+    Host::new().unwrap().run(|| {
+        let (tap, queues) = Tap::open(&TapSpec { queues: 4, ..spec(Offload::ALL) }).unwrap();
+        assert_eq!((queues.len(), tap.index()), (4, netlink::nic("tb0").unwrap().index));
+        let less = Offload { uso: false, ..Offload::ALL };
+        assert_eq!(tap.set_offload(less).unwrap(), less);
+        assert_eq!(tap.offload(), less);
+    });
+}
+
+fn carrier_follows_us() {
+    let node = Node::new("10.0.0.1/24", Offload::ALL);
+    for up in [false, true] {
+        node.tap.set_carrier(up).unwrap();
+        assert_eq!(node.host.run(|| netlink::nic("tb0").unwrap()).carrier, up);
+    }
+}
+
+/// Of 40 broadcasts into a ring of 8 that nobody reads, 32 fail. Under a queueing discipline all 40
+/// succeed and 32 are lost in silence (Linux 6.18).
+fn noqueue_reports_a_full_ring() {
+    let node = Node::new("10.0.0.1/24", Offload::ALL);
+    node.host.run(|| {
+        let settings = DeviceSettings { tx_queue_len: Some(8), ..Default::default() };
+        netlink::set_device(node.tap.index(), &settings).unwrap();
+        netlink::set_qdisc_noqueue(node.tap.index()).unwrap();
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        socket.set_broadcast(true).unwrap();
+        report_local_congestion(&socket);
+        let broadcast: SocketAddr = "10.0.0.255:7".parse().unwrap();
+        let failed = |_: &usize| {
+            let result = socket.send_to(b"x", broadcast);
+            result.is_err_and(|error| error.raw_os_error() == Some(libc::ENOBUFS))
+        };
+        let failures = (0..40).filter(failed).count();
+        assert!(failures >= 32, "{failures} of 40");
+    });
+}
+
+/// `IP_RECVERR`: a UDP socket then hears of local congestion, as TCP always does.
+fn report_local_congestion(socket: &UdpSocket) {
+    let on: libc::c_int = 1;
+    // SAFETY: the option reads one int, which lives until the call returns.
+    let result = unsafe {
+        let value = (&raw const on).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_IP, libc::IP_RECVERR, value, 4)
+    };
+    assert_eq!(result, 0);
+}
+
+fn a_contradictory_vnet_header_is_refused() {
+    let node = Node::new("10.0.0.1/24", Offload::ALL);
+    // flags NEEDS_CSUM with csum_start beyond the frame
+    let header = [1, 0, 0, 0, 0, 0, 0xff, 0x7f, 0, 0];
+    let error = node.queue.write(&[IoSlice::new(&header), IoSlice::new(&[0; 60])]).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    let plain = [0; 10];
+    node.queue.write(&[IoSlice::new(&plain), IoSlice::new(&[0; 60])]).unwrap();
+    let mut poll = Poll::new().unwrap();
+    poll.add(&node.queue, 0, Interest::Write).unwrap();
+    assert!(poll.wait(Some(Duration::ZERO)).unwrap().any(|ready| ready.writable));
+}

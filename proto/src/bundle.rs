@@ -1,0 +1,184 @@
+//! The bundle: what the device, the ports and the clock say goes in by `handle_*`, what is to be done comes out by
+//! `poll_*`. The head of the crate shows the order of the calls.
+
+use crate::arena::Arena;
+use crate::counters::Counters;
+use crate::event::Event;
+use crate::health::Signal;
+use crate::heartbeat::Control;
+use crate::learn::Learned;
+use crate::peer::Peers;
+use crate::policy::{Choice, Policy, PolicyKind};
+use crate::pool::{Piece, Pool};
+use crate::port::{Port, PortSettings};
+use crate::time::Instant;
+use crate::tx::Flight;
+use crate::unpack::Ready;
+use crate::wire::cell::{HEADER, LINKS};
+use crate::wire::hello::{Name, NodeId};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Events that are kept until someone asks.
+const EVENTS: usize = 256;
+
+/// What a bundle is made from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This node.
+    pub node: NodeId,
+    /// Differs after each start.
+    pub incarnation: u64,
+    /// Only nodes with the same group are peers.
+    pub group: u64,
+    /// This node's name.
+    pub name: Name,
+    /// How many workers the node runs.
+    pub workers: u8,
+    /// Whether the device takes UDP superframes.
+    pub takes_uso: bool,
+    /// How cells are distributed over links.
+    pub policy: PolicyKind,
+    /// Whether lost cells are asked for and sent again.
+    pub repair: bool,
+    /// The ports, at most [`LINKS`].
+    pub ports: Vec<PortSettings>,
+    /// Cell slots of the sender's ring: what can wait to leave, and what is kept for repair.
+    pub slots: usize,
+    /// Receive buffers of 64 KB.
+    pub buffers: u16,
+}
+
+/// One worker's whole pipeline, without its I/O.
+pub struct Bundle {
+    pub(crate) settings: Settings,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) peers: Peers,
+    pub(crate) learned: Learned,
+    pub(crate) counters: Counters,
+    pub(crate) events: VecDeque<Event>,
+    /// When timers ran last.
+    pub(crate) polled: Instant,
+
+    // Sending: tx.rs, repair.rs.
+    pub(crate) arena: Arena,
+    pub(crate) policy: Policy,
+    /// Slots to be sent again, before anything new.
+    pub(crate) resend: VecDeque<u64>,
+    /// Cells that may still be sent again, in eighths of a cell.
+    pub(crate) repair_budget: u32,
+    /// The batch that the I/O is sending.
+    pub(crate) flight: Option<Flight>,
+    /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) run: Vec<u64>,
+    pub(crate) choices: Vec<Choice>,
+
+    // Receiving: rx.rs.
+    pub(crate) pool: Pool,
+    pub(crate) ready: Ready,
+    /// The pieces of the frame that the I/O is delivering.
+    pub(crate) delivering: Vec<Piece>,
+
+    // What nodes say to each other: membership.rs, heartbeat.rs.
+    pub(crate) control: VecDeque<Control>,
+    pub(crate) control_bytes: Vec<u8>,
+}
+
+impl Bundle {
+    /// A bundle without peers.
+    ///
+    /// # Panics
+    /// When there is no port, there are more than [`LINKS`], or the ring holds fewer than two of the longest frames.
+    #[must_use]
+    pub fn new(now: Instant, settings: Settings) -> Self {
+        assert!((1..=LINKS).contains(&settings.ports.len()), "1 to {LINKS} ports");
+        let cell_max = settings.ports.iter().map(|port| port.cell_max).min().unwrap_or_default();
+        Self {
+            ports: settings.ports.iter().map(|port| Port::new(now, port.clone())).collect(),
+            peers: Peers::default(),
+            learned: Learned::default(),
+            counters: Counters::default(),
+            events: VecDeque::new(),
+            polled: now,
+            arena: Arena::new(cell_max, settings.slots),
+            policy: Policy::new(settings.policy),
+            resend: VecDeque::new(),
+            repair_budget: crate::repair::BUDGET_MAX,
+            flight: None,
+            scratch: Vec::new(),
+            run: Vec::new(),
+            choices: Vec::new(),
+            pool: Pool::new(settings.buffers),
+            ready: Ready::default(),
+            delivering: Vec::new(),
+            control: VecDeque::new(),
+            control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
+            settings,
+        }
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The next event. To be asked after every other call; a log that is not read loses the oldest.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn log(&mut self, event: Event) {
+        if self.events.len() == EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Changes how cells are distributed, from the next batch on.
+    pub fn set_policy(&mut self, kind: PolicyKind) {
+        self.policy = Policy::new(kind);
+    }
+
+    /// A NIC has gained or lost its carrier.
+    pub fn handle_carrier(&mut self, now: Instant, port: u8, carrier: bool) {
+        let Some(state) = self.ports.get_mut(usize::from(port)) else { return };
+        state.carrier = carrier;
+        state.full = false;
+        state.greet_at = now;
+        if carrier {
+            return;
+        }
+        for index in self.peers.indices() {
+            self.leave_link(now, index, port, Signal::Carrier);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is to be called, at the latest.
+    #[must_use]
+    pub fn poll_timeout(&mut self, now: Instant) -> Instant {
+        let mut at = self.ports.iter().map(|port| port.greet_at).min().unwrap_or(now);
+        let repair = self.settings.repair;
+        for peer in self.peers.iter_mut() {
+            let round_trip = repair.then(|| peer.round_trip());
+            at = at.min(peer.heartbeat_at).min(peer.judge_at);
+            if peer.gapped != 0 {
+                let wait = peer.hold.wait(now, round_trip);
+                at = at.min(peer.gap_deadline(wait).unwrap_or(at));
+            }
+        }
+        at
+    }
+
+    /// Does what is due: greetings, heartbeats, judgements, gaps that are given up.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.greet(now);
+        self.beat(now);
+        self.judge(now);
+        self.give_up_gaps(now);
+        self.expire(now);
+        self.polled = now;
+    }
+}

@@ -1,0 +1,67 @@
+//! Everything that is counted, each drop with its reason.
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Counts since start.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            /// Name and value of each counter, in the order of the path.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)+].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames taken from the device and cut into cells (once per peer that gets a copy).
+    frames_sent,
+    /// Bytes of those frames.
+    frame_bytes_sent,
+    /// Data cells put on links, repairs included.
+    cells_sent,
+    /// System calls that carried them.
+    batches_sent,
+    /// Cells put on a link a second time.
+    cells_repaired,
+    /// Cells that were asked for again, but not sent within the repair budget or no longer kept.
+    repair_declined,
+    /// Frames not sent because no peer is known.
+    drop_no_peer,
+    /// Frames not sent because no link to the peer is up.
+    drop_no_link,
+    /// Frames not sent because they are shorter than an Ethernet header or longer than a record.
+    drop_frame_length,
+    /// Cells that the kernel refused to send.
+    drop_refused,
+    /// Cells heard, of every kind.
+    cells_heard,
+    /// Cells whose bytes are not a cell of this version.
+    drop_malformed,
+    /// Cells of a session that does not exist (strangers, or a peer's former self).
+    drop_session,
+    /// Cells from nodes of another group.
+    drop_group,
+    /// Cells that were here before.
+    drop_duplicate,
+    /// Cells too far ahead or behind to be placed in their lane.
+    drop_window,
+    /// Cells dropped because every receive buffer was taken.
+    drop_no_buffer,
+    /// Cells found missing by a gap in their link's numbers.
+    cells_missed,
+    /// Cells that were waited for in vain.
+    cells_given_up,
+    /// Records lost because a cell of theirs was given up.
+    records_spoiled,
+    /// Records whose bytes contradict each other.
+    records_malformed,
+    /// Frames handed to the device.
+    frames_delivered,
+    /// Bytes of those frames.
+    frame_bytes_delivered,
+}

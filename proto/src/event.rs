@@ -1,0 +1,71 @@
+//! What happened to peers and links: the events that a log shows.
+
+use crate::health::Signal;
+use crate::wire::hello::{Name, NodeId};
+
+/// Which way a link is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From this node to the peer.
+    Sending,
+    /// From the peer to this node.
+    Receiving,
+}
+
+/// Why a node that speaks to us cannot be a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It runs another number of workers.
+    Workers {
+        /// Ours.
+        ours: u8,
+        /// Theirs.
+        theirs: u8,
+    },
+    /// As many peers as a bundle can have are there.
+    Full,
+}
+
+/// Something that happened, in the order in which it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A peer answered.
+    PeerJoined {
+        /// Which.
+        peer: NodeId,
+        /// Its name.
+        name: Name,
+    },
+    /// A peer has been silent for so long that its state was dropped, or it was restarted.
+    PeerLeft {
+        /// Which.
+        peer: NodeId,
+    },
+    /// A node was refused.
+    PeerRefused {
+        /// Which.
+        peer: NodeId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A link works in one direction.
+    LinkUp {
+        /// The peer it leads to.
+        peer: NodeId,
+        /// Its number: ours when sending, the peer's when receiving.
+        link: u8,
+        /// The direction.
+        direction: Direction,
+    },
+    /// A link no longer works in one direction.
+    LinkDown {
+        /// The peer it leads to.
+        peer: NodeId,
+        /// Its number: ours when sending, the peer's when receiving.
+        link: u8,
+        /// The direction.
+        direction: Direction,
+        /// What showed it, with its figures.
+        signal: Signal,
+    },
+}

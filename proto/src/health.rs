@@ -1,0 +1,236 @@
+//! Does a link bring what was put on it? One direction of one link, judged by its receiver.
+//!
+//! Intuition first. Under load, the other links tell within a millisecond that this link has been given cells; a link
+//! that still has shown nothing two milliseconds after its skew is dead, whatever its carrier says (P2's burst skew).
+//! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one was heard is dead.
+//! When *all* links fall silent at once, it is far more likely that the peer or we did not get the processor, so that
+//! takes 200 ms. A dead link is used again after three heartbeats in a row.
+//!
+//! The judgement travels back in heartbeats ([`crate::heartbeat`]); the sender obeys it. Each direction is judged by
+//! itself, so that a link that is dead one way still serves the other.
+//!
+//! Source: P2, section 2.2. Thresholds: [`OWED_FOR`] must exceed the time in which a receiver is not scheduled (1 ms
+//! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
+
+use crate::time::Instant;
+use core::time::Duration;
+
+/// Heartbeats of a quiet link are this far apart.
+pub const HEARTBEAT_QUIET: Duration = Duration::from_millis(10);
+/// Heartbeats of a link under load are this far apart.
+pub const HEARTBEAT_BUSY: Duration = Duration::from_millis(1);
+/// A link that owes cells for longer than this, beyond its skew, is dead.
+pub const OWED_FOR: Duration = Duration::from_millis(2);
+/// A link that is silent for longer than this, while another is not, is dead.
+pub const SILENT_FOR: Duration = Duration::from_millis(42);
+/// Links that are all silent for longer than this are dead.
+pub const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
+/// Heartbeats in a row that bring a link back.
+const HEARTBEATS_TO_RISE: u8 = 3;
+
+/// What showed that a link is dead, and the figures behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Cells had left the sender, and none of them came although the other links brought theirs.
+    BurstSkew {
+        /// How many cells the link owed.
+        owed: u64,
+        /// For how long.
+        waited: Duration,
+    },
+    /// No heartbeat came.
+    Silence {
+        /// For how long.
+        waited: Duration,
+    },
+    /// The NIC lost its carrier or is gone.
+    Carrier,
+    /// The kernel refuses to send on it.
+    SendError,
+    /// The receiver says so.
+    Report,
+}
+
+/// A change of the judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The link is used again.
+    Up,
+    /// The link is not to be used.
+    Down(Signal),
+}
+
+/// The judgement of one link in one direction.
+#[derive(Clone, Debug)]
+pub struct Health {
+    up: bool,
+    /// When a cell was heard last.
+    heard: Instant,
+    /// Heartbeats in a row while the link is down.
+    risen: u8,
+    /// Cells that the link owes, and since when.
+    owed: Option<(u64, Instant)>,
+}
+
+impl Health {
+    /// A link is down until it has been heard.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        Self { up: false, heard: now, risen: 0, owed: None }
+    }
+
+    /// Whether the link is to be used.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// When a cell was heard last.
+    #[must_use]
+    pub fn heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// A cell came. `heartbeat`: it was one.
+    pub fn handle_cell(&mut self, now: Instant, heartbeat: bool) -> Option<Change> {
+        if now.since(self.heard) > 3 * HEARTBEAT_QUIET {
+            self.risen = 0;
+        }
+        self.heard = now;
+        if self.up || !heartbeat {
+            return None;
+        }
+        self.risen += 1;
+        if self.risen < HEARTBEATS_TO_RISE {
+            return None;
+        }
+        *self = Self { up: true, heard: now, risen: 0, owed: None };
+        Some(Change::Up)
+    }
+
+    /// A heartbeat on some link told that cells up to `departed` have left the sender; up to `next` were heard here.
+    pub fn handle_departed(&mut self, now: Instant, departed: u64, next: u64) {
+        self.owed = match (self.owed, departed.saturating_sub(next)) {
+            (_, 0) => None,
+            // The debt has grown, but what was owed before has come: a younger debt.
+            (Some((target, since)), _) if next < target => Some((target, since)),
+            (_, _) => Some((departed, now)),
+        };
+    }
+
+    /// Judges the link. `next`: the number after the highest that was heard; `skew`: how much later than the fastest
+    /// link it is; `quietest`: when any link of the peer was heard last.
+    pub fn poll(&mut self, now: Instant, next: u64, skew: Duration, quietest: Instant) -> Option<Change> {
+        if !self.up {
+            return None;
+        }
+        if self.owed.is_some_and(|(target, _)| next >= target) {
+            self.owed = None;
+        }
+        if let Some((target, since)) = self.owed {
+            let waited = now.since(since);
+            if waited >= OWED_FOR + 2 * skew && now.since(self.heard) >= OWED_FOR {
+                return Some(self.down(Signal::BurstSkew { owed: target - next, waited }));
+            }
+        }
+        let waited = now.since(self.heard);
+        let limit = if now.since(quietest) < 2 * HEARTBEAT_QUIET { SILENT_FOR } else { ALL_SILENT_FOR };
+        (waited >= limit).then(|| self.down(Signal::Silence { waited }))
+    }
+
+    /// Something other than the link's own silence showed that it is dead.
+    pub fn handle_signal(&mut self, signal: Signal) -> Option<Change> {
+        self.up.then(|| self.down(signal))
+    }
+
+    /// When to judge next, at the latest.
+    #[must_use]
+    pub fn deadline(&self, skew: Duration) -> Option<Instant> {
+        let silent = self.heard + SILENT_FOR;
+        let owed =
+            self.owed.map_or(silent, |(_, since)| (since + OWED_FOR + 2 * skew).max(self.heard + OWED_FOR));
+        self.up.then(|| silent.min(owed))
+    }
+
+    fn down(&mut self, signal: Signal) -> Change {
+        self.up = false;
+        self.risen = 0;
+        self.owed = None;
+        Change::Down(signal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    fn risen() -> Health {
+        let mut health = Health::new(at(0));
+        assert_eq!(health.handle_cell(at(0), true), None);
+        assert_eq!(health.handle_cell(at(0), true), None);
+        assert_eq!(health.handle_cell(at(0), true), Some(Change::Up));
+        health
+    }
+
+    #[test]
+    fn three_heartbeats_in_a_row_bring_a_link_up() {
+        let mut health = Health::new(at(0));
+        health.handle_cell(at(0), true);
+        health.handle_cell(at(10_000), true);
+        assert_eq!(health.handle_cell(at(11_000), false), None, "data alone does not");
+        assert_eq!(health.handle_cell(at(60_000), true), None, "a pause begins anew");
+        assert_eq!(health.handle_cell(at(70_000), true), None);
+        assert_eq!(health.handle_cell(at(80_000), true), Some(Change::Up));
+    }
+
+    #[test]
+    fn a_debt_is_dead_exactly_after_its_time() {
+        let mut health = risen();
+        health.handle_departed(at(1_000), 57, 0);
+        let due = at(1_000) + OWED_FOR;
+        assert_eq!(health.deadline(Duration::ZERO), Some(due));
+        let just_before = due - Duration::from_nanos(1);
+        assert_eq!(health.poll(just_before, 0, Duration::ZERO, just_before), None);
+        let signal = Signal::BurstSkew { owed: 57, waited: OWED_FOR };
+        assert_eq!(health.poll(due, 0, Duration::ZERO, due), Some(Change::Down(signal)));
+        assert!(!health.is_up());
+    }
+
+    #[test]
+    fn a_link_that_pays_late_but_pays_is_alive() {
+        let mut health = risen();
+        for round in 1..100 {
+            let now = at(round * 1_000);
+            health.handle_departed(now, round * 10, (round - 1) * 10);
+            health.handle_cell(now, false);
+            assert_eq!(health.poll(now, (round - 1) * 10, Duration::ZERO, now), None, "round {round}");
+        }
+    }
+
+    #[test]
+    fn skew_extends_the_debt() {
+        let mut health = risen();
+        health.handle_departed(at(0), 1, 0);
+        let skew = Duration::from_millis(3);
+        assert_eq!(health.poll(at(7_999), 0, skew, at(7_999)), None);
+        assert!(health.poll(at(8_000), 0, skew, at(8_000)).is_some());
+    }
+
+    #[test]
+    fn silence_of_one_link_is_noticed_before_silence_of_all() {
+        let mut one = risen();
+        assert_eq!(one.poll(at(41_999), 0, Duration::ZERO, at(41_999)), None);
+        let waited = SILENT_FOR;
+        assert_eq!(
+            one.poll(at(42_000), 0, Duration::ZERO, at(42_000)),
+            Some(Change::Down(Signal::Silence { waited }))
+        );
+        let mut all = risen();
+        assert_eq!(all.poll(at(199_999), 0, Duration::ZERO, at(0)), None);
+        assert!(all.poll(at(200_000), 0, Duration::ZERO, at(0)).is_some());
+    }
+}

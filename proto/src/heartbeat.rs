@@ -1,0 +1,260 @@
+//! What nodes say to each other besides data: making and hearing heartbeats, and sending what is queued.
+//!
+//! Beside the path. A heartbeat goes over every link of a peer: each 10 ms in quiet, each 1 ms while cells are sent, and
+//! at once when a judgement has changed. The I/O sends what [`Bundle::poll_control`] gives.
+
+use crate::bundle::Bundle;
+use crate::event::{Direction, Event};
+use crate::health::{Change, HEARTBEAT_QUIET, Signal};
+use crate::time::{Instant, wire_micros};
+use crate::wire::cell::{HEADER, Header, Kind, LINKS, NO_RECORD, unwrap_seq, wire_seq};
+use crate::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
+use crate::wire::hello::HELLO_MAX;
+use crate::wire::repair::REQUEST_MAX;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// The longest control message.
+pub(crate) const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX));
+/// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
+const NOT_SCHEDULED: Duration = Duration::from_millis(20);
+
+const fn max(one: usize, other: usize) -> usize {
+    if one > other { one } else { other }
+}
+
+/// A message that waits to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Control {
+    /// A hello to everyone, or to an endpoint.
+    Greet { port: u8, to: Option<SocketAddr> },
+    /// A hello to a peer.
+    Answer { port: u8, peer: u16, to: SocketAddr },
+    /// A heartbeat.
+    Heartbeat { port: u8, peer: u16 },
+    /// What is missing, on the link with the shortest queue.
+    Repair { peer: u16 },
+}
+
+/// A control message for the I/O to send.
+pub struct ControlMessage<'a> {
+    /// The port to send through.
+    pub port: u8,
+    /// The endpoint; `None`: the multicast group.
+    pub to: Option<SocketAddr>,
+    /// The cell.
+    pub bytes: &'a [u8],
+}
+
+impl Bundle {
+    /// Queues heartbeats for the peers whose time has come.
+    pub(crate) fn beat(&mut self, now: Instant) {
+        for index in self.peers.indices() {
+            let Some(peer) = self.peers.get_mut(index).filter(|peer| now >= peer.heartbeat_at) else {
+                continue;
+            };
+            peer.heartbeat_at = now + HEARTBEAT_QUIET;
+            if !peer.is_joined() {
+                continue;
+            }
+            peer.heartbeat_sent = now;
+            for (port, link) in (0..).zip(&peer.outbound) {
+                if link.endpoint.is_some() && self.ports[usize::from(port)].carrier {
+                    self.control.push_back(Control::Heartbeat { port, peer: index });
+                }
+            }
+        }
+    }
+
+    /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`].
+    pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
+        loop {
+            let control = self.control.pop_front()?;
+            let Some((port, to, length)) = self.write_control(now, control) else { continue };
+            self.ports[usize::from(port)].handle_sent(length);
+            return Some(ControlMessage { port, to, bytes: &self.control_bytes[..length] });
+        }
+    }
+
+    /// Writes a message to `control_bytes`; `None` when there is nobody to send it to.
+    fn write_control(&mut self, now: Instant, control: Control) -> Option<(u8, Option<SocketAddr>, usize)> {
+        match control {
+            Control::Greet { port, to } => Some((port, to, self.write_hello(port, None))),
+            Control::Answer { port, peer, to } => Some((port, Some(to), self.write_hello(port, Some(peer)))),
+            Control::Heartbeat { port, peer } => self.write_heartbeat(now, port, peer),
+            Control::Repair { peer } => self.write_request(peer),
+        }
+    }
+
+    fn write_hello(&mut self, port: u8, peer: Option<u16>) -> usize {
+        let hello = self.hello(port, peer);
+        let session = peer.and_then(|index| self.peers.get(index)).map_or(0, |peer| peer.session_out);
+        let header = Header { session, ..header(Kind::Hello, port, 0) };
+        header.emit(&mut self.control_bytes);
+        HEADER + hello.emit(&mut self.control_bytes[HEADER..])
+    }
+
+    fn write_heartbeat(
+        &mut self,
+        now: Instant,
+        port: u8,
+        index: u16,
+    ) -> Option<(u8, Option<SocketAddr>, usize)> {
+        let peer = self.peers.get_mut(index)?;
+        if self.ports[usize::from(port)].full {
+            peer.heartbeat_owed = true;
+            return None;
+        }
+        let paired = peer.paired[usize::from(port)].map(usize::from);
+        let echo = paired.and_then(|link| peer.inbound[link].echo(now));
+        let mut heartbeat = Heartbeat {
+            sent_at: now.as_wire_micros(),
+            echo: echo.map_or(0, |(sent_at, _)| sent_at),
+            echo_age: echo.map_or(u32::MAX, |(_, age)| wire_micros(age)),
+            ..Heartbeat::default()
+        };
+        for ((sent, link), port) in heartbeat.sent.iter_mut().zip(&mut peer.outbound).zip(&self.ports) {
+            let queued = u32::try_from(port.queued()).unwrap_or(u32::MAX);
+            *sent = Sent { departed: wire_seq(link.departed(port.departed())), queued };
+            heartbeat.sent_links += 1;
+        }
+        let fastest = peer.fastest();
+        for (number, (heard, link)) in (1..).zip(heartbeat.heard.iter_mut().zip(&peer.inbound)) {
+            if link.heard == 0 {
+                continue;
+            }
+            heartbeat.heard_links = number;
+            *heard = Heard {
+                next: wire_seq(link.next_seq()),
+                count: wire_seq(link.heard),
+                skew_micros: wire_micros(link.skew(fastest)),
+                up: link.health.is_up(),
+            };
+        }
+        let link = &mut peer.outbound[usize::from(port)];
+        let to = link.endpoint?;
+        let seq = link.take_seq(None);
+        let header = Header { session: peer.session_out, ..header(Kind::Heartbeat, port, seq) };
+        header.emit(&mut self.control_bytes);
+        Some((port, Some(to), HEADER + heartbeat.emit(&mut self.control_bytes[HEADER..])))
+    }
+
+    fn write_request(&mut self, index: u16) -> Option<(u8, Option<SocketAddr>, usize)> {
+        let peer = self.peers.get_mut(index)?;
+        let request = core::mem::take(&mut peer.missing);
+        let links = peer.outbound.iter().zip(&self.ports).zip(0u8..);
+        let up = links.filter(|((link, port), _)| link.up && link.endpoint.is_some() && !port.full);
+        let port = up.min_by_key(|((_, port), _)| port.queued()).map(|(_, number)| number)?;
+        let link = &mut peer.outbound[usize::from(port)];
+        let seq = link.take_seq(None);
+        let header = Header { session: peer.session_out, ..header(Kind::Repair, port, seq) };
+        header.emit(&mut self.control_bytes);
+        Some((port, link.endpoint, HEADER + request.emit(&mut self.control_bytes[HEADER..])))
+    }
+
+    /// A heartbeat came over the peer's `link` to `port`.
+    pub(crate) fn handle_heartbeat(
+        &mut self,
+        now: Instant,
+        port: u8,
+        index: u16,
+        link: u8,
+        heartbeat: &Heartbeat,
+    ) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        peer.inbound[usize::from(link)].handle_heartbeat(now, heartbeat.sent_at);
+        if heartbeat.echo_age != u32::MAX {
+            let round_trip =
+                now.as_wire_micros().wrapping_sub(heartbeat.echo).wrapping_sub(heartbeat.echo_age);
+            if round_trip.cast_signed() >= 0 {
+                let sample = Duration::from_micros(u64::from(round_trip));
+                peer.outbound[usize::from(port)].handle_round_trip(sample);
+            }
+        }
+        let latest = peer.report_at.is_none_or(|at| heartbeat.sent_at.wrapping_sub(at).cast_signed() >= 0);
+        if !latest {
+            return;
+        }
+        peer.report_at = Some(heartbeat.sent_at);
+        for (sent, link) in
+            heartbeat.sent.iter().zip(&mut peer.inbound).take(usize::from(heartbeat.sent_links))
+        {
+            let next = link.next_seq();
+            if let Some(departed) = unwrap_seq(sent.departed, next) {
+                link.health.handle_departed(now, departed, next);
+            }
+        }
+        peer.judge_at = now;
+        let heard = &heartbeat.heard[..usize::from(heartbeat.heard_links).min(self.ports.len())];
+        for (report, port) in heard.iter().zip(0..) {
+            self.handle_report(now, index, port, *report);
+        }
+    }
+
+    /// The peer says what it has heard on our link over `port`.
+    fn handle_report(&mut self, now: Instant, index: u16, port: u8, report: Heard) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let node = peer.node;
+        let link = &mut peer.outbound[usize::from(port)];
+        if let Some(heard) = unwrap_seq(report.next, link.heard()) {
+            link.handle_heard(heard);
+        }
+        link.skew = Duration::from_micros(u64::from(report.skew_micros));
+        if !report.up {
+            self.leave_link(now, index, port, Signal::Report);
+        } else if !link.up && self.ports[usize::from(port)].carrier && now >= link.obey_reports_from {
+            link.up = link.endpoint.is_some();
+            if link.up {
+                self.log(Event::LinkUp { peer: node, link: port, direction: Direction::Sending });
+            }
+        }
+    }
+
+    /// Judges the links of the peers whose time has come.
+    pub(crate) fn judge(&mut self, now: Instant) {
+        let rested = now.since(self.polled) > NOT_SCHEDULED;
+        for index in self.peers.indices() {
+            let Some(peer) = self.peers.get_mut(index).filter(|peer| now >= peer.judge_at) else { continue };
+            if rested {
+                peer.judge_at = now + HEARTBEAT_QUIET / 4;
+                continue;
+            }
+            self.judge_peer(now, index);
+        }
+    }
+
+    fn judge_peer(&mut self, now: Instant, index: u16) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let (heard, fastest) = (peer.heard(), peer.fastest());
+        peer.judge_at = now + HEARTBEAT_QUIET;
+        for link in 0..LINKS {
+            let Some(peer) = self.peers.get_mut(index) else { return };
+            let state = &mut peer.inbound[link];
+            let skew = state.skew(fastest);
+            let change = state.health.poll(now, state.next_seq(), skew, heard);
+            let due = state.health.deadline(skew).unwrap_or(peer.judge_at).max(now + HEARTBEAT_QUIET / 20);
+            peer.judge_at = peer.judge_at.min(due);
+            if let Some(change) = change {
+                #[expect(clippy::cast_possible_truncation, reason = "below LINKS")]
+                self.judged(now, index, link as u8, change);
+            }
+        }
+    }
+
+    /// The judgement of a peer's link has changed: the peer has to know at once.
+    pub(crate) fn judged(&mut self, now: Instant, index: u16, link: u8, change: Change) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        peer.heartbeat_at = now;
+        let (peer, direction) = (peer.node, Direction::Receiving);
+        self.log(match change {
+            Change::Up => Event::LinkUp { peer, link, direction },
+            Change::Down(signal) => Event::LinkDown { peer, link, direction, signal },
+        });
+    }
+}
+
+/// The header of a cell that belongs to no lane.
+fn header(kind: Kind, link: u8, seq: u64) -> Header {
+    let link_seq = wire_seq(seq);
+    Header { kind, epoch: 0, link, lane: 0, link_seq, lane_seq: 0, block_offset: NO_RECORD, session: 0 }
+}

@@ -1,0 +1,111 @@
+//! The receiving direction of one link: what was heard under which number, what is missing, how late it comes.
+//!
+//! Beside [`crate::rx`]. A link keeps FIFO order, so a number that is skipped is a loss, known with the next cell.
+//!
+//! The delay is measured without synchronised clocks: a heartbeat's arrival minus its time of sending is the one-way
+//! delay plus the difference of the two clocks, and that difference is the same for all links of a peer.
+
+use crate::health::Health;
+use crate::time::Instant;
+use crate::wire::cell::unwrap_seq;
+use core::ops::Range;
+use core::time::Duration;
+
+/// One direction of one link.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    /// The judgement of this direction.
+    pub(crate) health: Health,
+    /// Cells heard.
+    pub(crate) heard: u64,
+    /// Cells found missing.
+    pub(crate) missed: u64,
+    /// The number after the highest that was heard.
+    next_seq: u64,
+    /// `sent_at` of the last heartbeat, and when it came.
+    last_heartbeat: Option<(u32, Instant)>,
+    /// Arrival minus sending, in microseconds modulo 2^32, smoothed towards the recent minimum.
+    delay: Option<u32>,
+}
+
+impl Inbound {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { health: Health::new(now), heard: 0, missed: 0, next_seq: 0, last_heartbeat: None, delay: None }
+    }
+
+    /// The number after the highest that was heard.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// A cell with this number came; returns the numbers that it shows to be missing.
+    pub(crate) fn handle_seq(&mut self, seq: u32) -> Range<u64> {
+        self.heard += 1;
+        let Some(seq) = unwrap_seq(seq, self.next_seq) else { return 0..0 };
+        if seq < self.next_seq {
+            return 0..0;
+        }
+        let missing = self.next_seq..seq;
+        self.next_seq = seq + 1;
+        self.missed += missing.end - missing.start;
+        missing
+    }
+
+    /// A heartbeat came.
+    pub(crate) fn handle_heartbeat(&mut self, now: Instant, sent_at: u32) {
+        self.last_heartbeat = Some((sent_at, now));
+        let sample = now.as_wire_micros().wrapping_sub(sent_at);
+        self.delay = Some(self.delay.map_or(sample, |old| {
+            let later = sample.wrapping_sub(old).cast_signed();
+            if later < 0 { sample } else { old.wrapping_add_signed(later / 8) }
+        }));
+    }
+
+    /// `sent_at` of the last heartbeat and how long ago it came.
+    pub(crate) fn echo(&self, now: Instant) -> Option<(u32, Duration)> {
+        self.last_heartbeat.map(|(sent_at, heard)| (sent_at, now.since(heard)))
+    }
+
+    /// How much later than on `fastest` a cell arrives here.
+    pub(crate) fn skew(&self, fastest: Option<u32>) -> Duration {
+        let (Some(delay), Some(fastest)) = (self.delay, fastest) else { return Duration::ZERO };
+        Duration::from_micros(u64::from(delay.wrapping_sub(fastest).cast_signed().max(0).cast_unsigned()))
+    }
+
+    /// Arrival minus sending; only differences between links of one peer mean anything.
+    pub(crate) fn delay(&self) -> Option<u32> {
+        self.delay
+    }
+}
+
+/// The smaller of two delays, whose common offset may wrap.
+pub(crate) fn faster(one: u32, other: u32) -> u32 {
+    if one.wrapping_sub(other).cast_signed() < 0 { one } else { other }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skipped_number_is_a_loss_and_a_late_one_is_not() {
+        let mut link = Inbound::new(Instant::default());
+        assert_eq!(link.handle_seq(0), 0..0);
+        assert_eq!(link.handle_seq(3), 1..3);
+        assert_eq!(link.handle_seq(2), 0..0);
+        assert_eq!(link.handle_seq(u32::MAX), 0..0, "before the first");
+        assert_eq!((link.heard, link.missed, link.next_seq()), (4, 2, 4));
+    }
+
+    #[test]
+    fn skew_is_measured_whatever_the_clocks_say() {
+        let mut near = Inbound::new(Instant::default());
+        let mut far = Inbound::new(Instant::default());
+        let now = Instant::from_nanos(5_000_000);
+        near.handle_heartbeat(now, u32::MAX - 100);
+        far.handle_heartbeat(now + Duration::from_micros(700), u32::MAX - 100);
+        let fastest = faster(near.delay().unwrap(), far.delay().unwrap());
+        assert_eq!(near.skew(Some(fastest)), Duration::ZERO);
+        assert_eq!(far.skew(Some(fastest)), Duration::from_micros(700));
+    }
+}

@@ -1,0 +1,68 @@
+//! The pure core of Tabane: one Ethernet device over several links, as a function of what happens and when.
+//!
+//! There is no clock, socket, thread or random source in here (the crate is `no_std`, so the compiler proves it): time is
+//! an argument, and the same calls give the same results. `daemon` drives it with the kernel, `sim` with a made-up world.
+//!
+//! ```text
+//!   device                                                                            links
+//!     |  read_space, handle_frame                                poll_batch, handle_sent |
+//!     v                                                                                  ^
+//!   classify -> learn -> arena (pack) ------------> policy (schedule) -> header ---------+   tx.rs
+//!
+//!   deliver  <- unpack <- reorder (hold) <--------- inbound (link account) <- header <---+   rx.rs
+//!     |                                                                                  |
+//!     v  poll_frame                                      lend (pool), handle_datagrams   v
+//!
+//!   beside it: membership (who is there), heartbeat (what was sent and heard), health (which link is dead),
+//!              repair (what is sent again), port (queue and rate), status and event (what is seen)
+//! ```
+//!
+//! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for
+//! each port, `handle_frame` while `wants_frames`; `handle_timeout` when `poll_timeout` has come; `poll_control` until
+//! `None`, then `poll_batch` and `handle_sent` until `None`; `poll_event` until `None`.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod arena;
+pub mod bundle;
+mod classify;
+pub mod counters;
+pub mod event;
+pub mod health;
+mod heartbeat;
+mod hold;
+mod inbound;
+mod learn;
+mod membership;
+mod outbound;
+mod peer;
+pub mod policy;
+mod pool;
+mod port;
+mod reorder;
+mod repair;
+mod rx;
+mod status;
+pub mod time;
+mod tx;
+mod unpack;
+pub mod wire;
+
+pub use bundle::{Bundle, Settings};
+pub use counters::Counters;
+pub use event::{Direction, Event, Refusal};
+pub use health::Signal;
+pub use heartbeat::ControlMessage;
+pub use policy::PolicyKind;
+pub use pool::{BUFFER, Buffer};
+pub use port::PortSettings;
+pub use rx::Frame;
+pub use status::{LinkStatus, PeerStatus};
+pub use time::Instant;
+pub use tx::{BATCH_CELLS, Batch, Outcome};
+pub use wire::hello::{Name, NodeId};

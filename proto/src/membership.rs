@@ -1,0 +1,176 @@
+//! Who is a peer: greetings, answers, departures.
+//!
+//! Beside the path. Every port greets everyone; whoever hears a stranger answers it with a session number, and is
+//! answered in turn. A restarted node has another incarnation: its old state is void. A peer that no link has heard for
+//! [`FORGET_AFTER`] is forgotten.
+
+use crate::bundle::Bundle;
+use crate::event::{Event, Refusal};
+use crate::heartbeat::Control;
+use crate::rx::Origin;
+use crate::time::Instant;
+use crate::wire::hello::{Hello, NodeId};
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// A silent peer's state is dropped after this time.
+const FORGET_AFTER: Duration = Duration::from_secs(10);
+/// Greetings of a port on which nobody has answered yet are this far apart, others ten times as far.
+const GREET_EVERY: Duration = Duration::from_millis(100);
+
+impl Bundle {
+    /// Greets everyone on the ports whose time has come.
+    pub(crate) fn greet(&mut self, now: Instant) {
+        for (port, number) in self.ports.iter_mut().zip(0..) {
+            if now < port.greet_at {
+                continue;
+            }
+            let answered =
+                self.peers.iter().any(|peer| peer.outbound[usize::from(number)].endpoint.is_some());
+            port.greet_at = now + GREET_EVERY * if answered { 10 } else { 1 };
+            if !port.carrier {
+                continue;
+            }
+            if port.settings.multicast {
+                self.control.push_back(Control::Greet { port: number, to: None });
+            }
+            for endpoint in &port.settings.greet {
+                self.control.push_back(Control::Greet { port: number, to: Some(*endpoint) });
+            }
+        }
+    }
+
+    /// What this node says of itself on a port, to a peer or to everyone.
+    pub(crate) fn hello(&self, port: u8, peer: Option<u16>) -> Hello {
+        let peer = peer.and_then(|index| self.peers.get(index));
+        Hello {
+            node: self.settings.node,
+            incarnation: self.settings.incarnation,
+            group: self.settings.group,
+            session: peer.map_or(0, |peer| peer.session_in),
+            your_session: peer.map_or(0, |peer| peer.session_out),
+            cell_max: self.ports[usize::from(port)].settings.cell_max,
+            link: port,
+            workers: self.settings.workers,
+            takes_uso: self.settings.takes_uso,
+            name: self.settings.name,
+        }
+    }
+
+    /// A node says who it is.
+    pub(crate) fn handle_hello(&mut self, now: Instant, origin: Origin, hello: &Hello) {
+        if hello.group != self.settings.group {
+            self.counters.drop_group += 1;
+            return;
+        }
+        if hello.node == self.settings.node {
+            return;
+        }
+        let Some((index, admitted)) = self.acquaint(now, hello) else { return };
+        let moved = self.pair(index, origin, hello.link);
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        peer.cell_max = peer.cell_max.min(hello.cell_max);
+        let was_joined = peer.is_joined();
+        if hello.session != 0 {
+            peer.session_out = hello.session;
+        }
+        let (node, name, joined) = (peer.node, peer.name, peer.is_joined());
+        let answer = if hello.session == 0 {
+            admitted || moved || !joined
+        } else {
+            hello.your_session != peer.session_in
+        };
+        if joined && !was_joined {
+            peer.heartbeat_at = now;
+            self.log(Event::PeerJoined { peer: node, name });
+        }
+        if answer {
+            self.control.push_back(Control::Answer { port: origin.port, peer: index, to: origin.from });
+        }
+        self.fit_cells();
+    }
+
+    /// The peer that speaks, taken in if it is new; `true` with it if it is.
+    fn acquaint(&mut self, now: Instant, hello: &Hello) -> Option<(u16, bool)> {
+        if let Some(index) = self.peers.find(hello.node) {
+            let known = self.peers.get(index)?;
+            let forgot_us = hello.session != 0 && known.is_joined() && known.session_out != hello.session;
+            if known.incarnation == hello.incarnation && !forgot_us {
+                return Some((index, false));
+            }
+            self.part(index);
+        }
+        let refusal = if hello.workers == self.settings.workers {
+            match self.peers.admit(now, hello, self.ports.len()) {
+                Some(index) => return Some((index, true)),
+                None => Refusal::Full,
+            }
+        } else {
+            Refusal::Workers { ours: self.settings.workers, theirs: hello.workers }
+        };
+        let refused = Event::PeerRefused { peer: hello.node, refusal };
+        if !self.events.contains(&refused) {
+            self.log(refused);
+        }
+        None
+    }
+
+    /// Notes where the peer listens on this port; `true` when that is new.
+    ///
+    /// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
+    /// else the first, so that both ends pair the same ports.
+    fn pair(&mut self, index: u16, origin: Origin, link: u8) -> bool {
+        let Some(peer) = self.peers.get_mut(index) else { return false };
+        let port = usize::from(origin.port);
+        let paired = &mut peer.paired[port];
+        if paired.is_some_and(|paired| paired != link) && link != origin.port {
+            return false;
+        }
+        *paired = Some(link);
+        let endpoint: &mut Option<SocketAddr> = &mut peer.outbound[port].endpoint;
+        endpoint.replace(origin.from) != Some(origin.from)
+    }
+
+    /// Cells have to fit into every link of every peer, so that any cell can take any link.
+    pub(crate) fn fit_cells(&mut self) {
+        let ours = self.ports.iter().map(|port| port.settings.cell_max);
+        let all = ours.chain(self.peers.iter().map(|peer| peer.cell_max));
+        let fits = all.min().unwrap_or_default().max(CELL_LEAST);
+        if usize::from(fits) != self.arena.cell_max() && !self.has_unsent() {
+            self.arena.set_cell_max(fits);
+        }
+    }
+
+    /// Forgets peers that no link has heard for long.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        for index in self.peers.indices() {
+            let gone = self.peers.get(index).is_some_and(|peer| now.since(peer.heard()) > FORGET_AFTER);
+            if gone {
+                self.part(index);
+            }
+        }
+    }
+
+    /// Drops a peer's state.
+    fn part(&mut self, index: u16) {
+        if let Some(peer) = self.peers.remove(index, &mut self.pool) {
+            self.learned.forget_peer(index);
+            self.log(Event::PeerLeft { peer });
+        }
+    }
+
+    /// Whether every peer's device takes UDP superframes, so that ours may produce them.
+    #[must_use]
+    pub fn peers_take_uso(&self) -> bool {
+        self.peers.iter().all(|peer| peer.takes_uso)
+    }
+
+    /// This node.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.settings.node
+    }
+}
+
+/// The smallest cell that is made: what the smallest link of IPv4 takes (576 bytes) without its headers.
+const CELL_LEAST: u16 = 576 - 20 - 8;

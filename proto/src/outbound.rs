@@ -1,0 +1,166 @@
+//! The sending direction of one link: its numbers, what was sent under them, and what the peer says of it.
+//!
+//! Beside [`crate::tx`] and [`crate::repair`]. The log remembers for each recent link number which slot of the arena it
+//! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
+
+use crate::time::Instant;
+use alloc::collections::VecDeque;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// Numbers that the log remembers: as many as a ring of the default size has slots.
+const LOG: usize = 8_192;
+/// Departure marks that are kept; older ones are merged.
+const MARKS: usize = 256;
+/// In the log: nothing to repair (a heartbeat, or sent again already).
+const NOTHING: u64 = u64::MAX;
+
+/// One direction of one link.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    /// Where the peer listens on this link, once it has been heard there.
+    pub(crate) endpoint: Option<SocketAddr>,
+    /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
+    pub(crate) up: bool,
+    /// The peer's reports count again from here on: an error on our side must not be overruled by an old report.
+    pub(crate) obey_reports_from: Instant,
+    /// How much later than on the fastest link a cell arrives, as the peer reports it.
+    pub(crate) skew: Duration,
+    /// To the peer and back, smoothed; only heartbeats measure it.
+    pub(crate) round_trip: Option<Duration>,
+    /// The next link number.
+    next_seq: u64,
+    /// The number after the highest that the peer has heard.
+    heard: u64,
+    /// Slots of the numbers before `next_seq`.
+    log: VecDeque<u64>,
+    /// After which number the port had been given how many bytes.
+    marks: VecDeque<(u64, u64)>,
+    /// The number after the last that has left the port.
+    departed: u64,
+}
+
+impl Outbound {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            endpoint: None,
+            up: false,
+            obey_reports_from: now,
+            skew: Duration::ZERO,
+            round_trip: None,
+            next_seq: 0,
+            heard: 0,
+            log: VecDeque::new(),
+            marks: VecDeque::new(),
+            departed: 0,
+        }
+    }
+
+    /// The number of the next cell.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// The number after the highest that the peer has heard.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// Takes the next number for a data cell in `slot`, or for a cell that is never repaired (`None`).
+    pub(crate) fn take_seq(&mut self, slot: Option<u64>) -> u64 {
+        if self.log.len() == LOG {
+            self.log.pop_front();
+        }
+        self.log.push_back(slot.unwrap_or(NOTHING));
+        self.next_seq += 1;
+        self.next_seq - 1
+    }
+
+    /// The last `count` numbers were not used after all.
+    pub(crate) fn return_seqs(&mut self, count: usize) {
+        self.log.truncate(self.log.len() - count);
+        self.next_seq -= count as u64;
+    }
+
+    /// The port had been given `port_sent` bytes when the last number went out.
+    pub(crate) fn mark(&mut self, port_sent: u64) {
+        if self.marks.len() == MARKS {
+            self.marks.pop_back();
+        }
+        self.marks.push_back((self.next_seq, port_sent));
+    }
+
+    /// The number after the last that has left, when `port_departed` bytes have left the port.
+    pub(crate) fn departed(&mut self, port_departed: u64) -> u64 {
+        while let Some((seq, bytes)) = self.marks.front().copied() {
+            if bytes > port_departed {
+                break;
+            }
+            self.departed = seq;
+            self.marks.pop_front();
+        }
+        self.departed
+    }
+
+    /// The peer reports the number after the highest that it has heard.
+    pub(crate) fn handle_heard(&mut self, heard: u64) {
+        if heard <= self.next_seq {
+            self.heard = self.heard.max(heard);
+        }
+    }
+
+    /// The slot that went out under `seq`, once: it is asked for because it did not arrive.
+    pub(crate) fn take_for_repair(&mut self, seq: u64) -> Option<u64> {
+        let back = usize::try_from(self.next_seq.checked_sub(seq)?).ok()?;
+        let index = self.log.len().checked_sub(back)?;
+        let slot = core::mem::replace(self.log.get_mut(index)?, NOTHING);
+        (slot != NOTHING).then_some(slot)
+    }
+
+    /// A heartbeat came back after `sample`.
+    pub(crate) fn handle_round_trip(&mut self, sample: Duration) {
+        self.round_trip = Some(self.round_trip.map_or(sample, |old| (old * 7 + sample) / 8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_leads_to_its_slot_once() {
+        let mut link = Outbound::new(Instant::default());
+        assert_eq!(link.take_seq(Some(70)), 0);
+        assert_eq!(link.take_seq(None), 1);
+        assert_eq!(link.take_seq(Some(72)), 2);
+        assert_eq!(link.take_for_repair(2), Some(72));
+        assert_eq!(link.take_for_repair(2), None);
+        assert_eq!(link.take_for_repair(1), None, "a heartbeat");
+        assert_eq!(link.take_for_repair(3), None, "not sent yet");
+        assert_eq!(link.take_for_repair(0), Some(70));
+        link.return_seqs(1);
+        assert_eq!(link.next_seq(), 2);
+    }
+
+    #[test]
+    fn the_log_forgets_the_oldest() {
+        let mut link = Outbound::new(Instant::default());
+        for slot in 0..=LOG as u64 {
+            link.take_seq(Some(slot));
+        }
+        assert_eq!(link.take_for_repair(0), None);
+        assert_eq!(link.take_for_repair(1), Some(1));
+    }
+
+    #[test]
+    fn departure_follows_the_port() {
+        let mut link = Outbound::new(Instant::default());
+        link.take_seq(Some(0));
+        link.mark(1_000);
+        link.take_seq(Some(1));
+        link.mark(2_000);
+        assert_eq!(link.departed(999), 0);
+        assert_eq!(link.departed(1_999), 1);
+        assert_eq!(link.departed(2_000), 2);
+    }
+}

@@ -1,0 +1,230 @@
+//! A peer: another node of the bundle, with the state of the lanes and links that lead to it.
+
+use crate::hold::Hold;
+use crate::inbound::{self, Inbound};
+use crate::outbound::Outbound;
+use crate::pool::Pool;
+use crate::reorder::Reorder;
+use crate::time::Instant;
+use crate::unpack::Unpack;
+use crate::wire::cell::{LANES, LINKS};
+use crate::wire::hello::{Hello, Name, NodeId};
+use crate::wire::repair::Request;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// Peers of one bundle: their index takes ten bits of the session number.
+pub(crate) const PEERS_MAX: usize = 1 << SLOT_BITS;
+const SLOT_BITS: u16 = 10;
+
+/// The sending side of a lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LaneOut {
+    /// The number of the next cell.
+    pub(crate) next_seq: u64,
+    /// The slot of the last cell, which takes further records as long as it has not left.
+    pub(crate) open: Option<u64>,
+}
+
+/// The receiving side of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct LaneIn {
+    pub(crate) reorder: Reorder,
+    pub(crate) unpack: Unpack,
+}
+
+/// A peer's state.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: u64,
+    pub(crate) name: Name,
+    pub(crate) takes_uso: bool,
+    /// The largest link frame that each of its links takes.
+    pub(crate) cell_max: u16,
+    /// The number that it puts into its cells to us.
+    pub(crate) session_in: u16,
+    /// The number that we put into our cells to it; 0 until it has said one.
+    pub(crate) session_out: u16,
+    /// Our links to it, by port.
+    pub(crate) outbound: Vec<Outbound>,
+    /// For each port, the peer's number of the link that ends there.
+    pub(crate) paired: Vec<Option<u8>>,
+    /// Its links to us, by its numbers.
+    pub(crate) inbound: Vec<Inbound>,
+    pub(crate) lanes_out: [LaneOut; LANES],
+    pub(crate) lanes_in: [LaneIn; LANES],
+    /// Lanes with a gap, a bit each.
+    pub(crate) gapped: u16,
+    pub(crate) hold: Hold,
+    /// What is to be asked for again.
+    pub(crate) missing: Request,
+    /// When heartbeats were sent last, and when they are due.
+    pub(crate) heartbeat_sent: Instant,
+    pub(crate) heartbeat_at: Instant,
+    /// A heartbeat could not be sent because its port was full.
+    pub(crate) heartbeat_owed: bool,
+    /// `sent_at` of the latest report that was obeyed.
+    pub(crate) report_at: Option<u32>,
+    /// When its links are judged next.
+    pub(crate) judge_at: Instant,
+}
+
+impl Peer {
+    pub(crate) fn new(now: Instant, hello: &Hello, session_in: u16, ports: usize) -> Self {
+        Self {
+            node: hello.node,
+            incarnation: hello.incarnation,
+            name: hello.name,
+            takes_uso: hello.takes_uso,
+            cell_max: hello.cell_max,
+            session_in,
+            session_out: 0,
+            outbound: (0..ports).map(|_| Outbound::new(now)).collect(),
+            paired: (0..ports).map(|_| None).collect(),
+            inbound: (0..LINKS).map(|_| Inbound::new(now)).collect(),
+            lanes_out: [LaneOut::default(); LANES],
+            lanes_in: core::array::from_fn(|_| LaneIn::default()),
+            gapped: 0,
+            hold: Hold::new(now),
+            missing: Request::default(),
+            heartbeat_sent: now,
+            heartbeat_at: now,
+            heartbeat_owed: false,
+            report_at: None,
+            judge_at: now,
+        }
+    }
+
+    /// Whether both sides know each other's session number.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.session_out != 0
+    }
+
+    /// Whether some link to it is up.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.outbound.iter().any(|link| link.up)
+    }
+
+    /// The links from it that are up, a bit each.
+    pub(crate) fn links_heard(&self) -> u16 {
+        (0..LINKS).filter(|link| self.inbound[*link].health.is_up()).fold(0, |bits, link| bits | 1 << link)
+    }
+
+    /// When any of its links was heard last.
+    pub(crate) fn heard(&self) -> Instant {
+        self.inbound.iter().map(|link| link.health.heard()).max().unwrap_or_default()
+    }
+
+    /// The delay of its fastest link that is up.
+    pub(crate) fn fastest(&self) -> Option<u32> {
+        let up = self.inbound.iter().filter(|link| link.health.is_up());
+        up.filter_map(Inbound::delay).reduce(inbound::faster)
+    }
+
+    /// The round trip over its slowest link that is up.
+    pub(crate) fn round_trip(&self) -> Duration {
+        let up = self.outbound.iter().filter(|link| link.up);
+        up.filter_map(|link| link.round_trip).max().unwrap_or_default()
+    }
+
+    /// When the oldest gap is given up; the wait is `wait`.
+    pub(crate) fn gap_deadline(&self, wait: Duration) -> Option<Instant> {
+        self.gapped_lanes()
+            .filter_map(|lane| self.lanes_in[lane].reorder.gap_since())
+            .min()
+            .map(|since| since + wait)
+    }
+
+    /// Lanes with a gap.
+    pub(crate) fn gapped_lanes(&self) -> impl Iterator<Item = usize> + use<> {
+        let gapped = self.gapped;
+        (0..LANES).filter(move |lane| gapped & 1 << lane != 0)
+    }
+
+    /// Gives all held cells back to the pool.
+    fn release(&mut self, pool: &mut Pool) {
+        for lane in &mut self.lanes_in {
+            lane.reorder.drain().for_each(|cell| pool.release(cell.payload.buffer));
+            lane.unpack.discard(pool);
+        }
+    }
+}
+
+/// All peers, by index.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    slots: Vec<Option<Box<Peer>>>,
+    /// Peers admitted since start: makes session numbers of successive peers differ.
+    admitted: u16,
+}
+
+impl Peers {
+    pub(crate) fn get(&self, index: u16) -> Option<&Peer> {
+        self.slots.get(usize::from(index))?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Peer> {
+        self.slots.get_mut(usize::from(index))?.as_deref_mut()
+    }
+
+    /// Indices of all peers.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
+        #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
+        let present: Vec<u16> =
+            (0..self.slots.len() as u16).filter(|index| self.get(*index).is_some()).collect();
+        present.into_iter()
+    }
+
+    /// The peer, if there is just one.
+    pub(crate) fn only(&self) -> Option<u16> {
+        let mut present = self.slots.iter().zip(0..).filter(|(slot, _)| slot.is_some());
+        present.next().filter(|_| present.next().is_none()).map(|(_, index)| index)
+    }
+
+    /// All peers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.slots.iter().flatten().map(Box::as_ref)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.slots.iter_mut().flatten().map(Box::as_mut)
+    }
+
+    pub(crate) fn find(&self, node: NodeId) -> Option<u16> {
+        self.indices().find(|index| self.get(*index).is_some_and(|peer| peer.node == node))
+    }
+
+    /// The peer that puts `session` into its cells to us.
+    pub(crate) fn of_session(&self, session: u16) -> Option<u16> {
+        let index = session & ((1 << SLOT_BITS) - 1);
+        self.get(index).filter(|peer| peer.session_in == session).map(|_| index)
+    }
+
+    /// Takes a new peer in; `None` when the bundle is full.
+    pub(crate) fn admit(&mut self, now: Instant, hello: &Hello, ports: usize) -> Option<u16> {
+        let vacant = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        if vacant == PEERS_MAX {
+            return None;
+        }
+        let index = u16::try_from(vacant).ok()?;
+        self.admitted = self.admitted.wrapping_add(1);
+        // The upper bits are never 0, so no session is; they change with each admission and each start.
+        #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+        let nonce = (self.admitted ^ hello.incarnation as u16) % ((1 << (16 - SLOT_BITS)) - 1) + 1;
+        let peer = Box::new(Peer::new(now, hello, nonce << SLOT_BITS | index, ports));
+        if vacant == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[vacant] = Some(peer);
+        Some(index)
+    }
+
+    /// Drops a peer's state.
+    pub(crate) fn remove(&mut self, index: u16, pool: &mut Pool) -> Option<NodeId> {
+        let mut peer = self.slots.get_mut(usize::from(index))?.take()?;
+        peer.release(pool);
+        Some(peer.node)
+    }
+}

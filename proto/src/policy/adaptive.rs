@@ -1,0 +1,95 @@
+//! `adaptive`: the link that will deliver these cells first, from measured rate, queue and delay.
+//!
+//! For each link the arrival of the next byte is its skew plus the time that its queue takes. The earliest wins. It gets
+//! as many cells as pass in a fraction of that queue's time: on an idle slow link few, so that a superframe is spread
+//! and arrives sooner; on a busy or fast one a whole batch, so that system calls stay few. A link whose rate is not
+//! known has never been busy, so it costs no time; such links are used in turn, a batch each.
+
+use super::{Choice, Distribute, Share};
+use crate::port::bytes_in;
+use crate::time::nanos;
+use core::time::Duration;
+
+/// The least time worth of cells in one share: a few times what a system call costs.
+const SHARE_LEAST: Duration = Duration::from_micros(60);
+/// A share takes at most this fraction of the queue's time, so that links stay level.
+const SHARE_OF_QUEUE: u64 = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct Adaptive {
+    /// The port that was used last: ties go to another.
+    last: u8,
+}
+
+impl Distribute for Adaptive {
+    fn share(&mut self, choices: &[Choice], cells: usize, cell_bytes: usize) -> Option<Share> {
+        let arrival = |choice: &Choice| nanos(choice.skew) + nanos(queue_time(choice));
+        let turn = |choice: &Choice| choice.port.wrapping_sub(self.last).wrapping_sub(1);
+        let (index, choice) = choices
+            .iter()
+            .enumerate()
+            .filter(|(_, choice)| !choice.full)
+            .min_by_key(|(_, choice)| (arrival(choice), turn(choice)))?;
+        self.last = choice.port;
+        let share = choice.rate.map_or(usize::MAX, |rate| {
+            let span = Duration::from_nanos(nanos(queue_time(choice)) / SHARE_OF_QUEUE).max(SHARE_LEAST);
+            usize::try_from(bytes_in(rate, span)).unwrap_or(usize::MAX) / cell_bytes
+        });
+        Some(Share { index, cells: cells.min(share.max(1)) })
+    }
+}
+
+/// How long the queue of a link lasts.
+fn queue_time(choice: &Choice) -> Duration {
+    choice.rate.map_or(Duration::ZERO, |rate| {
+        Duration::from_nanos(choice.queued.saturating_mul(1_000_000_000) / rate.max(1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIGABIT: Option<u64> = Some(125_000_000);
+
+    fn choice(port: u8, queued: u64, rate: Option<u64>) -> Choice {
+        Choice { port, queued, rate, skew: Duration::ZERO, full: false }
+    }
+
+    #[test]
+    fn shares_follow_the_rates_of_unequal_links() {
+        let mut policy = Adaptive::default();
+        let mut choices = [choice(0, 0, GIGABIT), choice(1, 0, Some(12_500_000))];
+        let mut given = [0u64; 2];
+        for _ in 0..1_000 {
+            let share = policy.share(&choices, 40, 1_452).unwrap();
+            given[share.index] += share.cells as u64;
+            choices[share.index].queued += share.cells as u64 * 1_452;
+        }
+        let ratio = given[0] / given[1];
+        assert!((9..=11).contains(&ratio), "{given:?}");
+    }
+
+    #[test]
+    fn a_later_link_is_used_only_when_the_queue_of_the_earlier_outweighs_it() {
+        let mut policy = Adaptive::default();
+        let late = Choice { skew: Duration::from_millis(1), ..choice(1, 0, GIGABIT) };
+        let index = |policy: &mut Adaptive, queued| {
+            policy.share(&[choice(0, queued, GIGABIT), late], 40, 1_452).unwrap().index
+        };
+        assert_eq!(index(&mut policy, 124_000), 0);
+        assert_eq!(index(&mut policy, 126_000), 1);
+    }
+
+    #[test]
+    fn links_that_never_wait_take_turns_and_full_ones_are_left_out() {
+        let mut policy = Adaptive::default();
+        let mut choices = [choice(0, 0, None), choice(1, 0, None), choice(2, 0, None)];
+        let first = policy.share(&choices, 44, 1_452).unwrap();
+        let second = policy.share(&choices, 44, 1_452).unwrap();
+        assert_eq!((first.cells, second.cells), (44, 44));
+        assert_ne!(first.index, second.index);
+        choices.iter_mut().for_each(|choice| choice.full = true);
+        assert_eq!(policy.share(&choices, 44, 1_452), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Cells that a link lost go again over another: asked for by number, or because their link is dead.
+//!
+//! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss; the sender
+//! finds the cell in its ring and sends it before anything new. What was on a link that is found dead goes again without
+//! being asked for. A cell is sent again once per loss of it, and all repairs together stay within a budget (an eighth
+//! of what is sent, and one ring at once), so that real congestion still reaches TCP.
+
+use crate::bundle::Bundle;
+use crate::event::{Direction, Event};
+use crate::health::Signal;
+use crate::heartbeat::Control;
+use crate::time::Instant;
+use crate::wire::cell::wire_seq;
+use crate::wire::repair::{Gap, Request};
+use core::ops::Range;
+use core::time::Duration;
+
+/// Eighths of a cell in one cell.
+const EIGHTHS: u32 = 8;
+/// The most that can be saved up: what a dead link can hold at 10 Gbit/s in 5 ms.
+pub(crate) const BUDGET_MAX: u32 = 4_096 * EIGHTHS;
+/// After an error on our side, the peer's reports are not believed for this long.
+const DISTRUST: Duration = Duration::from_millis(100);
+
+impl Bundle {
+    /// Numbers of a peer's link are missing: asks for them.
+    pub(crate) fn miss(&mut self, index: u16, link: u8, missing: Range<u64>) {
+        if !self.settings.repair {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        if peer.missing.gaps().is_empty() {
+            self.control.push_back(Control::Repair { peer: index });
+        }
+        let count = u16::try_from(missing.end - missing.start).unwrap_or(u16::MAX);
+        peer.missing.push(Gap { link, count, first: wire_seq(missing.start) });
+    }
+
+    /// A peer asks for cells.
+    pub(crate) fn handle_request(&mut self, index: u16, request: &Request) {
+        for gap in request.gaps() {
+            let Some(link) = self.peers.get(index).and_then(|peer| peer.outbound.get(usize::from(gap.link)))
+            else {
+                continue;
+            };
+            let Some(first) = crate::wire::cell::unwrap_seq(gap.first, link.next_seq()) else { continue };
+            self.send_again(index, gap.link, first..first + u64::from(gap.count));
+        }
+    }
+
+    /// A link is not to be used any more: what may be lost on it goes over the others.
+    pub(crate) fn leave_link(&mut self, now: Instant, index: u16, port: u8, signal: Signal) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let node = peer.node;
+        let link = &mut peer.outbound[usize::from(port)];
+        if signal != Signal::Report {
+            link.obey_reports_from = now + DISTRUST;
+        }
+        if !core::mem::replace(&mut link.up, false) {
+            return;
+        }
+        let unheard = link.heard()..link.next_seq();
+        peer.heartbeat_at = now;
+        self.log(Event::LinkDown { peer: node, link: port, direction: Direction::Sending, signal });
+        if self.settings.repair {
+            self.send_again(index, port, unheard);
+        }
+    }
+
+    /// Queues what went out under these numbers of a link to be sent again.
+    fn send_again(&mut self, index: u16, port: u8, numbers: Range<u64>) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let link = &mut peer.outbound[usize::from(port)];
+        for slot in numbers.filter_map(|seq| link.take_for_repair(seq)) {
+            let kept = self.arena.keeps(slot) && self.arena.cell(slot).peer == index;
+            if kept && self.repair_budget >= EIGHTHS {
+                self.repair_budget -= EIGHTHS;
+                self.resend.push_back(slot);
+            } else {
+                self.counters.repair_declined += 1;
+            }
+        }
+    }
+
+    /// So many cells were sent: an eighth of them may be sent again.
+    pub(crate) fn refill_repair_budget(&mut self, cells: usize) {
+        let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+        self.repair_budget = self.repair_budget.saturating_add(cells).min(BUDGET_MAX);
+    }
+}

@@ -1,0 +1,238 @@
+//! The way of a link frame from the links to the device: parse, count, reorder, unpack, deliver.
+//!
+//! The I/O fills buffers from [`Bundle::lend`], hands them over with [`Bundle::handle_datagrams`], and writes what
+//! [`Bundle::poll_frame`] gives to the device, until there is nothing more.
+//! Invariant: a frame is delivered at most once, whole, and in the order of its lane.
+
+use crate::bundle::Bundle;
+use crate::classify;
+use crate::pool::{Buffer, Piece, Pool};
+use crate::reorder::{Arrived, Placed};
+use crate::time::Instant;
+use crate::unpack::ethernet_head;
+use crate::wire::Malformed;
+use crate::wire::cell::{HEADER, Header, Kind, unwrap_seq};
+use crate::wire::heartbeat::Heartbeat;
+use crate::wire::hello::Hello;
+use crate::wire::record::VNET;
+use crate::wire::repair::Request;
+use core::net::SocketAddr;
+
+/// Buffers of which less is used are gathered, so that held cells do not occupy 64 KB each.
+const SPARSE: usize = 8_192;
+/// Below so many free buffers, gaps are given up.
+const BUFFERS_LOW: usize = 8;
+
+/// A frame for the device.
+pub struct Frame<'a> {
+    pieces: &'a [Piece],
+    pool: &'a Pool,
+}
+
+impl Frame<'_> {
+    /// The bytes, in order: the virtio header, then the Ethernet frame.
+    pub fn slices(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.pieces.iter().map(|piece| self.pool.bytes(*piece))
+    }
+}
+
+/// Where a cell came in.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) port: u8,
+    pub(crate) from: SocketAddr,
+}
+
+impl Bundle {
+    /// A buffer to receive into, or `None` when all hold cells that wait.
+    pub fn lend(&mut self) -> Option<Buffer> {
+        self.pool.lend()
+    }
+
+    /// Datagrams came in on a port: `length` bytes of the buffer, one each `segment` bytes.
+    pub fn handle_datagrams(
+        &mut self,
+        now: Instant,
+        port: u8,
+        from: SocketAddr,
+        buffer: Buffer,
+        length: usize,
+        segment: usize,
+    ) {
+        let length = length.min(buffer.len());
+        let train = if length < SPARSE {
+            self.pool.gather(buffer, length)
+        } else {
+            let whole = self.pool.take_back(buffer);
+            Some(Piece { buffer: whole, start: 0, length: u16::try_from(length).unwrap_or(u16::MAX) })
+        };
+        let Some(train) = train else {
+            self.counters.drop_no_buffer += 1;
+            return;
+        };
+        let origin = Origin { port, from };
+        let segment = u16::try_from(segment).unwrap_or(u16::MAX).max(1);
+        for start in (0..train.length).step_by(usize::from(segment)) {
+            let length = segment.min(train.length - start);
+            self.handle_cell(now, origin, Piece { buffer: train.buffer, start: train.start + start, length });
+        }
+        self.pool.release(train.buffer);
+        if self.pool.available() < BUFFERS_LOW {
+            self.relieve();
+        }
+    }
+
+    fn handle_cell(&mut self, now: Instant, origin: Origin, cell: Piece) {
+        self.counters.cells_heard += 1;
+        if self.parse_cell(now, origin, cell).is_err() {
+            self.counters.drop_malformed += 1;
+        }
+    }
+
+    fn parse_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
+        let bytes = self.pool.bytes(cell);
+        let header = Header::parse(bytes)?;
+        let payload = &bytes[HEADER..];
+        if header.kind == Kind::Hello {
+            let hello = Hello::parse(payload)?;
+            self.handle_hello(now, origin, &hello);
+            return Ok(());
+        }
+        let Some(peer) = self.peers.of_session(header.session) else {
+            self.counters.drop_session += 1;
+            return Ok(());
+        };
+        match header.kind {
+            Kind::Heartbeat => {
+                let heartbeat = Heartbeat::parse(payload)?;
+                self.count_on_link(now, peer, &header);
+                self.handle_heartbeat(now, origin.port, peer, header.link, &heartbeat);
+            }
+            Kind::Repair => {
+                let request = Request::parse(payload)?;
+                self.count_on_link(now, peer, &header);
+                self.handle_request(peer, &request);
+            }
+            Kind::Data => {
+                #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
+                let payload =
+                    Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
+                self.handle_data(now, peer, &header, payload);
+            }
+            Kind::Hello => {}
+        }
+        Ok(())
+    }
+
+    /// Enters a cell into the account of its link.
+    fn count_on_link(&mut self, now: Instant, index: u16, header: &Header) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let link = &mut peer.inbound[usize::from(header.link)];
+        let missing = link.handle_seq(header.link_seq);
+        let was_up = link.health.is_up();
+        let change = link.health.handle_cell(now, header.kind == Kind::Heartbeat);
+        if was_up && !missing.is_empty() {
+            self.counters.cells_missed += missing.end - missing.start;
+            self.miss(index, header.link, missing);
+        }
+        if let Some(change) = change {
+            self.judged(now, index, header.link, change);
+        }
+    }
+
+    /// Puts a cell into its lane, and takes out of the lane what is next.
+    fn handle_data(&mut self, now: Instant, index: u16, header: &Header, payload: Piece) {
+        self.count_on_link(now, index, header);
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let lane = &mut peer.lanes_in[usize::from(header.lane)];
+        let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next_seq()) else {
+            self.counters.drop_window += 1;
+            return;
+        };
+        let cell = Arrived { payload, first_record: header.block_offset, at: now };
+        match lane.reorder.insert(seq, header.link, cell) {
+            Placed::Kept(closed) => {
+                self.pool.retain(payload.buffer);
+                if let Some(waited) = closed {
+                    peer.hold.gap_closed(now, waited);
+                }
+                self.advance(index, header.lane);
+            }
+            Placed::Duplicate => self.counters.drop_duplicate += 1,
+            Placed::OutOfWindow => self.counters.drop_window += 1,
+        }
+    }
+
+    /// Unpacks what is next in a lane.
+    fn advance(&mut self, index: u16, lane: u8) {
+        let repair = self.settings.repair;
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let links = peer.links_heard();
+        let state = &mut peer.lanes_in[usize::from(lane)];
+        loop {
+            while let Some(cell) = state.reorder.pop() {
+                state.unpack.cell(cell, index, &mut self.pool, &mut self.ready, &mut self.counters);
+            }
+            if repair || state.reorder.gap_since().is_none() || !state.reorder.overtaken(links) {
+                break;
+            }
+            self.counters.cells_given_up += state.reorder.give_up();
+            state.unpack.gap(&mut self.pool, &mut self.counters);
+        }
+        let bit = 1 << lane;
+        peer.gapped =
+            if state.reorder.gap_since().is_some() { peer.gapped | bit } else { peer.gapped & !bit };
+    }
+
+    /// Goes on without what has been waited for long enough.
+    pub(crate) fn give_up_gaps(&mut self, now: Instant) {
+        for index in self.peers.indices() {
+            let repair = self.settings.repair;
+            let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.gapped != 0) else { continue };
+            let round_trip = repair.then(|| peer.round_trip());
+            let wait = peer.hold.wait(now, round_trip);
+            self.give_up_older(index, Some(now - wait));
+        }
+    }
+
+    /// Buffers run out: goes on without anything that is waited for.
+    fn relieve(&mut self) {
+        for index in self.peers.indices() {
+            self.give_up_older(index, None);
+        }
+    }
+
+    /// Gives up the gaps of a peer that are as old as `limit`, or all.
+    fn give_up_older(&mut self, index: u16, limit: Option<Instant>) {
+        let Some(lanes) = self.peers.get(index).map(crate::peer::Peer::gapped_lanes) else { return };
+        for lane in lanes {
+            while let Some(peer) = self.peers.get_mut(index) {
+                let state = &mut peer.lanes_in[lane];
+                let old =
+                    state.reorder.gap_since().is_some_and(|since| limit.is_none_or(|limit| since <= limit));
+                if !old {
+                    break;
+                }
+                self.counters.cells_given_up += state.reorder.give_up();
+                state.unpack.gap(&mut self.pool, &mut self.counters);
+                #[expect(clippy::cast_possible_truncation, reason = "below LANES")]
+                self.advance(index, lane as u8);
+            }
+        }
+    }
+
+    /// The next frame for the device.
+    pub fn poll_frame(&mut self, now: Instant) -> Option<Frame<'_>> {
+        for piece in self.delivering.drain(..) {
+            self.pool.release(piece.buffer);
+        }
+        let peer = self.ready.pop(&mut self.delivering)?;
+        if let Some(mac) = classify::source(ethernet_head(self.pool.bytes(self.delivering[0]))) {
+            self.learned.learn(now, mac, peer);
+        }
+        let bytes: usize = self.delivering.iter().map(|piece| usize::from(piece.length)).sum();
+        self.counters.frames_delivered += 1;
+        self.counters.frame_bytes_delivered += (bytes - VNET) as u64;
+        Some(Frame { pieces: &self.delivering, pool: &self.pool })
+    }
+}

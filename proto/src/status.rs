@@ -1,0 +1,85 @@
+//! What can be seen from outside: peers and links as they stand.
+
+use crate::bundle::Bundle;
+use crate::policy::PolicyKind;
+use crate::time::Instant;
+use crate::wire::hello::{Name, NodeId};
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// One link to a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkStatus {
+    /// Our port.
+    pub port: u8,
+    /// Where the peer listens.
+    pub endpoint: SocketAddr,
+    /// Whether cells are sent.
+    pub sending: bool,
+    /// Whether the peer's cells are heard.
+    pub receiving: bool,
+    /// To the peer and back, smoothed over heartbeats.
+    pub round_trip: Option<Duration>,
+    /// How much later than on the fastest link our cells arrive there.
+    pub skew: Duration,
+    /// The port's rate in bits per second, when known.
+    pub rate: Option<u64>,
+    /// Bytes that wait in the port.
+    pub queued: u64,
+    /// Cells sent on the link, of every kind.
+    pub cells_sent: u64,
+    /// Cells heard on the peer's link.
+    pub cells_heard: u64,
+    /// Cells of the peer's link found missing.
+    pub cells_missed: u64,
+}
+
+/// One peer.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerStatus {
+    /// Its identity.
+    pub node: NodeId,
+    /// Its name.
+    pub name: Name,
+    /// When it was heard last.
+    pub heard: Instant,
+}
+
+impl Bundle {
+    /// All peers that have answered, with their links.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = LinkStatus>)> {
+        self.peers.iter().filter(|peer| peer.is_joined()).map(|peer| {
+            let status = PeerStatus { node: peer.node, name: peer.name, heard: peer.heard() };
+            let links = peer.outbound.iter().zip(&peer.paired).zip(&self.ports).zip(0..);
+            let links = links.filter_map(|(((link, paired), port), number)| {
+                let inbound = paired.map(|paired| &peer.inbound[usize::from(paired)]);
+                Some(LinkStatus {
+                    port: number,
+                    endpoint: link.endpoint?,
+                    sending: link.up,
+                    receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
+                    round_trip: link.round_trip,
+                    skew: link.skew,
+                    rate: port.rate().map(|bytes| bytes.saturating_mul(8)),
+                    queued: port.queued(),
+                    cells_sent: link.next_seq(),
+                    cells_heard: inbound.map_or(0, |inbound| inbound.heard),
+                    cells_missed: inbound.map_or(0, |inbound| inbound.missed),
+                })
+            });
+            (status, links)
+        })
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> PolicyKind {
+        self.policy.kind()
+    }
+
+    /// Bytes of the largest cell that is made now.
+    #[must_use]
+    pub fn cell_max(&self) -> usize {
+        self.arena.cell_max()
+    }
+}

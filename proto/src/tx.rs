@@ -1,0 +1,320 @@
+//! The way of a frame from the device to the links: classify, look up, pack, schedule, number.
+//!
+//! The I/O reads frames into [`Bundle::read_space`] while [`Bundle::wants_frames`], says so by
+//! [`Bundle::handle_frame`], and sends what [`Bundle::poll_batch`] gives, until there is nothing more.
+//! Invariant: a cell keeps its place in its lane whatever link it takes, and however often it is sent.
+
+use crate::arena::Cell;
+use crate::bundle::Bundle;
+use crate::classify;
+use crate::health::{HEARTBEAT_BUSY, Signal};
+use crate::policy::Choice;
+use crate::time::Instant;
+use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
+use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
+use core::net::SocketAddr;
+
+/// Segments of one batch: `UDP_MAX_SEGMENTS` before Linux 6.9 (128 after).
+pub const BATCH_CELLS: usize = 64;
+/// Bytes of one batch: the largest UDP payload over IPv4.
+const BATCH_BYTES: usize = 65_507;
+/// Frames up to this length are copied behind others that wait; longer ones stay where they were read.
+const COPY_MAX: usize = 4_096;
+
+/// Cells for one link, neighbours in memory as far as possible, all of `segment` bytes but the last.
+pub struct Batch<'a> {
+    /// The port to send through.
+    pub port: u8,
+    /// The peer's endpoint.
+    pub to: SocketAddr,
+    /// Bytes of each cell but the last.
+    pub segment: usize,
+    bundle: &'a Bundle,
+    cells: usize,
+}
+
+impl Batch<'_> {
+    /// The bytes, in order: one slice for each run of full cells that are neighbours in memory.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let mut slots = &self.bundle.run[..self.cells];
+        core::iter::from_fn(move || {
+            let (bytes, covered) = self.bundle.arena.run(slots)?;
+            slots = &slots[covered..];
+            Some(bytes)
+        })
+    }
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The kernel took it.
+    Sent,
+    /// The port's queue is full: try again after [`Bundle::handle_writable`].
+    Full,
+    /// The kernel refuses to send on this port.
+    Refused,
+}
+
+/// The batch that the I/O is sending.
+pub(crate) struct Flight {
+    peer: u16,
+    port: u8,
+    cells: usize,
+    bytes: usize,
+    again: bool,
+}
+
+impl Bundle {
+    /// Whether another frame is to be read before the next batch is sent.
+    #[must_use]
+    pub fn wants_frames(&self) -> bool {
+        let unsent = self.arena.unsent();
+        self.resend.is_empty() && unsent.end - unsent.start < BATCH_CELLS as u64 && self.arena.has_room()
+    }
+
+    /// Whether cells wait to leave.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.arena.has_unsent() || !self.resend.is_empty()
+    }
+
+    /// Where the next frame is to be read into: its virtio header, then its bytes.
+    pub fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.arena.read_space()
+    }
+
+    /// A frame was read into [`Self::read_space`]: `length` bytes, virtio header included.
+    pub fn handle_frame(&mut self, now: Instant, length: usize) {
+        if !(VNET + ETHERNET..=VNET + FRAME_MAX).contains(&length) {
+            self.counters.drop_frame_length += 1;
+            return;
+        }
+        let head = self.arena.read_head();
+        let frame = &head[VNET..length.min(head.len())];
+        let lane = classify::lane(frame);
+        let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
+        match known.or_else(|| self.peers.only()) {
+            Some(peer) => self.pack(peer, lane, length),
+            None => self.flood(lane, length),
+        }
+    }
+
+    /// Sends the frame that was read to every peer.
+    fn flood(&mut self, lane: u8, length: usize) {
+        self.copy_record(length);
+        let mut peers = 0;
+        for peer in self.peers.indices() {
+            self.append(peer, lane, length);
+            peers += 1;
+        }
+        self.counters.drop_no_peer += u64::from(peers == 0);
+    }
+
+    /// Cuts the frame that was read into cells of a lane.
+    fn pack(&mut self, index: u16, lane: u8, length: usize) {
+        let Some(peer) = self.peers.get(index) else { return };
+        let open = peer.lanes_out[usize::from(lane)].open;
+        if length <= COPY_MAX && open.is_some_and(|slot| self.arena.unsent().contains(&slot)) {
+            self.copy_record(length);
+            return self.append(index, lane, length);
+        }
+        let Some(cell) = self.next_cell(index, lane, length) else { return };
+        let taken = self.arena.cut_in_place(length, cell);
+        self.took_cells(index, lane, taken);
+    }
+
+    /// Copies the frame that was read, as a record, to `scratch`.
+    fn copy_record(&mut self, length: usize) {
+        self.scratch.clear();
+        self.scratch.resize(PREFIX, 0);
+        crate::wire::record::emit(length, &mut self.scratch);
+        self.arena.copy_read(length, &mut self.scratch);
+    }
+
+    /// Appends the record in `scratch` to a lane.
+    fn append(&mut self, index: u16, lane: u8, length: usize) {
+        let Some(cell) = self.next_cell(index, lane, length) else { return };
+        let open = self.peers.get(index).and_then(|peer| peer.lanes_out[usize::from(lane)].open);
+        let taken = self.arena.append(&self.scratch, open, cell);
+        self.took_cells(index, lane, taken);
+    }
+
+    /// What the next cell of a lane is like, if the peer can be reached.
+    fn next_cell(&mut self, index: u16, lane: u8, length: usize) -> Option<Cell> {
+        let peer = self.peers.get(index)?;
+        if !peer.is_reachable() || !self.arena.has_room() {
+            self.counters.drop_no_link += 1;
+            return None;
+        }
+        self.counters.frames_sent += 1;
+        self.counters.frame_bytes_sent += (length - VNET) as u64;
+        let lane_seq = peer.lanes_out[usize::from(lane)].next_seq;
+        Some(Cell { peer: index, lane, lane_seq, ..Cell::default() })
+    }
+
+    fn took_cells(&mut self, index: u16, lane: u8, taken: u64) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let lane = &mut peer.lanes_out[usize::from(lane)];
+        lane.next_seq += taken;
+        if taken > 0 {
+            lane.open = Some(self.arena.last());
+        }
+    }
+
+    /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
+    pub fn poll_batch(&mut self) -> Option<Batch<'_>> {
+        debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
+        let (index, again) = self.gather_run()?;
+        let segment = self.arena.cell_bytes(self.run[0]);
+        let share = self.policy.share(&self.choices, self.run.len(), segment)?;
+        let port = self.choices[share.index].port;
+        let cells = share.cells.min(self.run.len());
+        let bytes = self.number(index, port, cells);
+        self.flight = Some(Flight { peer: index, port, cells, bytes, again });
+        let to = self.peers.get(index)?.outbound[usize::from(port)].endpoint?;
+        Some(Batch { port, to, segment, bundle: self, cells })
+    }
+
+    /// Puts the slots that one batch can carry into `run` and the links that can carry them into `choices`. Returns
+    /// the peer, and whether they are sent again.
+    fn gather_run(&mut self) -> Option<(u16, bool)> {
+        loop {
+            let again = !self.resend.is_empty();
+            let slot = self.resend.front().copied().or_else(|| self.arena.unsent().next())?;
+            let cell = *self.arena.cell(slot);
+            let kept = !again || self.arena.keeps(slot);
+            self.list_choices(cell.peer);
+            if kept && !self.choices.is_empty() {
+                self.list_run(cell, again);
+                return Some((cell.peer, again));
+            }
+            self.counters.drop_no_link += 1;
+            self.drop_first(again, 1);
+        }
+    }
+
+    /// Lists the links to a peer that are up.
+    fn list_choices(&mut self, index: u16) {
+        self.choices.clear();
+        let Some(peer) = self.peers.get(index) else { return };
+        let links = peer.outbound.iter().zip(&self.ports).zip(0..);
+        self.choices.extend(links.filter(|((link, _), _)| link.up && link.endpoint.is_some()).map(
+            |((link, port), number)| Choice {
+                port: number,
+                queued: port.queued(),
+                rate: port.rate(),
+                skew: link.skew,
+                full: port.full,
+            },
+        ));
+    }
+
+    /// Lists the slots from the first one on that fit into one batch: same peer, same length but for the last.
+    fn list_run(&mut self, first: Cell, again: bool) {
+        self.run.clear();
+        let most = BATCH_CELLS.min(BATCH_BYTES / (HEADER + usize::from(first.length)));
+        let mut resend = self.resend.iter().copied();
+        let mut unsent = self.arena.unsent();
+        while self.run.len() < most {
+            let Some(slot) = (if again { resend.next() } else { unsent.next() }) else { return };
+            let cell = self.arena.cell(slot);
+            if cell.peer != first.peer || cell.length > first.length || again && !self.arena.keeps(slot) {
+                return;
+            }
+            self.run.push(slot);
+            if cell.length < first.length {
+                return;
+            }
+        }
+    }
+
+    /// Writes the headers of the first cells of `run`; returns how many bytes they are.
+    fn number(&mut self, index: u16, port: u8, cells: usize) -> usize {
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
+        let link = &mut peer.outbound[usize::from(port)];
+        let mut bytes = 0;
+        for slot in &self.run[..cells] {
+            let cell = *self.arena.cell(*slot);
+            let header = Header {
+                kind: Kind::Data,
+                epoch: 0,
+                link: port,
+                lane: cell.lane,
+                link_seq: wire_seq(link.take_seq(Some(*slot))),
+                lane_seq: wire_seq(cell.lane_seq),
+                block_offset: cell.first_record,
+                session: peer.session_out,
+            };
+            header.emit(self.arena.slot_mut(*slot));
+            bytes += HEADER + usize::from(cell.length);
+        }
+        bytes
+    }
+
+    /// What became of the last batch.
+    pub fn handle_sent(&mut self, now: Instant, outcome: Outcome) {
+        let Some(flight) = self.flight.take() else { return };
+        match outcome {
+            Outcome::Sent => self.sent(&flight),
+            Outcome::Full => {
+                self.ports[usize::from(flight.port)].full = true;
+                self.return_numbers(&flight);
+            }
+            Outcome::Refused => {
+                self.counters.drop_refused += flight.cells as u64;
+                self.return_numbers(&flight);
+                self.leave_link(now, flight.peer, flight.port, Signal::SendError);
+            }
+        }
+    }
+
+    fn sent(&mut self, flight: &Flight) {
+        let port = &mut self.ports[usize::from(flight.port)];
+        port.handle_sent(flight.bytes);
+        if let Some(peer) = self.peers.get_mut(flight.peer) {
+            peer.outbound[usize::from(flight.port)].mark(port.sent());
+            peer.heartbeat_at = peer.heartbeat_at.min(peer.heartbeat_sent + HEARTBEAT_BUSY);
+        }
+        self.counters.batches_sent += 1;
+        self.counters.cells_sent += flight.cells as u64;
+        self.counters.cells_repaired += if flight.again { flight.cells as u64 } else { 0 };
+        self.refill_repair_budget(flight.cells);
+        self.drop_first(flight.again, flight.cells);
+    }
+
+    fn return_numbers(&mut self, flight: &Flight) {
+        if let Some(peer) = self.peers.get_mut(flight.peer) {
+            peer.outbound[usize::from(flight.port)].return_seqs(flight.cells);
+        }
+    }
+
+    /// The first cells that wait no longer do.
+    fn drop_first(&mut self, again: bool, cells: usize) {
+        if again {
+            self.resend.drain(..cells);
+        } else {
+            self.arena.advance(cells as u64);
+        }
+    }
+
+    /// A port takes cells again.
+    pub fn handle_writable(&mut self, now: Instant, port: u8) {
+        self.ports[usize::from(port)].full = false;
+        for peer in self.peers.iter_mut().filter(|peer| peer.heartbeat_owed) {
+            peer.heartbeat_owed = false;
+            peer.heartbeat_at = now;
+        }
+    }
+
+    /// The kernel says that `queued` bytes of a port have not left.
+    pub fn handle_queue(&mut self, now: Instant, port: u8, queued: usize) {
+        self.ports[usize::from(port)].handle_queue(now, queued);
+    }
+
+    /// How many bytes may wait in a port: what its send buffer is to be set to.
+    #[must_use]
+    pub fn queue_limit(&self, port: u8) -> u64 {
+        self.ports[usize::from(port)].queue_limit()
+    }
+}

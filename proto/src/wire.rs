@@ -1,0 +1,24 @@
+//! The wire format: what the bytes of a link frame mean. `docs/wire.md` is the specification, with golden bytes.
+//!
+//! All integers are big-endian, except the virtio header inside a record, which is little-endian as the kernel
+//! takes it. Parsers never panic, whatever the bytes: they answer with [`Malformed`].
+
+pub mod cell;
+mod fields;
+pub mod heartbeat;
+pub mod hello;
+pub mod record;
+pub mod repair;
+
+/// Why bytes were refused. Every refusal is counted by its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Fewer bytes than the fixed part needs.
+    Truncated,
+    /// Another version of the format.
+    Version,
+    /// A kind of cell or record that this version does not know.
+    Kind,
+    /// A field holds a value that it may not hold.
+    Field,
+}

@@ -1,0 +1,158 @@
+//! The heartbeat: on every link, what its sender has put on each of its links and what it has heard on each of the
+//! peer's. From it the receiver learns which link owes it cells (burst skew), and the sender which link to leave.
+//!
+//! Source: P2's two signals (arrival counts in a burst, heartbeat otherwise) in one message. P2 compares the links'
+//! arrival counts with each other, which holds for round robin; comparing each with what was sent holds for all policies.
+
+use super::Malformed;
+use super::cell::LINKS;
+use super::fields::{Reader, Writer};
+
+const FIXED: usize = 4 + 4 + 4 + 1 + 1 + 2;
+const SENT: usize = 4 + 4;
+const HEARD: usize = 4 + 4 + 4 + 1 + 3;
+/// The longest heartbeat, without the cell header.
+pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + HEARD);
+
+/// What the speaker has put on one of its links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The link number after the last cell that has left the speaker's own queue.
+    pub departed: u32,
+    /// Bytes that still wait in the speaker's own queue of this link.
+    pub queued: u32,
+}
+
+/// What the speaker has heard on one of the addressee's links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// The link number after the highest that was heard.
+    pub next: u32,
+    /// How many cells were heard on it, modulo 2^32.
+    pub count: u32,
+    /// How much later than on the fastest link a cell arrives, in microseconds.
+    pub skew_micros: u32,
+    /// Whether the speaker takes the link for usable.
+    pub up: bool,
+}
+
+/// A heartbeat. Entry `i` of `sent` is the speaker's link `i`, of `heard` the addressee's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The speaker's clock in microseconds, modulo 2^32.
+    pub sent_at: u32,
+    /// `sent_at` of the last heartbeat that the speaker heard on this link.
+    pub echo: u32,
+    /// How long the speaker had it, in microseconds; `u32::MAX`: it has heard none.
+    pub echo_age: u32,
+    /// How many entries of `sent` count.
+    pub sent_links: u8,
+    /// How many entries of `heard` count.
+    pub heard_links: u8,
+    /// The speaker's links.
+    pub sent: [Sent; LINKS],
+    /// The addressee's links.
+    pub heard: [Heard; LINKS],
+}
+
+impl Default for Heartbeat {
+    fn default() -> Self {
+        Self {
+            sent_at: 0,
+            echo: 0,
+            echo_age: u32::MAX,
+            sent_links: 0,
+            heard_links: 0,
+            sent: [Sent::default(); LINKS],
+            heard: [Heard::default(); LINKS],
+        }
+    }
+}
+
+impl Heartbeat {
+    /// Reads a heartbeat from the payload of a cell. Bytes behind it are ignored.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not a heartbeat.
+    pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader(payload);
+        let mut heartbeat =
+            Self { sent_at: reader.u32()?, echo: reader.u32()?, echo_age: reader.u32()?, ..Self::default() };
+        heartbeat.sent_links = reader.u8()?;
+        heartbeat.heard_links = reader.u8()?;
+        reader.u16()?;
+        if usize::from(heartbeat.sent_links.max(heartbeat.heard_links)) > LINKS {
+            return Err(Malformed::Field);
+        }
+        for sent in &mut heartbeat.sent[..usize::from(heartbeat.sent_links)] {
+            *sent = Sent { departed: reader.u32()?, queued: reader.u32()? };
+        }
+        for heard in &mut heartbeat.heard[..usize::from(heartbeat.heard_links)] {
+            *heard = Heard {
+                next: reader.u32()?,
+                count: reader.u32()?,
+                skew_micros: reader.u32()?,
+                up: reader.u8()? & 1 != 0,
+            };
+            reader.bytes(3)?;
+        }
+        Ok(heartbeat)
+    }
+
+    /// Writes the heartbeat to `payload` (at least [`HEARTBEAT_MAX`] bytes) and returns its length.
+    pub fn emit(&self, payload: &mut [u8]) -> usize {
+        let mut writer = Writer::new(payload);
+        writer.u32(self.sent_at).u32(self.echo).u32(self.echo_age);
+        writer.u8(self.sent_links).u8(self.heard_links).u16(0);
+        for sent in &self.sent[..usize::from(self.sent_links)] {
+            writer.u32(sent.departed).u32(sent.queued);
+        }
+        for heard in &self.heard[..usize::from(self.heard_links)] {
+            writer.u32(heard.next).u32(heard.count).u32(heard.skew_micros);
+            writer.u8(u8::from(heard.up)).bytes(&[0; 3]);
+        }
+        writer.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Heartbeat {
+        let mut heartbeat = Heartbeat {
+            sent_at: 1,
+            echo: 2,
+            echo_age: 3,
+            sent_links: 1,
+            heard_links: 1,
+            ..Heartbeat::default()
+        };
+        heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
+        heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true };
+        heartbeat
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut bytes = [0; HEARTBEAT_MAX];
+        let length = example().emit(&mut bytes);
+        let golden = [
+            0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 0, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
+            0, 0, 0, 8, 1, 0, 0, 0,
+        ];
+        assert_eq!(bytes[..length], golden);
+        assert_eq!(Heartbeat::parse(&bytes[..length]), Ok(example()));
+    }
+
+    #[test]
+    fn too_many_links_and_truncation_are_refused() {
+        let mut bytes = [0; HEARTBEAT_MAX];
+        let length = example().emit(&mut bytes);
+        for cut in 0..length {
+            assert_eq!(Heartbeat::parse(&bytes[..cut]), Err(Malformed::Truncated), "cut at {cut}");
+        }
+        bytes[12] = 17;
+        assert_eq!(Heartbeat::parse(&bytes), Err(Malformed::Field));
+    }
+}

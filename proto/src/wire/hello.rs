@@ -1,0 +1,168 @@
+//! The hello: who is there, over which link, and by which number it wants to be addressed.
+//!
+//! A hello to everyone (multicast, or to an endpoint not heard yet) carries no session; the answer to one peer does.
+//! What is said here decides whether two nodes form a bundle; everything later goes by the session number.
+
+use super::Malformed;
+use super::fields::{Reader, Writer};
+use core::fmt;
+
+/// The longest name in bytes.
+pub const NAME_MAX: usize = 32;
+/// The longest hello, without the cell header.
+pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX;
+
+/// A node: the MAC address of its first NIC and the UDP port it serves, so that it is the same after a restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u64);
+
+impl NodeId {
+    /// The identity of the node whose first NIC has this address and whose links use this port.
+    #[must_use]
+    pub fn new(mac: [u8; 6], port: u16) -> Self {
+        let [a, b, c, d, e, f] = mac;
+        let [high, low] = port.to_be_bytes();
+        Self(u64::from_be_bytes([a, b, c, d, e, f, high, low]))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, f, high, low] = self.0.to_be_bytes();
+        let port = u16::from_be_bytes([high, low]);
+        write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}/{port}")
+    }
+}
+
+/// A node's name: text of at most [`NAME_MAX`] bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Name {
+    bytes: [u8; NAME_MAX],
+    length: u8,
+}
+
+impl Name {
+    /// The name, cut at the last character that fits.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let cut = &text[..text.floor_char_boundary(NAME_MAX)];
+        let mut name = Self::default();
+        name.bytes[..cut.len()].copy_from_slice(cut.as_bytes());
+        #[expect(clippy::cast_possible_truncation, reason = "NAME_MAX is 32")]
+        let length = cut.len() as u8;
+        name.length = length;
+        name
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or("")
+    }
+}
+
+/// What a node says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Who speaks.
+    pub node: NodeId,
+    /// Differs after each start of the node's daemon: what was known of the old one is void.
+    pub incarnation: u64,
+    /// Nodes with another group are not spoken to (derived from the group key; 0 without one).
+    pub group: u64,
+    /// The number that the addressee shall put into its cells to the speaker; 0: none given yet.
+    pub session: u16,
+    /// The number that the speaker was given by the addressee; 0: none yet, please answer.
+    pub your_session: u16,
+    /// The largest link frame (cell with header) that the speaker's NIC takes, in bytes.
+    pub cell_max: u16,
+    /// The speaker's number of the link on which this is sent.
+    pub link: u8,
+    /// How many workers the speaker runs; both ends must run the same number.
+    pub workers: u8,
+    /// Whether the speaker's device takes UDP superframes (Linux 6.2).
+    pub takes_uso: bool,
+    /// For people.
+    pub name: Name,
+}
+
+impl Hello {
+    /// Reads a hello from the payload of a cell. Bytes behind it are ignored (frames may be padded).
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not a hello.
+    pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader(payload);
+        let node = NodeId(reader.u64()?);
+        let (incarnation, group) = (reader.u64()?, reader.u64()?);
+        let (session, your_session, cell_max) = (reader.u16()?, reader.u16()?, reader.u16()?);
+        let (link, workers, capabilities) = (reader.u8()?, reader.u8()?, reader.u8()?);
+        let length = usize::from(reader.u8()?);
+        if length > NAME_MAX || usize::from(link) >= super::cell::LINKS || workers == 0 {
+            return Err(Malformed::Field);
+        }
+        let text = core::str::from_utf8(reader.bytes(length)?).map_err(|_| Malformed::Field)?;
+        let name = Name::new(text);
+        let takes_uso = capabilities & 1 != 0;
+        Ok(Self { node, incarnation, group, session, your_session, cell_max, link, workers, takes_uso, name })
+    }
+
+    /// Writes the hello to `payload` (at least [`HELLO_MAX`] bytes) and returns its length.
+    pub fn emit(&self, payload: &mut [u8]) -> usize {
+        let mut writer = Writer::new(payload);
+        writer.u64(self.node.0).u64(self.incarnation).u64(self.group);
+        writer.u16(self.session).u16(self.your_session).u16(self.cell_max);
+        writer.u8(self.link).u8(self.workers).u8(u8::from(self.takes_uso));
+        writer.u8(self.name.length).bytes(self.name.as_str().as_bytes());
+        writer.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn example() -> Hello {
+        Hello {
+            node: NodeId::new([2, 0, 0, 0, 0, 1], 7420),
+            incarnation: 0x1122_3344_5566_7788,
+            group: 0x99,
+            session: 0x0102,
+            your_session: 0,
+            cell_max: 1452,
+            link: 1,
+            workers: 1,
+            takes_uso: true,
+            name: Name::new("h1"),
+        }
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut bytes = [0; HELLO_MAX];
+        let length = example().emit(&mut bytes);
+        let golden = [
+            0x02, 0, 0, 0, 0, 0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
+            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x01, 0x02, b'h', b'1',
+        ];
+        assert_eq!(bytes[..length], golden);
+        assert_eq!(Hello::parse(&bytes), Ok(example()), "padding behind it is ignored");
+        assert_eq!(example().node.to_string(), "02:00:00:00:00:01/7420");
+    }
+
+    #[test]
+    fn truncation_at_every_byte_is_refused() {
+        let mut bytes = [0; HELLO_MAX];
+        let length = example().emit(&mut bytes);
+        for cut in 0..length {
+            assert_eq!(Hello::parse(&bytes[..cut]), Err(Malformed::Truncated), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_at_a_character() {
+        let name = Name::new("束ね束ね束ね束ね束ね束ね");
+        assert_eq!(name.as_str(), "束ね束ね束ね束ね束ね");
+    }
+}
