@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 pub use address::Cidr;
 use problem::{Place, Problem};
 use settings::Settings;
+use tabane_proto::PolicyKind;
 
 use crate::key::Key;
 
@@ -47,7 +48,7 @@ pub struct Config {
     /// MTU of the device, 68 to 65,521 bytes.
     pub mtu: u16,
     /// How cells are spread over the links.
-    pub policy: Policy,
+    pub policy: PolicyKind,
     /// Workers, and queues of the device, 1 to 64.
     pub workers: u16,
     /// Addresses that the device gets.
@@ -60,16 +61,6 @@ pub struct Config {
     pub offload: Offload,
     /// The links, 1 to 16.
     pub links: Vec<LinkConfig>,
-}
-
-/// Which path a cell takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The link that will deliver the cell first, by measured rate, queue and delay.
-    #[default]
-    Adaptive,
-    /// The links in turn.
-    Rr,
 }
 
 /// How cells are protected on the links.
@@ -138,7 +129,7 @@ impl Default for Config {
             key_file: None,
             port: 7420,
             mtu: 1500,
-            policy: Policy::default(),
+            policy: PolicyKind::default(),
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),
@@ -152,19 +143,6 @@ impl Default for Config {
 impl Default for Offload {
     fn default() -> Offload {
         Offload { gso: true, gro: true, tso: true, uso: true, checksum: true }
-    }
-}
-
-impl Policy {
-    /// All policies.
-    pub const ALL: [Policy; 2] = [Policy::Adaptive, Policy::Rr];
-
-    /// The name in files, flags and the status.
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Adaptive => "adaptive",
-            Policy::Rr => "rr",
-        }
     }
 }
 

@@ -228,19 +228,12 @@ fn settings(
         name: Name::new(&host.nodename().to_string_lossy()),
         workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
         takes_uso: device.takes_uso(),
-        policy: kind(config.policy),
+        policy: config.policy,
         repair: true,
         ports: config.links.iter().zip(nics).map(port).collect(),
         slots: SLOTS,
         buffers: BUFFERS,
     }
-}
-
-fn kind(policy: crate::config::Policy) -> PolicyKind {
-    PolicyKind::ALL
-        .into_iter()
-        .find(|(name, _)| *name == policy.name())
-        .map_or_else(PolicyKind::default, |(_, kind)| kind)
 }
 
 /// Waits for the end, and tells the workers what happens to their NICs.

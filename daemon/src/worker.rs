@@ -11,6 +11,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
 
 use tabane_io::{Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, UdpLink, Waker, now_ns};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
@@ -22,11 +23,13 @@ use crate::snapshot::Snapshot;
 /// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
 pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
 /// Messages of one receive call.
-const RECEIVE: usize = 8;
+const RECEIVE: usize = 4;
 /// Receive calls per link and turn, and rounds of reading the device per turn: bounds one direction's share of a turn.
 const ROUNDS: usize = 8;
 /// Pieces of one read or write: the longest record in the smallest cells.
 const PIECES: usize = 128;
+/// Links that were never busy are asked for their queue this seldom: the answer has always been "nothing".
+const IDLE_MEASURE: Duration = Duration::from_micros(250);
 /// A send buffer is changed when its limit has moved by more than a quarter.
 const BUFFER_SLACK: u64 = 4;
 
@@ -57,6 +60,8 @@ struct Port {
     wants_room: bool,
     /// What the send buffer was set to, in bytes.
     send_buffer: u64,
+    /// When the queue was asked for last.
+    measured: Instant,
 }
 
 /// A worker's state.
@@ -108,7 +113,13 @@ impl Worker {
         let nics = links.iter().map(|link| link.nic().name.clone()).collect();
         let port = |link: UdpLink| {
             let group = SocketAddrV6::new(GROUP, link.local_addr().port(), 0, link.nic().index);
-            Port { link, group: group.into(), wants_room: false, send_buffer: 0 }
+            Port {
+                link,
+                group: group.into(),
+                wants_room: false,
+                send_buffer: 0,
+                measured: Instant::default(),
+            }
         };
         let ports = links.into_iter().map(port).collect();
         let lent = Vec::with_capacity(RECEIVE);
@@ -208,7 +219,8 @@ impl Worker {
             self.lent.push(buffer);
         }
         let room = self.lent.len();
-        let mut buffers = self.lent.iter_mut();
+        // The last one was freed last: its bytes are still in the processor's cache.
+        let mut buffers = self.lent.iter_mut().rev();
         let mut slots: [_; RECEIVE] = std::array::from_fn(|_| {
             ReceiveBuffer::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
         });
@@ -218,7 +230,8 @@ impl Worker {
             let slot = &slots[slot];
             (slot.len, slot.segment, slot.from)
         });
-        for (buffer, (length, segment, from)) in self.lent.drain(..came).zip(met) {
+        for (length, segment, from) in met.into_iter().take(came) {
+            let Some(buffer) = self.lent.pop() else { break };
             #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
             self.bundle.handle_datagrams(now, port as u8, from, buffer, length, segment);
         }
@@ -322,6 +335,10 @@ impl Worker {
     /// Tells the core how full the links are, and keeps their send buffers as short as it wants them.
     fn measure(&mut self, now: Instant) {
         for (port, number) in self.ports.iter_mut().zip(0..) {
+            if !self.bundle.was_busy(number) && now.since(port.measured) < IDLE_MEASURE {
+                continue;
+            }
+            port.measured = now;
             self.bundle.handle_queue(now, number, port.link.queued_bytes());
             let limit = self.bundle.queue_limit(number);
             if limit.abs_diff(port.send_buffer) > port.send_buffer / BUFFER_SLACK {

@@ -41,8 +41,9 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// A ring of `slots` cells of at most `cell_max` bytes each.
+    /// A ring of `slots` cells (a power of two) of at most `cell_max` bytes each.
     pub(crate) fn new(cell_max: u16, slots: usize) -> Self {
+        assert!(slots.is_power_of_two(), "a position becomes an index by masking");
         let mut arena = Self {
             bytes: Box::default(),
             cells: vec![Cell::default(); slots].into_boxed_slice(),
@@ -108,9 +109,9 @@ impl Arena {
     }
 
     fn index(&self, slot: u64) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
-        let index = (slot % self.cells.len() as u64) as usize;
-        index
+        #[expect(clippy::cast_possible_truncation, reason = "the mask keeps the lower bits")]
+        let lower = slot as usize;
+        lower & (self.cells.len() - 1)
     }
 
     /// What `slot` holds.
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_frame_read_in_place_is_a_stream_of_cells() {
-        let mut arena = Arena::new(116, 1500);
+        let mut arena = Arena::new(116, 2048);
         let frame: Vec<u8> = (0..=255).cycle().take(1000).collect();
         read(&mut arena, &frame);
         let taken = arena.cut_in_place(frame.len(), Cell::default());
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn small_records_share_a_cell_that_still_waits() {
-        let mut arena = Arena::new(116, 1500);
+        let mut arena = Arena::new(116, 2048);
         assert_eq!(arena.append(&[1; 60], None, Cell::default()), 1);
         assert_eq!(
             arena.append(&[2; 60], Some(0), Cell { lane_seq: 1, ..Cell::default() }),

@@ -44,7 +44,7 @@ pub struct Settings {
     pub repair: bool,
     /// The ports, at most [`LINKS`].
     pub ports: Vec<PortSettings>,
-    /// Cell slots of the sender's ring: what can wait to leave, and what is kept for repair.
+    /// Cell slots of the sender's ring, a power of two: what can wait to leave, and what is kept for repair.
     pub slots: usize,
     /// Receive buffers of 64 KB.
     pub buffers: u16,

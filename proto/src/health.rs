@@ -93,12 +93,13 @@ impl Health {
 
     /// A cell came. `heartbeat`: it was one.
     pub fn handle_cell(&mut self, now: Instant, heartbeat: bool) -> Option<Change> {
-        if now.since(self.heard) > 3 * HEARTBEAT_QUIET {
-            self.risen = 0;
-        }
+        let paused = self.heard + 3 * HEARTBEAT_QUIET < now;
         self.heard = now;
         if self.up || !heartbeat {
             return None;
+        }
+        if paused {
+            self.risen = 0;
         }
         self.risen += 1;
         if self.risen < HEARTBEATS_TO_RISE {

@@ -156,6 +156,7 @@ impl Bundle {
         if let Some(peer) = self.peers.remove(index, &mut self.pool) {
             self.learned.forget_peer(index);
             self.log(Event::PeerLeft { peer });
+            self.fit_cells();
         }
     }
 

@@ -50,13 +50,16 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// Every policy with its name in configuration files.
-    pub const ALL: [(&'static str, Self); 2] = [("adaptive", Self::Adaptive), ("rr", Self::RoundRobin)];
+    /// Every policy.
+    pub const ALL: [Self; 2] = [Self::Adaptive, Self::RoundRobin];
 
-    /// The name in configuration files.
+    /// The name in files, flags and the status.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::RoundRobin => "rr",
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Arrived {
 /// What became of a cell that was put in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
+    /// It is the next one and nothing waits behind it: it has passed.
+    Next,
     /// It has its place. If it filled a gap: how long the gap was waited for.
     Kept(Option<Duration>),
     /// It, or the decision to go on without it, was here before.
@@ -67,6 +69,12 @@ impl Reorder {
         if ahead >= WINDOW {
             return Placed::OutOfWindow;
         }
+        let shown = &mut self.shown[usize::from(link)];
+        *shown = (*shown).max(seq + 1);
+        if ahead == 0 && self.waiting.is_empty() {
+            self.next += 1;
+            return Placed::Next;
+        }
         #[expect(clippy::cast_possible_truncation, reason = "below WINDOW")]
         let index = ahead as usize;
         if self.waiting.len() <= index {
@@ -77,8 +85,6 @@ impl Reorder {
             return Placed::Duplicate;
         }
         *place = Some(cell);
-        let shown = &mut self.shown[usize::from(link)];
-        *shown = (*shown).max(seq + 1);
         if index == 0 {
             return Placed::Kept(self.gap_since.take().map(|since| cell.at.since(since)));
         }
@@ -185,7 +191,9 @@ mod tests {
             for seq in arrivals {
                 let tag = u16::try_from(seq).unwrap();
                 let new = seen.insert(seq);
-                prop_assert_eq!(lane.insert(seq, 0, cell(tag)) == Placed::Duplicate, !new);
+                let placed = lane.insert(seq, 0, cell(tag));
+                prop_assert_eq!(placed == Placed::Duplicate, !new);
+                out.extend((placed == Placed::Next).then_some(tag));
                 out.extend(take_all(&mut lane));
                 let first_missing = (0..).find(|seq| !seen.contains(seq)).unwrap();
                 prop_assert_eq!(out.len() as u64, first_missing);

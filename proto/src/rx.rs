@@ -92,6 +92,9 @@ impl Bundle {
     fn parse_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
         let bytes = self.pool.bytes(cell);
         let header = Header::parse(bytes)?;
+        if header.epoch != 0 {
+            return Err(Malformed::Field);
+        }
         let payload = &bytes[HEADER..];
         if header.kind == Kind::Hello {
             let hello = Hello::parse(payload)?;
@@ -151,6 +154,10 @@ impl Bundle {
         };
         let cell = Arrived { payload, first_record: header.block_offset, at: now };
         match lane.reorder.insert(seq, header.link, cell) {
+            Placed::Next => {
+                self.pool.retain(payload.buffer);
+                lane.unpack.cell(cell, index, &mut self.pool, &mut self.ready, &mut self.counters);
+            }
             Placed::Kept(closed) => {
                 self.pool.retain(payload.buffer);
                 if let Some(waited) = closed {
@@ -167,7 +174,7 @@ impl Bundle {
     fn advance(&mut self, index: u16, lane: u8) {
         let repair = self.settings.repair;
         let Some(peer) = self.peers.get_mut(index) else { return };
-        let links = peer.links_heard();
+        let links = if repair { 0 } else { peer.links_heard() };
         let state = &mut peer.lanes_in[usize::from(lane)];
         loop {
             while let Some(cell) = state.reorder.pop() {

@@ -312,6 +312,12 @@ impl Bundle {
         self.ports[usize::from(port)].handle_queue(now, queued);
     }
 
+    /// Whether bytes have ever been found waiting in a port long enough to measure its rate.
+    #[must_use]
+    pub fn was_busy(&self, port: u8) -> bool {
+        self.ports[usize::from(port)].rate().is_some()
+    }
+
     /// How many bytes may wait in a port: what its send buffer is to be set to.
     #[must_use]
     pub fn queue_limit(&self, port: u8) -> u64 {

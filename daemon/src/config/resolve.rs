@@ -12,8 +12,9 @@ use super::limits::{
 use super::links::resolve_links;
 use super::problem::{Problem, in_order, nearest, quoted};
 use super::settings::{Given, OffloadSettings, Settings};
-use super::{Cidr, Config, Offload, Policy, Security};
+use super::{Cidr, Config, Offload, Security};
 use crate::key::{Key, KeyError};
+use tabane_proto::PolicyKind;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.
 ///
@@ -33,7 +34,13 @@ pub fn resolve(
         key_file: settings.key.as_ref().map(|key| key.value.clone()),
         port,
         mtu: number(&mut problems, settings.mtu.as_ref(), MTU, default.mtu),
-        policy: word(&mut problems, settings.policy.as_ref(), &Policy::ALL, Policy::name, default.policy),
+        policy: word(
+            &mut problems,
+            settings.policy.as_ref(),
+            &PolicyKind::ALL,
+            PolicyKind::name,
+            default.policy,
+        ),
         workers,
         addresses: addresses(&mut problems, &settings.addresses),
         security: word(

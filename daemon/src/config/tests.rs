@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::key::KeyError;
+use tabane_proto::PolicyKind;
 
 const ZERO_KEY: Key = Key([0; 32]);
 
@@ -48,7 +49,7 @@ fn every_value_is_understood() {
         [[link]]\nnic = 'eth1'\nlocal = '192.0.2.1'\npeers = ['198.51.100.7']\nrate = '2.5 Gbit/s'\n";
     let config = config(text).expect("valid");
     assert_eq!((config.port, config.mtu, config.workers, config.tx_queue_len), (9000, 65_521, 2, 8));
-    assert_eq!(config.policy, Policy::Rr);
+    assert_eq!(config.policy, PolicyKind::RoundRobin);
     assert_eq!(config.group(), ZERO_KEY.group());
     assert_eq!(config.offload, Offload { uso: false, ..Offload::default() });
     assert_eq!(config.links[0].peers, ["198.51.100.7:9000".parse().expect("an endpoint")]);
@@ -201,7 +202,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
 fn any_config() -> impl Strategy<Value = Config> {
     let numbers = (1..=65_000_u16, 68..=65_521_u16, 1..=64_u16, 1..=10_000_u32);
     let words =
-        ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), prop::sample::select(&Policy::ALL[..]));
+        ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), prop::sample::select(&PolicyKind::ALL[..]));
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
         (1..cidrs.len()).all(|at| cidrs[..at].iter().all(|before| before.address != cidrs[at].address))
     });

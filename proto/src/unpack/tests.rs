@@ -58,7 +58,7 @@ fn record_of(number: usize, length: usize) -> Vec<u8> {
 
 /// The cells of a stream of records: payload and block offset.
 fn cells(lengths: &[usize]) -> Vec<(Vec<u8>, u16)> {
-    let mut arena = Arena::new(116, 4_000);
+    let mut arena = Arena::new(116, 4_096);
     let mut seq = 0;
     let mut open = None;
     for (number, length) in lengths.iter().enumerate() {

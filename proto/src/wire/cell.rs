@@ -109,7 +109,7 @@ pub const fn wire_seq(full: u64) -> u32 {
 }
 
 /// The full sequence number whose lower half is `low` and that lies nearest to `expected`, or `None` when that would
-/// lie before 0. Right as long as the two are less than 2^31 apart (the method of RFC 4303, A2.1).
+/// lie before 0. Right as long as the two are less than 2^31 apart (the method of RFC 4303, A2.2).
 #[must_use]
 pub const fn unwrap_seq(low: u32, expected: u64) -> Option<u64> {
     #[expect(clippy::cast_possible_wrap, reason = "the distance on the circle of 32-bit numbers is signed")]

@@ -1,0 +1,63 @@
+# Every entry point of the project. `make demo` and `make test` need only a Rust toolchain (1.95 or later) on a
+# Debian-like machine; what else they need they install, or name.
+
+CARGO ?= cargo
+# One seed of the simulation for `make sim SEED=…`; without it, a range of seeds.
+SEED ?=
+SEEDS ?= 0..5000
+# Seconds that each fuzz target runs in `make fuzz`.
+FUZZ_SECONDS ?= 60
+
+DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
+TEST_TOOLS  := $(DEMO_TOOLS) tshark=tshark
+BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
+
+.PHONY: help build demo bench test lint sim fuzz clean rust
+
+help:
+	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
+	@echo "make test    all tests, about 8 minutes with the build"
+	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
+	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
+	@echo "make fuzz    coverage-guided fuzzing, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target (needs a nightly toolchain)"
+	@echo "make build   release binaries in target/release"
+	@echo "make lint    formatting and clippy"
+
+rust:
+	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.95 or later, see https://rustup.rs"; exit 2; }
+
+build: rust
+	$(CARGO) build --release --locked -p tabane -p tabane-lab -p tabane-sim
+
+demo: build
+	@lab/packages.sh $(DEMO_TOOLS)
+	target/release/tabane-lab demo
+
+bench: build
+	@lab/packages.sh $(BENCH_TOOLS)
+	target/release/tabane-lab bench
+
+sim: build
+	target/release/tabane-sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+# Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name.
+test: rust
+	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
+	@$(MAKE) --no-print-directory lint
+	$(CARGO) build --locked --workspace
+	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target
+
+lint: rust
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+fuzz: rust
+	@rustup run nightly rustc --version >/dev/null 2>&1 || { echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 2; }
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked --version 0.13.2 cargo-fuzz
+	cd fuzz && for target in cell unpack config; do \
+	    cargo +nightly fuzz run --fuzz-dir . $$target -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; \
+	done
+
+clean:
+	$(CARGO) clean

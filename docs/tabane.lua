@@ -1,0 +1,295 @@
+-- Shows Tabane's cells in Wireshark and tshark. The format is specified in wire.md, beside this file.
+--
+--   wireshark -X lua_script:docs/tabane.lua
+--   tshark -X lua_script:docs/tabane.lua -d udp.port==7421,tabane -r FILE     (-d: the port of a second worker)
+--
+-- A capture on an end point shows a train of cells as one long datagram, because the kernel cuts it into cells later
+-- (UDP_SEGMENT) or has joined them already (UDP_GRO). `cell_length` finds the seams.
+-- A frame goes on to the dissector of Ethernet when it lies whole in its cell; longer ones are not put together.
+
+local PORT = 7420
+local VERSION, LINKS, LANES, GAPS_MAX, NAME_MAX = 1, 16, 16, 64, 32
+local HEADER, TAG, NO_RECORD = 16, 16, 0xffff
+local PREFIX, VNET, ETHERNET, FRAME_MAX = 4, 10, 14, 65553
+local PADDING, FRAME = 0, 1
+
+local KINDS = { [0] = "data", "hello", "heartbeat", "repair" }
+local RECORDS = { [PADDING] = "padding", [FRAME] = "frame" }
+local GSO = { [0] = "none", [1] = "TCP over IPv4", [3] = "UDP fragments", [4] = "TCP over IPv6", [5] = "UDP segments" }
+
+local tabane = Proto("tabane", "Tabane")
+local malformed = ProtoExpert.new("tabane.malformed", "Not what a sender of this version writes",
+  expert.group.MALFORMED, expert.severity.ERROR)
+tabane.experts = { malformed }
+
+-- Name, title, type, and what else the type takes. In `f` a field goes by its name.
+local FIELDS = {
+  { "version", "Version", "uint8", base.DEC, nil, 0xf0 },
+  { "kind", "Kind", "uint8", base.DEC, KINDS, 0x0f },
+  { "epoch", "Epoch", "uint8" },
+  { "link", "Link", "uint8" },
+  { "lane", "Lane", "uint8" },
+  { "link_seq", "Link sequence number", "uint32" },
+  { "lane_seq", "Lane sequence number", "uint32" },
+  { "block_offset", "Block offset", "uint16" },
+  { "session", "Session", "uint16", base.HEX },
+  { "sealed", "Sealed", "bytes" },
+  { "tag", "Authentication tag", "bytes" },
+
+  { "hello.node", "Node: MAC address", "ether" },
+  { "hello.port", "Node: UDP port", "uint16" },
+  { "hello.incarnation", "Incarnation", "uint64", base.HEX },
+  { "hello.group", "Group", "uint64", base.HEX },
+  { "hello.session", "Session for cells to the speaker", "uint16", base.HEX },
+  { "hello.your_session", "Session for cells to the addressee", "uint16", base.HEX },
+  { "hello.cell_max", "Largest cell", "uint16" },
+  { "hello.link", "Link", "uint8" },
+  { "hello.workers", "Workers", "uint8" },
+  { "hello.takes_uso", "Takes UDP superframes", "bool", 8, nil, 0x01 },
+  { "hello.name_length", "Length of the name", "uint8" },
+  { "hello.name", "Name", "string" },
+
+  { "heartbeat.sent_at", "Sent at (us)", "uint32" },
+  { "heartbeat.echo", "Echo (us)", "uint32" },
+  { "heartbeat.echo_age", "Age of the echo (us)", "uint32" },
+  { "heartbeat.sent_links", "Links of the speaker", "uint8" },
+  { "heartbeat.heard_links", "Links of the addressee", "uint8" },
+  { "heartbeat.departed", "Departed", "uint32" },
+  { "heartbeat.queued", "Queued bytes", "uint32" },
+  { "heartbeat.next", "Next", "uint32" },
+  { "heartbeat.count", "Count", "uint32" },
+  { "heartbeat.skew", "Skew (us)", "uint32" },
+  { "heartbeat.up", "Up", "bool", 8, nil, 0x01 },
+
+  { "repair.gaps", "Gaps", "uint8" },
+  { "repair.link", "Link", "uint8" },
+  { "repair.count", "Missing cells", "uint16" },
+  { "repair.first", "First", "uint32" },
+
+  { "continued", "End or middle of a record", "bytes" },
+  { "record.kind", "Kind", "uint8", base.DEC, RECORDS },
+  { "record.length", "Length", "uint24" },
+  { "vnet.flags", "Flags", "uint8", base.HEX },
+  { "vnet.gso_type", "GSO type", "uint8", base.DEC, GSO, 0x7f },
+  { "vnet.ecn", "ECN", "bool", 8, nil, 0x80 },
+  { "vnet.hdr_len", "Length of headers", "uint16" },
+  { "vnet.gso_size", "GSO size", "uint16" },
+  { "vnet.csum_start", "Checksum start", "uint16" },
+  { "vnet.csum_offset", "Checksum offset", "uint16" },
+}
+local f, all = {}, {}
+for index, field in ipairs(FIELDS) do
+  local name, title, format, display, values, mask = table.unpack(field, 1, 6)
+  f[name] = ProtoField[format]("tabane." .. name, title, display, values, mask)
+  all[index] = f[name]
+end
+tabane.fields = all
+
+-- Adds fields one behind the other, from `at` on: each call names a field and its length, and returns its bytes.
+local function fields_from(tree, cell, at)
+  return function(name, length, little_endian)
+    local range = cell(at, length)
+    if little_endian then tree:add_le(f[name], range) else tree:add(f[name], range) end
+    at = at + length
+    return range
+  end
+end
+
+local function complain(tree, sentence)
+  tree:add_proto_expert_info(malformed, sentence)
+  return "malformed: " .. sentence
+end
+
+-- The complaint about a cell that is shorter than `bytes`.
+local function too_short(tree, cell, bytes)
+  if cell:len() >= bytes then return nil end
+  return complain(tree, cell:len() .. " bytes where " .. bytes .. " are needed")
+end
+
+local function hello(tree, cell)
+  local fixed = HEADER + 34
+  local complaint = too_short(tree, cell, fixed) or too_short(tree, cell, fixed + cell(fixed - 1, 1):uint())
+  if complaint then return complaint end
+  local add = fields_from(tree, cell, HEADER)
+  local mac, port = add("hello.node", 6), add("hello.port", 2)
+  add("hello.incarnation", 8)
+  add("hello.group", 8)
+  add("hello.session", 2)
+  add("hello.your_session", 2)
+  add("hello.cell_max", 2)
+  local link, workers = add("hello.link", 1):uint(), add("hello.workers", 1):uint()
+  add("hello.takes_uso", 1)
+  local length = add("hello.name_length", 1):uint()
+  local name = add("hello.name", length)
+  if link >= LINKS then return complain(tree, "link " .. link .. " is out of range") end
+  if workers == 0 then return complain(tree, "no workers") end
+  if length > NAME_MAX then return complain(tree, "a name of " .. length .. " bytes") end
+  return "hello from " .. name:string() .. ", " .. tostring(mac:ether()) .. "/" .. port:uint()
+end
+
+local function heartbeat(tree, cell)
+  local fixed = HEADER + 16
+  local complaint = too_short(tree, cell, fixed)
+  if complaint then return complaint end
+  local add = fields_from(tree, cell, HEADER)
+  add("heartbeat.sent_at", 4)
+  add("heartbeat.echo", 4)
+  add("heartbeat.echo_age", 4)
+  local sent, heard = add("heartbeat.sent_links", 1):uint(), add("heartbeat.heard_links", 1):uint()
+  if sent > LINKS or heard > LINKS then return complain(tree, "more than " .. LINKS .. " links") end
+  complaint = too_short(tree, cell, fixed + 8 * sent + 16 * heard)
+  if complaint then return complaint end
+  for link = 0, sent - 1 do
+    local at = fixed + 8 * link
+    add = fields_from(tree:add(cell(at, 8), "Sent on link " .. link), cell, at)
+    add("heartbeat.departed", 4)
+    add("heartbeat.queued", 4)
+  end
+  local up = {}
+  for link = 0, heard - 1 do
+    local at = fixed + 8 * sent + 16 * link
+    add = fields_from(tree:add(cell(at, 16), "Heard on link " .. link), cell, at)
+    add("heartbeat.next", 4)
+    add("heartbeat.count", 4)
+    add("heartbeat.skew", 4)
+    if add("heartbeat.up", 1):uint() % 2 == 1 then up[#up + 1] = link end
+  end
+  return "heartbeat, hears " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
+end
+
+local function repair(tree, cell)
+  local fixed = HEADER + 2
+  local complaint = too_short(tree, cell, fixed)
+  if complaint then return complaint end
+  local gaps = fields_from(tree, cell, HEADER)("repair.gaps", 1):uint()
+  if gaps > GAPS_MAX then return complain(tree, "more than " .. GAPS_MAX .. " gaps") end
+  complaint = too_short(tree, cell, fixed + 8 * gaps)
+  if complaint then return complaint end
+  local missing = 0
+  for at = fixed, fixed + 8 * (gaps - 1), 8 do
+    local gap = tree:add(cell(at, 8), "Gap")
+    local link = fields_from(gap, cell, at)("repair.link", 1):uint()
+    local add = fields_from(gap, cell, at + 2)
+    local count = add("repair.count", 2):uint()
+    add("repair.first", 4)
+    if link >= LINKS or count == 0 then return complain(gap, "no gap of " .. count .. " cells on link " .. link) end
+    missing = missing + count
+  end
+  return "repair, " .. missing .. " cells are missing"
+end
+
+-- The record that begins at `at`. Returns where the next one begins; what is wrong, if something is.
+local function record(tree, cell, at, frames)
+  local rest = cell:len() - at
+  if cell(at, 1):uint() == PADDING then
+    tree:add(f["record.kind"], cell(at, 1)):append_text(", " .. rest .. " bytes")
+    return cell:len()
+  end
+  local item = tree:add(cell(at), "Record")
+  local complaint = too_short(item, cell, at + PREFIX + VNET + ETHERNET)
+  if complaint then return cell:len(), complaint end
+  local add = fields_from(item, cell, at)
+  local kind, length = add("record.kind", 1):uint(), add("record.length", 3):uint()
+  if kind ~= FRAME or length < VNET + ETHERNET or length > VNET + FRAME_MAX then
+    return cell:len(), complain(item, "no record of kind " .. kind .. " has " .. length .. " bytes")
+  end
+  add("vnet.flags", 1)
+  item:add(f["vnet.ecn"], cell(at + PREFIX + 1, 1))
+  add("vnet.gso_type", 1)
+  for _, name in ipairs({ "hdr_len", "gso_size", "csum_start", "csum_offset" }) do
+    add("vnet." .. name, 2, true)
+  end
+  local here = math.min(length, rest - PREFIX)
+  item:set_len(PREFIX + here)
+  item:append_text(": a frame of " .. length - VNET .. " bytes")
+  if here == length then
+    frames[#frames + 1] = cell(at + PREFIX + VNET, length - VNET):tvb()
+  else
+    item:append_text(", " .. here - VNET .. " of them in this cell")
+  end
+  return at + PREFIX + here
+end
+
+local function data(tree, cell, frames)
+  local lane, seq, offset = cell(3, 1):uint(), cell(8, 4):uint(), cell(12, 2):uint()
+  local at = offset == NO_RECORD and cell:len() or math.min(HEADER + offset, cell:len())
+  if at > HEADER then tree:add(f["continued"], cell(HEADER, at - HEADER)) end
+  local records, complaint = 0, nil
+  while at < cell:len() and not complaint do
+    records = records + (cell(at, 1):uint() == PADDING and 0 or 1)
+    at, complaint = record(tree, cell, at, frames)
+  end
+  return "data, lane " .. lane .. " #" .. seq .. ", " .. (complaint or "begins records: " .. records)
+end
+
+-- What a sealed cell shows to whoever has no key.
+local function sealed(tree, cell)
+  local complaint = too_short(tree, cell, HEADER + TAG)
+  if complaint then return complaint end
+  local add = fields_from(tree, cell, HEADER)
+  add("sealed", cell:len() - HEADER - TAG)
+  add("tag", TAG)
+  return "sealed"
+end
+
+local MESSAGES = { hello, heartbeat, repair }
+
+-- The header and what follows it. Returns what the cell is in a few words; so do the functions above.
+local function contents(tree, cell, frames)
+  local complaint = too_short(tree, cell, HEADER)
+  if complaint then return complaint end
+  tree:add(f["version"], cell(0, 1))
+  local version, kind = math.floor(cell(0, 1):uint() / 16), cell(0, 1):uint() % 16
+  if version ~= VERSION then return complain(tree, "version " .. version .. " is not known") end
+  local add = fields_from(tree, cell, 0)
+  add("kind", 1)
+  local epoch, link, lane = add("epoch", 1):uint(), add("link", 1):uint(), add("lane", 1):uint()
+  local link_seq = add("link_seq", 4):uint()
+  add("lane_seq", 4)
+  add("block_offset", 2)
+  add("session", 2)
+  if not KINDS[kind] then return complain(tree, "kind " .. kind .. " is not known") end
+  local lanes = kind == 0 and LANES or 1
+  if link >= LINKS or lane >= lanes then return complain(tree, "the link or the lane is out of range") end
+  local place = "link " .. link .. " #" .. link_seq .. ": "
+  if epoch ~= 0 then return place .. sealed(tree, cell) end
+  if kind == 0 then return place .. data(tree, cell, frames) end
+  return place .. MESSAGES[kind](tree, cell)
+end
+
+-- Bytes of each cell but the last in a train: where a header stands that is like the first one, with the next number
+-- of its link. A train whose second cell was lost is taken for one cell.
+local function cell_length(tvb)
+  local bytes = tvb:raw()
+  local next_seq = Struct.pack(">I4", (tvb(4, 4):uint() + 1) % 2 ^ 32)
+  local at = HEADER
+  while true do
+    local place = bytes:find(next_seq, at + 5, true) -- the first byte is number 1
+    if not place then return #bytes end
+    at = place - 5
+    local same_version = math.floor(bytes:byte(at + 1) / 16) == VERSION
+    local same_key_and_link = bytes:sub(at + 2, at + 3) == bytes:sub(2, 3)
+    local same_session = bytes:sub(at + 15, at + 16) == bytes:sub(15, 16)
+    if same_version and same_key_and_link and same_session then return at end
+    at = at + 1
+  end
+end
+
+function tabane.dissector(tvb, pinfo, root)
+  if tvb:len() < HEADER then return 0 end
+  local step, said, frames = cell_length(tvb), {}, {}
+  for at = 0, tvb:len() - 1, step do
+    local cell = tvb(at, math.min(step, tvb:len() - at)):tvb()
+    local tree = root:add(tabane, cell())
+    said[#said + 1] = contents(tree, cell, frames)
+    tree:append_text(", " .. said[#said])
+  end
+  pinfo.cols.info:set(said[1] .. (#said > 1 and ", and " .. #said - 1 .. " more cells" or "") .. " ")
+  pinfo.cols.info:fence()
+  local ethernet = Dissector.get("eth_withoutfcs")
+  for _, frame in ipairs(frames) do ethernet:call(frame, pinfo, root) end
+  pinfo.cols.protocol:set("Tabane")
+  return tvb:len()
+end
+
+DissectorTable.get("udp.port"):add(PORT, tabane)

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Sees to it that commands are there: packages.sh COMMAND=PACKAGE...
+# Installs the missing Debian packages when run as root with apt, else names them and fails.
+set -eu
+
+PATH=$PATH:/usr/sbin:/sbin
+missing=""
+for pair in "$@"; do
+    command -v "${pair%%=*}" >/dev/null || missing="$missing ${pair#*=}"
+done
+[ -n "$missing" ] || exit 0
+
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "missing Debian packages: $missing(as root: apt-get install $missing)" >&2
+    exit 2
+fi
+echo "installing Debian packages: $missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+apt-get install -q -y --no-install-recommends $missing
