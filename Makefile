@@ -9,7 +9,7 @@ SEEDS ?= 0..5000
 FUZZ_SECONDS ?= 60
 
 DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
-TEST_TOOLS  := $(DEMO_TOOLS) tshark=tshark
+TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
 BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
 
 .PHONY: help build demo bench test lint sim fuzz clean rust

@@ -1,0 +1,102 @@
+//! The paths that are compared: how each is built, from bare cables to a bundle over them.
+
+use std::net::IpAddr;
+use std::path::Path as FilePath;
+
+use anyhow::{Result, ensure};
+
+use crate::bundle::{self, Bundle};
+use crate::counters;
+use crate::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
+use crate::workload::Stream;
+
+/// A way from the first host to the second.
+pub(super) struct Path {
+    /// Name in the file.
+    pub(super) key: &'static str,
+    /// Name for people.
+    pub(super) label: &'static str,
+    /// Number of cables between the hosts.
+    links: usize,
+    /// What uses them.
+    pub(super) carrier: Carrier,
+}
+
+/// What makes a path of cables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// The kernel's own stack over one cable.
+    Bare,
+    /// A bundle whose device has this MTU; `None`: the default.
+    Bundle(Option<u32>),
+    /// The kernel's own stack over all cables.
+    Mptcp,
+}
+
+/// Where the bare cable stands in [`PATHS`].
+pub(super) const BARE: usize = 0;
+/// Where the bundle over two links stands in [`PATHS`].
+pub(super) const BUNDLE_2: usize = 2;
+/// Where the bundle of large MTU stands in [`PATHS`].
+pub(super) const BUNDLE_JUMBO: usize = 3;
+
+/// All paths in the order of the table.
+pub(super) const PATHS: [Path; 5] = [
+    Path { key: "veth", label: "bare veth", links: 1, carrier: Carrier::Bare },
+    Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: Carrier::Bundle(None) },
+    Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: Carrier::Bundle(None) },
+    Path { key: "bundle2_mtu65000", label: "MTU 65000", links: 2, carrier: Carrier::Bundle(Some(65000)) },
+    Path { key: "mptcp2", label: "MPTCP of 2", links: 2, carrier: Carrier::Mptcp },
+];
+
+impl Path {
+    /// Lays the cables.
+    pub(super) fn lay(&self) -> Result<Topology> {
+        let plan = Plan { wiring: Wiring::Cable, ..Plan::two_hosts(vec![LinkPlan::unshaped(); self.links]) };
+        let topology = Topology::build(plan)?;
+        if self.carrier == Carrier::Mptcp {
+            announce_second_cable(&topology)?;
+        }
+        Ok(topology)
+    }
+
+    /// Starts the daemons that the path needs.
+    pub(super) fn start<'a>(&self, topology: &'a Topology, daemon: &FilePath) -> Result<Vec<Bundle<'a>>> {
+        match self.carrier {
+            Carrier::Bundle(mtu) => {
+                Bundle::start_all(topology, &bundle::Options { mtu, ..bundle::Options::new(daemon) })
+            }
+            Carrier::Bare | Carrier::Mptcp => Ok(Vec::new()),
+        }
+    }
+
+    /// Address of the second host on this path.
+    pub(super) fn server(&self) -> IpAddr {
+        match self.carrier {
+            Carrier::Bundle(_) => bundle::address(1),
+            Carrier::Bare | Carrier::Mptcp => address(0, 1).into(),
+        }
+    }
+
+    /// What carries its byte streams.
+    pub(super) fn stream(&self) -> Stream {
+        if self.carrier == Carrier::Mptcp { Stream::Mptcp } else { Stream::Tcp }
+    }
+
+    /// Checks afterwards that the path was what its name says.
+    pub(super) fn check(&self, topology: &Topology) -> Result<()> {
+        if self.carrier == Carrier::Mptcp {
+            let joins = counters::protocol(topology.host(0), "MPTcpExt", "MPJoinSynAckRx")?;
+            ensure!(joins > 0, "MPTCP used one of two links only: the kernel joined no second subflow");
+        }
+        Ok(())
+    }
+}
+
+/// The server announces its second address, and the client opens a subflow to it.
+fn announce_second_cable(topology: &Topology) -> Result<()> {
+    let (client, server) = (topology.host(0), topology.host(1));
+    client.ip("mptcp limits set subflow 1 add_addr_accepted 1")?;
+    server.ip("mptcp limits set subflow 1 add_addr_accepted 1")?;
+    server.ip(&format!("mptcp endpoint add {} dev {} signal", address(1, 1), nic(1))).map(drop)
+}

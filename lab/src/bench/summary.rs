@@ -1,0 +1,76 @@
+//! The comparison in the common form: a figure per row, a path per column, and what is wanted.
+
+use super::figure::{Figure, Figures};
+use super::path::{BARE, BUNDLE_2, BUNDLE_JUMBO, PATHS};
+use crate::report::{Report, Table, Verdict};
+
+/// Least share of bare veth's throughput that a bundle of two reaches; a prototype did.
+const RATIO_MIN: f64 = 0.55;
+/// The same with a device of MTU 65000.
+const RATIO_JUMBO_MIN: f64 = 0.70;
+/// What is aimed at; no verdict.
+const RATIO_AIM: f64 = 0.80;
+/// Most CPU time per byte, as a multiple of bare veth's: the prototype's 1.0 s/GB over the 0.45 measured beside it.
+const CPU_RATIO_MAX: f64 = 2.22;
+/// Retransmits that a bundle may have above those of bare veth.
+const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
+
+/// Writes everything into `report`.
+pub(super) fn write(report: &mut Report, figures: &[Figures], seconds: u32, rounds: u32) {
+    let ratio = |path: usize| of_bare(figures, path, Figure::Throughput);
+    let cpu_ratio = of_bare(figures, BUNDLE_2, Figure::Cpu);
+    let retransmits = |path: usize| figures[path].median(Figure::Retransmits);
+    report.verdict(Verdict::at_least("bundle2.ratio", ratio(BUNDLE_2), RATIO_MIN));
+    report.verdict(Verdict::at_least("bundle2_mtu65000.ratio", ratio(BUNDLE_JUMBO), RATIO_JUMBO_MIN));
+    report.verdict(Verdict::at_most("bundle2.cpu_ratio", cpu_ratio, CPU_RATIO_MAX));
+    let resent_max = retransmits(BARE) + RETRANSMITS_ABOVE_MAX;
+    report.verdict(Verdict::at_most("bundle2.retransmits", retransmits(BUNDLE_2), resent_max));
+
+    report.field("seconds", seconds);
+    report.field("rounds", rounds);
+    report.field("pinning", "none");
+    for (path, figures) in PATHS.iter().zip(figures) {
+        for figure in Figure::ALL {
+            report.samples(format!("{}.{}", path.key, figure.form().key), figures.samples(figure).clone());
+        }
+    }
+    report.show(table(figures));
+    report
+        .show(format!("  medians of {rounds} rounds, flows of {seconds} s, links unshaped, nothing pinned"));
+}
+
+fn table(figures: &[Figures]) -> Table {
+    let mut head = vec!["figure"];
+    head.extend(PATHS.iter().map(|path| path.label));
+    head.push("goal");
+    let mut table = Table::new(&head);
+    for figure in Figure::ALL {
+        let form = figure.form();
+        let mut row = vec![format!("{}, {}", form.label, form.unit)];
+        row.extend(figures.iter().map(|figures| number(figures.median(figure), form.digits)));
+        table.row(row);
+        match figure {
+            Figure::Throughput => {
+                table.row(ratios(figures, figure, &format!(">= {RATIO_MIN}, aim {RATIO_AIM:.2}")));
+            }
+            Figure::Cpu => table.row(ratios(figures, figure, &format!("<= {CPU_RATIO_MAX}"))),
+            _ => {}
+        }
+    }
+    table
+}
+
+fn ratios(figures: &[Figures], figure: Figure, goal: &str) -> Vec<String> {
+    let mut row = vec!["  of bare veth".to_string()];
+    row.extend((0..figures.len()).map(|path| number(of_bare(figures, path, figure), 2)));
+    row.push(goal.to_string());
+    row
+}
+
+fn of_bare(figures: &[Figures], path: usize, figure: Figure) -> f64 {
+    figures[path].median(figure) / figures[BARE].median(figure)
+}
+
+fn number(value: f64, digits: usize) -> String {
+    if value.is_nan() { "-".to_string() } else { format!("{value:.digits$}") }
+}

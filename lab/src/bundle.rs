@@ -1,0 +1,183 @@
+//! A bundle on a host: the program `tabane` at work in a namespace.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+use crate::process::{Ending, Process};
+use crate::status::Status;
+use crate::tool;
+use crate::topology::Topology;
+
+/// Name of the device on every host.
+pub const DEVICE: &str = "tb0";
+/// How long bundles may take to find each other; hellos go out several times a second.
+const FIND_EACH_OTHER: Duration = Duration::from_secs(10);
+
+/// How the bundles of a topology are started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The executable `tabane`.
+    pub program: PathBuf,
+    /// MTU of the device, in bytes; `None`: the daemon's default.
+    pub mtu: Option<u32>,
+    /// Further arguments of `tabane up`.
+    pub arguments: Vec<String>,
+}
+
+/// The bundle of one host.
+#[derive(Debug)]
+pub struct Bundle<'a> {
+    host: &'a Namespace,
+    program: PathBuf,
+    process: Option<Process>,
+}
+
+impl Options {
+    /// The daemon's defaults.
+    #[must_use]
+    pub fn new(program: &Path) -> Options {
+        Options { program: program.to_path_buf(), mtu: None, arguments: Vec::new() }
+    }
+}
+
+impl<'a> Bundle<'a> {
+    /// Starts a bundle over all links on every host and waits until each sees all others over all links.
+    ///
+    /// # Errors
+    /// A daemon ends or does not find its peers in time; its last words are quoted.
+    pub fn start_all(topology: &'a Topology, options: &Options) -> Result<Vec<Bundle<'a>>> {
+        let hosts = topology.hosts().iter().enumerate();
+        let mut bundles: Vec<Bundle<'a>> = hosts
+            .map(|(number, host)| Bundle::start(host, number, &topology.nics(), options))
+            .collect::<Result<_>>()?;
+        let (peers, links) = (bundles.len() - 1, topology.nics().len());
+        for bundle in &mut bundles {
+            bundle.wait_until(&format!("{peers} peers over {links} links"), |status| {
+                status.is_ready(peers, links)
+            })?;
+        }
+        Ok(bundles)
+    }
+
+    /// Starts the bundle of host `number` without waiting for anything.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(
+        host: &'a Namespace,
+        number: usize,
+        nics: &[String],
+        options: &Options,
+    ) -> Result<Bundle<'a>> {
+        let mut command = host.command(&options.program);
+        command.args(["up", "--name", DEVICE]);
+        for nic in nics {
+            command.args(["--link", nic]);
+        }
+        command.args(["--address", &format!("{}/24", address(number))]);
+        command.args(["--address", &format!("{}/64", address_v6(number))]);
+        if let Some(mtu) = options.mtu {
+            command.args(["--mtu", &mtu.to_string()]);
+        }
+        command.args(&options.arguments);
+        let process = Some(Process::start(command)?);
+        Ok(Bundle { host, program: options.program.clone(), process })
+    }
+
+    /// Process id of the daemon; `None` once it has ended.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// What the daemon says about itself now.
+    ///
+    /// # Errors
+    /// It does not answer, or not in the agreed form.
+    pub fn status(&self) -> Result<Status> {
+        let mut command = self.host.command(&self.program);
+        let answer = tool::run(command.args(["status", DEVICE, "--json"]))?;
+        serde_json::from_str(&answer).with_context(|| format!("the status of {}: {answer}", self.host.name()))
+    }
+
+    /// Waits until the daemon's status is as wanted.
+    ///
+    /// # Errors
+    /// The daemon ends, or `what` does not come within ten seconds.
+    pub fn wait_until(&mut self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
+        let what = format!("{what} at {}", self.host.name());
+        let seen = wait_for(&what, FIND_EACH_OTHER, || {
+            self.still_running()?;
+            Ok(self.status().ok().filter(|status| wanted(status)))
+        });
+        seen.map_err(|error| match self.status() {
+            Ok(status) => error.context(format!("{what}: the daemon's last status was {status:?}")),
+            Err(silence) => error.context(format!("{what}: the daemon does not answer: {silence:#}")),
+        })
+    }
+
+    /// Stops the daemon by SIGTERM and tells how it ended.
+    ///
+    /// # Errors
+    /// It cannot be stopped.
+    pub fn stop(mut self) -> Result<Ending> {
+        self.process.take().context("the daemon has ended already")?.stop()
+    }
+
+    fn still_running(&mut self) -> Result<()> {
+        if let Some(process) = &mut self.process
+            && process.is_running()?
+        {
+            return Ok(());
+        }
+        match self.process.take() {
+            Some(process) => {
+                bail!("the daemon of {} ended: {}", self.host.name(), process.stop()?.last_words())
+            }
+            None => bail!("the daemon of {} has ended", self.host.name()),
+        }
+    }
+}
+
+/// IPv4 address of host `number` on the device.
+///
+/// # Panics
+/// More than 254 hosts.
+#[must_use]
+pub fn address(number: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 77, 0, u8::try_from(number + 1).expect("a plan has at most 99 hosts")))
+}
+
+/// IPv6 address of host `number` on the device.
+///
+/// # Panics
+/// More than 65,534 hosts.
+#[must_use]
+pub fn address_v6(number: usize) -> IpAddr {
+    let host = u16::try_from(number + 1).expect("a plan has at most 99 hosts");
+    IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))
+}
+
+/// The executable `tabane`: `given`, else the one named by `TABANE_BIN`, else the one beside this program.
+///
+/// # Errors
+/// The path of this program is unknown.
+pub fn program(given: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = given {
+        return Ok(path.to_path_buf());
+    }
+    if let Some(path) = env::var_os("TABANE_BIN").filter(|path| *path != OsString::new()) {
+        return Ok(PathBuf::from(path));
+    }
+    let own = env::current_exe().context("the path of this program")?;
+    let directory = own.parent().context("the directory of this program")?;
+    let is_test = directory.file_name().is_some_and(|name| name == "deps");
+    Ok(if is_test { directory.with_file_name("tabane") } else { directory.join("tabane") })
+}

@@ -1,0 +1,71 @@
+//! Time as every part of the lab tells it: CLOCK_MONOTONIC, the clock of the daemon's events, and bounded waiting.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use nix::time::{ClockId, clock_gettime};
+
+/// Pause between two looks at a condition: short beside anything that is waited for.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// CLOCK_MONOTONIC in nanoseconds, comparable with `at_ns` of a daemon's events.
+///
+/// # Errors
+/// A kernel without this clock.
+pub fn monotonic_ns() -> Result<u64> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
+    Ok(u64::try_from(time.tv_sec())? * 1_000_000_000 + u64::try_from(time.tv_nsec())?)
+}
+
+/// Milliseconds from `from_ns` to `to_ns`; zero when `to_ns` is the earlier one.
+#[must_use]
+pub fn milliseconds_between(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns.saturating_sub(from_ns) as f64 / 1e6
+}
+
+/// Looks at `ready` until it yields a value.
+///
+/// # Errors
+/// The error of `ready`, or `what` with the time that was waited when `limit` passes first.
+pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(value) = ready()? {
+            return Ok(value);
+        }
+        if Instant::now() >= deadline {
+            bail!("{what}: not within {limit:?}");
+        }
+        thread::sleep(LOOK_AGAIN_AFTER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_with_the_value() {
+        let mut looks = 0;
+        let value = wait_for("three looks", Duration::from_secs(5), || {
+            looks += 1;
+            Ok((looks == 3).then_some("seen"))
+        });
+        assert_eq!(value.unwrap(), "seen");
+    }
+
+    #[test]
+    fn waiting_is_bounded_and_names_what_was_missed() {
+        let error = wait_for("a pink elephant", Duration::from_millis(20), || Ok(None::<()>)).unwrap_err();
+        assert_eq!(error.to_string(), "a pink elephant: not within 20ms");
+    }
+
+    #[test]
+    fn the_clock_moves_forward() {
+        let (earlier, later) = (monotonic_ns().unwrap(), monotonic_ns().unwrap());
+        assert!(later >= earlier);
+        assert!((milliseconds_between(1_000_000, 3_500_000) - 2.5).abs() < 1e-9);
+        assert!(milliseconds_between(2, 1).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,69 @@
+//! The kernel's own counters of a namespace: bytes per NIC, TCP and MPTCP events.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::netns::Namespace;
+
+/// Bytes that each of `nics` has received since it was made, read at one moment.
+///
+/// # Errors
+/// There is no such NIC in the namespace.
+pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) -> Result<[u64; N]> {
+    let table = read(namespace, "dev")?;
+    let mut received = [0; N];
+    for (bytes, nic) in received.iter_mut().zip(nics) {
+        *bytes =
+            device_received(&table, nic).with_context(|| format!("no NIC {nic} in {}", namespace.name()))?;
+    }
+    Ok(received)
+}
+
+/// The counter `name` of the group `group`, for example `Tcp` and `RetransSegs`.
+///
+/// # Errors
+/// The kernel has no such counter.
+pub fn protocol(namespace: &Namespace, group: &str, name: &str) -> Result<u64> {
+    let tables = read(namespace, "snmp")? + &read(namespace, "netstat")?;
+    protocol_counter(&tables, group, name).with_context(|| format!("the kernel counts no {group} {name}"))
+}
+
+/// The thread's own view: `/proc/net` would be that of the process.
+fn read(namespace: &Namespace, table: &str) -> Result<String> {
+    let path = format!("/proc/thread-self/net/{table}");
+    namespace.enter(|| fs::read_to_string(&path))?.context(path)
+}
+
+fn device_received(table: &str, nic: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(nic)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Groups come as two lines, `Group: names` and `Group: values`.
+fn protocol_counter(tables: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = tables.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split_whitespace().position(|each| each == name)?;
+    values.split_whitespace().nth(place)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nic_is_found_by_its_whole_name() {
+        let table = "Inter-| Receive\n eth11: 7 1\n  eth1: 1234 5 0\n";
+        assert_eq!(device_received(table, "eth1"), Some(1234));
+        assert_eq!(device_received(table, "eth"), None);
+    }
+
+    #[test]
+    fn a_protocol_counter_is_found_by_group_and_name() {
+        let tables = "Tcp: InSegs RetransSegs\nTcp: 10 3\nTcpExt: RetransSegs\nTcpExt: 9\n";
+        assert_eq!(protocol_counter(tables, "Tcp", "RetransSegs"), Some(3));
+        assert_eq!(protocol_counter(tables, "TcpExt", "RetransSegs"), Some(9));
+        assert_eq!(protocol_counter(tables, "Udp", "InErrors"), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! CPU time: of the whole machine and of single processes, for "CPU seconds per GB" (10^9 bytes of payload).
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use nix::unistd::{SysconfVar, sysconf};
+
+/// CPU time used since the machine or the processes started.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Seconds in which the machine's CPUs were busy; time stolen by a hypervisor is not in it.
+    pub machine_seconds: f64,
+    /// Seconds that the named processes ran.
+    pub processes_seconds: f64,
+}
+
+impl Usage {
+    /// The state now, with the time of all processes `pids` together.
+    ///
+    /// # Errors
+    /// A process has ended.
+    pub fn now(pids: &[u32]) -> Result<Usage> {
+        let ticks_per_second = ticks_per_second()?;
+        let mut ticks = 0;
+        for pid in pids {
+            let path = format!("/proc/{pid}/stat");
+            let line = fs::read_to_string(&path).context(path.clone())?;
+            ticks += process_ticks(&line).with_context(|| format!("{path}: {line}"))?;
+        }
+        let machine = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+        let busy = machine_ticks(&machine).context("/proc/stat: no line `cpu`")?;
+        Ok(Usage {
+            machine_seconds: busy as f64 / ticks_per_second,
+            processes_seconds: ticks as f64 / ticks_per_second,
+        })
+    }
+
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Usage) -> Usage {
+        Usage {
+            machine_seconds: self.machine_seconds - earlier.machine_seconds,
+            processes_seconds: self.processes_seconds - earlier.processes_seconds,
+        }
+    }
+}
+
+fn ticks_per_second() -> Result<f64> {
+    let ticks = sysconf(SysconfVar::CLK_TCK)?.context("the kernel names no CLK_TCK")?;
+    Ok(ticks as f64)
+}
+
+/// user, nice, system, irq and softirq of the line `cpu`; guest time is part of user time already.
+fn machine_ticks(stat: &str) -> Option<u64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    Some(fields.get(..3)?.iter().chain(fields.get(5..7)?).sum())
+}
+
+/// utime and stime; the program's name, which may hold blanks, ends with the last parenthesis.
+fn process_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_time_leaves_out_idle_wait_and_steal() {
+        assert_eq!(machine_ticks("cpu  1 2 4 1000 2000 8 16 4000 9 9\ncpu0 1\n"), Some(31));
+    }
+
+    #[test]
+    fn a_name_with_blanks_and_parentheses_is_skipped() {
+        let line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 70 30 0 0 20 0 1 0 5";
+        assert_eq!(process_ticks(line), Some(100));
+    }
+
+    #[test]
+    fn time_of_this_process_grows() {
+        let pid = [std::process::id()];
+        let before = Usage::now(&pid).unwrap();
+        let used = Usage::now(&pid).unwrap().since(before);
+        assert!(used.machine_seconds >= 0.0 && used.processes_seconds >= 0.0);
+    }
+}

@@ -1,0 +1,61 @@
+//! The demonstration: one TCP connection over two links, and the death and return of a switch.
+//!
+//! 1. [`speed`]: one link alone, then the bundle, interleaved, medians.
+//! 2. [`outage`]: a switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
+//! 3. [`summary`]: what was found, against what is wanted.
+
+mod outage;
+mod speed;
+mod summary;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::bundle::{self, Bundle};
+use crate::options::Common;
+use crate::prerequisites::{IPERF3, Tool};
+use crate::progress;
+use crate::rate::Bitrate;
+use crate::report::Report;
+use crate::topology::{LinkPlan, Plan, Topology};
+
+/// What the command needs besides the sandbox's own tools.
+pub const TOOLS: &[Tool] = &[IPERF3];
+/// Rate of each of the two links.
+const LINK_RATE: Bitrate = Bitrate::gbit(1);
+
+/// One TCP connection over two links, which survives the death of a switch
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs the demonstration.
+///
+/// # Errors
+/// A missing prerequisite, or a tool or daemon that fails.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let common = &options.common;
+    let daemon = common.daemon()?;
+    let mut report = Report::new("demo", common.seed);
+    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); 2]))?;
+    println!(
+        "\n  Two hosts, two switches, a bundle `{}` over both:\n\n{}",
+        bundle::DEVICE,
+        topology.drawing()
+    );
+    let bundles = {
+        let _step = progress::step("starting a bundle on each host");
+        Bundle::start_all(&topology, &bundle::Options::new(&daemon))?
+    };
+    let speed = speed::measure(&topology)?;
+    let outage = outage::run(&topology, &bundles, common.seed)?;
+    summary::write(&mut report, speed, &outage);
+    for bundle in bundles {
+        bundle.stop()?.success("a daemon told to stop")?;
+    }
+    report.finish(common.json.as_deref())
+}

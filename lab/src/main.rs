@@ -1,0 +1,54 @@
+//! `tabane-lab`: one subcommand per experiment, each in a sandbox of its own.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use tabane_lab::prerequisites::{Missing, Tool};
+use tabane_lab::sandbox::{self, Side};
+use tabane_lab::{bench, demo};
+
+/// Experiments with bundles in network namespaces; nothing outside them is touched.
+///
+/// Every command prints a table, writes target/lab/NAME.json, and ends with code 0 when all verdicts are ok,
+/// 1 when one is not or something failed, 2 when the machine lacks something or an argument is wrong.
+#[derive(Parser)]
+#[command(name = "tabane-lab", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Options),
+    Bench(bench::Options),
+}
+
+impl Command {
+    fn tools(&self) -> &'static [Tool] {
+        match self {
+            Command::Demo(_) => demo::TOOLS,
+            Command::Bench(_) => bench::TOOLS,
+        }
+    }
+
+    fn run(&self) -> Result<ExitCode> {
+        match self {
+            Command::Demo(options) => demo::run(options),
+            Command::Bench(options) => bench::run(options),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let ended = sandbox::enter(arguments.command.tools()).and_then(|side| match side {
+        Side::Inside => arguments.command.run(),
+        Side::Outside(code) => Ok(code),
+    });
+    ended.unwrap_or_else(|error| {
+        eprintln!("tabane-lab: {error:#}");
+        if error.is::<Missing>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    })
+}

@@ -1,0 +1,122 @@
+//! What the lab needs of the machine; what is missing is named in one sentence, with the way to get it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Something that this machine lacks. Commands end with exit code 2, tests are reported as ignored.
+#[derive(Debug)]
+pub struct Missing(String);
+
+impl Missing {
+    /// The lack, as one sentence that also says how to mend it.
+    pub fn new(sentence: impl Into<String>) -> Missing {
+        Missing(sentence.into())
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// A program and the Debian package that holds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tool {
+    /// Name of the executable.
+    pub program: &'static str,
+    /// Debian package.
+    pub package: &'static str,
+}
+
+/// Makes namespaces, NICs and addresses.
+pub const IP: Tool = Tool { program: "ip", package: "iproute2" };
+/// Sets rates and black holes.
+pub const TC: Tool = Tool { program: "tc", package: "iproute2" };
+/// Drives and measures one TCP or UDP flow.
+pub const IPERF3: Tool = Tool { program: "iperf3", package: "iperf3" };
+/// Makes a program use MPTCP.
+pub const MPTCPIZE: Tool = Tool { program: "mptcpize", package: "mptcpize" };
+/// Records frames with their VLAN tags.
+pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
+
+/// Checks that all `tools` stand in a directory of the search path `path`.
+///
+/// # Errors
+/// Names the missing programs and their packages.
+pub fn require_tools(path: &OsStr, tools: &[Tool]) -> Result<(), Missing> {
+    let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_on_path(path, tool.program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<&str> = missing.iter().map(|tool| tool.program).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    packages.dedup();
+    Err(Missing::new(format!(
+        "{} not found: install it with `apt-get install {}`",
+        programs.join(", "),
+        packages.join(" ")
+    )))
+}
+
+/// Checks that this process may open /dev/net/tun, without which there is no TAP device.
+///
+/// # Errors
+/// Says whether the file is absent or closed to this user.
+pub fn require_tun() -> Result<(), Missing> {
+    let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") else { return Ok(()) };
+    Err(Missing::new(match error.kind() {
+        ErrorKind::NotFound => {
+            "/dev/net/tun does not exist: load the module with `modprobe tun` as root".to_string()
+        }
+        ErrorKind::PermissionDenied => {
+            "/dev/net/tun is closed to this user: run as root, or open it with `chmod 0666 /dev/net/tun`"
+                .to_string()
+        }
+        _ => format!("/dev/net/tun cannot be opened: {error}"),
+    }))
+}
+
+/// Checks that the executable `tabane` stands at `path`.
+///
+/// # Errors
+/// Names the path and the command that builds it.
+pub fn require_daemon(path: &Path) -> Result<(), Missing> {
+    if path.is_file() {
+        return Ok(());
+    }
+    Err(Missing::new(format!("no executable `{}`: build it with `cargo build -p tabane`", path.display())))
+}
+
+fn is_on_path(path: &OsStr, program: &str) -> bool {
+    env::split_paths(path).any(|directory| directory.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_tools_are_named_with_their_packages() {
+        let absent = Tool { program: "no-such-program", package: "no-such-package" };
+        let shell = Tool { program: "sh", package: "dash" };
+        let path = OsStr::new("/usr/bin:/bin");
+        assert!(require_tools(path, &[shell]).is_ok());
+        assert_eq!(
+            require_tools(path, &[shell, absent]).unwrap_err().to_string(),
+            "no-such-program not found: install it with `apt-get install no-such-package`"
+        );
+    }
+
+    #[test]
+    fn a_missing_daemon_is_named_with_the_way_to_build_it() {
+        let sentence = require_daemon(Path::new("/nowhere/tabane")).unwrap_err().to_string();
+        assert_eq!(sentence, "no executable `/nowhere/tabane`: build it with `cargo build -p tabane`");
+    }
+}

@@ -1,0 +1,127 @@
+//! The one form in which every lab command ends: a table for people, a JSON file for machines, verdicts for both.
+//!
+//! The file holds name, seed, machine, the command's own top-level fields, `samples` (every value, median, spread)
+//! and `verdicts`. A verdict that is not ok makes the command end with code 1.
+
+mod samples;
+mod table;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::machine::Machine;
+pub use samples::Samples;
+pub use table::Table;
+pub use verdict::Verdict;
+
+/// What a command found out.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    name: &'static str,
+    seed: u64,
+    #[serde(flatten)]
+    machine: Machine,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+    samples: BTreeMap<String, Samples>,
+    verdicts: Vec<Verdict>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Report {
+    /// An empty report of the command `name`, whose random numbers come from `seed`.
+    #[must_use]
+    pub fn new(name: &'static str, seed: u64) -> Report {
+        Report {
+            name,
+            seed,
+            machine: Machine::look(),
+            fields: Map::new(),
+            samples: BTreeMap::new(),
+            verdicts: Vec::new(),
+            text: String::new(),
+        }
+    }
+
+    /// Sets the top-level field `key` of the JSON file.
+    pub fn field(&mut self, key: &str, value: impl Into<Value>) {
+        self.fields.insert(key.to_string(), value.into());
+    }
+
+    /// Keeps `samples` under `key`.
+    pub fn samples(&mut self, key: impl Into<String>, samples: Samples) {
+        self.samples.insert(key.into(), samples);
+    }
+
+    /// Shows `text`, a table or a remark, to people.
+    pub fn show(&mut self, text: impl std::fmt::Display) {
+        self.text.push_str(&format!("{text}\n"));
+    }
+
+    /// Adds a verdict.
+    pub fn verdict(&mut self, verdict: Verdict) {
+        self.verdicts.push(verdict);
+    }
+
+    /// Prints the report, writes it to `path` (default: `target/lab/NAME.json`) and says how to end.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(self, path: Option<&Path>) -> Result<ExitCode> {
+        let path =
+            path.map_or_else(|| PathBuf::from(format!("target/lab/{}.json", self.name)), Path::to_path_buf);
+        print!("\n{}\n{}", self.text, verdict::table(&self.verdicts));
+        self.write(&path).with_context(|| format!("writing {}", path.display()))?;
+        println!("\n  {}", self.machine);
+        println!("  every sample: {}", path.display());
+        let ok = self.verdicts.iter().all(|verdict| verdict.ok);
+        Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn write(&self, path: &Path) -> Result<()> {
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        Ok(fs::write(path, serde_json::to_string_pretty(self)? + "\n")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_has_the_common_form() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/down/test.json");
+        let mut report = Report::new("test", 7);
+        report.field("ratio", 1.97);
+        report.samples("single", Samples::new("Gbit/s", vec![0.95, 0.96, 0.94]));
+        report.verdict(Verdict::at_least("ratio", 1.97, 1.9));
+        assert_eq!(report.finish(Some(&path)).unwrap(), ExitCode::SUCCESS);
+
+        let file: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!((file["name"].as_str(), file["seed"].as_u64()), (Some("test"), Some(7)));
+        assert_eq!(file["ratio"], 1.97);
+        assert_eq!(file["samples"]["single"]["median"], 0.95);
+        assert_eq!(file["verdicts"][0]["ok"], true);
+        assert!(file["kernel"].is_string() && file["cpu"].is_string() && file.get("commit").is_some());
+    }
+
+    #[test]
+    fn a_verdict_that_is_not_ok_ends_with_code_1() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut report = Report::new("test", 7);
+        report.verdict(Verdict::at_most("stall_ms", 120.0, 100.0));
+        let code = report.finish(Some(&directory.path().join("test.json"))).unwrap();
+        assert_eq!(code, ExitCode::FAILURE);
+    }
+}

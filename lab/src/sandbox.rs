@@ -1,0 +1,110 @@
+//! The lab's own world: a user (when not root), mount, network and PID namespace of its own.
+//!
+//! [`enter`] is the first thing that a lab program does, while it still has a single thread: it starts the same
+//! program once more as process 1 of fresh namespaces and waits for it. Names made by `ip netns add` land on a
+//! private tmpfs over `/run/netns`. When process 1 ends, the kernel ends every process of the PID namespace and
+//! with them all namespaces, NICs and mounts; process 1 asks to be killed when the process outside dies. So nothing
+//! outlives a run, even one that ends by SIGKILL.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode, id};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{getegid, geteuid};
+
+use crate::prerequisites::{self, IP, Missing, TC, Tool};
+use crate::tool;
+
+/// Tells the inner program that it is the inner one.
+const MARK: &str = "TABANE_LAB_SANDBOX";
+/// Where `ip netns` keeps its names.
+const NAMES: &str = "/run/netns";
+
+/// On which side of the border [`enter`] returned.
+pub enum Side {
+    /// In the sandbox: do the work.
+    Inside,
+    /// The work is done by the inner program; end with its code.
+    Outside(ExitCode),
+}
+
+/// Enters the sandbox; `tools` are what the caller needs besides `ip` and `tc`.
+///
+/// # Errors
+/// [`Missing`] when the machine does not allow it or lacks a tool, anything else when a system call fails.
+pub fn enter(tools: &[Tool]) -> Result<Side> {
+    if id() == 1 && env::var_os(MARK).is_some() {
+        furnish().map(|()| Side::Inside)
+    } else {
+        leave_the_world()?;
+        start_inside(tools).map(Side::Outside)
+    }
+}
+
+/// New namespaces for this process and, as for the PID namespace, for its children.
+fn leave_the_world() -> Result<()> {
+    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
+    if geteuid().is_root() && unshare(own).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (geteuid(), getegid());
+    unshare(CloneFlags::CLONE_NEWUSER | own).map_err(no_user_namespace)?;
+    fs::write("/proc/self/setgroups", "deny").context("/proc/self/setgroups")?;
+    fs::write("/proc/self/uid_map", format!("0 {user} 1")).context("/proc/self/uid_map")?;
+    fs::write("/proc/self/gid_map", format!("0 {group} 1")).context("/proc/self/gid_map")
+}
+
+fn no_user_namespace(error: Errno) -> Missing {
+    let reason = match error {
+        Errno::EPERM => "sysctl kernel.unprivileged_userns_clone=1, or a container that allows it",
+        Errno::ENOSPC => "sysctl user.max_user_namespaces=1000",
+        Errno::EINVAL => "a kernel with CONFIG_USER_NS",
+        _ => "a kernel that allows it",
+    };
+    Missing::new(format!("user namespaces are not available ({error}): run as root, or with {reason}"))
+}
+
+/// Runs this program again as process 1 inside, with the administrator's directories on its search path.
+fn start_inside(tools: &[Tool]) -> Result<ExitCode> {
+    let mut path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    path.push(":/usr/local/sbin:/usr/sbin:/sbin");
+    prerequisites::require_tools(&path, &[&[IP, TC], tools].concat())?;
+    let program = env::current_exe().context("the path of this program")?;
+    let status = Command::new(program)
+        .args(env::args_os().skip(1))
+        .env(MARK, "1")
+        .env("PATH", path)
+        .status()
+        .context("the lab cannot start itself")?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Makes the inner world usable: own mounts, own names, own /proc, loopback up.
+fn furnish() -> Result<()> {
+    set_pdeathsig(Signal::SIGKILL)?;
+    let none = None::<&str>;
+    let mounted = mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .and_then(|()| mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none))
+        .and_then(|()| mount(Some("tmpfs"), own_names(), Some("tmpfs"), MsFlags::empty(), none));
+    mounted.map_err(|error| {
+        Missing::new(format!(
+            "the sandbox may not mount ({error}): run as root, outside a restricted container"
+        ))
+    })?;
+    fs::create_dir_all(NAMES).context(NAMES)?;
+    prerequisites::require_tun()?;
+    tool::run(&mut tool::words("ip", "link set lo up")).map(drop)
+}
+
+/// `/run/netns` may only be made on a tmpfs of our own, never on the machine's.
+fn own_names() -> &'static str {
+    if Path::new(NAMES).is_dir() { NAMES } else { "/run" }
+}

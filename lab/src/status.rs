@@ -1,0 +1,139 @@
+//! What `tabane status --json` says, as far as the lab asks for it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// One bundle at one moment.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Status {
+    /// Process id, in the lab's own PID namespace.
+    pub pid: u32,
+    /// Identity of this node: the MAC address of its device.
+    pub node: String,
+    /// The other nodes.
+    pub peers: Vec<Peer>,
+    /// Named counters since the start.
+    pub counters: BTreeMap<String, u64>,
+    /// The latest changes of state, oldest first.
+    pub events: Vec<Event>,
+}
+
+/// Another node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Peer {
+    /// Identity of the peer.
+    pub node: String,
+    /// The paths to it.
+    pub links: Vec<Link>,
+}
+
+/// One path to a peer.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Link {
+    /// Number of the link, from 0, in the order given to `tabane up`.
+    pub link: usize,
+    /// Name of the NIC.
+    pub nic: String,
+    /// State towards the peer: `up` when usable.
+    pub tx: String,
+    /// State from the peer.
+    pub rx: String,
+    /// Cells sent on it.
+    pub cells_sent: u64,
+    /// Cells that arrived on it.
+    pub cells_heard: u64,
+    /// Cells of the peer that never arrived on it.
+    pub cells_lost: u64,
+}
+
+/// A change of state.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Event {
+    /// When, in nanoseconds of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Which kind, for example `link-down`.
+    pub what: String,
+    /// The link it is about.
+    #[serde(default)]
+    pub link: Option<usize>,
+    /// The reason, for people.
+    #[serde(default)]
+    pub detail: String,
+}
+
+/// A link is up.
+pub const LINK_UP: &str = "link-up";
+/// A link is not used any more.
+pub const LINK_DOWN: &str = "link-down";
+
+impl Status {
+    /// Whether `peers` peers are known, each over `links` links that are up both ways.
+    #[must_use]
+    pub fn is_ready(&self, peers: usize, links: usize) -> bool {
+        self.peers.len() == peers && self.peers.iter().all(|peer| peer.links_up() == links)
+    }
+
+    /// The events of this kind on `link` at or after `since_ns`, oldest first.
+    pub fn events_of(
+        &self,
+        what: &str,
+        link: usize,
+        since_ns: u64,
+    ) -> impl DoubleEndedIterator<Item = &Event> {
+        self.events
+            .iter()
+            .filter(move |event| event.what == what && event.link == Some(link) && event.at_ns >= since_ns)
+    }
+
+    /// The first of [`Status::events_of`].
+    #[must_use]
+    pub fn first_event(&self, what: &str, link: usize, since_ns: u64) -> Option<&Event> {
+        self.events_of(what, link, since_ns).next()
+    }
+
+    /// The counter `name`; zero when the daemon has none of that name.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl Peer {
+    /// Number of links that are up in both directions.
+    #[must_use]
+    pub fn links_up(&self) -> usize {
+        self.links.iter().filter(|link| link.tx == "up" && link.rx == "up").count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = r#"{ "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "mtu": 1500, "links": [],
+        "peers": [{ "node": "02:00:00:00:00:02", "name": "hostb", "links": [
+            { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
+              "cells_sent": 10, "cells_heard": 12, "cells_lost": 0 },
+            { "link": 1, "nic": "eth2", "endpoint": "[fe80::2%4]:7420", "tx": "down", "rx": "up", "rtt_us": 85,
+              "cells_sent": 57, "cells_heard": 12, "cells_lost": 3 }]}],
+        "counters": { "frames_sent": 1 },
+        "events": [{ "at_ns": 5, "what": "peer-up", "peer": "02:00:00:00:00:02" },
+                   { "at_ns": 70, "what": "link-down", "link": 1, "detail": "burst skew" }]}"#;
+
+    #[test]
+    fn a_status_is_read_with_what_it_has_besides() {
+        let status: Status = serde_json::from_str(STATUS).unwrap();
+        assert_eq!((status.pid, status.counter("frames_sent"), status.counter("absent")), (4711, 1, 0));
+        assert_eq!(status.peers[0].links_up(), 1);
+        assert!(status.is_ready(1, 1) && !status.is_ready(1, 2) && !status.is_ready(2, 1));
+    }
+
+    #[test]
+    fn events_are_found_by_kind_link_and_time() {
+        let status: Status = serde_json::from_str(STATUS).unwrap();
+        assert_eq!(status.first_event(LINK_DOWN, 1, 70).unwrap().detail, "burst skew");
+        assert!(status.first_event(LINK_DOWN, 1, 71).is_none());
+        assert!(status.first_event(LINK_UP, 1, 0).is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! Hosts joined by links: every link has a NIC in each host and a switch of its own, or is a bare cable.
+//!
+//! ```text
+//!  h1.eth1 ──tbf── s1 ──tbf── eth1.h2        Wiring::Switch: a bridge in its own namespace per link
+//!  h1.eth2 ──tbf── s2 ──tbf── eth2.h2        Wiring::Cable:  h1.eth1 ── eth1.h2, two hosts only
+//! ```
+//!
+//! Each direction of each cable is shaped where it is sent: at the host's NIC and at the switch's port. A switch is
+//! killed as a black hole (carrier stays, nothing comes out), a cable is pulled with loss of carrier.
+//! Hosts and links count from 0 here; names count from 1.
+
+mod drawing;
+mod fault;
+mod link;
+mod port;
+
+use std::net::Ipv4Addr;
+
+use anyhow::{Result, ensure};
+
+use crate::netns::Namespace;
+pub use fault::Moment;
+pub use link::LinkPlan;
+
+/// How the hosts' NICs of one link are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wiring {
+    /// By one learning switch per link.
+    Switch,
+    /// By a cable from host to host.
+    Cable,
+}
+
+/// What to build.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Number of hosts, at least 2, at most 99.
+    pub hosts: usize,
+    /// The links, in the order of the hosts' NICs `eth1`, `eth2`, …; at most 99.
+    pub links: Vec<LinkPlan>,
+    /// How they are joined.
+    pub wiring: Wiring,
+    /// Whether NICs get an IPv4 address each; a bundle needs none, a measurement of one bare link does.
+    pub addressed: bool,
+}
+
+/// Namespaces `h1`, `h2`, … and `s1`, `s2`, … as planned; dropping it takes all of it away. One stands at a time.
+#[derive(Debug)]
+pub struct Topology {
+    plan: Plan,
+    hosts: Vec<Namespace>,
+    switches: Vec<Namespace>,
+}
+
+impl Plan {
+    /// Two hosts joined by `links` through a switch each, NICs with addresses.
+    #[must_use]
+    pub fn two_hosts(links: Vec<LinkPlan>) -> Plan {
+        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true }
+    }
+}
+
+impl Topology {
+    /// Builds what is planned and waits until every link carries frames.
+    ///
+    /// # Errors
+    /// A plan outside its limits, or what `ip` and `tc` complain about.
+    pub fn build(plan: Plan) -> Result<Topology> {
+        ensure!((2..=99).contains(&plan.hosts), "{} hosts: 2 to 99 are possible", plan.hosts);
+        ensure!((1..=99).contains(&plan.links.len()), "{} links: 1 to 99 are possible", plan.links.len());
+        ensure!(
+            plan.wiring == Wiring::Switch || plan.hosts == 2,
+            "a cable joins 2 hosts, not {}",
+            plan.hosts
+        );
+        let named = |kind: char, number: usize| Namespace::create(format!("{kind}{}", number + 1));
+        let hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
+        let switches = match plan.wiring {
+            Wiring::Switch => {
+                (0..plan.links.len()).map(|link| named('s', link)).collect::<Result<Vec<_>>>()?
+            }
+            Wiring::Cable => Vec::new(),
+        };
+        let topology = Topology { plan, hosts, switches };
+        for link in 0..topology.plan.links.len() {
+            link::lay(&topology, link)?;
+        }
+        for link in 0..topology.plan.links.len() {
+            link::wait_until_up(&topology, link)?;
+        }
+        Ok(topology)
+    }
+
+    /// Host `number`.
+    ///
+    /// # Panics
+    /// There is no such host.
+    #[must_use]
+    pub fn host(&self, number: usize) -> &Namespace {
+        &self.hosts[number]
+    }
+
+    /// All hosts in order.
+    #[must_use]
+    pub fn hosts(&self) -> &[Namespace] {
+        &self.hosts
+    }
+
+    /// What was built.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The hosts' NICs, one per link: the same names in each host.
+    #[must_use]
+    pub fn nics(&self) -> Vec<String> {
+        (0..self.plan.links.len()).map(nic).collect()
+    }
+
+    /// A picture of it for people.
+    #[must_use]
+    pub fn drawing(&self) -> String {
+        drawing::draw(&self.plan)
+    }
+}
+
+/// Name of the hosts' NIC on `link`.
+#[must_use]
+pub fn nic(link: usize) -> String {
+    format!("eth{}", link + 1)
+}
+
+/// Address of `host` on the bare `link`: 10.1.LINK.HOST, a network of 24 bits per link.
+///
+/// # Panics
+/// More than 254 hosts or links.
+#[must_use]
+pub fn address(link: usize, host: usize) -> Ipv4Addr {
+    let octet = |number: usize| u8::try_from(number + 1).expect("a plan has at most 99 hosts and links");
+    Ipv4Addr::new(10, 1, octet(link), octet(host))
+}

@@ -1,0 +1,144 @@
+//! Lays one link: NICs, switch, addresses and rates.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Topology, Wiring, address, nic, port};
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+use crate::rate::Bitrate;
+
+/// Bucket of the token bucket filters: GSO packets are up to 64 KB, and some of them must fit.
+const BURST_BYTES: u64 = 256 << 10;
+/// Smallest queue of a shaped port: four send buffers of a link.
+const QUEUE_BYTES_MIN: u64 = 1 << 20;
+/// Time that a shaped port may queue at rates where that is more than [`QUEUE_BYTES_MIN`].
+const QUEUE_MILLISECONDS: u64 = 8;
+
+/// How long a link may take to come up; the kernel batches carrier events for up to a second.
+const UP_WITHIN: Duration = Duration::from_secs(5);
+
+/// One link of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkPlan {
+    /// Rate of each direction; `None`: as fast as the machine.
+    pub rate: Option<Bitrate>,
+    /// MTU of the NICs and switch ports, in bytes.
+    pub mtu: u32,
+}
+
+impl LinkPlan {
+    /// A link of MTU 1500 shaped to `rate`.
+    #[must_use]
+    pub const fn shaped(rate: Bitrate) -> LinkPlan {
+        LinkPlan { rate: Some(rate), mtu: 1500 }
+    }
+
+    /// A link of MTU 1500 that is as fast as the machine.
+    #[must_use]
+    pub const fn unshaped() -> LinkPlan {
+        LinkPlan { rate: None, mtu: 1500 }
+    }
+
+    /// Makes `device` of `namespace` send at this link's rate.
+    fn shape(&self, namespace: &Namespace, device: &str) -> Result<()> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        let (bits, queue) = (rate.bits_per_second(), queue_bytes(rate));
+        namespace.tc(&format!(
+            "qdisc add dev {device} root tbf rate {bits}bit burst {BURST_BYTES}b limit {queue}b"
+        ))
+    }
+}
+
+/// Lays `link` of a topology whose namespaces stand.
+pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
+    match topology.plan.wiring {
+        Wiring::Switch => lay_through_switch(topology, link)?,
+        Wiring::Cable => {
+            let far = End { namespace: &topology.hosts[1], device: nic(link) };
+            lay_cable(topology, link, 0, &far)?;
+        }
+    }
+    for host in 0..topology.hosts.len() {
+        finish_nic(topology, link, host)?;
+    }
+    Ok(())
+}
+
+/// Waits until `link` carries frames: NICs get carrier, and ports begin to forward, some time after they are set up.
+pub(super) fn wait_until_up(topology: &Topology, link: usize) -> Result<()> {
+    for host in &topology.hosts {
+        let nic = nic(link);
+        wait_for(&format!("carrier at {nic} of {}", host.name()), UP_WITHIN, || {
+            let state = host.ip(&format!("-brief link show {nic}"))?;
+            Ok((state.split_whitespace().nth(1) == Some("UP")).then_some(()))
+        })?;
+    }
+    let Some(switch) = topology.switches.get(link) else { return Ok(()) };
+    wait_for(&format!("forwarding ports of {}", switch.name()), UP_WITHIN, || {
+        let ports = switch.ip("-details link show type bridge_slave")?;
+        let forwarding = ports.matches("bridge_slave state forwarding").count();
+        Ok((forwarding == topology.hosts.len()).then_some(()))
+    })
+}
+
+/// One end of a cable.
+struct End<'a> {
+    namespace: &'a Namespace,
+    device: String,
+}
+
+fn lay_through_switch(topology: &Topology, link: usize) -> Result<()> {
+    let switch = &topology.switches[link];
+    let plan = topology.plan.links[link];
+    switch.set("net/ipv6/conf/default/disable_ipv6", "1")?;
+    switch.ip("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0")?;
+    switch.ip("link set br0 up")?;
+    for host in 0..topology.hosts.len() {
+        let port = port::name(host);
+        lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
+        switch.ip(&format!("link set {port} master br0 mtu {} up", plan.mtu))?;
+        plan.shape(switch, &port)?;
+    }
+    Ok(())
+}
+
+/// A veth pair from the NIC of `host` to `far`, both ends down.
+fn lay_cable(topology: &Topology, link: usize, host: usize, far: &End<'_>) -> Result<()> {
+    topology.hosts[host]
+        .ip(&format!(
+            "link add {} type veth peer name {} netns {}",
+            nic(link),
+            far.device,
+            far.namespace.name()
+        ))
+        .map(drop)
+}
+
+fn finish_nic(topology: &Topology, link: usize, host: usize) -> Result<()> {
+    let (namespace, plan, nic) = (&topology.hosts[host], topology.plan.links[link], nic(link));
+    let mac = format!("02:00:00:01:{:02x}:{:02x}", link + 1, host + 1);
+    namespace.ip(&format!("link set {nic} address {mac} mtu {} up", plan.mtu))?;
+    plan.shape(namespace, &nic)?;
+    if topology.plan.addressed {
+        namespace.ip(&format!("address add {}/24 dev {nic}", address(link, host)))?;
+    }
+    Ok(())
+}
+
+/// Queue of a port of this rate.
+fn queue_bytes(rate: Bitrate) -> u64 {
+    QUEUE_BYTES_MIN.max(rate.bytes_in(QUEUE_MILLISECONDS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_of_a_port_holds_several_send_buffers_at_any_rate() {
+        assert_eq!(queue_bytes(Bitrate::mbit(100)), 1 << 20);
+        assert_eq!(queue_bytes(Bitrate::gbit(10)), 10_000_000);
+    }
+}

@@ -1,0 +1,69 @@
+//! What runs through a path: each kind of traffic is a file, ends by itself or when told to, and never waits for ever.
+
+pub mod datagrams;
+pub mod iperf;
+pub mod ping_pong;
+pub mod transfer;
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How long a connection may be silent before it counts as lost.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// Congestion control of every stream, whatever the machine prefers: two kinds on one path would measure each other.
+pub const CONGESTION: &str = "cubic";
+
+/// What carries a byte stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Plain TCP.
+    Tcp,
+    /// TCP over several paths (RFC 8684).
+    Mptcp,
+}
+
+impl Stream {
+    fn socket(self, address: SocketAddr) -> Result<Socket> {
+        let protocol = match self {
+            Stream::Tcp => Protocol::TCP,
+            Stream::Mptcp => Protocol::MPTCP,
+        };
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
+        socket.set_tcp_congestion(CONGESTION.as_bytes()).context("the kernel has no CUBIC")?;
+        Ok(socket)
+    }
+
+    /// Listens at `address`.
+    fn listen(self, address: SocketAddr) -> Result<TcpListener> {
+        let socket = self.socket(address)?;
+        socket.bind(&address.into())?;
+        socket.listen(1)?;
+        Ok(socket.into())
+    }
+
+    /// Connects to `address`; reads and writes on the connection are bounded by [`SILENCE_MAX`].
+    fn connect(self, address: SocketAddr) -> Result<TcpStream> {
+        let socket = self.socket(address)?;
+        socket.connect_timeout(&address.into(), SILENCE_MAX)?;
+        bounded(socket.into())
+    }
+}
+
+/// `stream` with bounded reads and writes.
+fn bounded(stream: TcpStream) -> Result<TcpStream> {
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    Ok(stream)
+}
+
+/// Accepts the next connection within [`SILENCE_MAX`]; its reads and writes are bounded by the same time.
+fn accept(listener: &TcpListener) -> Result<TcpStream> {
+    // SO_RCVTIMEO bounds accept(2) as well.
+    socket2::SockRef::from(listener).set_read_timeout(Some(SILENCE_MAX))?;
+    let (stream, _) = listener.accept()?;
+    bounded(stream)
+}

@@ -1,0 +1,248 @@
+//! iperf3: one TCP (CUBIC) or UDP flow and what both of its ends measured.
+
+use std::fs;
+use std::net::IpAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::{CONGESTION, Stream};
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+use crate::process::Process;
+use crate::rate::Bitrate;
+
+const PORT: u16 = 5201;
+/// How long the server may take to listen.
+const LISTEN_WITHIN: Duration = Duration::from_secs(5);
+/// How much longer than planned a run may take, an outage included.
+const OVERTIME: Duration = Duration::from_secs(20);
+
+/// A server that serves one flow after the other.
+#[derive(Debug)]
+pub struct Server {
+    _process: Process,
+}
+
+/// What flows.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// As much as TCP with CUBIC takes.
+    Tcp(Stream),
+    /// Datagrams of `bytes` at `rate`.
+    Udp {
+        /// Payload of a datagram.
+        bytes: u16,
+        /// Payload per second.
+        rate: Bitrate,
+    },
+}
+
+/// A flow to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Address of the server.
+    pub server: IpAddr,
+    /// Duration in whole seconds.
+    pub seconds: u32,
+    /// What flows.
+    pub kind: Kind,
+}
+
+/// A flow that runs.
+#[derive(Debug)]
+pub struct Running {
+    process: Process,
+    limit: Duration,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Payload bytes that arrived.
+    pub bytes: u64,
+    /// Payload that arrived, in 10^9 bits per second of the whole run.
+    pub gbps: f64,
+    /// TCP segments sent again; zero for UDP.
+    pub retransmits: u64,
+    /// Datagrams that did not arrive; zero for TCP.
+    pub lost: u64,
+    /// Payload sent in each tenth of a second, in 10^9 bits per second.
+    pub intervals_gbps: Vec<f64>,
+}
+
+impl Server {
+    /// Starts a server in `host` and waits until it listens.
+    ///
+    /// # Errors
+    /// It does not start or does not listen in time.
+    pub fn start(host: &Namespace, stream: Stream) -> Result<Server> {
+        let mut command = program(host, stream);
+        command.args(["--server", "--port", &PORT.to_string()]);
+        let process = Process::start(command)?;
+        wait_for("an iperf3 server that listens", LISTEN_WITHIN, || Ok(is_listening(host)?.then_some(())))?;
+        Ok(Server { _process: process })
+    }
+}
+
+impl Flow {
+    /// One TCP flow.
+    #[must_use]
+    pub const fn tcp(server: IpAddr, seconds: u32) -> Flow {
+        Flow { server, seconds, kind: Kind::Tcp(Stream::Tcp) }
+    }
+
+    /// Starts the flow from `client`.
+    ///
+    /// # Errors
+    /// iperf3 cannot be started.
+    pub fn start(&self, client: &Namespace) -> Result<Running> {
+        let stream = match self.kind {
+            Kind::Tcp(stream) => stream,
+            Kind::Udp { .. } => Stream::Tcp,
+        };
+        let mut command = program(client, stream);
+        command.args(["--client", &self.server.to_string(), "--port", &PORT.to_string()]);
+        command.args(["--time", &self.seconds.to_string(), "--interval", "0.1", "--json"]);
+        match self.kind {
+            Kind::Tcp(_) => command.args(["--congestion", CONGESTION]),
+            Kind::Udp { bytes, rate } => {
+                let (bytes, rate) = (bytes.to_string(), rate.bits_per_second().to_string());
+                command.args(["--udp", "--length", &bytes, "--bitrate", &rate])
+            }
+        };
+        let limit = Duration::from_secs(self.seconds.into()) + OVERTIME;
+        Ok(Running { process: Process::start(command)?, limit })
+    }
+
+    /// Runs the flow from `client` to its end.
+    ///
+    /// # Errors
+    /// iperf3 fails; its own words are quoted.
+    pub fn run(&self, client: &Namespace) -> Result<Outcome> {
+        self.start(client)?.finish()
+    }
+}
+
+impl Running {
+    /// Waits for the end of the flow.
+    ///
+    /// # Errors
+    /// iperf3 fails or does not end in time; its own words are quoted.
+    pub fn finish(self) -> Result<Outcome> {
+        let report = self.process.wait(self.limit)?.success("iperf3")?;
+        outcome(&report).context("the report of iperf3")
+    }
+}
+
+fn program(host: &Namespace, stream: Stream) -> Command {
+    match stream {
+        Stream::Tcp => host.command("iperf3"),
+        Stream::Mptcp => {
+            let mut command = host.command("mptcpize");
+            command.args(["run", "iperf3"]);
+            command
+        }
+    }
+}
+
+/// Whether a socket listens (state 0A) on the port; a connection to find out would be taken for a test.
+fn is_listening(host: &Namespace) -> Result<bool> {
+    let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+    let tables = host.enter(|| Ok::<_, std::io::Error>(table("tcp")? + &table("tcp6")?))??;
+    let wanted = format!(":{PORT:04X}");
+    Ok(tables.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.len() > 3 && fields[1].ends_with(&wanted) && fields[3] == "0A"
+    }))
+}
+
+#[derive(Deserialize)]
+struct Report {
+    intervals: Vec<Interval>,
+    end: End,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    sum: Sum,
+}
+
+/// TCP reports hold `sum_sent` and `sum_received`, UDP reports `sum`, which counts what was sent.
+#[derive(Deserialize)]
+struct End {
+    sum_sent: Option<Sum>,
+    sum_received: Option<Sum>,
+    sum: Option<Sum>,
+}
+
+#[derive(Deserialize)]
+struct Sum {
+    bytes: u64,
+    bits_per_second: f64,
+    #[serde(default)]
+    retransmits: u64,
+    #[serde(default)]
+    lost_packets: u64,
+    #[serde(default)]
+    packets: u64,
+}
+
+impl Sum {
+    /// Share of the datagrams that arrived.
+    fn arrived(&self) -> f64 {
+        if self.packets == 0 { 1.0 } else { 1.0 - self.lost_packets as f64 / self.packets as f64 }
+    }
+}
+
+fn outcome(report: &str) -> Result<Outcome> {
+    let report: Report = serde_json::from_str(report)?;
+    let intervals_gbps = report.intervals.iter().map(|interval| interval.sum.bits_per_second / 1e9).collect();
+    if let (Some(sent), Some(received)) = (&report.end.sum_sent, &report.end.sum_received)
+        && report.end.sum.is_none()
+    {
+        let (bytes, gbps, retransmits) = (received.bytes, received.bits_per_second / 1e9, sent.retransmits);
+        return Ok(Outcome { bytes, gbps, retransmits, lost: 0, intervals_gbps });
+    }
+    let sum = report.end.sum.context("no summary in it")?;
+    let datagrams = sum.packets.saturating_sub(sum.lost_packets);
+    Ok(Outcome {
+        bytes: sum.bytes.checked_div(sum.packets).unwrap_or(0) * datagrams,
+        gbps: sum.bits_per_second / 1e9 * sum.arrived(),
+        retransmits: 0,
+        lost: sum.lost_packets,
+        intervals_gbps,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tcp_report_is_read_at_the_receiving_end() {
+        let report = r#"{"intervals": [{"sum": {"bytes": 100, "bits_per_second": 2e9}}], "end": {
+            "sum_sent": {"bytes": 1100, "bits_per_second": 1.1e9, "retransmits": 3},
+            "sum_received": {"bytes": 1000, "bits_per_second": 1e9}}}"#;
+        let outcome = outcome(report).unwrap();
+        assert_eq!((outcome.bytes, outcome.retransmits, outcome.lost), (1000, 3, 0));
+        assert_eq!(outcome.gbps.to_bits(), 1.0_f64.to_bits());
+        assert_eq!(outcome.intervals_gbps.len(), 1);
+    }
+
+    #[test]
+    fn a_udp_report_counts_what_arrived() {
+        let report = r#"{"intervals": [], "end": {
+            "sum": {"bytes": 1000, "bits_per_second": 1e9, "packets": 10, "lost_packets": 4}}}"#;
+        let outcome = outcome(report).unwrap();
+        assert_eq!((outcome.bytes, outcome.lost), (600, 4));
+        assert!((outcome.gbps - 0.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_report_of_failure_is_an_error() {
+        assert!(outcome(r#"{"intervals": [], "end": {}}"#).is_err());
+    }
+}

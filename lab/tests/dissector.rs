@@ -1,0 +1,418 @@
+//! The specification `docs/wire.md` and the dissector `docs/tabane.lua` against the codec of `tabane_proto`.
+//!
+//! The golden bytes of the document are what the codec writes, and reads back, for the values below. Cells with these
+//! values go through tshark in a capture that is written here, and its fields are compared with the values. Where
+//! there is no tshark, these trials are reported as ignored.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Trial};
+use tabane_lab::prerequisites::{Tool, require_tools};
+use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
+use tabane_proto::wire::heartbeat::{Heard, Heartbeat, Sent};
+use tabane_proto::wire::hello::Hello;
+use tabane_proto::wire::record::{self, PREFIX, RECORD_START_MIN, Start};
+use tabane_proto::wire::repair::{Gap, Request};
+use tabane_proto::{Name, NodeId};
+
+/// Shows the fields of captured packets.
+const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
+/// The longest message that is written here, in bytes.
+const ROOM: usize = 1_024;
+/// A frame without a payload: to everyone, of the EtherType for local experiments.
+const FRAME: [u8; 14] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+/// A virtio header: a superframe of TCP over IPv4 with ECN, its checksum to be completed.
+const VNET: [u8; 10] = [1, 0x81, 54, 0, 0xa8, 0x05, 34, 0, 16, 0];
+
+/// A trial's name and what it does.
+type Case = (&'static str, fn() -> Result<()>);
+
+/// Blocks of the document, by name.
+const GOLDEN: [Case; 6] = [
+    ("header", golden_header),
+    ("record", golden_record),
+    ("cell", golden_cell),
+    ("hello", golden_hello),
+    ("heartbeat", golden_heartbeat),
+    ("repair", golden_repair),
+];
+
+const DISSECTED: [Case; 7] = [
+    ("hello", dissected_hello),
+    ("heartbeat", dissected_heartbeat),
+    ("repair", dissected_repair),
+    ("records", dissected_records),
+    ("frames", dissected_frames),
+    ("train", dissected_train),
+    ("refused", dissected_refused),
+];
+
+fn main() -> ExitCode {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let missing = require_tools(&path, &[TSHARK]).is_err();
+    let golden = GOLDEN.iter().map(|(name, run)| trial(format!("golden::{name}"), *run));
+    let dissected = DISSECTED.iter().map(|(name, run)| {
+        let reason = if missing { " [SKIPPED: needs tshark (Debian package tshark)]" } else { "" };
+        trial(format!("dissected::{name}{reason}"), *run).with_ignored_flag(missing)
+    });
+    let complete = trial("golden::every_block_is_compared".to_owned(), every_block_is_compared);
+    let trials = golden.chain(dissected).chain([complete]).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(name: String, run: fn() -> Result<()>) -> Trial {
+    Trial::test(name, move || Ok(run().map_err(|error| format!("{error:#}"))?))
+}
+
+// The values, those of the unit tests in `proto`.
+
+fn header(kind: Kind) -> Header {
+    Header {
+        kind,
+        epoch: 0,
+        link: 1,
+        lane: if kind == Kind::Data { 10 } else { 0 },
+        link_seq: 0x0001_0203,
+        lane_seq: 0xffff_fffe,
+        block_offset: if kind == Kind::Data { 1_436 } else { NO_RECORD },
+        session: 0xbeef,
+    }
+}
+
+fn hello() -> Hello {
+    Hello {
+        node: NodeId::new([2, 0, 0, 0, 0, 1], 7_420),
+        incarnation: 0x1122_3344_5566_7788,
+        group: 0x99,
+        session: 0x0102,
+        your_session: 0,
+        cell_max: 1_452,
+        link: 1,
+        workers: 1,
+        takes_uso: true,
+        name: Name::new("h1"),
+    }
+}
+
+fn heartbeat() -> Heartbeat {
+    let mut heartbeat =
+        Heartbeat { sent_at: 1, echo: 2, echo_age: 3, sent_links: 1, heard_links: 1, ..Heartbeat::default() };
+    heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
+    heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true };
+    heartbeat
+}
+
+fn request() -> Request {
+    let mut request = Request::default();
+    assert!(request.push(Gap { link: 1, count: 23, first: 0xffff_fff0 }));
+    request
+}
+
+/// The bytes that a message writes, of which it tells the number.
+fn emitted(emit: impl FnOnce(&mut [u8]) -> usize) -> Vec<u8> {
+    let mut bytes = vec![0; ROOM];
+    let length = emit(&mut bytes);
+    bytes.truncate(length);
+    bytes
+}
+
+fn cell(header: &Header, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER];
+    header.emit(&mut bytes);
+    bytes.extend(payload);
+    bytes
+}
+
+/// The first bytes of a record; the whole of it, if `frame` is.
+fn record_of(frame_length: usize, vnet: [u8; 10], frame: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; PREFIX];
+    record::emit(vnet.len() + frame_length, &mut bytes);
+    bytes.extend(vnet.iter().chain(frame));
+    bytes
+}
+
+fn smallest_cell(link_seq: u32) -> Vec<u8> {
+    let header = Header {
+        link: 0,
+        lane: 3,
+        link_seq,
+        lane_seq: 5,
+        block_offset: 0,
+        session: 0x0401,
+        ..header(Kind::Data)
+    };
+    cell(&header, &record_of(FRAME.len(), [0; 10], &FRAME))
+}
+
+// The document against the codec.
+
+fn golden_header() -> Result<()> {
+    let bytes = golden("header")?;
+    assert_eq!(cell(&header(Kind::Data), &[]), bytes);
+    assert_eq!(Header::parse(&bytes), Ok(header(Kind::Data)));
+    Ok(())
+}
+
+fn golden_record() -> Result<()> {
+    let mut bytes = golden("record")?;
+    assert_eq!(record_of(65_160, VNET, &[])[..PREFIX], bytes);
+    bytes.resize(RECORD_START_MIN, 0);
+    assert_eq!(record::parse(&bytes), Ok(Start::Frame(65_170)));
+    Ok(())
+}
+
+fn golden_cell() -> Result<()> {
+    assert_eq!(smallest_cell(7), golden("cell")?);
+    Ok(())
+}
+
+fn golden_hello() -> Result<()> {
+    let bytes = golden("hello")?;
+    assert_eq!(emitted(|payload| hello().emit(payload)), bytes);
+    assert_eq!(Hello::parse(&bytes), Ok(hello()));
+    Ok(())
+}
+
+fn golden_heartbeat() -> Result<()> {
+    let bytes = golden("heartbeat")?;
+    assert_eq!(emitted(|payload| heartbeat().emit(payload)), bytes);
+    assert_eq!(Heartbeat::parse(&bytes), Ok(heartbeat()));
+    Ok(())
+}
+
+fn golden_repair() -> Result<()> {
+    let bytes = golden("repair")?;
+    assert_eq!(emitted(|payload| request().emit(payload)), bytes);
+    assert_eq!(Request::parse(&bytes), Ok(request()));
+    Ok(())
+}
+
+fn every_block_is_compared() -> Result<()> {
+    let text = specification()?;
+    let mut blocks: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("```golden ")).collect();
+    blocks.sort_unstable();
+    let mut compared = GOLDEN.map(|(name, _)| name);
+    compared.sort_unstable();
+    assert_eq!(blocks, compared);
+    Ok(())
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
+fn specification() -> Result<String> {
+    let path = docs().join("wire.md");
+    fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+/// The bytes in the block `golden NAME` of the document: hexadecimal, up to the `;` of each line.
+fn golden(name: &str) -> Result<Vec<u8>> {
+    let text = specification()?;
+    let opening = format!("```golden {name}");
+    let block = text.lines().skip_while(|line| *line != opening).skip(1).take_while(|line| *line != "```");
+    let digits = block.flat_map(|line| line.split(';').next().unwrap_or_default().split_whitespace());
+    digits.map(|byte| u8::from_str_radix(byte, 16).with_context(|| format!("{name}: `{byte}`"))).collect()
+}
+
+// The dissector against the codec.
+
+fn dissected_hello() -> Result<()> {
+    let cell = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
+    shows(
+        &cell,
+        &[
+            ("tabane.kind", "1"),
+            ("tabane.session", "0xbeef"),
+            ("tabane.hello.node", "02:00:00:00:00:01"),
+            ("tabane.hello.port", "7420"),
+            ("tabane.hello.incarnation", "0x1122334455667788"),
+            ("tabane.hello.group", "0x0000000000000099"),
+            ("tabane.hello.session", "0x0102"),
+            ("tabane.hello.your_session", "0x0000"),
+            ("tabane.hello.cell_max", "1452"),
+            ("tabane.hello.link", "1"),
+            ("tabane.hello.workers", "1"),
+            ("tabane.hello.takes_uso", "1"),
+            ("tabane.hello.name", "h1"),
+        ],
+    )
+}
+
+fn dissected_heartbeat() -> Result<()> {
+    let two_links = Heartbeat { sent_links: 2, ..heartbeat() };
+    let cell = cell(&header(Kind::Heartbeat), &emitted(|payload| two_links.emit(payload)));
+    shows(
+        &cell,
+        &[
+            ("tabane.kind", "2"),
+            ("tabane.heartbeat.sent_at", "1"),
+            ("tabane.heartbeat.echo", "2"),
+            ("tabane.heartbeat.echo_age", "3"),
+            ("tabane.heartbeat.departed", "4,0"),
+            ("tabane.heartbeat.queued", "5,0"),
+            ("tabane.heartbeat.next", "6"),
+            ("tabane.heartbeat.count", "7"),
+            ("tabane.heartbeat.skew", "8"),
+            ("tabane.heartbeat.up", "1"),
+        ],
+    )
+}
+
+fn dissected_repair() -> Result<()> {
+    let mut two_gaps = request();
+    assert!(two_gaps.push(Gap { link: 0, count: 1, first: 9 }));
+    let cell = cell(&header(Kind::Repair), &emitted(|payload| two_gaps.emit(payload)));
+    shows(
+        &cell,
+        &[
+            ("tabane.kind", "3"),
+            ("tabane.repair.gaps", "2"),
+            ("tabane.repair.link", "1,0"),
+            ("tabane.repair.count", "23,1"),
+            ("tabane.repair.first", "4294967280,9"),
+        ],
+    )
+}
+
+/// The end of a record, a whole one, and one that goes on in the next cell.
+fn dissected_records() -> Result<()> {
+    let payload =
+        [vec![0xaa; 20], record_of(FRAME.len(), [0; 10], &FRAME), record_of(3_000, VNET, &FRAME)].concat();
+    let header = Header { block_offset: 20, ..header(Kind::Data) };
+    shows(
+        &cell(&header, &payload),
+        &[
+            ("tabane.version", "1"),
+            ("tabane.kind", "0"),
+            ("tabane.epoch", "0"),
+            ("tabane.link", "1"),
+            ("tabane.lane", "10"),
+            ("tabane.link_seq", "66051"),
+            ("tabane.lane_seq", "4294967294"),
+            ("tabane.block_offset", "20"),
+            ("tabane.record.kind", "1,1"),
+            ("tabane.record.length", "24,3010"),
+            ("tabane.vnet.flags", "0x00,0x01"),
+            ("tabane.vnet.gso_type", "0,1"),
+            ("tabane.vnet.ecn", "0,1"),
+            ("tabane.vnet.hdr_len", "0,54"),
+            ("tabane.vnet.gso_size", "0,1448"),
+            ("tabane.vnet.csum_start", "0,34"),
+            ("tabane.vnet.csum_offset", "0,16"),
+        ],
+    )
+}
+
+/// Frames that lie whole in the cell go on to the dissector of Ethernet; padding ends the cell.
+fn dissected_frames() -> Result<()> {
+    let whole = record_of(FRAME.len(), [0; 10], &FRAME);
+    let header = Header { block_offset: 0, ..header(Kind::Data) };
+    let padded = cell(&header, &[&whole[..], &whole, &[0; 27]].concat());
+    let continued = cell(&Header { block_offset: NO_RECORD, ..header }, &[1; 100]);
+    shows(&padded, &[("tabane.record.kind", "1,1,0"), ("eth.type", "0x86dd,0x88b5,0x88b5")])?;
+    shows(&continued, &[("tabane.record.kind", ""), ("eth.type", "0x86dd")])
+}
+
+/// Cells of one length but for the last, as a capture on an end point shows them.
+fn dissected_train() -> Result<()> {
+    let last = Header { link: 0, link_seq: 9, session: 0x0401, ..header(Kind::Heartbeat) };
+    let last = cell(&last, &emitted(|payload| Heartbeat::default().emit(payload)));
+    let train = [smallest_cell(7), smallest_cell(8), last].concat();
+    shows(
+        &train,
+        &[
+            ("tabane.kind", "0,0,2"),
+            ("tabane.link_seq", "7,8,9"),
+            ("tabane.record.length", "24,24"),
+            ("_ws.expert.message", ""),
+        ],
+    )
+}
+
+/// What a receiver must refuse is named, and nothing behind it is read.
+fn dissected_refused() -> Result<()> {
+    let hello = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
+    let with = |index: usize, value: u8| {
+        let mut bytes = hello.clone();
+        bytes[index] = value;
+        bytes
+    };
+    let cut = hello[..hello.len() - 1].to_vec();
+    let refused = [
+        (with(0, 0x21), "version 2 is not known"),
+        (with(0, 0x14), "kind 4 is not known"),
+        (with(2, 16), "the link or the lane is out of range"),
+        (with(3, 1), "the link or the lane is out of range"),
+        (cut, "51 bytes where 52 are needed"),
+    ];
+    let cells = refused.each_ref().map(|(cell, _)| cell.clone());
+    let expected = refused.map(|(_, complaint)| vec![complaint.to_owned(), String::new()]);
+    assert_eq!(shown(&cells, &["_ws.expert.message", "tabane.hello.name"])?, expected);
+    Ok(())
+}
+
+/// Checks that tshark shows these values for a packet that carries `datagram`.
+fn shows(datagram: &[u8], expected: &[(&str, &str)]) -> Result<()> {
+    let fields: Vec<&str> = expected.iter().map(|(field, _)| *field).collect();
+    let values = shown(&[datagram.to_vec()], &fields)?.concat();
+    let shown: Vec<(&str, &str)> = fields.into_iter().zip(values.iter().map(String::as_str)).collect();
+    assert_eq!(shown, expected);
+    Ok(())
+}
+
+/// What tshark shows in `fields` of the packets that carry `datagrams`: a line for each packet.
+fn shown(datagrams: &[Vec<u8>], fields: &[&str]) -> Result<Vec<Vec<String>>> {
+    let directory = tempfile::tempdir()?;
+    let capture = directory.path().join("cells.pcap");
+    fs::write(&capture, pcap(datagrams))?;
+    let script = format!("lua_script:{}", docs().join("tabane.lua").display());
+    let output = Command::new(TSHARK.program)
+        .env("WIRESHARK_CONFIG_DIR", directory.path())
+        .args(["-n", "-X", &script, "-r"])
+        .arg(&capture)
+        .args(["-T", "fields", "-E", "aggregator=,"])
+        .args(fields.iter().flat_map(|field| ["-e", field]))
+        .output()?;
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && !complaints.contains("Lua"), "{complaints}");
+    let lines = String::from_utf8(output.stdout)?;
+    Ok(lines.lines().map(|line| line.split('\t').map(as_number).collect()).collect())
+}
+
+/// Truth values as tshark 4.0 prints them.
+fn as_number(value: &str) -> String {
+    value.replace("True", "1").replace("False", "0")
+}
+
+/// A capture file with one Ethernet frame for each datagram: UDP over IPv6, port 7420 on both sides.
+fn pcap(datagrams: &[Vec<u8>]) -> Vec<u8> {
+    const ETHERNET: u32 = 1;
+    const SNAPLEN: u32 = 262_144;
+    let mut file = Vec::new();
+    file.extend([0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, SNAPLEN, ETHERNET].map(u32::to_le_bytes).concat());
+    for datagram in datagrams {
+        let frame = frame(datagram);
+        let length = u32::try_from(frame.len()).expect("a short frame");
+        file.extend([0, 0, length, length].map(u32::to_le_bytes).concat());
+        file.extend(frame);
+    }
+    file
+}
+
+fn frame(datagram: &[u8]) -> Vec<u8> {
+    const LINK_LOCAL: [u8; 15] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let length = u16::try_from(8 + datagram.len()).expect("a datagram is shorter than 64 KB").to_be_bytes();
+    let port = 7_420_u16.to_be_bytes();
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+    frame.extend([0x60, 0, 0, 0, length[0], length[1], 17, 255]);
+    frame.extend([&LINK_LOCAL[..], &[1], &LINK_LOCAL, &[2]].concat());
+    // tshark does not check the checksum unless it is told to.
+    frame.extend([port, port, length, [0xff, 0xff]].concat());
+    frame.extend(datagram);
+    frame
+}

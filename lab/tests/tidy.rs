@@ -1,0 +1,123 @@
+//! The tree's own rules, checked over every Rust file of the repository (STYLE of the project, in short):
+//! files stay short, long ones keep their tests in a file of their own, `unsafe` stands in crate `io` only, and every
+//! file begins by saying what it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines that no file exceeds.
+const LINES_MAX: usize = 700;
+/// Lines beyond which the tests move to `foo/tests.rs`.
+const LINES_WITH_TESTS_MAX: usize = 500;
+/// Directories that hold no source of ours.
+const SKIPPED: [&str; 3] = ["target", "node_modules", ".git"];
+
+/// A Rust file, with its path relative to the repository.
+struct Source {
+    path: String,
+    text: String,
+}
+
+#[test]
+fn files_are_short() {
+    assert_none(|source| {
+        let lines = source.text.lines().count();
+        (lines > LINES_MAX).then(|| format!("{lines} lines, at most {LINES_MAX} are allowed"))
+    });
+}
+
+#[test]
+fn tests_of_long_files_stand_apart() {
+    assert_none(|source| {
+        let lines = source.text.lines().count();
+        let inline = source.text.lines().any(|line| line.trim_start().starts_with("mod tests {"));
+        (inline && lines > LINES_WITH_TESTS_MAX)
+            .then(|| format!("{lines} lines with inline tests, move them to a file of their own"))
+    });
+}
+
+#[test]
+fn unsafe_stands_in_crate_io_only() {
+    assert_none(|source| {
+        let place = source.text.lines().position(has_unsafe)?;
+        let allowed = source.path.starts_with("io/");
+        (!allowed).then(|| format!("line {}: `unsafe` belongs into crate io", place + 1))
+    });
+}
+
+#[test]
+fn every_source_file_says_what_it_is() {
+    assert_none(|source| {
+        let is_source = source.path.contains("src/");
+        (is_source && !source.text.starts_with("//!")).then(|| "does not begin with a `//!` head".to_string())
+    });
+}
+
+/// The keyword as code, not in a comment, a string or a longer name.
+fn has_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let word = concat!("un", "safe");
+    ["{", "fn", "impl", "trait", "extern"].iter().any(|next| {
+        code.match_indices(word).any(|(place, _)| {
+            let before = code[..place].chars().next_back();
+            let after = code[place + word.len()..].trim_start();
+            before.is_none_or(|before| before.is_whitespace() || "({=".contains(before))
+                && after.starts_with(next)
+        })
+    })
+}
+
+/// Fails with one line per file of which `complaint` has something to say.
+fn assert_none(complaint: impl Fn(&Source) -> Option<String>) {
+    let sources = sources();
+    assert!(
+        sources.iter().any(|source| source.path == "lab/tests/tidy.rs"),
+        "the repository is not where it was"
+    );
+    let complaints: Vec<String> = sources
+        .iter()
+        .filter_map(|source| Some(format!("{}: {}", source.path, complaint(source)?)))
+        .collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository");
+    let mut paths = Vec::new();
+    collect(root, &mut paths);
+    paths.iter().map(|path| read(root, path)).collect()
+}
+
+fn read(root: &Path, path: &Path) -> Source {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+    Source { path, text }
+}
+
+/// All `*.rs` below `directory`; symbolic links are not followed.
+fn collect(directory: &Path, paths: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) => {
+                collect(&path, paths);
+            }
+            Ok(kind) if kind.is_file() && path.extension().is_some_and(|extension| extension == "rs") => {
+                paths.push(path);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_keyword_is_told_from_words_about_it() {
+    let word = concat!("un", "safe");
+    for line in [format!("{word} {{"), format!("let x = {word} {{ f() }};"), format!("pub {word} fn f()")] {
+        assert!(has_unsafe(&line), "{line}");
+    }
+    for line in [format!("// {word} {{"), format!("#![forbid({word}_code)]"), format!("is_{word} {{")] {
+        assert!(!has_unsafe(&line), "{line}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Real traffic through real bundles in network namespaces: exact contents, exact counts.
+//!
+//! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one beside the test)
+//! on its hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names
+//! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
+
+mod bridge;
+mod datagrams;
+mod faults;
+mod jumbo;
+mod lab;
+mod neighbours;
+mod stage;
+mod streams;
+mod vlan;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Trial};
+use tabane_lab::bundle;
+use tabane_lab::prerequisites::{TCPDUMP, require_daemon, require_tools};
+use tabane_lab::sandbox::{self, Side};
+
+/// A named trial and what it needs besides the sandbox.
+struct Case {
+    name: String,
+    needs: Need,
+    test: Box<dyn FnOnce() -> Result<()> + Send>,
+}
+
+/// What a trial needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    Daemon,
+    DaemonAndTcpdump,
+}
+
+impl Case {
+    fn new(name: impl Into<String>, needs: Need, test: impl FnOnce() -> Result<()> + Send + 'static) -> Case {
+        Case { name: name.into(), needs, test: Box::new(test) }
+    }
+
+    /// The trial, ignored when something is missing.
+    fn trial(self, missing: impl Fn(Need) -> Option<String>) -> Trial {
+        match missing(self.needs) {
+            None => Trial::test(self.name, || Ok((self.test)().map_err(|error| format!("{error:#}"))?)),
+            Some(reason) => {
+                Trial::test(format!("{} [skipped: {reason}]", self.name), || Ok(())).with_ignored_flag(true)
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trials: Vec<Trial> = match sandbox::enter(&[]) {
+        Ok(Side::Outside(code)) => return code,
+        Ok(Side::Inside) => cases().into_iter().map(|case| case.trial(missing)).collect(),
+        Err(error) => {
+            let reason = format!("{error:#}");
+            cases().into_iter().map(|case| case.trial(|_| Some(reason.clone()))).collect()
+        }
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn cases() -> Vec<Case> {
+    let groups = [
+        lab::cases(),
+        streams::cases(),
+        datagrams::cases(),
+        neighbours::cases(),
+        vlan::cases(),
+        jumbo::cases(),
+        bridge::cases(),
+        faults::cases(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
+fn missing(need: Need) -> Option<String> {
+    let daemon = || require_daemon(&bundle::program(None)?).map_err(anyhow::Error::from);
+    let tcpdump = || Ok(require_tools(&std::env::var_os("PATH").unwrap_or_default(), &[TCPDUMP])?);
+    let lack = match need {
+        Need::Nothing => Ok(()),
+        Need::Daemon => daemon(),
+        Need::DaemonAndTcpdump => daemon().and_then(|()| tcpdump()),
+    };
+    lack.err().map(|lack| format!("{lack:#}"))
+}

@@ -1,0 +1,59 @@
+//! What the trials have in common: topologies with running bundles, a clean end, a checked transfer.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anyhow::{Result, ensure};
+use tabane_lab::bundle::{self, Bundle, DEVICE, Options};
+use tabane_lab::netns::Namespace;
+use tabane_lab::rate::Bitrate;
+use tabane_lab::topology::{LinkPlan, Plan, Topology};
+use tabane_lab::workload::transfer::{self, Source, Transfer};
+
+/// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
+pub(crate) const FAST: Bitrate = Bitrate::mbit(200);
+/// A tenth of it.
+pub(crate) const SLOW: Bitrate = Bitrate::mbit(20);
+
+/// Two hosts with links of these rates; their NICs have no addresses.
+pub(crate) fn plan(rates: &[Bitrate]) -> Plan {
+    let links = rates.iter().map(|rate| LinkPlan::shaped(*rate)).collect();
+    Plan { addressed: false, ..Plan::two_hosts(links) }
+}
+
+/// The options that a trial starts from.
+pub(crate) fn options() -> Result<Options> {
+    Ok(Options::new(&bundle::program(None)?))
+}
+
+/// Runs `test` over bundles on all hosts of `plan`, and checks that they end cleanly.
+pub(crate) fn with_bundles(
+    plan: Plan,
+    options: &Options,
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
+) -> Result<()> {
+    let topology = Topology::build(plan)?;
+    let mut bundles = Bundle::start_all(&topology, options)?;
+    test(&topology, &mut bundles)?;
+    for bundle in bundles {
+        bundle.stop()?.success("a daemon told to stop")?;
+    }
+    for host in topology.hosts() {
+        let devices = host.ip("-brief link")?;
+        ensure!(!devices.contains(DEVICE), "{DEVICE} outlived its daemon in {}: {devices}", host.name());
+    }
+    Ok(())
+}
+
+/// Sends one file of random bytes and checks that it arrived whole and right.
+pub(crate) fn send_file(
+    from: &Namespace,
+    to: &Namespace,
+    at: IpAddr,
+    bytes: u64,
+) -> Result<transfer::Outcome> {
+    let source = Source::random(bytes, 1)?;
+    let outcome = Transfer::start(from, to, SocketAddr::new(at, 0), source)?.finish()?;
+    ensure!(outcome.lost.is_none(), "connection to {at} lost: {outcome:?}");
+    ensure!(outcome.sha256_ok && outcome.bytes == bytes, "file to {at} arrived wrong: {outcome:?}");
+    Ok(outcome)
+}
