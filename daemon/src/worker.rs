@@ -305,10 +305,9 @@ impl Worker {
             // A lost heartbeat or greeting is followed by the next.
             let _ = port.link.send(&to, &[IoSlice::new(message.bytes)], message.bytes.len());
         }
-        if !self.bundle.has_unsent() {
-            return;
+        if self.bundle.has_unsent() {
+            self.measure(now);
         }
-        self.measure(now);
         while let Some(batch) = self.bundle.poll_batch() {
             let port = usize::from(batch.port);
             let mut pieces = [IoSlice::new(&[]); tabane_proto::BATCH_CELLS];

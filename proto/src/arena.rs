@@ -13,6 +13,9 @@ use crate::wire::record::{PREFIX, RECORD_MAX, RECORD_START_MIN};
 use alloc::boxed::Box;
 use alloc::vec;
 
+/// The peer of a cell whose lane has ended; no peer has this index.
+const NOBODY: u16 = u16::MAX;
+
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cell {
@@ -63,6 +66,13 @@ impl Arena {
         self.bytes = vec![0; self.stride * self.cells.len()].into_boxed_slice();
         assert!(self.cells.len() >= 2 * self.span(), "the ring must hold two frames of the longest kind");
         self.floor = self.head;
+    }
+
+    /// The cells of a peer are nobody's any more: its lanes have ended.
+    pub(crate) fn disown(&mut self, peer: u16) {
+        for cell in self.cells.iter_mut().filter(|cell| cell.peer == peer) {
+            cell.peer = NOBODY;
+        }
     }
 
     /// Bytes of the largest cell.

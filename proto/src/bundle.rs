@@ -70,6 +70,8 @@ pub struct Bundle {
     pub(crate) repair_budget: u32,
     /// The batch that the I/O is sending.
     pub(crate) flight: Option<Flight>,
+    /// Frames read since a batch was asked for.
+    pub(crate) frames_between: u16,
     /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
     pub(crate) scratch: Vec<u8>,
     pub(crate) run: Vec<u64>,
@@ -97,7 +99,7 @@ impl Bundle {
         let cell_max = settings.ports.iter().map(|port| port.cell_max).min().unwrap_or_default();
         Self {
             ports: settings.ports.iter().map(|port| Port::new(now, port.clone())).collect(),
-            peers: Peers::default(),
+            peers: Peers::new(settings.incarnation),
             learned: Learned::default(),
             counters: Counters::default(),
             events: VecDeque::new(),
@@ -107,6 +109,7 @@ impl Bundle {
             resend: VecDeque::new(),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
+            frames_between: 0,
             scratch: Vec::new(),
             run: Vec::new(),
             choices: Vec::new(),

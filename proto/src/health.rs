@@ -4,7 +4,8 @@
 //! that still has shown nothing two milliseconds after its skew is dead, whatever its carrier says (P2's burst skew).
 //! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one was heard is dead.
 //! When *all* links fall silent at once, it is far more likely that the peer or we did not get the processor, so that
-//! takes 200 ms. A dead link is used again after three heartbeats in a row.
+//! takes 200 ms. One or two late cells are no burst and get 10 ms. A dead link is used again after three heartbeats in a
+//! row.
 //!
 //! The judgement travels back in heartbeats ([`crate::heartbeat`]); the sender obeys it. Each direction is judged by
 //! itself, so that a link that is dead one way still serves the other.
@@ -19,8 +20,12 @@ use core::time::Duration;
 pub const HEARTBEAT_QUIET: Duration = Duration::from_millis(10);
 /// Heartbeats of a link under load are this far apart.
 pub const HEARTBEAT_BUSY: Duration = Duration::from_millis(1);
-/// A link that owes cells for longer than this, beyond its skew, is dead.
+/// A link that owes [`BURST`] cells or more for longer than this, beyond its skew, is dead.
 pub const OWED_FOR: Duration = Duration::from_millis(2);
+/// Fewer cells than this are no burst: the few may wait in a queue of the receiver, which gets [`FEW_OWED_FOR`] to run.
+pub const BURST: u64 = 8;
+/// A link that owes fewer cells than [`BURST`] for longer than this, beyond its skew, is dead.
+pub const FEW_OWED_FOR: Duration = Duration::from_millis(10);
 /// A link that is silent for longer than this, while another is not, is dead.
 pub const SILENT_FOR: Duration = Duration::from_millis(42);
 /// Links that are all silent for longer than this are dead.
@@ -68,15 +73,31 @@ pub struct Health {
     heard: Instant,
     /// Heartbeats in a row while the link is down.
     risen: u8,
-    /// Cells that the link owes, and since when.
-    owed: Option<(u64, Instant)>,
+    debt: Option<Debt>,
+}
+
+/// Cells that have left the sender and were not heard.
+#[derive(Clone, Copy, Debug)]
+struct Debt {
+    /// The number after the last that was owed when the debt began; once it is heard, the debt is a younger one.
+    first: u64,
+    /// The number after the last that is owed now.
+    all: u64,
+    since: Instant,
+}
+
+impl Debt {
+    /// How long a link may owe so much, when cells up to `next` were heard.
+    fn patience(&self, next: u64, skew: Duration) -> Duration {
+        2 * skew + if self.all - next >= BURST { OWED_FOR } else { FEW_OWED_FOR }
+    }
 }
 
 impl Health {
     /// A link is down until it has been heard.
     #[must_use]
     pub fn new(now: Instant) -> Self {
-        Self { up: false, heard: now, risen: 0, owed: None }
+        Self { up: false, heard: now, risen: 0, debt: None }
     }
 
     /// Whether the link is to be used.
@@ -105,58 +126,51 @@ impl Health {
         if self.risen < HEARTBEATS_TO_RISE {
             return None;
         }
-        *self = Self { up: true, heard: now, risen: 0, owed: None };
+        *self = Self { up: true, heard: now, risen: 0, debt: None };
         Some(Change::Up)
     }
 
     /// A heartbeat on some link told that cells up to `departed` have left the sender; up to `next` were heard here.
     pub fn handle_departed(&mut self, now: Instant, departed: u64, next: u64) {
-        self.owed = match (self.owed, departed.saturating_sub(next)) {
-            (_, 0) => None,
-            // The debt has grown, but what was owed before has come: a younger debt.
-            (Some((target, since)), _) if next < target => Some((target, since)),
-            (_, _) => Some((departed, now)),
+        self.debt = match self.debt.filter(|debt| next < debt.first) {
+            Some(debt) => Some(Debt { all: debt.all.max(departed), ..debt }),
+            None => (departed > next).then_some(Debt { first: departed, all: departed, since: now }),
         };
     }
 
     /// Judges the link. `next`: the number after the highest that was heard; `skew`: how much later than the fastest
-    /// link it is; `quietest`: when any link of the peer was heard last.
-    pub fn poll(&mut self, now: Instant, next: u64, skew: Duration, quietest: Instant) -> Option<Change> {
+    /// link it is; `any_heard`: when any link of the peer was heard last.
+    pub fn poll(&mut self, now: Instant, next: u64, skew: Duration, any_heard: Instant) -> Option<Change> {
         if !self.up {
             return None;
         }
-        if self.owed.is_some_and(|(target, _)| next >= target) {
-            self.owed = None;
-        }
-        if let Some((target, since)) = self.owed {
-            let waited = now.since(since);
-            if waited >= OWED_FOR + 2 * skew && now.since(self.heard) >= OWED_FOR {
-                return Some(self.down(Signal::BurstSkew { owed: target - next, waited }));
+        self.debt = self.debt.filter(|debt| next < debt.first);
+        if let Some(debt) = self.debt {
+            let waited = now.since(debt.since);
+            if waited >= debt.patience(next, skew) && now.since(self.heard) >= OWED_FOR {
+                return Some(self.down(Signal::BurstSkew { owed: debt.all - next, waited }));
             }
         }
         let waited = now.since(self.heard);
-        let limit = if now.since(quietest) < 2 * HEARTBEAT_QUIET { SILENT_FOR } else { ALL_SILENT_FOR };
+        let limit = if now.since(any_heard) < 2 * HEARTBEAT_QUIET { SILENT_FOR } else { ALL_SILENT_FOR };
         (waited >= limit).then(|| self.down(Signal::Silence { waited }))
     }
 
-    /// Something other than the link's own silence showed that it is dead.
-    pub fn handle_signal(&mut self, signal: Signal) -> Option<Change> {
-        self.up.then(|| self.down(signal))
-    }
-
-    /// When to judge next, at the latest.
+    /// When to judge next, at the latest; arguments as for [`Self::poll`].
     #[must_use]
-    pub fn deadline(&self, skew: Duration) -> Option<Instant> {
+    pub fn deadline(&self, next: u64, skew: Duration) -> Option<Instant> {
         let silent = self.heard + SILENT_FOR;
-        let owed =
-            self.owed.map_or(silent, |(_, since)| (since + OWED_FOR + 2 * skew).max(self.heard + OWED_FOR));
+        let owed = self
+            .debt
+            .filter(|debt| next < debt.first)
+            .map_or(silent, |debt| (debt.since + debt.patience(next, skew)).max(self.heard + OWED_FOR));
         self.up.then(|| silent.min(owed))
     }
 
     fn down(&mut self, signal: Signal) -> Change {
         self.up = false;
         self.risen = 0;
-        self.owed = None;
+        self.debt = None;
         Change::Down(signal)
     }
 }
@@ -193,7 +207,7 @@ mod tests {
         let mut health = risen();
         health.handle_departed(at(1_000), 57, 0);
         let due = at(1_000) + OWED_FOR;
-        assert_eq!(health.deadline(Duration::ZERO), Some(due));
+        assert_eq!(health.deadline(0, Duration::ZERO), Some(due));
         let just_before = due - Duration::from_nanos(1);
         assert_eq!(health.poll(just_before, 0, Duration::ZERO, just_before), None);
         let signal = Signal::BurstSkew { owed: 57, waited: OWED_FOR };
@@ -215,10 +229,22 @@ mod tests {
     #[test]
     fn skew_extends_the_debt() {
         let mut health = risen();
-        health.handle_departed(at(0), 1, 0);
+        health.handle_departed(at(0), BURST, 0);
         let skew = Duration::from_millis(3);
         assert_eq!(health.poll(at(7_999), 0, skew, at(7_999)), None);
         assert!(health.poll(at(8_000), 0, skew, at(8_000)).is_some());
+    }
+
+    #[test]
+    fn a_few_cells_are_waited_for_longer_until_they_are_a_burst() {
+        let mut health = risen();
+        health.handle_departed(at(0), BURST - 1, 0);
+        assert_eq!(health.poll(at(9_999), 0, Duration::ZERO, at(9_999)), None);
+        let mut grown = health.clone();
+        assert!(health.poll(at(10_000), 0, Duration::ZERO, at(10_000)).is_some());
+        grown.handle_departed(at(5_000), BURST, 0);
+        let signal = Signal::BurstSkew { owed: BURST, waited: Duration::from_millis(5) };
+        assert_eq!(grown.poll(at(5_000), 0, Duration::ZERO, at(5_000)), Some(Change::Down(signal)));
     }
 
     #[test]

@@ -163,6 +163,8 @@ impl Bundle {
     ) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         peer.inbound[usize::from(link)].handle_heartbeat(now, heartbeat.sent_at);
+        let skew = peer.inbound[usize::from(link)].skew(peer.fastest());
+        peer.hold.saw_skew(now, skew);
         if heartbeat.echo_age != u32::MAX {
             let round_trip =
                 now.as_wire_micros().wrapping_sub(heartbeat.echo).wrapping_sub(heartbeat.echo_age);
@@ -232,7 +234,11 @@ impl Bundle {
             let state = &mut peer.inbound[link];
             let skew = state.skew(fastest);
             let change = state.health.poll(now, state.next_seq(), skew, heard);
-            let due = state.health.deadline(skew).unwrap_or(peer.judge_at).max(now + HEARTBEAT_QUIET / 20);
+            let due = state
+                .health
+                .deadline(state.next_seq(), skew)
+                .unwrap_or(peer.judge_at)
+                .max(now + HEARTBEAT_QUIET / 20);
             peer.judge_at = peer.judge_at.min(due);
             if let Some(change) = change {
                 #[expect(clippy::cast_possible_truncation, reason = "below LINKS")]

@@ -1,6 +1,6 @@
 //! How long a gap is waited for: as long as the links have lately been apart, and no longer.
 //!
-//! Beside [`crate::reorder`]. Each gap that a late cell closed is a measurement of the skew between the links. The wait
+//! Beside [`crate::reorder`]. Each gap that a late cell closed, and each heartbeat, measures the skew between links. The wait
 //! is twice the largest of the last second or two, so links without skew get the shortest; with repair, a gap may also
 //! be closed by a cell sent again, so the wait covers noticing the loss and one round trip.
 //!
@@ -33,10 +33,11 @@ impl Hold {
         Self { period_began: now, largest: [Duration::from_millis(5); 2] }
     }
 
-    /// A late cell closed a gap that had been waited for this long.
-    pub(crate) fn gap_closed(&mut self, now: Instant, waited: Duration) {
+    /// The links are this far apart: a late cell closed a gap that had been waited for so long, or a heartbeat was so
+    /// much later than on the fastest link.
+    pub(crate) fn saw_skew(&mut self, now: Instant, skew: Duration) {
         self.roll(now);
-        self.largest[0] = self.largest[0].max(waited);
+        self.largest[0] = self.largest[0].max(skew);
     }
 
     /// How long a gap is waited for now. `round_trip`: with repair, to the peer and back.
@@ -67,11 +68,11 @@ mod tests {
         let at = |millis| start + Duration::from_millis(millis);
         assert_eq!(hold.wait(at(0), None), Duration::from_millis(10), "before anything is known");
         assert_eq!(hold.wait(at(2_000), None), SHORTEST, "no gap for two periods");
-        hold.gap_closed(at(2_100), Duration::from_millis(3));
+        hold.saw_skew(at(2_100), Duration::from_millis(3));
         assert_eq!(hold.wait(at(2_100), None), Duration::from_millis(6));
         assert_eq!(hold.wait(at(3_100), None), Duration::from_millis(6));
         assert_eq!(hold.wait(at(4_200), None), SHORTEST);
-        hold.gap_closed(at(4_200), Duration::from_secs(9));
+        hold.saw_skew(at(4_200), Duration::from_secs(9));
         assert_eq!(hold.wait(at(4_200), None), LONGEST);
     }
 

@@ -7,6 +7,7 @@
 use crate::bundle::Bundle;
 use crate::event::{Event, Refusal};
 use crate::heartbeat::Control;
+use crate::peer::Peer;
 use crate::rx::Origin;
 use crate::time::Instant;
 use crate::wire::hello::{Hello, NodeId};
@@ -19,23 +20,33 @@ const FORGET_AFTER: Duration = Duration::from_secs(10);
 const GREET_EVERY: Duration = Duration::from_millis(100);
 
 impl Bundle {
-    /// Greets everyone on the ports whose time has come.
+    /// Greets everyone on the ports whose time has come, and answers again who has not heard our answer.
     pub(crate) fn greet(&mut self, now: Instant) {
-        for (port, number) in self.ports.iter_mut().zip(0..) {
+        for number in 0..self.ports.len() {
+            let port = &mut self.ports[number];
             if now < port.greet_at {
                 continue;
             }
-            let answered =
-                self.peers.iter().any(|peer| peer.outbound[usize::from(number)].endpoint.is_some());
-            port.greet_at = now + GREET_EVERY * if answered { 10 } else { 1 };
-            if !port.carrier {
-                continue;
+            let known = || self.peers.iter().filter(|peer| peer.outbound[number].endpoint.is_some());
+            let settled = known().next().is_some() && known().all(Peer::is_joined);
+            port.greet_at = now + GREET_EVERY * if settled { 10 } else { 1 };
+            if port.carrier {
+                self.greet_on(number);
             }
-            if port.settings.multicast {
-                self.control.push_back(Control::Greet { port: number, to: None });
-            }
-            for endpoint in &port.settings.greet {
-                self.control.push_back(Control::Greet { port: number, to: Some(*endpoint) });
+        }
+    }
+
+    fn greet_on(&mut self, number: usize) {
+        #[expect(clippy::cast_possible_truncation, reason = "at most LINKS ports")]
+        let port = number as u8;
+        let settings = &self.ports[number].settings;
+        let everyone = settings.multicast.then_some(Control::Greet { port, to: None });
+        let named = settings.greet.iter().map(|endpoint| Control::Greet { port, to: Some(*endpoint) });
+        self.control.extend(everyone.into_iter().chain(named));
+        for index in self.peers.indices() {
+            let Some(peer) = self.peers.get(index).filter(|peer| !peer.is_joined()) else { continue };
+            if let Some(to) = peer.outbound[number].endpoint {
+                self.control.push_back(Control::Answer { port, peer: index, to });
             }
         }
     }
@@ -90,23 +101,44 @@ impl Bundle {
         self.fit_cells();
     }
 
-    /// The peer that speaks, taken in if it is new; `true` with it if it is.
+    /// The peer that speaks, taken in if it is new; `true` with it if its state begins anew.
     fn acquaint(&mut self, now: Instant, hello: &Hello) -> Option<(u16, bool)> {
-        if let Some(index) = self.peers.find(hello.node) {
-            let known = self.peers.get(index)?;
-            let forgot_us = hello.session != 0 && known.is_joined() && known.session_out != hello.session;
-            if known.incarnation == hello.incarnation && !forgot_us {
-                return Some((index, false));
+        let Some(index) = self.peers.find(hello.node) else {
+            return Some((self.admit(now, hello, None)?, true));
+        };
+        let known = self.peers.get(index)?;
+        let former = known.incarnation;
+        if former != hello.incarnation {
+            if known.former == Some(hello.incarnation) {
+                return None;
             }
             self.part(index);
+            return Some((self.admit(now, hello, Some(former))?, true));
         }
-        let refusal = if hello.workers == self.settings.workers {
-            match self.peers.admit(now, hello, self.ports.len()) {
-                Some(index) => return Some((index, true)),
-                None => Refusal::Full,
+        if hello.session == 0 || !known.is_joined() || known.session_out == hello.session {
+            return Some((index, false));
+        }
+        if hello.your_session != 0 && hello.your_session != known.session_in {
+            // Said before it knew our number: what it said since has overtaken this.
+            return None;
+        }
+        // It forgot us and gave us a new number: its lanes begin anew, and so do ours.
+        self.forget_lanes(index);
+        self.peers.renew(index, now, hello, &mut self.pool);
+        Some((index, true))
+    }
+
+    /// Takes a new peer in, unless it cannot be one.
+    fn admit(&mut self, now: Instant, hello: &Hello, former: Option<u64>) -> Option<u16> {
+        let (ours, theirs) = (self.settings.workers, hello.workers);
+        let refusal = if ours == theirs {
+            if let Some(index) = self.peers.admit(now, hello, self.ports.len()) {
+                self.peers.get_mut(index)?.former = former;
+                return Some(index);
             }
+            Refusal::Full
         } else {
-            Refusal::Workers { ours: self.settings.workers, theirs: hello.workers }
+            Refusal::Workers { ours, theirs }
         };
         let refused = Event::PeerRefused { peer: hello.node, refusal };
         if !self.events.contains(&refused) {
@@ -151,10 +183,16 @@ impl Bundle {
         }
     }
 
+    /// A peer's lanes end: what still waits for it will not be sent.
+    fn forget_lanes(&mut self, index: u16) {
+        self.learned.forget_peer(index);
+        self.arena.disown(index);
+    }
+
     /// Drops a peer's state.
     fn part(&mut self, index: u16) {
         if let Some(peer) = self.peers.remove(index, &mut self.pool) {
-            self.learned.forget_peer(index);
+            self.forget_lanes(index);
             self.log(Event::PeerLeft { peer });
             self.fit_cells();
         }

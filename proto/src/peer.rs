@@ -39,6 +39,8 @@ pub(crate) struct LaneIn {
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
     pub(crate) incarnation: u64,
+    /// The incarnation before this one: hellos of it are late or replayed.
+    pub(crate) former: Option<u64>,
     pub(crate) name: Name,
     pub(crate) takes_uso: bool,
     /// The largest link frame that each of its links takes.
@@ -76,6 +78,7 @@ impl Peer {
         Self {
             node: hello.node,
             incarnation: hello.incarnation,
+            former: None,
             name: hello.name,
             takes_uso: hello.takes_uso,
             cell_max: hello.cell_max,
@@ -153,14 +156,20 @@ impl Peer {
 }
 
 /// All peers, by index.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peers {
     slots: Vec<Option<Box<Peer>>>,
-    /// Peers admitted since start: makes session numbers of successive peers differ.
-    admitted: u16,
+    /// Peers admitted since start, from a number that differs between starts: session numbers of successive peers and
+    /// of successive starts differ.
+    admitted: u64,
 }
 
 impl Peers {
+    /// No peers. `incarnation` is this node's.
+    pub(crate) fn new(incarnation: u64) -> Self {
+        Self { slots: Vec::new(), admitted: incarnation }
+    }
+
     pub(crate) fn get(&self, index: u16) -> Option<&Peer> {
         self.slots.get(usize::from(index))?.as_deref()
     }
@@ -210,15 +219,22 @@ impl Peers {
         }
         let index = u16::try_from(vacant).ok()?;
         self.admitted = self.admitted.wrapping_add(1);
-        // The upper bits are never 0, so no session is; they change with each admission and each start.
-        #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
-        let nonce = (self.admitted ^ hello.incarnation as u16) % ((1 << (16 - SLOT_BITS)) - 1) + 1;
+        // The upper bits are never 0, so no session is.
+        let nonce = (self.admitted % ((1 << (16 - SLOT_BITS)) - 1)) as u16 + 1;
         let peer = Box::new(Peer::new(now, hello, nonce << SLOT_BITS | index, ports));
         if vacant == self.slots.len() {
             self.slots.push(None);
         }
         self.slots[vacant] = Some(peer);
         Some(index)
+    }
+
+    /// Begins a peer's state anew under the number that it has.
+    pub(crate) fn renew(&mut self, index: u16, now: Instant, hello: &Hello, pool: &mut Pool) {
+        let Some(peer) = self.get_mut(index) else { return };
+        peer.release(pool);
+        let (session, former, ports) = (peer.session_in, peer.former, peer.outbound.len());
+        *peer = Peer { former, ..Peer::new(now, hello, session, ports) };
     }
 
     /// Drops a peer's state.

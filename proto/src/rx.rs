@@ -161,7 +161,7 @@ impl Bundle {
             Placed::Kept(closed) => {
                 self.pool.retain(payload.buffer);
                 if let Some(waited) = closed {
-                    peer.hold.gap_closed(now, waited);
+                    peer.hold.saw_skew(now, waited);
                 }
                 self.advance(index, header.lane);
             }

@@ -18,6 +18,8 @@ use core::net::SocketAddr;
 pub const BATCH_CELLS: usize = 64;
 /// Bytes of one batch: the largest UDP payload over IPv4.
 const BATCH_BYTES: usize = 65_507;
+/// Frames that may be read between two batches, even when none of them becomes a cell (no link is up): bounds a turn.
+const FRAMES_BETWEEN: u16 = 256;
 /// Frames up to this length are copied behind others that wait; longer ones stay where they were read.
 const COPY_MAX: usize = 4_096;
 
@@ -70,7 +72,8 @@ impl Bundle {
     #[must_use]
     pub fn wants_frames(&self) -> bool {
         let unsent = self.arena.unsent();
-        self.resend.is_empty() && unsent.end - unsent.start < BATCH_CELLS as u64 && self.arena.has_room()
+        let few = unsent.end - unsent.start < BATCH_CELLS as u64 && self.frames_between < FRAMES_BETWEEN;
+        few && self.resend.is_empty() && self.arena.has_room()
     }
 
     /// Whether cells wait to leave.
@@ -86,6 +89,7 @@ impl Bundle {
 
     /// A frame was read into [`Self::read_space`]: `length` bytes, virtio header included.
     pub fn handle_frame(&mut self, now: Instant, length: usize) {
+        self.frames_between += 1;
         if !(VNET + ETHERNET..=VNET + FRAME_MAX).contains(&length) {
             self.counters.drop_frame_length += 1;
             return;
@@ -165,6 +169,7 @@ impl Bundle {
     /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
     pub fn poll_batch(&mut self) -> Option<Batch<'_>> {
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
+        self.frames_between = 0;
         let (index, again) = self.gather_run()?;
         let segment = self.arena.cell_bytes(self.run[0]);
         let share = self.policy.share(&self.choices, self.run.len(), segment)?;
