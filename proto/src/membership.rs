@@ -82,8 +82,8 @@ impl Bundle {
         let Some(peer) = self.peers.get_mut(index) else { return };
         peer.cell_max = peer.cell_max.min(hello.cell_max);
         let was_joined = peer.is_joined();
-        if hello.session != 0 {
-            peer.session_out = hello.session;
+        if hello.session != 0 && !was_joined {
+            peer.join(self.settings.incarnation, hello.session);
         }
         let (node, name, joined) = (peer.node, peer.name, peer.is_joined());
         let answer = if hello.session == 0 {

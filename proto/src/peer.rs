@@ -7,7 +7,7 @@ use crate::pool::Pool;
 use crate::reorder::Reorder;
 use crate::time::Instant;
 use crate::unpack::Unpack;
-use crate::wire::cell::{LANES, LINKS};
+use crate::wire::cell::{LANES, LINKS, lane_start};
 use crate::wire::hello::{Hello, Name, NodeId};
 use crate::wire::repair::Request;
 use alloc::boxed::Box;
@@ -74,7 +74,9 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(now: Instant, hello: &Hello, session_in: u16, ports: usize) -> Self {
+    /// A peer that has said `hello`, before it has given us a session number. `ours` is our incarnation.
+    pub(crate) fn new(now: Instant, hello: &Hello, ours: u64, session_in: u16, ports: usize) -> Self {
+        let first = lane_start(hello.incarnation, ours, session_in);
         Self {
             node: hello.node,
             incarnation: hello.incarnation,
@@ -88,7 +90,7 @@ impl Peer {
             paired: (0..ports).map(|_| None).collect(),
             inbound: (0..LINKS).map(|_| Inbound::new(now)).collect(),
             lanes_out: [LaneOut::default(); LANES],
-            lanes_in: core::array::from_fn(|_| LaneIn::default()),
+            lanes_in: core::array::from_fn(|_| LaneIn { reorder: Reorder::new(first), ..LaneIn::default() }),
             gapped: 0,
             hold: Hold::new(now),
             missing: Request::default(),
@@ -98,6 +100,13 @@ impl Peer {
             report_at: None,
             judge_at: now,
         }
+    }
+
+    /// The peer has given us a session number. `ours` is our incarnation.
+    pub(crate) fn join(&mut self, ours: u64, session: u16) {
+        self.session_out = session;
+        let next_seq = lane_start(ours, self.incarnation, session);
+        self.lanes_out = [LaneOut { next_seq, open: None }; LANES];
     }
 
     /// Whether both sides know each other's session number.
@@ -159,15 +168,16 @@ impl Peer {
 #[derive(Debug)]
 pub(crate) struct Peers {
     slots: Vec<Option<Box<Peer>>>,
-    /// Peers admitted since start, from a number that differs between starts: session numbers of successive peers and
-    /// of successive starts differ.
+    /// This node's.
+    incarnation: u64,
+    /// Peers admitted since start.
     admitted: u64,
 }
 
 impl Peers {
     /// No peers. `incarnation` is this node's.
     pub(crate) fn new(incarnation: u64) -> Self {
-        Self { slots: Vec::new(), admitted: incarnation }
+        Self { slots: Vec::new(), incarnation, admitted: 0 }
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Peer> {
@@ -219,9 +229,10 @@ impl Peers {
         }
         let index = u16::try_from(vacant).ok()?;
         self.admitted = self.admitted.wrapping_add(1);
+        // Session numbers of successive peers and of successive starts differ.
         // The upper bits are never 0, so no session is.
-        let nonce = (self.admitted % ((1 << (16 - SLOT_BITS)) - 1)) as u16 + 1;
-        let peer = Box::new(Peer::new(now, hello, nonce << SLOT_BITS | index, ports));
+        let nonce = (self.incarnation.wrapping_add(self.admitted) % ((1 << (16 - SLOT_BITS)) - 1)) as u16 + 1;
+        let peer = Box::new(Peer::new(now, hello, self.incarnation, nonce << SLOT_BITS | index, ports));
         if vacant == self.slots.len() {
             self.slots.push(None);
         }
@@ -231,10 +242,11 @@ impl Peers {
 
     /// Begins a peer's state anew under the number that it has.
     pub(crate) fn renew(&mut self, index: u16, now: Instant, hello: &Hello, pool: &mut Pool) {
+        let ours = self.incarnation;
         let Some(peer) = self.get_mut(index) else { return };
         peer.release(pool);
         let (session, former, ports) = (peer.session_in, peer.former, peer.outbound.len());
-        *peer = Peer { former, ..Peer::new(now, hello, session, ports) };
+        *peer = Peer { former, ..Peer::new(now, hello, ours, session, ports) };
     }
 
     /// Drops a peer's state.

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// Bytes that may wait before the rate is known: one batch. A port that is found full is measured, and gets its own.
-const QUEUE_UNKNOWN: u64 = 64 * 1024;
+/// Bytes that may wait before the rate is known. A port that is found full is measured, and gets its own.
+const QUEUE_UNKNOWN: u64 = 32 * 1024;
 /// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
 const QUEUE_FOR: Duration = Duration::from_micros(2_500);
 /// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.

@@ -53,6 +53,11 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
+    /// A lane whose first cell has the number `next`.
+    pub(crate) fn new(next: u64) -> Self {
+        Self { next, ..Self::default() }
+    }
+
     /// The number that comes out next.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next

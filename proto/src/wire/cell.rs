@@ -49,7 +49,7 @@ pub struct Header {
     pub lane: u8,
     /// Counts every cell but hellos on this link, from 0: a gap is a loss on the link.
     pub link_seq: u32,
-    /// Counts the cells of this lane, from 0: the order of delivery.
+    /// Counts the cells of this lane, from [`lane_start`]: the order of delivery.
     pub lane_seq: u32,
     /// Where in the payload the first record begins, or [`NO_RECORD`].
     pub block_offset: u16,
@@ -101,6 +101,19 @@ impl Header {
     }
 }
 
+/// The number of the first cell of every lane from one node to another: FNV-1a (64 bits, the lower half) over the
+/// sender's and the receiver's incarnation and the session number that the receiver gave. What was sent to a former
+/// incarnation lies outside the new one's window, even where the session numbers happen to be equal.
+#[must_use]
+pub fn lane_start(sender: u64, receiver: u64, session: u16) -> u64 {
+    let bytes = sender.to_be_bytes().into_iter().chain(receiver.to_be_bytes()).chain(session.to_be_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    // The upper half is 1, so that a number shortly before the first is not below zero.
+    1 << 32 | hash & 0xffff_ffff
+}
+
 /// The lower 32 bits of a sequence number: the form in which it travels.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "the upper half is what the receiver reconstructs")]
@@ -144,6 +157,12 @@ mod tests {
         example().emit(&mut bytes);
         assert_eq!(bytes, GOLDEN);
         assert_eq!(Header::parse(&GOLDEN), Ok(example()));
+    }
+
+    #[test]
+    fn lanes_start_where_both_ends_expect_and_no_former_self_did() {
+        assert_eq!(lane_start(1, 2, 3), 0x1_9cbc_68e5);
+        assert_ne!(lane_start(1, 2, 3), lane_start(2, 1, 3));
     }
 
     #[test]
