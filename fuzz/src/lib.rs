@@ -1,0 +1,69 @@
+//! What is fuzzed: each body takes any bytes, and must neither panic nor break what it asserts.
+
+mod pair;
+
+use tabane_proto::wire::cell::{HEADER, Header};
+use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
+use tabane_proto::wire::hello::{HELLO_MAX, Hello};
+use tabane_proto::wire::record;
+use tabane_proto::wire::repair::{REQUEST_MAX, Request};
+
+pub use pair::Pair;
+
+/// Every parser of the wire format: what parses is written again to something that parses the same.
+pub fn cell(bytes: &[u8]) {
+    if let Ok(header) = Header::parse(bytes) {
+        let mut again = [0; HEADER];
+        header.emit(&mut again);
+        assert_eq!(again, bytes[..HEADER]);
+    }
+    let payload = bytes.get(HEADER..).unwrap_or(bytes);
+    let _ = record::parse(payload);
+    if let Ok(hello) = Hello::parse(payload) {
+        let mut again = [0; HELLO_MAX];
+        let length = hello.emit(&mut again);
+        assert_eq!(Hello::parse(&again[..length]), Ok(hello));
+    }
+    if let Ok(heartbeat) = Heartbeat::parse(payload) {
+        let mut again = [0; HEARTBEAT_MAX];
+        let length = heartbeat.emit(&mut again);
+        assert_eq!(Heartbeat::parse(&again[..length]), Ok(heartbeat));
+    }
+    if let Ok(request) = Request::parse(payload) {
+        let mut again = [0; REQUEST_MAX];
+        let length = request.emit(&mut again);
+        assert_eq!(Request::parse(&again[..length]), Ok(request));
+    }
+}
+
+/// A joined bundle that hears any cells on its links: it counts and drops them, and goes on working.
+///
+/// The bytes are a list of datagrams: a length, how the header is to be mended so that it gets further, the rest.
+pub fn unpack(bytes: &[u8]) {
+    let mut pair = Pair::joined();
+    let mut rest = bytes;
+    while let [length, mend, tail @ ..] = rest {
+        let (datagram, later) = tail.split_at(usize::from(*length).min(tail.len()));
+        pair.inject(datagram, *mend);
+        rest = later;
+    }
+    pair.assert_alive();
+}
+
+/// The configuration: any text gives a configuration or sentences, and what is printed reads back as the same.
+pub fn config(bytes: &[u8]) {
+    use tabane::config::{file, resolve};
+    use tabane::key::Key;
+
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let read = |text: &str| file::parse("f", text).and_then(|it| resolve::resolve(&it, |_| Ok(Key([0; 32]))));
+    match read(text) {
+        Ok(config) => assert_eq!(read(&config.to_string()).as_ref(), Ok(&config)),
+        Err(problems) => {
+            assert!(!problems.is_empty());
+            for problem in problems {
+                assert!(!problem.to_string().is_empty());
+            }
+        }
+    }
+}

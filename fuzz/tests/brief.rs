@@ -1,0 +1,81 @@
+//! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
+
+use tabane_fuzz::{cell, config, unpack};
+
+/// Inputs for each body.
+const INPUTS: u64 = 3_000;
+
+/// A small deterministic source of bytes (`SplitMix64`).
+struct Source(u64);
+
+impl Source {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).expect("below a usize")
+    }
+
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.below(most)).map(|_| self.next().to_le_bytes()[0]).collect()
+    }
+
+    /// `valid` with a few bytes changed, cut off or doubled.
+    fn mutated(&mut self, valid: &[u8]) -> Vec<u8> {
+        let mut bytes = valid.to_vec();
+        for _ in 0..1 + self.below(4) {
+            let at = self.below(bytes.len().max(1)).min(bytes.len().saturating_sub(1));
+            match self.below(4) {
+                0 if !bytes.is_empty() => bytes[at] = self.next().to_le_bytes()[0],
+                1 if !bytes.is_empty() => bytes[at] ^= 1 << self.below(8),
+                2 => bytes.truncate(at),
+                _ => bytes.extend_from_within(at..),
+            }
+        }
+        bytes
+    }
+}
+
+fn over_inputs(valid: &[&[u8]], body: fn(&[u8])) {
+    for seed in 0..INPUTS {
+        let mut source = Source(seed);
+        let input = match source.below(3) {
+            0 => source.bytes(300),
+            _ => {
+                let chosen = source.below(valid.len());
+                source.mutated(valid[chosen])
+            }
+        };
+        let outcome = std::panic::catch_unwind(|| body(&input));
+        assert!(outcome.is_ok(), "seed {seed}, input {input:02x?}");
+    }
+}
+
+#[test]
+fn any_cell() {
+    let valid: [&[u8]; 4] = [
+        include_bytes!("../corpus/cell/data"),
+        include_bytes!("../corpus/cell/hello"),
+        include_bytes!("../corpus/cell/heartbeat"),
+        include_bytes!("../corpus/cell/repair"),
+    ];
+    valid.iter().for_each(|bytes| cell(bytes));
+    over_inputs(&valid, cell);
+}
+
+#[test]
+fn any_datagrams() {
+    let valid: [&[u8]; 2] =
+        [include_bytes!("../corpus/unpack/records"), include_bytes!("../corpus/unpack/control")];
+    over_inputs(&valid, unpack);
+}
+
+#[test]
+fn any_configuration() {
+    over_inputs(&[include_bytes!("../corpus/config/all.toml")], config);
+}
