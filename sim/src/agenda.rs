@@ -1,0 +1,117 @@
+//! What happens when: the queue of events that drives the world.
+//!
+//! Invariant: events come out by time, and those of one time in the order in which they went in, so that a run is the
+//! same each time.
+
+use crate::cable::Place;
+use crate::fault::Fault;
+use crate::network::Passage;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use tabane_proto::Instant;
+
+/// Something that happens to one part of the world.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A node's worker begins.
+    Start(u8),
+    /// A frame has come to its switch.
+    Switch(Passage),
+    /// A NIC interrupts.
+    Interrupt(Place),
+    /// A socket that was full can be written.
+    Writable(Place),
+    /// A NIC's carrier has changed, and its node learns of it.
+    Carrier(Place, bool),
+    /// A node's timer has run out.
+    Timer(u8),
+    /// A flow's next frames are due.
+    Flow(usize),
+    /// A flow ends.
+    FlowEnd(usize),
+    /// A fault begins or ends.
+    Fault(Fault, bool),
+    /// A stranger puts something on a link.
+    Injection,
+}
+
+/// Events in the order of their time.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    entries: BinaryHeap<Reverse<Entry>>,
+    /// Events that were put in since the beginning.
+    count: u64,
+}
+
+impl Agenda {
+    pub(crate) fn push(&mut self, at: Instant, event: Event) {
+        self.entries.push(Reverse(Entry { at, number: self.count, event }));
+        self.count += 1;
+    }
+
+    /// Takes the next event, if it happens by `until`.
+    pub(crate) fn pop(&mut self, until: Instant) -> Option<(Instant, Event)> {
+        if self.entries.peek()?.0.at > until {
+            return None;
+        }
+        self.entries.pop().map(|Reverse(entry)| (entry.at, entry.event))
+    }
+
+    /// Events that wait, for those who count.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Event> {
+        self.entries.iter().map(|Reverse(entry)| &entry.event)
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Instant,
+    number: u64,
+    event: Event,
+}
+
+impl Entry {
+    fn key(&self) -> (Instant, u64) {
+        (self.at, self.number)
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Entry {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_time_and_then_in_the_order_of_arrival() {
+        let mut agenda = Agenda::default();
+        let at = Instant::from_nanos;
+        for (time, node) in [(5, 0), (3, 1), (5, 2), (3, 3)] {
+            agenda.push(at(time), Event::Timer(node));
+        }
+        let mut order = Vec::new();
+        while let Some((_, Event::Timer(node))) = agenda.pop(at(4)) {
+            order.push(node);
+        }
+        assert_eq!(order, [1, 3], "what is later stays");
+        assert_eq!(agenda.waiting().count(), 2);
+    }
+}

@@ -1,0 +1,54 @@
+//! What can go wrong, for a while or for good.
+//!
+//! A fault begins and ends; while several of them last, each has its effect. [`crate::world`] carries them out.
+
+use crate::topology::{LinkNumber, NodeNumber};
+use core::time::Duration;
+
+/// Which cables of a link a fault concerns: one node's, or all.
+pub type Where = Option<NodeNumber>;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing passes in either direction, and the carrier stays: a dead switch behind a live port.
+    BlackHole(LinkNumber, Where),
+    /// Nothing passes from the node to the switch.
+    Mute(LinkNumber, Where),
+    /// Nothing passes from the switch to the node.
+    Deaf(LinkNumber, Where),
+    /// Nothing passes, the carrier is gone, and the node learns of it.
+    NoCarrier(LinkNumber, Where),
+    /// So many frames in a million are lost on the way to the nodes; when it ends, none.
+    Loss(LinkNumber, u32),
+    /// A node's process is not scheduled.
+    Pause(NodeNumber),
+    /// A node's process is started anew; this has no end.
+    Restart(NodeNumber),
+}
+
+impl Fault {
+    /// The link that it concerns.
+    #[must_use]
+    pub fn link(self) -> Option<LinkNumber> {
+        match self {
+            Self::BlackHole(link, _)
+            | Self::Mute(link, _)
+            | Self::Deaf(link, _)
+            | Self::NoCarrier(link, _)
+            | Self::Loss(link, _) => Some(link),
+            Self::Pause(_) | Self::Restart(_) => None,
+        }
+    }
+}
+
+/// A fault with its time.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultPeriod {
+    /// What goes wrong.
+    pub fault: Fault,
+    /// When it begins, since the beginning of the world.
+    pub begins: Duration,
+    /// When it ends, if it does.
+    pub ends: Option<Duration>,
+}

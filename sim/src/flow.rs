@@ -1,0 +1,128 @@
+//! A flow: frames from one node to another, their sizes, and when they come.
+
+use crate::frame::{FrameId, Heading, SHORTEST};
+use crate::random::mix;
+use crate::topology::NodeNumber;
+use core::time::Duration;
+use tabane_proto::wire::record::FRAME_MAX;
+
+/// What a flow is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// The node that sends.
+    pub from: NodeNumber,
+    /// The node that receives; `None`: everyone else, by the broadcast address.
+    pub to: Option<NodeNumber>,
+    /// What its frames look like.
+    pub heading: Heading,
+    /// How long they are.
+    pub sizes: Sizes,
+    /// When they come.
+    pub pace: Pace,
+    /// How many they are at most.
+    pub frames: u32,
+}
+
+impl Flow {
+    /// A flow of superframes that always has one more, as a bulk transfer has.
+    #[must_use]
+    pub fn bulk(from: NodeNumber, to: NodeNumber) -> Self {
+        Self {
+            from,
+            to: Some(to),
+            heading: Heading::Ipv4,
+            sizes: Sizes::Fixed(65_160),
+            pace: Pace::Greedy,
+            frames: u32::MAX,
+        }
+    }
+
+    /// A frame of this length each `every`.
+    #[must_use]
+    pub fn steady(from: NodeNumber, to: NodeNumber, length: usize, every: Duration) -> Self {
+        let pace = Pace::Bursts { every, frames: 1 };
+        Self { sizes: Sizes::Fixed(length), pace, ..Self::bulk(from, to) }
+    }
+}
+
+/// When a flow's frames come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Whenever the bundle takes one.
+    Greedy,
+    /// So many at once, again and again.
+    Bursts {
+        /// From burst to burst.
+        every: Duration,
+        /// In one burst.
+        frames: u16,
+    },
+    /// One; the next when its answer, a frame as long the other way, has come, or has not come for so long.
+    Asking {
+        /// How long an answer is waited for.
+        patience: Duration,
+    },
+    /// When the flow that it answers has delivered a frame. No flow begins with this pace: it is made beside its
+    /// question's.
+    Answering,
+}
+
+/// How long a flow's frames are, in bytes from the Ethernet header on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// All alike.
+    Fixed(usize),
+    /// Each any length up to this one.
+    UpTo(usize),
+    /// As on a busy host: mostly small ones, some of Ethernet's 1,514 bytes, some superframes, now and then the longest.
+    Mixed,
+}
+
+impl Sizes {
+    /// The length of one frame.
+    #[must_use]
+    pub fn length(self, id: FrameId) -> usize {
+        let chance = mix(u64::from(id.flow).rotate_left(40) ^ u64::from(id.number) ^ 0x5153);
+        let any = |longest: usize| {
+            let span = longest.saturating_sub(SHORTEST) as u64 + 1;
+            SHORTEST + usize::try_from(mix(chance) % span).unwrap_or_default()
+        };
+        match self {
+            Self::Fixed(length) => length,
+            Self::UpTo(longest) => any(longest),
+            Self::Mixed => match chance % 100 {
+                0..50 => any(200),
+                50..80 => 1_514,
+                80..90 => any(9_000),
+                90..99 => any(65_160),
+                _ => FRAME_MAX,
+            },
+        }
+    }
+
+    /// The average length, roughly.
+    #[must_use]
+    pub fn average(self) -> usize {
+        match self {
+            Self::Fixed(length) => length,
+            Self::UpTo(longest) => usize::midpoint(SHORTEST, longest),
+            Self::Mixed => 4_600,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_within_what_a_record_holds_and_as_long_as_is_said() {
+        for sizes in [Sizes::Fixed(900), Sizes::UpTo(5_000), Sizes::Mixed] {
+            let lengths = (0..4_000).map(|number| sizes.length(FrameId { flow: 7, number }));
+            let lengths: Vec<_> = lengths.collect();
+            assert!(lengths.iter().all(|length| (SHORTEST..=FRAME_MAX).contains(length)));
+            let average = lengths.iter().sum::<usize>() / lengths.len();
+            assert!(average.abs_diff(sizes.average()) < sizes.average() / 6, "{sizes:?}: {average}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A deterministic world around the core of Tabane: nodes on bad links, hosts that send, and what must hold.
+//!
+//! Everything follows from a seed: no clock, no thread, no hash map and no foreign generator takes part in a run, so
+//! that the same seed is the same run, byte for byte, on every machine. Time jumps from event to event.
+//!
+//! ```text
+//!   swarm (a plan from a seed) ─> run (phases, verdict) ─┐
+//!                                  scenario tests ───────┴─> world (events, faults)
+//!                                                              │
+//!   traffic (flows, checks) <─ frame ─> node (one worker's turns around a bundle)
+//!                                         │ ^
+//!                                    send │ │ interrupt
+//!                                         v │
+//!   network: cable (NIC) ─> pipe ─> switch ─> pipe ─> cable (ring, coalescing) <─ injector (a stranger)
+//! ```
+//!
+//! Checked after each event: no duplicate, no corruption, order within each flow ([`traffic`]); counters that add up,
+//! timers that lie in the future, turns and greetings that come to an end (`node`, `turn`, [`surroundings`]). Checked at the
+//! end of a run: progress over the one link that is left, losses that have a cause, buffers that come back ([`run`]).
+
+#![forbid(unsafe_code)]
+
+mod agenda;
+pub mod cable;
+pub mod fault;
+pub mod flow;
+pub mod frame;
+pub mod injector;
+pub mod network;
+mod node;
+mod pipe;
+pub mod random;
+pub mod run;
+mod socket;
+pub mod statistics;
+pub mod surroundings;
+pub mod swarm;
+pub mod topology;
+pub mod traffic;
+mod turn;
+pub mod world;

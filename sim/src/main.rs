@@ -1,0 +1,136 @@
+//! `tabane-sim`: runs seeds of the swarm, or replays one with a line per event.
+//!
+//! Exit status: 0, everything held; 1, something did not; 2, the command cannot be understood.
+
+#![forbid(unsafe_code)]
+
+use core::ops::Range;
+use core::time::Duration;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+use tabane_sim::run::{Report, run};
+use tabane_sim::statistics::Statistics;
+use tabane_sim::surroundings::Trace;
+use tabane_sim::swarm::Plan;
+
+const USAGE: &str = "\
+usage: tabane-sim --seed N       replays one run, a line per event
+       tabane-sim --seeds A..B   runs the seeds from A up to, without, B";
+
+/// From one line of progress to the next.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Help,
+    Replay(u64),
+    Swarm(Range<u64>),
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match parse(&words.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(Command::Help) => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Ok(Command::Replay(seed)) => replay(seed),
+        Ok(Command::Swarm(seeds)) => swarm(seeds),
+        Err(reason) => {
+            eprintln!("tabane-sim: {reason}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Understands the command line.
+///
+/// # Errors
+/// A sentence that says which word is wrong, and what is allowed.
+fn parse(words: &[&str]) -> Result<Command, String> {
+    match words {
+        ["--help" | "-h"] => Ok(Command::Help),
+        ["--seed", seed] => parse_seed(seed).map(Command::Replay),
+        ["--seeds", range] => {
+            let (first, end) =
+                range.split_once("..").ok_or(format!("--seeds {range}: expected A..B, as 0..2000"))?;
+            let range = parse_seed(first)?..parse_seed(end)?;
+            if range.is_empty() {
+                Err(format!("--seeds: there is no seed in {range:?}"))
+            } else {
+                Ok(Command::Swarm(range))
+            }
+        }
+        _ => Err(format!("expected --seed N or --seeds A..B, not '{}'", words.join(" "))),
+    }
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a seed: expected a number from 0 to {}", u64::MAX))
+}
+
+/// Runs one seed with a line per event.
+fn replay(seed: u64) -> ExitCode {
+    let mut out = BufWriter::new(io::stdout().lock());
+    // A reader that has seen enough closes the pipe; the run goes on without one.
+    let mut write = |line: core::fmt::Arguments<'_>| _ = writeln!(out, "{line}");
+    write(format_args!("{}", Plan::new(seed)));
+    let report = run(seed, Some(&mut write));
+    let mut statistics = Statistics::default();
+    statistics.add(&report);
+    write(format_args!("{statistics}"));
+    verdict(seed, &report, &mut write)
+}
+
+/// Runs many seeds, up to the first that fails.
+fn swarm(seeds: Range<u64>) -> ExitCode {
+    let (began, mut told) = (Instant::now(), Instant::now());
+    let count = seeds.end - seeds.start;
+    let mut statistics = Statistics::default();
+    for seed in seeds.clone() {
+        let report = run(seed, None);
+        statistics.add(&report);
+        if report.violation.is_some() {
+            return verdict(seed, &report, &mut |line| println!("{line}"));
+        }
+        if told.elapsed() >= PROGRESS_EVERY {
+            told = Instant::now();
+            println!(
+                "seed {seed}, {} of {count}, {:.0} s",
+                seed - seeds.start + 1,
+                began.elapsed().as_secs_f64()
+            );
+        }
+    }
+    println!("{statistics}\n{:.1} s", began.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+fn verdict(seed: u64, report: &Report, write: Trace<'_>) -> ExitCode {
+    let Some(violation) = &report.violation else { return ExitCode::SUCCESS };
+    write(format_args!("seed {seed} FAILED: {violation}\nreplay: make sim SEED={seed}"));
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_understood_or_refused_with_what_is_allowed() {
+        assert_eq!(parse(&["--seed", "7"]), Ok(Command::Replay(7)));
+        assert_eq!(parse(&["--seeds", "5..9"]), Ok(Command::Swarm(5..9)));
+        for (words, what) in [
+            (&["--seed", "x"][..], "'x' is not a seed"),
+            (&["--seeds", "7"], "expected A..B"),
+            (&["--seeds", "9..5"], "there is no seed"),
+            (&["--sed"], "expected --seed N"),
+            (&[], "expected --seed N"),
+        ] {
+            let reason = parse(words).unwrap_err();
+            assert!(reason.contains(what), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The links: cables that lead from node to switch to node.
+//!
+//! A frame is put on its cable by [`Network::send`], comes to the switch as an event ([`Network::switch`]), and gathers
+//! in the ring of the receiving NIC until that interrupts ([`Network::interrupt`]).
+//!
+//! Invariant: every frame that was put in comes out or is counted as lost with its cause.
+
+use crate::agenda::{Agenda, Event};
+use crate::cable::{Arrival, Cable, Place};
+use crate::fault::Where;
+use crate::random::Random;
+use crate::topology::{LinkNumber, Topology};
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use tabane_proto::{Instant, Outcome};
+
+/// A frame between a NIC and its switch.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage {
+    pub(crate) from: Place,
+    /// `None`: everyone on the link.
+    pub(crate) to: Option<Place>,
+    pub(crate) bytes: Rc<[u8]>,
+}
+
+/// Frames that did not arrive, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Chance.
+    pub chance: u64,
+    /// An outage, or a cable without carrier.
+    pub outage: u64,
+    /// The switch's queue was full.
+    pub switch_queue: u64,
+    /// The socket was full: a control message that was not sent.
+    pub send_buffer: u64,
+    /// The node did not read its socket in time, or was restarted before it did.
+    pub receive_buffer: u64,
+    /// The bundle lent no buffer.
+    pub no_buffer: u64,
+}
+
+impl Losses {
+    /// Each cause with its count.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { chance, outage, switch_queue, send_buffer, receive_buffer, no_buffer } = *self;
+        [
+            ("chance", chance),
+            ("outage", outage),
+            ("switch queue full", switch_queue),
+            ("send buffer full", send_buffer),
+            ("receive buffer full", receive_buffer),
+            ("no buffer lent", no_buffer),
+        ]
+        .into_iter()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.named().map(|(_, count)| count).sum()
+    }
+}
+
+/// All cables.
+#[derive(Debug)]
+pub(crate) struct Network {
+    /// By node, by port.
+    cables: Vec<Vec<Cable>>,
+    random: Random,
+    pub(crate) losses: Losses,
+    /// Frames put on cables, once for each receiver.
+    pub(crate) put_in: u64,
+    /// Frames that nodes took out.
+    pub(crate) taken_out: u64,
+}
+
+impl Network {
+    pub(crate) fn new(topology: &Topology, random: Random) -> Self {
+        let cables = topology.nodes.iter().map(|node| node.cables.iter().map(Cable::new).collect()).collect();
+        Self { cables, random, losses: Losses::default(), put_in: 0, taken_out: 0 }
+    }
+
+    pub(crate) fn cable(&mut self, place: Place) -> &mut Cable {
+        &mut self.cables[usize::from(place.node)][usize::from(place.port)]
+    }
+
+    /// Where the cables of a link end.
+    pub(crate) fn places(&self, link: LinkNumber, at: Where) -> Vec<Place> {
+        let nodes = (0u8..).zip(&self.cables).filter(|(node, _)| at.is_none_or(|at| at == *node));
+        let places = nodes.flat_map(|(node, cables)| {
+            let on_link = (0u8..).zip(cables).filter(|(_, cable)| cable.link == link);
+            on_link.map(move |(port, _)| Place { node, port })
+        });
+        places.collect()
+    }
+
+    /// Sets the loss on the way from the switch, in frames of a million, of the links that `which` selects.
+    pub(crate) fn set_loss(&mut self, which: impl Fn(LinkNumber) -> bool, per_million: u32) {
+        for cable in self.cables.iter_mut().flatten().filter(|cable| which(cable.link)) {
+            cable.down.set_loss(per_million);
+        }
+    }
+
+    /// An outage begins: what is on its way from the switch is lost.
+    pub(crate) fn lose_what_is_coming(&mut self, now: Instant, place: Place) {
+        self.losses.outage += self.cable(place).lose_what_is_coming(now);
+    }
+
+    /// Frames in the rings of NICs, or on their way there.
+    pub(crate) fn in_rings(&self) -> u64 {
+        self.cables.iter().flatten().map(Cable::in_ring).sum()
+    }
+
+    /// A node sends one cell each `segment` bytes.
+    pub(crate) fn send(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Instant,
+        from: Place,
+        to: SocketAddr,
+        bytes: &[u8],
+        segment: usize,
+    ) -> Outcome {
+        let cable = self.cable(from);
+        if !cable.has_carrier() {
+            return Outcome::Refused;
+        }
+        if !cable.is_writable(now) {
+            agenda.push(cable.writable_at(), Event::Writable(from));
+            return Outcome::Full;
+        }
+        for cell in bytes.chunks(segment) {
+            self.put(agenda, now, Passage { from, to: Place::of(to), bytes: Rc::from(cell) });
+        }
+        Outcome::Sent
+    }
+
+    /// A node sends a control message, to everyone when `to` is `None`.
+    pub(crate) fn send_control(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Instant,
+        from: Place,
+        to: Option<SocketAddr>,
+        bytes: &[u8],
+    ) {
+        let to = to.and_then(Place::of);
+        let cable = self.cable(from);
+        if !cable.has_carrier() {
+            self.put_in += 1;
+            self.losses.outage += 1;
+        } else if cable.is_writable(now) {
+            self.put(agenda, now, Passage { from, to, bytes: Rc::from(bytes) });
+        } else {
+            self.put_in += 1;
+            self.losses.send_buffer += 1;
+        }
+    }
+
+    fn put(&mut self, agenda: &mut Agenda, now: Instant, passage: Passage) {
+        self.put_in += 1;
+        let Self { cables, random, .. } = self;
+        let cable = &mut cables[usize::from(passage.from.node)][usize::from(passage.from.port)];
+        let at = cable.up.push(now, passage.bytes.len(), random);
+        agenda.push(at, Event::Switch(passage));
+    }
+
+    /// A frame has come to its switch, which passes it on.
+    pub(crate) fn switch(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage) {
+        let cable = self.cable(passage.from);
+        let link = cable.link;
+        if cable.up.is_out() {
+            self.losses.outage += 1;
+            return;
+        }
+        let Some(to) = passage.to else {
+            let mut others = self.places(link, None);
+            others.retain(|place| place.node != passage.from.node);
+            self.put_in = self.put_in + others.len() as u64 - 1;
+            for to in others {
+                self.pass_down(agenda, now, passage, to);
+            }
+            return;
+        };
+        assert_eq!(self.cable(to).link, link, "nodes address only whom they heard on that link");
+        self.pass_down(agenda, now, passage, to);
+    }
+
+    fn pass_down(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage, to: Place) {
+        let Self { cables, random, losses, .. } = self;
+        let cable = &mut cables[usize::from(to.node)][usize::from(to.port)];
+        if cable.down.is_out() {
+            losses.outage += 1;
+        } else if !cable.down.has_room(now, passage.bytes.len()) {
+            losses.switch_queue += 1;
+        } else if cable.down.loses(random) {
+            losses.chance += 1;
+        } else {
+            let at = cable.down.push(now, passage.bytes.len(), random);
+            let bytes = Rc::clone(&passage.bytes);
+            let arrival = Arrival { at, from: passage.from, is_injected: false, bytes };
+            if let Some(due) = cable.receive(arrival) {
+                agenda.push(due, Event::Interrupt(to));
+            }
+        }
+    }
+
+    /// A stranger makes a frame appear in the ring of a NIC.
+    pub(crate) fn inject(&mut self, agenda: &mut Agenda, to: Place, arrival: Arrival) {
+        self.put_in += 1;
+        if let Some(due) = self.cable(to).receive(arrival) {
+            agenda.push(due, Event::Interrupt(to));
+        }
+    }
+
+    /// A NIC interrupts: what is in its ring goes to the socket. Returns whether that was due.
+    pub(crate) fn interrupt(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Instant,
+        place: Place,
+        socket: &mut VecDeque<Arrival>,
+    ) -> bool {
+        let before = socket.len();
+        let cable = self.cable(place);
+        let was_due = cable.interrupt(now, socket);
+        if let Some(due) = cable.due() {
+            agenda.push(due, Event::Interrupt(place));
+        }
+        self.taken_out += (socket.len() - before) as u64;
+        was_due
+    }
+
+    /// Frames that are on their way: all that was put in and has neither come out nor been lost on the links.
+    pub(crate) fn on_the_way(&self) -> u64 {
+        let losses = &self.losses;
+        let on_links = losses.chance + losses.outage + losses.switch_queue + losses.send_buffer;
+        self.put_in - self.taken_out - on_links
+    }
+}

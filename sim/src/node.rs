@@ -1,0 +1,191 @@
+//! A node: a bundle with its sockets and its clock, and what happens to it from outside.
+//!
+//! Whatever happens only marks what is ready (a socket, a carrier, a timer), as the kernel does; the worker then takes
+//! its turn ([`crate::turn`]). A node that is started anew loses all but its identity.
+//!
+//! Invariant that is checked: what the bundle counts is what went in and out.
+
+use crate::cable::Place;
+use crate::socket::Socket;
+use crate::surroundings::Surroundings;
+use crate::topology::{CableSettings, NodeSettings, Topology};
+use core::net::SocketAddr;
+use tabane_proto::{Bundle, Counters, Instant, Name, NodeId, PortSettings, Settings};
+
+/// A node.
+pub(crate) struct Node {
+    pub(crate) number: u8,
+    pub(crate) bundle: Bundle,
+    pub(crate) settings: NodeSettings,
+    /// What its next bundle is made from.
+    bundle_settings: Settings,
+    /// By port.
+    pub(crate) sockets: Vec<Socket>,
+    /// When its timer event comes, on the world's clock.
+    pub(crate) timer_at: Option<Instant>,
+    /// Causes for which the process is not scheduled.
+    pauses: u8,
+    /// What the bundles before the last restart counted.
+    before: Counted,
+    pub(crate) tally: Tally,
+    /// Reused: a frame on its way from or to the device, the bytes of a batch.
+    pub(crate) frame: Vec<u8>,
+    pub(crate) batch: Vec<u8>,
+}
+
+/// Counters with their names.
+pub(crate) type Counted = Vec<(&'static str, u64)>;
+
+/// What the worker saw, for comparison with what its bundles counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) cells_heard: u64,
+    pub(crate) data_cells_sent: u64,
+    pub(crate) frames_delivered: u64,
+}
+
+impl Node {
+    pub(crate) fn new(number: u8, topology: &Topology, incarnation: u64) -> Self {
+        let settings = topology.nodes[usize::from(number)].clone();
+        let bundle_settings = bundle_settings(number, topology, incarnation);
+        Self {
+            number,
+            bundle: Bundle::new(Instant::default() + settings.clock, bundle_settings.clone()),
+            sockets: settings.cables.iter().map(|_| Socket::default()).collect(),
+            settings,
+            bundle_settings,
+            timer_at: None,
+            pauses: 0,
+            before: Vec::new(),
+            tally: Tally::default(),
+            frame: Vec::new(),
+            batch: Vec::new(),
+        }
+    }
+
+    /// The node's own clock.
+    pub(crate) fn clock(&self, now: Instant) -> Instant {
+        now + self.settings.clock
+    }
+
+    /// The numbers of its ports.
+    pub(crate) fn ports(&self) -> core::ops::Range<u8> {
+        0..u8::try_from(self.sockets.len()).unwrap_or_default()
+    }
+
+    /// Where a port's cable begins.
+    pub(crate) fn place(&self, port: u8) -> Place {
+        Place { node: self.number, port }
+    }
+
+    /// A port's socket.
+    pub(crate) fn socket(&mut self, port: u8) -> &mut Socket {
+        &mut self.sockets[usize::from(port)]
+    }
+
+    /// A NIC interrupts: what is in its ring goes to the socket. Returns whether that was due.
+    pub(crate) fn interrupt(&mut self, world: &mut Surroundings<'_>, port: u8) -> bool {
+        let place = self.place(port);
+        let Surroundings { network, agenda, now, .. } = world;
+        let (was_due, dropped) =
+            self.socket(port).receive(|received| network.interrupt(agenda, *now, place, received));
+        network.losses.receive_buffer += dropped;
+        was_due
+    }
+
+    /// The timer event has come; returns whether it is the one that counts.
+    pub(crate) fn timer(&mut self, now: Instant) -> bool {
+        self.timer_at.take_if(|at| *at == now).is_some()
+    }
+
+    /// The process is no longer scheduled, or is again.
+    pub(crate) fn set_paused(&mut self, begins: bool) {
+        self.pauses = if begins { self.pauses + 1 } else { self.pauses.saturating_sub(1) };
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pauses > 0
+    }
+
+    /// The process ends, and a new one begins with nothing.
+    pub(crate) fn restart(&mut self, world: &mut Surroundings<'_>) {
+        self.before = self.counted();
+        self.bundle_settings.incarnation = world.incarnation();
+        self.bundle = Bundle::new(self.clock(world.now), self.bundle_settings.clone());
+        for port in self.ports() {
+            let carrier = world.network.cable(self.place(port)).has_carrier();
+            world.network.losses.receive_buffer += self.socket(port).waiting();
+            *self.socket(port) = Socket::default();
+            self.socket(port).carrier = Some(carrier);
+        }
+    }
+
+    /// What the node's bundles have counted since the beginning.
+    pub(crate) fn counted(&self) -> Counted {
+        self.bundle
+            .counters()
+            .named()
+            .map(|(name, count)| (name, count + self.counted_before(name)))
+            .collect()
+    }
+
+    fn counted_before(&self, name: &str) -> u64 {
+        self.before.iter().find(|(other, _)| *other == name).map_or(0, |(_, count)| *count)
+    }
+
+    /// Compares what the bundle counts with what went in and out.
+    pub(crate) fn compare(&self, world: &mut Surroundings<'_>) {
+        let Counters { cells_heard, drop_no_buffer, cells_sent, frames_delivered, .. } =
+            *self.bundle.counters();
+        for (names, counted, seen) in [
+            (&["cells_heard", "drop_no_buffer"][..], cells_heard + drop_no_buffer, self.tally.cells_heard),
+            (&["cells_sent"], cells_sent, self.tally.data_cells_sent),
+            (&["frames_delivered"], frames_delivered, self.tally.frames_delivered),
+        ] {
+            let counted = counted + names.iter().map(|name| self.counted_before(name)).sum::<u64>();
+            if counted != seen {
+                let names = names.join(" and ");
+                world.violated(self.number, &format!("counters add up: {names} {counted}, seen {seen}"));
+            }
+        }
+    }
+
+    /// Ends the node: how many of its receive buffers its bundle still lends.
+    pub(crate) fn into_lendable(mut self) -> usize {
+        core::iter::from_fn(|| self.bundle.lend()).count()
+    }
+}
+
+/// What a node's bundle is made from.
+fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Settings {
+    let node = &topology.nodes[usize::from(number)];
+    let port = |cable: &CableSettings| PortSettings {
+        cell_max: cable.cell_max,
+        greet: if node.multicast { Vec::new() } else { others(number, cable, topology) },
+        multicast: node.multicast,
+        rate: None,
+    };
+    Settings {
+        node: NodeId::new([2, 0, 0, 0, 0, number], 7420),
+        incarnation,
+        group: 0x7461_6261_6e65,
+        name: Name::new(&format!("n{number}")),
+        workers: 1,
+        takes_uso: true,
+        policy: node.policy,
+        repair: node.repair,
+        ports: node.cables.iter().map(port).collect(),
+        slots: node.slots,
+        buffers: node.buffers,
+    }
+}
+
+/// Where the other nodes can be greeted on a cable's link.
+fn others(number: u8, cable: &CableSettings, topology: &Topology) -> Vec<SocketAddr> {
+    let nodes = (0u8..).zip(&topology.nodes).filter(|(other, _)| *other != number);
+    let endpoints = nodes.flat_map(|(node, settings)| {
+        let on_link = (0u8..).zip(&settings.cables).filter(|(_, other)| other.link == cable.link);
+        on_link.map(move |(port, _)| Place { node, port }.endpoint())
+    });
+    endpoints.collect()
+}

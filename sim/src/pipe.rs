@@ -1,0 +1,122 @@
+//! One direction of a cable at work: a queue, then a wire.
+//!
+//! A frame's way is computed when it is put in, for nothing that happens later changes it but an outage, which whoever
+//! takes it out looks for. The queue is a span of time, not a list: what waits is what the wire takes until it is free.
+//!
+//! Invariant: frames come out in the order in which they went in.
+
+use crate::random::Random;
+use crate::topology::Way;
+use core::time::Duration;
+use tabane_proto::Instant;
+use tabane_proto::time::nanos;
+
+/// One direction.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    way: Way,
+    /// When the wire has taken all that was put in.
+    free_at: Instant,
+    /// When the last frame comes out.
+    last_out: Instant,
+    /// Outages that are going on.
+    outages: u8,
+}
+
+impl Pipe {
+    pub(crate) fn new(way: Way) -> Self {
+        Self { way, free_at: Instant::default(), last_out: Instant::default(), outages: 0 }
+    }
+
+    /// Bytes that wait, the part of the frame that is leaving included.
+    pub(crate) fn queued(&self, now: Instant) -> u64 {
+        let bits = u128::from(nanos(self.free_at.since(now))) * u128::from(self.way.rate);
+        u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
+    }
+
+    /// Whether `bytes` more may wait.
+    pub(crate) fn has_room(&self, now: Instant, bytes: usize) -> bool {
+        self.queued(now).saturating_add(bytes as u64) <= self.way.queue
+    }
+
+    /// When at most `bytes` will wait, if nothing is put in.
+    pub(crate) fn drained_to(&self, bytes: u64) -> Instant {
+        self.free_at - self.serialisation(bytes)
+    }
+
+    /// Puts a frame in; returns when it comes out.
+    pub(crate) fn push(&mut self, now: Instant, bytes: usize, random: &mut Random) -> Instant {
+        self.free_at = self.free_at.max(now) + self.serialisation(bytes as u64);
+        let jitter = random.span(Duration::ZERO..=self.way.jitter);
+        self.last_out = self.last_out.max(self.free_at + self.way.delay + jitter);
+        self.last_out
+    }
+
+    /// Whether chance loses the next frame.
+    pub(crate) fn loses(&self, random: &mut Random) -> bool {
+        random.chance(self.way.loss)
+    }
+
+    /// Bytes that may wait at most.
+    pub(crate) fn queue(&self) -> u64 {
+        self.way.queue
+    }
+
+    /// Sets the loss, in frames of a million.
+    pub(crate) fn set_loss(&mut self, per_million: u32) {
+        self.way.loss = per_million;
+    }
+
+    /// Whether nothing passes.
+    pub(crate) fn is_out(&self) -> bool {
+        self.outages > 0
+    }
+
+    /// One more cause for which nothing passes, or one less.
+    pub(crate) fn set_outage(&mut self, begins: bool) {
+        self.outages = if begins { self.outages + 1 } else { self.outages.saturating_sub(1) };
+    }
+
+    /// How long the wire takes for so many bytes.
+    fn serialisation(&self, bytes: u64) -> Duration {
+        Duration::from_nanos((bytes * 8_000_000_000).div_ceil(self.way.rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+    use crate::topology::Link;
+
+    fn micros(count: u64) -> Instant {
+        Instant::from_nanos(count * 1_000)
+    }
+
+    #[test]
+    fn frames_queue_behind_each_other_and_drain_at_the_rate() {
+        let way = Link::GIGABIT.cable(0).down;
+        let mut pipe = Pipe::new(way);
+        let mut random = Random::new(1, Stream::Network);
+        assert_eq!(
+            pipe.push(micros(100), 1_250, &mut random),
+            micros(120),
+            "10 us on the wire, 10 us of delay"
+        );
+        assert_eq!(pipe.push(micros(100), 1_250, &mut random), micros(130));
+        assert_eq!(pipe.queued(micros(100)), 2_500);
+        assert_eq!(pipe.queued(micros(105)), 1_875);
+        assert_eq!(pipe.drained_to(1_250), micros(110));
+        assert_eq!(pipe.queued(micros(120)), 0);
+    }
+
+    #[test]
+    fn jitter_never_reorders() {
+        let way = Way { jitter: Duration::from_millis(5), ..Link::GIGABIT.cable(0).down };
+        let mut pipe = Pipe::new(way);
+        let mut random = Random::new(2, Stream::Network);
+        let out: Vec<_> = (0..1_000).map(|count| pipe.push(micros(count * 20), 1_250, &mut random)).collect();
+        assert!(out.is_sorted());
+        assert!(out[999] > micros(999 * 20 + 1_000), "some jitter there was");
+    }
+}

@@ -1,0 +1,201 @@
+//! One run of the swarm, from its beginning to its verdict.
+//!
+//! ```text
+//!   0 ........ trouble: flows, faults, loss, strangers ........ calm ........ probes ........ verdict
+//! ```
+//!
+//! Beside what is checked after each event ([`crate::traffic`], [`crate::node`]), this must hold in the end:
+//! - progress: when things have been calm for a while, every node reaches every other within [`PROBE_LIMIT`], over the
+//!   one link that is up both ways if need be;
+//! - no frame is lost but for a cause that is counted, and none at all without faults;
+//! - bounded memory: receive buffers come back.
+
+use crate::flow::{Flow, Pace, Sizes};
+use crate::network::Losses;
+use crate::surroundings::{Trace, Violation};
+use crate::swarm::Plan;
+use crate::traffic::FlowNumber;
+use crate::world::World;
+use core::any::Any;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tabane_proto::{Direction, Event, Instant};
+
+/// A probe arrives within this time.
+const PROBE_LIMIT: Duration = Duration::from_millis(100);
+/// From one pair's probe to the next, so that they do not meet in a switch.
+const PROBE_EVERY: Duration = Duration::from_millis(5);
+/// Frames of a probe, and their length: more than one cell of any link.
+const PROBE: (u16, usize) = (3, 3_000);
+/// Without faults every link is in use after this time: three heartbeats and a few round trips.
+const SETTLED_WITHIN: Duration = Duration::from_millis(100);
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Simulated time.
+    pub simulated: Duration,
+    /// Events that happened.
+    pub events: u64,
+    /// Frames that bundles took from their devices.
+    pub frames_taken: u64,
+    /// Of these, frames that came to their addressee.
+    pub frames_delivered: u64,
+    /// Cells that did not arrive, by cause.
+    pub losses: Losses,
+    /// What all bundles counted, by name.
+    pub counted: BTreeMap<&'static str, u64>,
+    /// What did not hold.
+    pub violation: Option<Violation>,
+}
+
+/// Runs a seed. `trace` takes a line per event.
+#[must_use]
+pub fn run(seed: u64, trace: Option<Trace<'_>>) -> Report {
+    run_plan(seed, &Plan::new(seed), trace)
+}
+
+/// Runs a plan.
+#[must_use]
+pub fn run_plan(seed: u64, plan: &Plan, trace: Option<Trace<'_>>) -> Report {
+    let mut world = World::new(seed, &plan.topology, trace);
+    let played = catch_unwind(AssertUnwindSafe(|| play(plan, &mut world)));
+    let verdict = played.unwrap_or_else(|panic| Err(panicked(world.now(), &*panic)));
+    let mut report = report(&world);
+    let verdict = verdict.and_then(|()| check_losses(plan, &report, world.now()));
+    report.violation = verdict.and_then(|()| check_buffers(plan, &report, world)).err();
+    report
+}
+
+/// Plays the plan, and looks whether the probes arrive.
+fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
+    let start = Instant::default();
+    for (flow, begins, ends) in &plan.flows {
+        world.start_between(*flow, start + *begins, start + *ends);
+    }
+    plan.faults.iter().for_each(|period| world.schedule(period));
+    world.inject(plan.injection.clone());
+    if plan.is_faultless {
+        world.settle(SETTLED_WITHIN)?;
+    }
+    world.run_until(start + plan.calm_at)?;
+    world.calm();
+    world.run_until(start + plan.probe_at)?;
+    let probes = probe(plan, world);
+    world.run_for(PROBE_LIMIT + PROBE_EVERY * u32::try_from(probes.len()).unwrap_or_default())?;
+    check_probes(world, &probes)?;
+    if plan.is_faultless {
+        check_links(world)?;
+    }
+    check_world(world)
+}
+
+/// Sends a few frames from every node to every other.
+fn probe(plan: &Plan, world: &mut World<'_>) -> Vec<FlowNumber> {
+    let nodes = u8::try_from(plan.topology.nodes.len()).unwrap_or_default();
+    let pairs =
+        (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
+    let (frames, length) = PROBE;
+    let flow = |(from, to)| Flow {
+        sizes: Sizes::Fixed(length),
+        pace: Pace::Bursts { every: PROBE_LIMIT, frames },
+        frames: u32::from(frames),
+        ..Flow::bulk(from, to)
+    };
+    let (begin, until) = (world.now(), world.now() + Duration::from_secs(1));
+    pairs
+        .zip(0..)
+        .map(|(pair, turn)| world.start_between(flow(pair), begin + PROBE_EVERY * turn, until))
+        .collect()
+}
+
+fn check_probes(world: &World<'_>, probes: &[FlowNumber]) -> Result<(), Violation> {
+    for (number, flow) in world.flows().filter(|(number, _)| probes.contains(number)) {
+        let result = world.result(number);
+        if result.delivered != u64::from(PROBE.0) {
+            let (from, to) = (flow.from, flow.to.unwrap_or_default());
+            let what = format!(
+                "progress: of {} probes from node {from}, node {to} got {}",
+                PROBE.0, result.delivered
+            );
+            return violation(world.now(), what);
+        }
+    }
+    Ok(())
+}
+
+/// Without faults nobody takes a link for dead.
+fn check_links(world: &World<'_>) -> Result<(), Violation> {
+    let is_judgement = |event| matches!(event, Event::LinkDown { direction: Direction::Receiving, .. });
+    let Some(down) = world.log().iter().find(|entry| is_judgement(entry.event)) else { return Ok(()) };
+    let what = format!("without faults no link is taken for dead: {:?}", down.event);
+    Err(Violation { at: down.at, node: Some(down.node), what })
+}
+
+/// The world must not lose count of its own cells.
+fn check_world(world: &World<'_>) -> Result<(), Violation> {
+    let (counted, found) = world.on_the_way();
+    if counted == found {
+        Ok(())
+    } else {
+        violation(world.now(), format!("{counted} cells on the way, {found} found"))
+    }
+}
+
+/// What is lost has a cause, and without faults nothing is lost.
+fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violation> {
+    let counted = |name| report.counted.get(name).copied().unwrap_or_default();
+    let lost = counted("frames_sent").saturating_sub(counted("frames_delivered"));
+    let dropped: u64 =
+        report.counted.iter().filter(|(name, _)| name.starts_with("drop_")).map(|(_, count)| count).sum();
+    if plan.is_faultless && report.frames_taken != report.frames_delivered {
+        let (taken, delivered) = (report.frames_taken, report.frames_delivered);
+        return violation(now, format!("without faults every frame arrives: {delivered} of {taken} did"));
+    }
+    if lost > 0 && dropped + report.losses.total() == 0 {
+        return violation(now, format!("losses have a cause: {lost} frames were lost, no cell was"));
+    }
+    Ok(())
+}
+
+/// Receive buffers come back. One may be kept for gathering sparse arrivals; after losses, a lane may keep the beginning
+/// of a record until more comes.
+fn check_buffers(plan: &Plan, report: &Report, world: World<'_>) -> Result<(), Violation> {
+    let now = world.now();
+    let lost = report.losses.total() > 0;
+    for (node, lendable) in plan.topology.nodes.iter().zip(world.into_lendable()) {
+        let least = if lost { 1 } else { usize::from(node.buffers) - 1 };
+        if lendable < least {
+            return violation(now, format!("buffers come back: {lendable} of {} did", node.buffers));
+        }
+    }
+    Ok(())
+}
+
+fn report(world: &World<'_>) -> Report {
+    let mut report = Report {
+        simulated: world.now().since(Instant::default()),
+        events: world.events(),
+        losses: world.losses(),
+        ..Report::default()
+    };
+    for (flow, _) in world.flows() {
+        let result = world.result(flow);
+        report.frames_taken += result.taken;
+        report.frames_delivered += result.delivered;
+    }
+    for (name, count) in world.counted().flatten() {
+        *report.counted.entry(name).or_default() += count;
+    }
+    report
+}
+
+fn violation<T>(at: Instant, what: String) -> Result<T, Violation> {
+    Err(Violation { at, node: None, what })
+}
+
+fn panicked(at: Instant, panic: &(dyn Any + Send)) -> Violation {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
+    Violation { at, node: None, what: format!("no panic: {}", text.unwrap_or("unknown")) }
+}

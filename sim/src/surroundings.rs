@@ -1,0 +1,236 @@
+//! What a node meets when it acts: the time, the links, the hosts behind the devices, and the log.
+//!
+//! Beside [`crate::node`]; [`crate::world`] owns both. All lines of a replay are written here.
+
+use crate::agenda::{Agenda, Event};
+use crate::cable::{Arrival, Place};
+use crate::frame::FrameId;
+use crate::injector::{Injection, Injector};
+use crate::network::Network;
+use crate::random::{Random, Stream, mix};
+use crate::topology::Topology;
+use crate::traffic::Traffic;
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use tabane_proto::wire::cell::{Header, Kind};
+use tabane_proto::{Instant, Outcome};
+
+/// A bulk transfer whose frame is dropped waits for a moment, as TCP does, instead of filling a point of time with drops.
+const GREEDY_PAUSE: Duration = Duration::from_millis(1);
+
+/// Takes the lines of a replay, one per event.
+pub type Trace<'t> = &'t mut dyn FnMut(fmt::Arguments<'_>);
+
+/// Something that must hold did not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When, on the world's clock.
+    pub at: Instant,
+    /// Where, if one node broke it.
+    pub node: Option<u8>,
+    /// The invariant, and what was found instead.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = millis(self.at.since(Instant::default()));
+        match self.node {
+            Some(node) => write!(out, "{} (node {node}, at {at} ms)", self.what),
+            None => write!(out, "{} (at {at} ms)", self.what),
+        }
+    }
+}
+
+/// An event that a bundle logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// When, on the world's clock.
+    pub at: Instant,
+    /// Whose bundle.
+    pub node: u8,
+    /// What.
+    pub event: tabane_proto::Event,
+}
+
+/// Everything but the nodes.
+pub(crate) struct Surroundings<'t> {
+    pub(crate) now: Instant,
+    pub(crate) agenda: Agenda,
+    pub(crate) network: Network,
+    pub(crate) traffic: Traffic,
+    pub(crate) injector: Injector,
+    pub(crate) log: Vec<LogEntry>,
+    /// The first thing that did not hold.
+    pub(crate) violation: Option<Violation>,
+    trace: Option<Trace<'t>>,
+    seed: u64,
+    /// How often any node was started.
+    starts: u64,
+    /// Hellos that all nodes have sent.
+    hellos: u64,
+    /// Links from node to node, both ways.
+    links: u64,
+}
+
+impl<'t> Surroundings<'t> {
+    pub(crate) fn new(seed: u64, topology: &Topology, trace: Option<Trace<'t>>) -> Self {
+        Self {
+            now: Instant::default(),
+            agenda: Agenda::default(),
+            network: Network::new(topology, Random::new(seed, Stream::Network)),
+            traffic: Traffic::new(topology.nodes.len(), Random::new(seed, Stream::Traffic)),
+            injector: Injector::new(topology, Random::new(seed, Stream::Injector)),
+            log: Vec::new(),
+            violation: None,
+            trace,
+            seed,
+            starts: 0,
+            hellos: 0,
+            links: topology
+                .nodes
+                .iter()
+                .map(|node| node.cables.len() * (topology.nodes.len() - 1))
+                .sum::<usize>() as u64,
+        }
+    }
+
+    /// A number that differs after each start of any node.
+    pub(crate) fn incarnation(&mut self) -> u64 {
+        self.starts += 1;
+        mix(self.seed ^ self.starts.rotate_left(32))
+    }
+
+    /// Writes a line of the replay.
+    pub(crate) fn note(&mut self, line: fmt::Arguments<'_>) {
+        if let Some(trace) = &mut self.trace {
+            let at = millis(self.now.since(Instant::default()));
+            trace(format_args!("{at:>12}  {line}"));
+        }
+    }
+
+    /// Whether somebody reads the lines: what costs much to describe need not be described otherwise.
+    fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Something that must hold does not; the first such finding ends the run.
+    pub(crate) fn violated(&mut self, node: u8, what: &str) {
+        self.note(format_args!("n{node} VIOLATION {what}"));
+        let (at, node) = (self.now, Some(node));
+        self.violation.get_or_insert_with(|| Violation { at, node, what: what.to_owned() });
+    }
+
+    /// A bundle logged an event.
+    pub(crate) fn log(&mut self, node: u8, event: tabane_proto::Event) {
+        self.note(format_args!("n{node} {event:?}"));
+        self.log.push(LogEntry { at: self.now, node, event });
+    }
+
+    /// A node sends a batch.
+    pub(crate) fn send(&mut self, from: Place, to: SocketAddr, bytes: &[u8], segment: usize) -> Outcome {
+        let outcome = self.network.send(&mut self.agenda, self.now, from, to, bytes, segment);
+        if self.is_traced() {
+            let (count, first) = (bytes.len().div_ceil(segment), describe(bytes));
+            self.note(format_args!("{from} -> {to} {count} x {segment} bytes, {first}: {outcome:?}"));
+        }
+        outcome
+    }
+
+    /// A node sends a control message.
+    pub(crate) fn send_control(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8]) {
+        self.count_hello(from, bytes);
+        self.network.send_control(&mut self.agenda, self.now, from, to, bytes);
+        if self.is_traced() {
+            let to = to.map_or_else(|| "everyone".to_owned(), |to| to.to_string());
+            self.note(format_args!("{from} -> {to} {} bytes, {}", bytes.len(), describe(bytes)));
+        }
+    }
+
+    /// Nodes that take each other for strangers again and again would greet each other for ever.
+    fn count_hello(&mut self, from: Place, bytes: &[u8]) {
+        /// Hellos for each link after each start of a node, and in each 100 ms.
+        const OFTEN: u64 = 8;
+        if !Header::parse(bytes).is_ok_and(|header| header.kind == Kind::Hello) {
+            return;
+        }
+        self.hellos += 1;
+        let spans = self.now.as_nanos() / 100_000_000 + 1;
+        let injected = self.injector.count(Injection::Again);
+        if self.hellos > OFTEN * self.links * (self.starts + spans) + 2 * injected {
+            self.violated(from.node, "greetings come to an end");
+        }
+    }
+
+    /// A node reads a datagram from a socket.
+    pub(crate) fn heard(&mut self, to: Place, arrival: Arrival) {
+        if self.is_traced() {
+            let (from, text) = (arrival.from, describe(&arrival.bytes));
+            self.note(format_args!("{to} <- {from} {} bytes, {text}", arrival.bytes.len()));
+        }
+        self.injector.remember(to, arrival);
+    }
+
+    /// A bundle was offered a frame, and made so many copies of it to be sent.
+    pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, copies: u64) {
+        self.note(format_args!("n{node} takes {id}, {bytes} bytes, {copies} copies"));
+        if copies > 0 {
+            self.traffic.taken(self.now, id);
+        } else if let Some(flow) = self.traffic.dropped(id) {
+            self.agenda.push(self.now + GREEDY_PAUSE, Event::Flow(flow));
+        }
+    }
+
+    /// A bundle delivered a frame.
+    pub(crate) fn delivered(&mut self, node: u8, bytes: &[u8]) {
+        match self.traffic.deliver(self.now, node, bytes) {
+            Ok(id) => self.note(format_args!("n{node} delivers {id}")),
+            Err(what) => self.violated(node, &what),
+        }
+    }
+
+    /// A frame has come to its switch.
+    pub(crate) fn switch(&mut self, passage: &crate::network::Passage) {
+        let before = self.network.losses;
+        self.network.switch(&mut self.agenda, self.now, passage);
+        if self.network.losses != before && self.is_traced() {
+            let text = describe(&passage.bytes);
+            self.note(format_args!("{} lost on the link: {text}", passage.from));
+        }
+    }
+
+    /// A stranger acts.
+    pub(crate) fn inject(&mut self) {
+        if let Some((to, arrival)) = self.injector.draw(self.now) {
+            if self.is_traced() {
+                let text = describe(&arrival.bytes);
+                self.note(format_args!("{to} is sent {} bytes by a stranger: {text}", arrival.bytes.len()));
+            }
+            self.network.inject(&mut self.agenda, to, arrival);
+        }
+        if let Some(next) = self.injector.next(self.now) {
+            self.agenda.push(next, Event::Injection);
+        }
+    }
+}
+
+/// What a cell is, in a few words.
+fn describe(bytes: &[u8]) -> String {
+    match Header::parse(bytes) {
+        Ok(header) if header.kind == Kind::Data => {
+            format!(
+                "data link {} #{} lane {} #{}",
+                header.link, header.link_seq, header.lane, header.lane_seq
+            )
+        }
+        Ok(header) if header.kind == Kind::Hello => format!("hello link {}", header.link),
+        Ok(header) => format!("{:?} link {} #{}", header.kind, header.link, header.link_seq).to_lowercase(),
+        Err(reason) => format!("{reason:?}").to_lowercase(),
+    }
+}
+
+/// A span in milliseconds, for people.
+fn millis(span: Duration) -> String {
+    format!("{:.6}", span.as_secs_f64() * 1_000.0)
+}

@@ -1,0 +1,178 @@
+//! What the world is made of: nodes, the links that join them, and how good each direction of each cable is.
+//!
+//! ```text
+//!   node 0 ── port 0 ── cable ──┐            ┌── cable ── port 0 ── node 1
+//!     │                         ├─ switch 0 ─┤                        │
+//!     │       (up) ->           └────────────┘      <- (up)           │
+//!     └───── port 1 ── cable ──── switch 1 ──── cable ── port 1 ──────┘
+//! ```
+//!
+//! A link is a switch with a cable to each node. `up` is the way from the node to the switch: its queue is the NIC's,
+//! which pushes back. `down` is the way from the switch to the node: its queue is the switch's, which drops its tail.
+
+use core::time::Duration;
+use tabane_proto::PolicyKind;
+
+/// A link's number, and that of its switch.
+pub type LinkNumber = u8;
+/// A node's number.
+pub type NodeNumber = u8;
+
+/// One direction of a cable. Frames never overtake each other on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// Bits per second, counting the bytes of cells alone.
+    pub rate: u64,
+    /// What every frame takes besides its serialisation.
+    pub delay: Duration,
+    /// The most that a frame takes beyond that.
+    pub jitter: Duration,
+    /// Frames lost in a million.
+    pub loss: u32,
+    /// Bytes that may wait for it.
+    pub queue: u64,
+}
+
+/// Receive-interrupt coalescing: a NIC interrupts after so many frames or so long after the first, whichever comes
+/// first. P2 found it to be what reorders frames between links.
+#[derive(Clone, Copy, Debug)]
+pub struct Coalesce {
+    /// Frames, at least 1.
+    pub frames: u16,
+    /// After the first frame.
+    pub delay: Duration,
+}
+
+impl Coalesce {
+    /// An interrupt per frame.
+    pub const NONE: Self = Self { frames: 1, delay: Duration::ZERO };
+}
+
+/// A link whose cables are all alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// Bits per second of every cable, both ways.
+    pub rate: u64,
+    /// From node to node, without serialisation.
+    pub delay: Duration,
+    /// The most that a frame takes beyond that.
+    pub jitter: Duration,
+    /// Frames lost in a million.
+    pub loss: u32,
+    /// Bytes that may wait in the switch for one cable.
+    pub switch_queue: u64,
+    /// How the NICs interrupt.
+    pub coalesce: Coalesce,
+    /// The largest cell in bytes.
+    pub cell_max: u16,
+}
+
+impl Link {
+    /// Cells for Ethernet's 1,500 bytes without the headers of IPv6 and UDP.
+    const CELL: u16 = 1_500 - 40 - 8;
+
+    /// A good link of 1 Gbit/s.
+    pub const GIGABIT: Self = Self {
+        rate: 1_000_000_000,
+        delay: Duration::from_micros(20),
+        jitter: Duration::ZERO,
+        loss: 0,
+        switch_queue: 1024 * 1024,
+        coalesce: Coalesce::NONE,
+        cell_max: Self::CELL,
+    };
+
+    /// The same at 100 Mbit/s.
+    pub const FAST_ETHERNET: Self = Self { rate: 100_000_000, ..Self::GIGABIT };
+
+    /// A node's cable to this link.
+    #[must_use]
+    pub fn cable(&self, number: LinkNumber) -> CableSettings {
+        let half =
+            Way { rate: self.rate, delay: self.delay / 2, jitter: Duration::ZERO, loss: 0, queue: NIC_QUEUE };
+        CableSettings {
+            link: number,
+            up: half,
+            down: Way { jitter: self.jitter, loss: self.loss, queue: self.switch_queue, ..half },
+            coalesce: self.coalesce,
+            cell_max: self.cell_max,
+        }
+    }
+}
+
+/// Bytes that a NIC takes at most, whatever the bundle asks for: an order above the largest that it asks for.
+const NIC_QUEUE: u64 = 4 * 1024 * 1024;
+
+/// What a cable is made from: it ends in a port of its node.
+#[derive(Clone, Copy, Debug)]
+pub struct CableSettings {
+    /// The link that it leads to.
+    pub link: LinkNumber,
+    /// From the node to the switch.
+    pub up: Way,
+    /// From the switch to the node.
+    pub down: Way,
+    /// How the node's NIC interrupts.
+    pub coalesce: Coalesce,
+    /// The largest cell that the NIC takes, in bytes.
+    pub cell_max: u16,
+}
+
+/// What a node is made from.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// Its cables, by port.
+    pub cables: Vec<CableSettings>,
+    /// What its clock shows when the world begins: nodes' clocks are unrelated.
+    pub clock: Duration,
+    /// How cells are distributed over links.
+    pub policy: PolicyKind,
+    /// Whether lost cells are asked for and sent again.
+    pub repair: bool,
+    /// Cell slots of the sender's ring.
+    pub slots: usize,
+    /// Receive buffers of 64 KB.
+    pub buffers: u16,
+    /// Whether the kernel merges the datagrams of a train into one buffer.
+    pub gro: bool,
+    /// Whether peers are looked for by multicast, or greeted where they are known to be.
+    pub multicast: bool,
+}
+
+/// All nodes with their cables.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// The nodes, by number.
+    pub nodes: Vec<NodeSettings>,
+}
+
+impl Topology {
+    /// So many equal nodes on these links, with what `tabane up` takes by default, without repair.
+    #[must_use]
+    pub fn new(nodes: NodeNumber, links: &[Link]) -> Self {
+        let node = |number: NodeNumber| NodeSettings {
+            cables: links.iter().zip(0..).map(|(link, number)| link.cable(number)).collect(),
+            clock: Duration::from_secs(1 + u64::from(number) * 1_000),
+            policy: PolicyKind::Adaptive,
+            repair: false,
+            slots: 8_192,
+            buffers: 128,
+            gro: true,
+            multicast: true,
+        };
+        Self { nodes: (0..nodes).map(node).collect() }
+    }
+
+    /// The same with every node changed.
+    #[must_use]
+    pub fn with(mut self, change: impl Fn(&mut NodeSettings)) -> Self {
+        self.nodes.iter_mut().for_each(change);
+        self
+    }
+
+    /// The same with repair.
+    #[must_use]
+    pub fn with_repair(self) -> Self {
+        self.with(|node| node.repair = true)
+    }
+}

@@ -1,0 +1,327 @@
+//! The hosts behind the devices: what they send, what has arrived, and what must be true of it.
+//!
+//! Stands on both ends of the path. Frames wait in the queue of their node's device until the bundle takes them
+//! ([`Traffic::take`]); what the bundle delivers is checked at once ([`Traffic::deliver`]).
+//!
+//! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte, and after all
+//! frames of its flow that were delivered before it have lower numbers.
+
+use crate::flow::{Flow, Pace};
+use crate::frame::{Envelope, FrameId, Noise, identify};
+use crate::random::Random;
+use core::time::Duration;
+use std::collections::VecDeque;
+use tabane_proto::Instant;
+
+/// Frames that wait in a device at most: the queue of a TAP is as long by default.
+const DEVICE_QUEUE: usize = 500;
+
+/// A flow's number.
+pub type FlowNumber = usize;
+
+/// One frame's fate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    /// When the bundle took it, if it did.
+    taken: Option<Instant>,
+    /// When its addressee got it first.
+    delivered: Option<Instant>,
+    /// Nodes that have it, a bit each.
+    seen: u32,
+}
+
+/// A flow at work.
+#[derive(Debug)]
+struct FlowState {
+    flow: Flow,
+    running: bool,
+    /// By number.
+    sent: Vec<Sent>,
+    /// For each node, the number after the highest that it got.
+    reached: Vec<u32>,
+    /// The flow that carries the answers to this one.
+    answers: Option<FlowNumber>,
+    /// The flow whose frames this one answers.
+    asked_by: Option<FlowNumber>,
+    /// Frames that had been offered when patience last ran out.
+    asked: usize,
+}
+
+/// What came of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowResult {
+    /// Frames that the device offered.
+    pub offered: u64,
+    /// Frames that the bundle took to send.
+    pub taken: u64,
+    /// Of these, frames that the addressee got (for a broadcast: that anyone got).
+    pub delivered: u64,
+    /// Bytes of those.
+    pub delivered_bytes: u64,
+    /// The longest that a frame was on its way.
+    pub latency_max: Duration,
+    /// The same for the middle one of all frames.
+    pub latency_median: Duration,
+}
+
+impl FlowResult {
+    /// Frames that were taken and did not arrive.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.taken - self.delivered
+    }
+}
+
+/// All flows and devices.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    noise: Noise,
+    flows: Vec<FlowState>,
+    /// Frames that wait in each node's device.
+    waiting: Vec<VecDeque<FrameId>>,
+    /// Each node's greedy flows, the next one first.
+    greedy: Vec<VecDeque<FlowNumber>>,
+    /// Frames that found their device full.
+    pub(crate) device_full: u64,
+    /// Deliveries to nodes that are not addressed: an unknown destination goes to everyone.
+    pub(crate) flooded: u64,
+    /// Reused: what a delivered frame should be.
+    expected: Vec<u8>,
+}
+
+impl Traffic {
+    pub(crate) fn new(nodes: usize, random: Random) -> Self {
+        Self {
+            noise: Noise::new(random),
+            flows: Vec::new(),
+            waiting: vec![VecDeque::new(); nodes],
+            greedy: vec![VecDeque::new(); nodes],
+            device_full: 0,
+            flooded: 0,
+            expected: Vec::new(),
+        }
+    }
+
+    /// Adds a flow, which runs from its first [`Self::emit`] on.
+    pub(crate) fn add(&mut self, flow: Flow) -> FlowNumber {
+        let number = self.add_one(flow);
+        if let (Pace::Asking { .. }, Some(to)) = (flow.pace, flow.to) {
+            let answers = Flow { from: to, to: Some(flow.from), pace: Pace::Answering, ..flow };
+            let answers = self.add_one(answers);
+            self.flows[number].answers = Some(answers);
+            self.flows[answers].asked_by = Some(number);
+        }
+        number
+    }
+
+    fn add_one(&mut self, flow: Flow) -> FlowNumber {
+        self.flows.push(FlowState {
+            flow,
+            running: true,
+            sent: Vec::new(),
+            reached: vec![0; self.waiting.len()],
+            answers: None,
+            asked_by: None,
+            asked: 0,
+        });
+        self.flows.len() - 1
+    }
+
+    /// The flow's next frames are due. Returns the node that has something to send, and when more is due.
+    pub(crate) fn emit(&mut self, now: Instant, number: FlowNumber) -> Option<(u8, Option<Instant>)> {
+        let state = &self.flows[number];
+        let (from, pace) = (state.flow.from, state.flow.pace);
+        if !self.may_send(number) {
+            return None;
+        }
+        let again = match pace {
+            Pace::Greedy => {
+                self.greedy[usize::from(from)].push_back(number);
+                None
+            }
+            Pace::Bursts { every, frames } => {
+                (0..frames).for_each(|_| self.offer(number));
+                Some(now + every)
+            }
+            Pace::Asking { patience } => {
+                self.ask_again(number);
+                Some(now + patience)
+            }
+            Pace::Answering => None,
+        };
+        Some((from, again))
+    }
+
+    /// Asks the first question, or the next one when none was asked since this was called last.
+    fn ask_again(&mut self, number: FlowNumber) {
+        if self.flows[number].asked == self.flows[number].sent.len() {
+            self.offer(number);
+        }
+        self.flows[number].asked = self.flows[number].sent.len();
+    }
+
+    fn may_send(&self, number: FlowNumber) -> bool {
+        let state = &self.flows[number];
+        state.running && state.sent.len() < usize::try_from(state.flow.frames).unwrap_or(usize::MAX)
+    }
+
+    /// Puts a flow's next frame into its device, or drops it.
+    fn offer(&mut self, number: FlowNumber) {
+        if !self.may_send(number) {
+            return;
+        }
+        let node = usize::from(self.flows[number].flow.from);
+        if self.waiting[node].len() == DEVICE_QUEUE {
+            self.device_full += 1;
+        } else {
+            let id = self.next_id(number);
+            self.waiting[node].push_back(id);
+        }
+    }
+
+    fn next_id(&mut self, number: FlowNumber) -> FrameId {
+        let sent = &mut self.flows[number].sent;
+        sent.push(Sent::default());
+        let count = u32::try_from(sent.len()).expect("a run is short");
+        FrameId { flow: u16::try_from(number).expect("flows are few"), number: count - 1 }
+    }
+
+    /// Stops a flow: what waits in the device is still sent.
+    pub(crate) fn stop(&mut self, number: FlowNumber) {
+        self.flows[number].running = false;
+        let node = usize::from(self.flows[number].flow.from);
+        self.greedy[node].retain(|flow| *flow != number);
+    }
+
+    /// Takes the next frame of a node's device, if there is one, and writes it to `bytes`.
+    pub(crate) fn take(&mut self, node: u8, bytes: &mut Vec<u8>) -> Option<FrameId> {
+        let index = usize::from(node);
+        let id = self.waiting[index].pop_front().or_else(|| self.next_greedy(index))?;
+        self.write(id, bytes);
+        Some(id)
+    }
+
+    fn next_greedy(&mut self, node: usize) -> Option<FrameId> {
+        let flow = self.greedy[node].pop_front()?;
+        let id = self.next_id(flow);
+        if self.may_send(flow) {
+            self.greedy[node].push_back(flow);
+        }
+        Some(id)
+    }
+
+    fn write(&self, id: FrameId, bytes: &mut Vec<u8>) {
+        let flow = &self.flows[usize::from(id.flow)].flow;
+        let envelope = Envelope { from: flow.from, to: flow.to, heading: flow.heading };
+        self.noise.write(envelope, id, flow.sizes.length(id), bytes);
+    }
+
+    /// The bundle took a frame to send.
+    pub(crate) fn taken(&mut self, now: Instant, id: FrameId) {
+        self.sent_mut(id).taken = Some(now);
+    }
+
+    /// The bundle dropped a frame; returns the flow if that is greedy, which pauses until its next [`Self::emit`].
+    pub(crate) fn dropped(&mut self, id: FrameId) -> Option<FlowNumber> {
+        let number = usize::from(id.flow);
+        let flow = self.flows[number].flow;
+        self.greedy[usize::from(flow.from)].retain(|other| *other != number);
+        (flow.pace == Pace::Greedy).then_some(number)
+    }
+
+    fn sent_mut(&mut self, id: FrameId) -> &mut Sent {
+        &mut self.flows[usize::from(id.flow)].sent[id.number as usize]
+    }
+
+    /// A node's device got a frame; its answer, or the next question, waits there now.
+    ///
+    /// # Errors
+    /// The invariant that it breaks.
+    pub(crate) fn deliver(&mut self, now: Instant, node: u8, bytes: &[u8]) -> Result<FrameId, String> {
+        let id = self.recognise(bytes)?;
+        let state = &mut self.flows[usize::from(id.flow)];
+        let frame = &mut state.sent[id.number as usize];
+        let bit = 1 << node;
+        if frame.seen & bit != 0 {
+            return Err(format!("no duplicate: node {node} got {id} again"));
+        }
+        frame.seen |= bit;
+        let reached = &mut state.reached[usize::from(node)];
+        if id.number < *reached {
+            return Err(format!("order within a flow: node {node} got {id} after number {}", *reached - 1));
+        }
+        *reached = id.number + 1;
+        if state.flow.to.is_some_and(|to| to != node) {
+            self.flooded += 1;
+            return Ok(id);
+        }
+        frame.delivered.get_or_insert(now);
+        if let Some(next) = state.answers.or(state.asked_by) {
+            self.offer(next);
+        }
+        Ok(id)
+    }
+
+    /// Finds the frame that has exactly these bytes.
+    fn recognise(&mut self, bytes: &[u8]) -> Result<FrameId, String> {
+        let id = identify(bytes).filter(|id| {
+            let flow = self.flows.get(usize::from(id.flow));
+            flow.and_then(|flow| flow.sent.get(id.number as usize)).is_some_and(|sent| sent.taken.is_some())
+        });
+        let Some(id) = id else {
+            return Err(format!("no corruption: {} bytes that nobody sent", bytes.len()));
+        };
+        let mut expected = core::mem::take(&mut self.expected);
+        self.write(id, &mut expected);
+        let differs = expected.iter().zip(bytes).position(|(one, other)| one != other);
+        let lengths = (expected.len(), bytes.len());
+        self.expected = expected;
+        match differs {
+            Some(at) => Err(format!("no corruption: {id} differs from byte {at} on")),
+            None if lengths.0 != lengths.1 => Err(format!("no corruption: {id} is {lengths:?} bytes long")),
+            None => Ok(id),
+        }
+    }
+
+    /// The hosts give up what waits in the devices.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.waiting.iter_mut().for_each(VecDeque::clear);
+    }
+
+    /// Numbers of all flows, with what they are.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = (FlowNumber, &Flow)> {
+        self.flows.iter().map(|state| &state.flow).enumerate()
+    }
+
+    /// What came of a flow's frames that were taken from `since` on.
+    pub(crate) fn result(&self, number: FlowNumber, since: Instant) -> FlowResult {
+        let state = &self.flows[number];
+        let mut result = FlowResult { offered: state.sent.len() as u64, ..FlowResult::default() };
+        let mut latencies = Vec::new();
+        for (frame, index) in state.sent.iter().zip(0..) {
+            let Some(taken) = frame.taken.filter(|taken| *taken >= since) else { continue };
+            result.taken += 1;
+            let Some(delivered) = frame.delivered else { continue };
+            let id = FrameId { flow: u16::try_from(number).unwrap_or_default(), number: index };
+            result.delivered += 1;
+            result.delivered_bytes += state.flow.sizes.length(id) as u64;
+            latencies.push(delivered.since(taken));
+        }
+        latencies.sort_unstable();
+        result.latency_max = latencies.last().copied().unwrap_or_default();
+        result.latency_median = latencies.get(latencies.len() / 2).copied().unwrap_or_default();
+        result
+    }
+
+    /// Bytes of a flow that its addressee got in a span of time.
+    pub(crate) fn delivered_between(&self, number: FlowNumber, from: Instant, until: Instant) -> u64 {
+        let state = &self.flows[number];
+        let delivered = state
+            .sent
+            .iter()
+            .zip(0..)
+            .filter(|(frame, _)| frame.delivered.is_some_and(|at| (from..until).contains(&at)));
+        let flow = u16::try_from(number).unwrap_or_default();
+        delivered.map(|(_, index)| state.flow.sizes.length(FrameId { flow, number: index }) as u64).sum()
+    }
+}

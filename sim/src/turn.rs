@@ -1,0 +1,189 @@
+//! One turn of a node's worker, in the order that the head of `tabane_proto` demands.
+//!
+//! ```text
+//!   sockets ─> handle_datagrams, poll_frame ─> device
+//!   device  ─> handle_queue, handle_frame; handle_timeout; poll_control, poll_batch ─> links
+//! ```
+//!
+//! A turn takes no time. It goes on until nothing is left to do, as a worker's turns follow each other without a pause
+//! while its device can be read.
+//!
+//! Invariants that are checked: a turn comes to an end, brings few control messages, and leaves a timer that lies in
+//! the future.
+
+use crate::agenda::Event;
+use crate::node::Node;
+use crate::socket::Train;
+use crate::surroundings::Surroundings;
+use tabane_proto::{Instant, Outcome};
+
+/// Rounds of one turn: nothing keeps a worker busy at one point of time for longer.
+const ROUNDS: usize = 4_096;
+/// Control messages of one round: a few for each link of each peer.
+const CONTROL_MAX: usize = 1_024;
+
+impl Node {
+    /// One turn.
+    pub(crate) fn turn(&mut self, world: &mut Surroundings<'_>) {
+        if self.is_paused() {
+            return;
+        }
+        let now = self.clock(world.now);
+        self.tell_changes(now);
+        self.receive(world, now);
+        let mut rounds = 0;
+        while self.round(world, now) {
+            rounds += 1;
+            if rounds > ROUNDS {
+                return world.violated(self.number, "a turn comes to an end");
+            }
+        }
+        self.compare(world);
+        self.arm_timer(world, now);
+    }
+
+    /// What the sockets' state has become.
+    fn tell_changes(&mut self, now: Instant) {
+        for port in self.ports() {
+            if let Some(carrier) = self.socket(port).carrier.take() {
+                self.bundle.handle_carrier(now, port, carrier);
+            }
+            if core::mem::take(&mut self.socket(port).writable) {
+                self.bundle.handle_writable(now, port);
+            }
+        }
+    }
+
+    /// Hands what the sockets hold to the bundle, and what comes out of it to the device.
+    fn receive(&mut self, world: &mut Surroundings<'_>, now: Instant) {
+        for port in self.ports() {
+            while let Some(train) = self.sockets[usize::from(port)].next_train(self.settings.gro) {
+                self.receive_train(world, now, port, &train);
+            }
+        }
+        self.deliver(world, now);
+    }
+
+    fn receive_train(&mut self, world: &mut Surroundings<'_>, now: Instant, port: u8, train: &Train) {
+        let mut lent = self.bundle.lend();
+        if lent.is_none() {
+            self.deliver(world, now);
+            lent = self.bundle.lend();
+        }
+        let place = self.place(port);
+        let arrivals = self.sockets[usize::from(port)].take(train);
+        let Some(mut buffer) = lent else {
+            world.network.losses.no_buffer += train.datagrams as u64;
+            return;
+        };
+        let mut filled = 0;
+        for arrival in arrivals {
+            let end = filled + arrival.bytes.len();
+            buffer[filled..end].copy_from_slice(&arrival.bytes);
+            filled = end;
+            world.heard(place, arrival);
+        }
+        self.tally.cells_heard += train.datagrams as u64;
+        self.bundle.handle_datagrams(now, port, train.from.endpoint(), buffer, train.length, train.segment);
+    }
+
+    /// Hands the frames that are ready to the device.
+    fn deliver(&mut self, world: &mut Surroundings<'_>, now: Instant) {
+        while let Some(frame) = self.bundle.poll_frame(now) {
+            self.frame.clear();
+            frame.slices().for_each(|slice| self.frame.extend_from_slice(slice));
+            self.tally.frames_delivered += 1;
+            world.delivered(self.number, &self.frame);
+        }
+    }
+
+    /// Reads, serves the timer, sends; returns whether there was anything to do.
+    fn round(&mut self, world: &mut Surroundings<'_>, now: Instant) -> bool {
+        self.tell_queues(world, now);
+        let read = self.read_device(world, now);
+        let due = self.bundle.poll_timeout(now) <= now;
+        if due {
+            self.bundle.handle_timeout(now);
+        }
+        let spoke = self.send_control(world, now);
+        let sent = self.send_batches(world, now);
+        while let Some(event) = self.bundle.poll_event() {
+            world.log(self.number, event);
+        }
+        read || due || spoke || sent
+    }
+
+    /// Tells the bundle how much waits in each port, and sets the send buffers as it wants them.
+    fn tell_queues(&mut self, world: &mut Surroundings<'_>, now: Instant) {
+        for port in self.ports() {
+            let cable = world.network.cable(self.place(port));
+            let queued = usize::try_from(cable.up.queued(world.now)).unwrap_or(usize::MAX);
+            self.bundle.handle_queue(now, port, queued);
+            cable.set_send_buffer(self.bundle.queue_limit(port));
+        }
+    }
+
+    /// Reads frames as long as the bundle wants them; returns whether there was one.
+    fn read_device(&mut self, world: &mut Surroundings<'_>, now: Instant) -> bool {
+        let mut any = false;
+        while self.bundle.wants_frames() {
+            let Some(id) = world.traffic.take(self.number, &mut self.frame) else { break };
+            let mut rest = &self.frame[..];
+            for space in self.bundle.read_space() {
+                let (part, later) = rest.split_at(rest.len().min(space.len()));
+                space[..part.len()].copy_from_slice(part);
+                rest = later;
+            }
+            let before = self.bundle.counters().frames_sent;
+            self.bundle.handle_frame(now, self.frame.len());
+            let copies = self.bundle.counters().frames_sent - before;
+            world.offered(self.number, id, self.frame.len(), copies);
+            any = true;
+        }
+        any
+    }
+
+    /// Sends control messages; returns whether there were any.
+    fn send_control(&mut self, world: &mut Surroundings<'_>, now: Instant) -> bool {
+        let mut messages = 0;
+        while let Some(message) = self.bundle.poll_control(now) {
+            let from = crate::cable::Place { node: self.number, port: message.port };
+            world.send_control(from, message.to, message.bytes);
+            messages += 1;
+        }
+        if messages > CONTROL_MAX {
+            world.violated(self.number, "control messages are bounded");
+        }
+        messages > 0
+    }
+
+    /// Sends batches; returns whether there were any.
+    fn send_batches(&mut self, world: &mut Surroundings<'_>, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(batch) = self.bundle.poll_batch() {
+            self.batch.clear();
+            batch.slices().for_each(|slice| self.batch.extend_from_slice(slice));
+            let (port, to, segment) = (batch.port, batch.to, batch.segment);
+            let outcome = world.send(self.place(port), to, &self.batch, segment);
+            if outcome == Outcome::Sent {
+                self.tally.data_cells_sent += self.batch.len().div_ceil(segment) as u64;
+            }
+            self.bundle.handle_sent(now, outcome);
+            any = true;
+        }
+        any
+    }
+
+    /// Sees to it that the timer event comes when the bundle wants it.
+    fn arm_timer(&mut self, world: &mut Surroundings<'_>, now: Instant) {
+        let due = self.bundle.poll_timeout(now);
+        if due <= now {
+            return world.violated(self.number, "a timer that was served lies in the future");
+        }
+        let at = world.now + due.since(now);
+        if self.timer_at.is_none_or(|armed| at < armed) {
+            self.timer_at = Some(at);
+            world.agenda.push(at, Event::Timer(self.number));
+        }
+    }
+}

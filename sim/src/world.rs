@@ -1,0 +1,325 @@
+//! The world: nodes on links, driven from event to event.
+//!
+//! [`World::run_until`] is the loop; scenario tests and the swarm talk to the world through the methods around it.
+//! Nothing here depends on anything but the seed and the calls: the same calls give the same run, byte for byte.
+
+use crate::agenda::Event;
+use crate::fault::{Fault, FaultPeriod, Where};
+use crate::flow::Flow;
+use crate::injector::{Injection, InjectionSettings};
+use crate::network::Losses;
+use crate::node::Node;
+use crate::surroundings::{LogEntry, Surroundings, Trace, Violation};
+use crate::topology::{LinkNumber, Topology};
+use crate::traffic::{FlowNumber, FlowResult};
+use core::time::Duration;
+use tabane_proto::{Bundle, Instant};
+
+/// After a carrier has changed, the node learns of it by then.
+const CARRIER_NOTICE: Duration = Duration::from_millis(1);
+/// How often [`World::settle`] looks.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// A world.
+pub struct World<'t> {
+    nodes: Vec<Node>,
+    surroundings: Surroundings<'t>,
+    events: u64,
+}
+
+impl<'t> World<'t> {
+    /// A world at its beginning: every node has just been started. `trace` takes a line per event.
+    #[must_use]
+    pub fn new(seed: u64, topology: &Topology, trace: Option<Trace<'t>>) -> Self {
+        let mut surroundings = Surroundings::new(seed, topology, trace);
+        let numbers = (0u8..).zip(&topology.nodes).map(|(number, _)| number);
+        let nodes = numbers.map(|number| {
+            surroundings.agenda.push(Instant::default(), Event::Start(number));
+            Node::new(number, topology, surroundings.incarnation())
+        });
+        Self { nodes: nodes.collect(), surroundings, events: 0 }
+    }
+
+    /// The world's clock.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.surroundings.now
+    }
+
+    /// Events that have happened.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Begins a flow.
+    pub fn start(&mut self, flow: Flow) -> FlowNumber {
+        let number = self.surroundings.traffic.add(flow);
+        self.surroundings.agenda.push(self.now(), Event::Flow(number));
+        number
+    }
+
+    /// Begins a flow at `begins` and ends it at `ends`.
+    pub fn start_between(&mut self, flow: Flow, begins: Instant, ends: Instant) -> FlowNumber {
+        let number = self.surroundings.traffic.add(flow);
+        self.surroundings.agenda.push(begins, Event::Flow(number));
+        self.surroundings.agenda.push(ends, Event::FlowEnd(number));
+        number
+    }
+
+    /// Ends a flow. What waits in its device is still sent.
+    pub fn stop(&mut self, flow: FlowNumber) {
+        self.surroundings.traffic.stop(flow);
+    }
+
+    /// A fault begins; returns when.
+    pub fn begin(&mut self, fault: Fault) -> Instant {
+        self.surroundings.agenda.push(self.now(), Event::Fault(fault, true));
+        self.now()
+    }
+
+    /// A fault ends; returns when.
+    pub fn end(&mut self, fault: Fault) -> Instant {
+        self.surroundings.agenda.push(self.now(), Event::Fault(fault, false));
+        self.now()
+    }
+
+    /// A fault will begin, and end if it does.
+    pub fn schedule(&mut self, period: &FaultPeriod) {
+        let agenda = &mut self.surroundings.agenda;
+        agenda.push(Instant::default() + period.begins, Event::Fault(period.fault, true));
+        if let Some(ends) = period.ends {
+            agenda.push(Instant::default() + ends, Event::Fault(period.fault, false));
+        }
+    }
+
+    /// A stranger begins to put things on the links, or ends.
+    pub fn inject(&mut self, settings: Option<InjectionSettings>) {
+        self.surroundings.injector.set(settings);
+        if let Some(next) = self.surroundings.injector.next(self.now()) {
+            self.surroundings.agenda.push(next, Event::Injection);
+        }
+    }
+
+    /// How often the stranger has done something.
+    #[must_use]
+    pub fn injected(&self, kind: Injection) -> u64 {
+        self.surroundings.injector.count(kind)
+    }
+
+    /// From now on no link loses anything by chance, nothing is injected, and hosts begin with empty devices.
+    pub fn calm(&mut self) {
+        self.inject(None);
+        self.surroundings.traffic.forget_waiting();
+        self.surroundings.network.set_loss(|_| true, 0);
+    }
+
+    /// Goes on for `span`.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn run_for(&mut self, span: Duration) -> Result<(), Violation> {
+        self.run_until(self.now() + span)
+    }
+
+    /// Goes on until `until`, the events of that very point of time included.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn run_until(&mut self, until: Instant) -> Result<(), Violation> {
+        while let Some((at, event)) = self.surroundings.agenda.pop(until) {
+            debug_assert!(at >= self.surroundings.now, "time goes forward");
+            self.surroundings.now = at;
+            self.events += 1;
+            self.happen(event);
+            if let Some(violation) = self.surroundings.violation.clone() {
+                return Err(violation);
+            }
+        }
+        self.surroundings.now = until;
+        Ok(())
+    }
+
+    /// Goes on until every node takes every link to every other for usable, at most for `limit`.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold, or that this did not come about.
+    pub fn settle(&mut self, limit: Duration) -> Result<(), Violation> {
+        let until = self.now() + limit;
+        while !self.is_settled() {
+            if self.now() >= until {
+                let what = format!("every link is in use within {limit:?}");
+                return Err(Violation { at: self.now(), node: None, what });
+            }
+            self.run_for(LOOK_EVERY)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every node takes every link to every other for usable, both ways.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.nodes.iter().all(|node| {
+            let peers = node.bundle.peers();
+            let good = peers.map(|(_, links)| links.filter(|link| link.sending && link.receiving).count());
+            good.sum::<usize>() == node.sockets.len() * (self.nodes.len() - 1)
+        })
+    }
+
+    fn happen(&mut self, event: Event) {
+        let Self { nodes, surroundings, .. } = self;
+        match event {
+            Event::Start(node) => nodes[usize::from(node)].turn(surroundings),
+            Event::Switch(passage) => surroundings.switch(&passage),
+            Event::Interrupt(place) => {
+                let node = &mut nodes[usize::from(place.node)];
+                if node.interrupt(surroundings, place.port) {
+                    node.turn(surroundings);
+                }
+            }
+            Event::Writable(place) => {
+                let node = &mut nodes[usize::from(place.node)];
+                node.socket(place.port).writable = true;
+                node.turn(surroundings);
+            }
+            Event::Carrier(place, carrier) => {
+                let node = &mut nodes[usize::from(place.node)];
+                node.socket(place.port).carrier = Some(carrier);
+                node.turn(surroundings);
+            }
+            Event::Timer(node) => {
+                let node = &mut nodes[usize::from(node)];
+                if node.timer(surroundings.now) {
+                    node.turn(surroundings);
+                }
+            }
+            Event::Flow(flow) => self.flow(flow),
+            Event::FlowEnd(flow) => surroundings.traffic.stop(flow),
+            Event::Fault(fault, begins) => self.fault(fault, begins),
+            Event::Injection => surroundings.inject(),
+        }
+    }
+
+    /// A flow's next frames are due.
+    fn flow(&mut self, flow: FlowNumber) {
+        let Self { nodes, surroundings, .. } = self;
+        let Some((node, again)) = surroundings.traffic.emit(surroundings.now, flow) else { return };
+        if let Some(again) = again {
+            surroundings.agenda.push(again, Event::Flow(flow));
+        }
+        nodes[usize::from(node)].turn(surroundings);
+    }
+
+    /// A fault begins or ends.
+    fn fault(&mut self, fault: Fault, begins: bool) {
+        self.surroundings.note(format_args!("{fault:?} {}", if begins { "begins" } else { "ends" }));
+        match fault {
+            Fault::Mute(link, at) => self.set_outage(link, at, begins, true, false),
+            Fault::Deaf(link, at) => self.set_outage(link, at, begins, false, true),
+            Fault::BlackHole(link, at) => self.set_outage(link, at, begins, true, true),
+            Fault::NoCarrier(link, at) => {
+                self.set_outage(link, at, begins, true, true);
+                self.set_carrier_loss(link, at, begins);
+            }
+            Fault::Loss(link, per_million) => {
+                let per_million = if begins { per_million } else { 0 };
+                self.surroundings.network.set_loss(|other| other == link, per_million);
+            }
+            Fault::Pause(node) => {
+                self.nodes[usize::from(node)].set_paused(begins);
+                self.nodes[usize::from(node)].turn(&mut self.surroundings);
+            }
+            Fault::Restart(node) if begins => {
+                self.surroundings.injector.forget(node);
+                self.nodes[usize::from(node)].restart(&mut self.surroundings);
+                self.nodes[usize::from(node)].turn(&mut self.surroundings);
+            }
+            Fault::Restart(_) => {}
+        }
+    }
+
+    fn set_outage(&mut self, link: LinkNumber, at: Where, begins: bool, up: bool, down: bool) {
+        let Surroundings { network, now, .. } = &mut self.surroundings;
+        for place in network.places(link, at) {
+            if up {
+                network.cable(place).up.set_outage(begins);
+            }
+            if down {
+                network.cable(place).down.set_outage(begins);
+                network.lose_what_is_coming(*now, place);
+            }
+        }
+    }
+
+    fn set_carrier_loss(&mut self, link: LinkNumber, at: Where, begins: bool) {
+        let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+        for place in network.places(link, at) {
+            if network.cable(place).set_carrier_loss(begins) {
+                agenda.push(*now + CARRIER_NOTICE, Event::Carrier(place, !begins));
+            }
+        }
+    }
+
+    /// What came of a flow.
+    #[must_use]
+    pub fn result(&self, flow: FlowNumber) -> FlowResult {
+        self.result_since(flow, Instant::default())
+    }
+
+    /// What came of the frames of a flow that were taken from `since` on.
+    #[must_use]
+    pub fn result_since(&self, flow: FlowNumber, since: Instant) -> FlowResult {
+        self.surroundings.traffic.result(flow, since)
+    }
+
+    /// Bits per second of a flow that its addressee got from `since` until now.
+    #[must_use]
+    pub fn goodput(&self, flow: FlowNumber, since: Instant) -> f64 {
+        let bytes = self.surroundings.traffic.delivered_between(flow, since, self.now());
+        let bits = u32::try_from(bytes * 8 / 1_000).unwrap_or(u32::MAX);
+        f64::from(bits) * 1_000.0 / self.now().since(since).as_secs_f64()
+    }
+
+    /// What all bundles logged.
+    #[must_use]
+    pub fn log(&self) -> &[LogEntry] {
+        &self.surroundings.log
+    }
+
+    /// A node's bundle, to be looked at.
+    #[must_use]
+    pub fn bundle(&self, node: u8) -> &Bundle {
+        &self.nodes[usize::from(node)].bundle
+    }
+
+    /// What each node's bundles have counted, by name.
+    pub fn counted(&self) -> impl Iterator<Item = Vec<(&'static str, u64)>> {
+        self.nodes.iter().map(Node::counted)
+    }
+
+    /// Cells that did not arrive, by cause.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        self.surroundings.network.losses
+    }
+
+    /// All flows, those that answer included.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowNumber, &Flow)> {
+        self.surroundings.traffic.flows()
+    }
+
+    /// Cells on their way that are neither delivered nor counted as lost, and those that are there to be found: equal
+    /// unless the world itself is wrong.
+    #[must_use]
+    pub fn on_the_way(&self) -> (u64, u64) {
+        let switching =
+            self.surroundings.agenda.waiting().filter(|event| matches!(event, Event::Switch(_))).count();
+        let network = &self.surroundings.network;
+        (network.on_the_way(), switching as u64 + network.in_rings())
+    }
+
+    /// Ends the world: how many of its receive buffers each node's bundle still lends.
+    pub fn into_lendable(self) -> impl Iterator<Item = usize> {
+        self.nodes.into_iter().map(Node::into_lendable)
+    }
+}

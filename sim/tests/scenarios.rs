@@ -1,0 +1,285 @@
+//! What a bundle promises, scenario by scenario. Each test reads as a plan: a world, what happens in it, what must have
+//! come of it. Seeds differ in when things happen relative to heartbeats and batches.
+//!
+//! `cargo test -p tabane-sim --test scenarios -- --nocapture` shows the figures.
+
+use core::time::Duration;
+use tabane_proto::{Direction, Event, Instant, PolicyKind};
+use tabane_sim::fault::Fault;
+use tabane_sim::flow::{Flow, Pace};
+use tabane_sim::injector::{Injection, InjectionSettings};
+use tabane_sim::random::{Random, Stream};
+use tabane_sim::topology::{Coalesce, Link, Topology};
+use tabane_sim::world::World;
+
+const SEEDS: u64 = 20;
+const GIGABIT: f64 = 1e9;
+
+#[test]
+fn two_equal_links_double_the_goodput() {
+    let one = goodput(&[Link::GIGABIT]);
+    let two = goodput(&[Link::GIGABIT; 2]);
+    println!("1 link {:.3} Gbit/s, 2 links {:.3} Gbit/s", one / GIGABIT, two / GIGABIT);
+    assert!(one >= 0.98 * GIGABIT);
+    assert!(two >= 1.98 * one);
+}
+
+#[test]
+fn links_of_ten_to_one_carry_nine_tenths_of_their_sum_and_never_less_than_the_better_one() {
+    let better = goodput(&[Link::GIGABIT]);
+    for delay in [micros(20), millis(1)] {
+        let both = goodput(&[Link::GIGABIT, Link { delay, ..Link::FAST_ETHERNET }]);
+        println!("1 Gbit/s and 100 Mbit/s, {delay:?} away: {:.3} Gbit/s", both / GIGABIT);
+        assert!(both >= 0.9 * 1.1 * GIGABIT);
+        assert!(both >= better);
+    }
+}
+
+/// What a bulk transfer gets over these links, once their queues have filled.
+fn goodput(links: &[Link]) -> f64 {
+    let mut world = settled(1, &Topology::new(2, links));
+    let flow = world.start(Flow::bulk(0, 1));
+    world.run_for(millis(20)).unwrap();
+    let since = world.now();
+    world.run_for(millis(100)).unwrap();
+    world.goodput(flow, since)
+}
+
+/// P2: with two links, coalesced receive interrupts alone change the order of arrival.
+#[test]
+fn coalescing_reorders_nothing_and_holds_nothing_long() {
+    let link = Link { coalesce: Coalesce { frames: 16, delay: micros(100) }, ..Link::GIGABIT };
+    for policy in PolicyKind::ALL {
+        let mut world = settled(1, &Topology::new(2, &[link; 2]).with(|node| node.policy = policy));
+        let sparse = world.start(Flow::steady(0, 1, 200, micros(50)));
+        let asking = world.start(Flow { pace: Pace::Asking { patience: millis(20) }, ..Flow::bulk(1, 0) });
+        world.run_for(millis(100)).unwrap();
+        world.stop(sparse);
+        world.stop(asking);
+        world.run_for(millis(10)).unwrap();
+        let (sparse, asking) = (world.result(sparse), world.result(asking));
+        println!("{}: 200 B {:?} at most, 64 KB {:?}", policy.name(), sparse.latency_max, asking.latency_max);
+        assert_eq!((sparse.lost(), asking.lost()), (0, 0));
+        assert!(sparse.latency_max <= micros(500));
+        assert!(asking.latency_max <= millis(2));
+    }
+}
+
+/// The links are 3 ms apart, and nothing that was measured lately tells so.
+#[test]
+fn a_late_link_loses_nothing_after_a_quiet_time() {
+    let late = Link { delay: millis(3), ..Link::GIGABIT };
+    for policy in PolicyKind::ALL {
+        let mut world =
+            settled(1, &Topology::new(2, &[Link::GIGABIT, late]).with(|node| node.policy = policy));
+        world.run_for(millis(3_000)).unwrap();
+        let flow = world.start(Flow::steady(0, 1, 30_000, millis(1)));
+        world.run_for(millis(100)).unwrap();
+        world.stop(flow);
+        world.run_for(millis(50)).unwrap();
+        println!("{}: {} of {} lost", policy.name(), world.result(flow).lost(), world.result(flow).taken);
+        assert_eq!(world.result(flow).lost(), 0);
+    }
+}
+
+#[test]
+fn a_black_hole_under_load_is_noticed_within_5_ms_and_loses_no_frame() {
+    let noticed = over_seeds(|seed| {
+        let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
+        let flow = world.start(Flow::bulk(0, 1));
+        world.run_for(about(millis(50), seed)).unwrap();
+        let since = world.begin(Fault::BlackHole(1, None));
+        world.run_for(millis(50)).unwrap();
+        world.stop(flow);
+        world.run_for(millis(50)).unwrap();
+        assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
+        noticed(&world, 0, since)
+    });
+    table("black hole under load", &noticed);
+    assert!(noticed[noticed.len() / 2] <= millis(5));
+}
+
+#[test]
+fn a_black_hole_in_quiet_is_noticed_within_50_ms() {
+    let noticed = over_seeds(|seed| {
+        let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]));
+        world.run_for(about(millis(20), seed)).unwrap();
+        let since = world.begin(Fault::BlackHole(1, None));
+        world.run_for(millis(100)).unwrap();
+        noticed(&world, 0, since).max(noticed(&world, 1, since))
+    });
+    table("black hole in quiet", &noticed);
+    assert!(noticed[noticed.len() - 1] <= millis(50));
+}
+
+/// Node 0 is no longer heard on link 1, but hears.
+#[test]
+fn a_link_that_is_dead_one_way_is_used_the_other_way() {
+    let mut world = settled(1, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
+    let (there, back) = (world.start(Flow::bulk(0, 1)), world.start(Flow::bulk(1, 0)));
+    world.run_for(millis(50)).unwrap();
+    world.begin(Fault::Mute(1, Some(0)));
+    world.run_for(millis(20)).unwrap();
+    let since = world.now();
+    world.run_for(millis(100)).unwrap();
+    let (there, back) = (world.goodput(there, since), world.goodput(back, since));
+    println!("dead way {:.3} Gbit/s, other way {:.3} Gbit/s", there / GIGABIT, back / GIGABIT);
+    assert!((0.9..1.0).contains(&(there / GIGABIT)));
+    assert!(back >= 1.9 * GIGABIT);
+}
+
+#[test]
+fn a_revived_link_is_used_again_within_100_ms() {
+    let used = over_seeds(|seed| {
+        let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
+        let flow = world.start(Flow::bulk(0, 1));
+        world.begin(Fault::BlackHole(1, None));
+        world.run_for(about(millis(60), seed)).unwrap();
+        let since = world.end(Fault::BlackHole(1, None));
+        world.run_for(millis(100)).unwrap();
+        let used = first(&world, 0, since, |event| {
+            matches!(event, Event::LinkUp { link: 1, direction: Direction::Sending, .. })
+        });
+        world.run_for(millis(20)).unwrap();
+        let since = world.now();
+        world.run_for(millis(20)).unwrap();
+        assert!(world.goodput(flow, since) >= 1.9 * GIGABIT, "seed {seed}");
+        used
+    });
+    table("revived link in use", &used);
+    assert!(used[used.len() - 1] <= millis(100));
+}
+
+#[test]
+fn a_lost_carrier_costs_no_frame() {
+    let noticed = over_seeds(|seed| {
+        let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
+        let flow = world.start(Flow::bulk(0, 1));
+        world.run_for(about(millis(30), seed)).unwrap();
+        let since = world.begin(Fault::NoCarrier(1, Some(0)));
+        world.run_for(millis(30)).unwrap();
+        world.stop(flow);
+        world.run_for(millis(50)).unwrap();
+        assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
+        noticed(&world, 0, since)
+    });
+    table("carrier lost", &noticed);
+    assert!(noticed[noticed.len() - 1] <= millis(1));
+}
+
+/// Every link loses one cell in a hundred.
+#[test]
+fn repair_hides_loss_by_chance() {
+    let link = Link { loss: 10_000, ..Link::GIGABIT };
+    for repair in [false, true] {
+        let mut world = World::new(1, &Topology::new(2, &[link; 2]).with(|node| node.repair = repair), None);
+        world.settle(millis(2_000)).unwrap();
+        let flow = world.start(Flow::steady(0, 1, 64_000, millis(1)));
+        world.run_for(millis(200)).unwrap();
+        world.stop(flow);
+        world.run_for(millis(50)).unwrap();
+        let result = world.result(flow);
+        println!("1 % loss, repair {repair}: {} of {} superframes lost", result.lost(), result.taken);
+        assert!(result.lost() >= if repair { 0 } else { result.taken / 5 });
+        assert!(result.lost() <= if repair { result.taken / 50 } else { result.taken });
+    }
+}
+
+/// Random bytes, foreign sessions, cut cells and copies of data cells: counted, dropped, and nothing else happens.
+#[test]
+fn what_strangers_inject_is_counted_and_dropped() {
+    let kinds = [Injection::Noise, Injection::Stranger, Injection::Cut, Injection::DataAgain];
+    let mut world = settled(1, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
+    let flows = [
+        world.start(Flow::steady(0, 1, 9_000, micros(500))),
+        world.start(Flow::steady(1, 0, 60, micros(300))),
+    ];
+    let before = world.log().len();
+    world.inject(Some(InjectionSettings { every: micros(50), choices: kinds.to_vec() }));
+    world.run_for(millis(200)).unwrap();
+    world.inject(None);
+    flows.iter().for_each(|flow| world.stop(*flow));
+    world.run_for(millis(50)).unwrap();
+
+    let [noise, foreign, cut, copied] = kinds.map(|kind| world.injected(kind));
+    println!("{noise} noise, {foreign} of foreign sessions, {cut} cut, {copied} copied");
+    assert!([noise, foreign, cut, copied].iter().all(|count| *count > 500));
+    assert_eq!(counted(&world, "drop_malformed"), noise + cut);
+    assert_eq!(counted(&world, "drop_session"), foreign);
+    assert_eq!(counted(&world, "drop_duplicate"), copied);
+    assert_eq!(world.log().len(), before, "no peer and no link was taken for anything else than before");
+    for name in ["cells_missed", "cells_given_up", "cells_repaired", "records_malformed", "drop_window"] {
+        assert_eq!(counted(&world, name), 0, "{name}");
+    }
+    assert!(flows.iter().all(|flow| world.result(*flow).lost() == 0));
+}
+
+/// What was sent to a node before it was started anew must not reach what it has become.
+#[test]
+fn a_restart_mixes_nothing_up() {
+    let joined = over_seeds(|seed| {
+        let far = Link { delay: millis(1), ..Link::GIGABIT };
+        let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT, far]));
+        world.start(Flow::bulk(0, 1));
+        world.start(Flow::steady(1, 0, 3_000, micros(100)));
+        world.run_for(about(millis(20), seed)).unwrap();
+        let since = world.begin(Fault::Restart(1));
+        world.run_for(millis(100)).unwrap();
+        first(&world, 0, since, |event| matches!(event, Event::LinkUp { direction: Direction::Sending, .. }))
+    });
+    table("restart, link in use", &joined);
+    assert!(joined[joined.len() - 1] <= millis(60));
+}
+
+/// A world in which every link is in use.
+fn settled(seed: u64, topology: &Topology) -> World<'static> {
+    let mut world = World::new(seed, topology, None);
+    world.settle(millis(100)).unwrap();
+    world
+}
+
+/// A span around `middle` that depends on the seed: longer or shorter by up to 10 ms.
+fn about(middle: Duration, seed: u64) -> Duration {
+    Random::new(seed, Stream::Plan).span(middle - millis(10)..=middle + millis(10))
+}
+
+/// One figure for each seed, sorted.
+fn over_seeds(figure: impl Fn(u64) -> Duration) -> Vec<Duration> {
+    let mut figures: Vec<_> = (0..SEEDS).map(figure).collect();
+    figures.sort_unstable();
+    figures
+}
+
+/// How long after `since` a node stopped to send on link 1.
+fn noticed(world: &World<'_>, node: u8, since: Instant) -> Duration {
+    first(world, node, since, |event| {
+        matches!(event, Event::LinkDown { link: 1, direction: Direction::Sending, .. })
+    })
+}
+
+/// How long after `since` a node logged such an event first.
+fn first(world: &World<'_>, node: u8, since: Instant, wanted: impl Fn(&Event) -> bool) -> Duration {
+    let mut entries = world.log().iter().filter(|entry| entry.at >= since && entry.node == node);
+    entries.find(|entry| wanted(&entry.event)).expect("it happened").at.since(since)
+}
+
+/// What all nodes have counted under a name.
+fn counted(world: &World<'_>, name: &str) -> u64 {
+    world.counted().flatten().filter(|(other, _)| *other == name).map(|(_, count)| count).sum()
+}
+
+fn table(title: &str, sorted: &[Duration]) {
+    let [least, median, most] = [0, sorted.len() / 2, sorted.len() - 1].map(|index| sorted[index]);
+    println!(
+        "{title:<24} {} seeds: {least:>9.2?} least, {median:>9.2?} median, {most:>9.2?} most",
+        sorted.len()
+    );
+}
+
+const fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+const fn micros(count: u64) -> Duration {
+    Duration::from_micros(count)
+}
