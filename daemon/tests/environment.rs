@@ -15,13 +15,16 @@ const START: &str = r#"
 start() { "$TABANE" up $1 2>log & pid=$!; for _ in $(seq 200); do "$TABANE" status $2 >/dev/null 2>&1 && return; sleep 0.02; done; cat log >&2; exit 99; }
 "#;
 
+/// A trial's body.
+type Test = fn() -> Result<(), Failed>;
+
 fn main() -> ExitCode {
     let missing = missing();
-    let trial = |(name, test): (&str, fn() -> Result<(), Failed>)| match &missing {
+    let trial = |(name, test): (&str, Test)| match &missing {
         None => Trial::test(name, test),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
     };
-    let trials: [(&str, fn() -> Result<(), Failed>); 9] = [
+    let trials: [(&str, Test); 9] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
         ("port_taken", port_taken),

@@ -47,7 +47,7 @@ impl Case {
         match missing(self.needs) {
             None => Trial::test(self.name, || Ok((self.test)().map_err(|error| format!("{error:#}"))?)),
             Some(reason) => {
-                Trial::test(format!("{} [skipped: {reason}]", self.name), || Ok(())).with_ignored_flag(true)
+                Trial::test(format!("{} [SKIPPED: {reason}]", self.name), || Ok(())).with_ignored_flag(true)
             }
         }
     }
