@@ -83,9 +83,12 @@ fn send_all(at: SocketAddr, sizes: &[usize], count: u64, seen: &AtomicU64) -> Re
 }
 
 /// Whether datagram `number` may go when `seen` have arrived: alone, or within [`AHEAD`].
+///
+/// The first goes alone: while the kernel resolves the neighbour it holds packets back, and lets them go beside what
+/// the sender goes on to send, on another CPU.
 fn may_go(seen: u64, number: u64, sizes: &[usize]) -> bool {
     let bytes: usize = (seen..=number).map(|each| size(each, sizes)).sum();
-    seen == number || (number - seen < AHEAD.0 && bytes <= AHEAD.1)
+    seen == number || (seen > 0 && number - seen < AHEAD.0 && bytes <= AHEAD.1)
 }
 
 fn check_all(socket: &UdpSocket, sizes: &[usize], count: u64, seen: &AtomicU64) -> Result<()> {
