@@ -27,7 +27,7 @@ rust:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.95 or later, see https://rustup.rs"; exit 2; }
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-lab -p tabane-sim
+	$(CARGO) build --release --locked -p tabane -p tabane-lab
 
 demo: build
 	@lab/packages.sh $(DEMO_TOOLS)
@@ -37,8 +37,10 @@ bench: build
 	@lab/packages.sh $(BENCH_TOOLS)
 	target/release/tabane-lab bench
 
-sim: build
-	target/release/tabane-sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+# With debug assertions, as in `make test`, so that what fails there fails here.
+sim: rust
+	$(CARGO) build --locked -p tabane-sim
+	target/debug/tabane-sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name.
 test: rust

@@ -11,7 +11,6 @@ use crate::peer::Peer;
 use crate::rx::Origin;
 use crate::time::Instant;
 use crate::wire::hello::{Hello, NodeId};
-use core::net::SocketAddr;
 use core::time::Duration;
 
 /// A silent peer's state is dropped after this time.
@@ -77,8 +76,8 @@ impl Bundle {
         if hello.node == self.settings.node {
             return;
         }
-        let Some((index, admitted)) = self.acquaint(now, hello) else { return };
-        let moved = self.pair(index, origin, hello.link);
+        let Some(index) = self.acquaint(now, hello) else { return };
+        self.pair(index, origin, hello.link);
         let Some(peer) = self.peers.get_mut(index) else { return };
         peer.cell_max = peer.cell_max.min(hello.cell_max);
         let was_joined = peer.is_joined();
@@ -86,11 +85,8 @@ impl Bundle {
             peer.join(self.settings.incarnation, hello.session);
         }
         let (node, name, joined) = (peer.node, peer.name, peer.is_joined());
-        let answer = if hello.session == 0 {
-            admitted || moved || !joined
-        } else {
-            hello.your_session != peer.session_in
-        };
+        // An answer carries a session, so it is not answered in its turn unless its number for us is an old one.
+        let answer = hello.session == 0 || hello.your_session != peer.session_in;
         if joined && !was_joined {
             peer.heartbeat_at = now;
             self.log(Event::PeerJoined { peer: node, name });
@@ -101,10 +97,10 @@ impl Bundle {
         self.fit_cells();
     }
 
-    /// The peer that speaks, taken in if it is new; `true` with it if its state begins anew.
-    fn acquaint(&mut self, now: Instant, hello: &Hello) -> Option<(u16, bool)> {
+    /// The peer that speaks, taken in if it is new.
+    fn acquaint(&mut self, now: Instant, hello: &Hello) -> Option<u16> {
         let Some(index) = self.peers.find(hello.node) else {
-            return Some((self.admit(now, hello, None)?, true));
+            return self.admit(now, hello, None);
         };
         let known = self.peers.get(index)?;
         let former = known.incarnation;
@@ -113,10 +109,10 @@ impl Bundle {
                 return None;
             }
             self.part(index);
-            return Some((self.admit(now, hello, Some(former))?, true));
+            return self.admit(now, hello, Some(former));
         }
         if hello.session == 0 || !known.is_joined() || known.session_out == hello.session {
-            return Some((index, false));
+            return Some(index);
         }
         if hello.your_session != 0 && hello.your_session != known.session_in {
             // Said before it knew our number: what it said since has overtaken this.
@@ -125,7 +121,7 @@ impl Bundle {
         // It forgot us and gave us a new number: its lanes begin anew, and so do ours.
         self.forget_lanes(index);
         self.peers.renew(index, now, hello, &mut self.pool);
-        Some((index, true))
+        Some(index)
     }
 
     /// Takes a new peer in, unless it cannot be one.
@@ -147,20 +143,19 @@ impl Bundle {
         None
     }
 
-    /// Notes where the peer listens on this port; `true` when that is new.
+    /// Notes where the peer listens on this port.
     ///
     /// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
     /// else the first, so that both ends pair the same ports.
-    fn pair(&mut self, index: u16, origin: Origin, link: u8) -> bool {
-        let Some(peer) = self.peers.get_mut(index) else { return false };
+    fn pair(&mut self, index: u16, origin: Origin, link: u8) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
         let port = usize::from(origin.port);
         let paired = &mut peer.paired[port];
         if paired.is_some_and(|paired| paired != link) && link != origin.port {
-            return false;
+            return;
         }
         *paired = Some(link);
-        let endpoint: &mut Option<SocketAddr> = &mut peer.outbound[port].endpoint;
-        endpoint.replace(origin.from) != Some(origin.from)
+        peer.outbound[port].endpoint = Some(origin.from);
     }
 
     /// Cells have to fit into every link of every peer, so that any cell can take any link.

@@ -77,7 +77,8 @@ impl Pool {
     /// A kernel without GRO delivers a cell per buffer; held as they are, 128 of them would be all there is.
     pub(crate) fn gather(&mut self, buffer: Buffer, length: usize) -> Option<Piece> {
         let sparse = self.take_back(buffer);
-        if self.gathering.is_none_or(|(_, used)| used + length > BUFFER) {
+        // A byte stays free at the end, so that every position in a buffer fits into 16 bits.
+        if self.gathering.is_none_or(|(_, used)| used + length >= BUFFER) {
             self.gather_anew();
         }
         let gathered = self.gathering.map(|(index, used)| {
@@ -153,6 +154,17 @@ mod tests {
         for _ in 0..200 {
             let buffer = pool.lend().unwrap();
             let piece = pool.gather(buffer, 1_500).unwrap();
+            pool.release(piece.buffer);
+        }
+    }
+
+    #[test]
+    fn positions_fit_however_a_buffer_is_filled() {
+        let mut pool = Pool::new(3);
+        for _ in 0..3 * BUFFER / 16 {
+            let buffer = pool.lend().unwrap();
+            let piece = pool.gather(buffer, 16).unwrap();
+            assert!(piece.start.checked_add(piece.length).is_some());
             pool.release(piece.buffer);
         }
     }

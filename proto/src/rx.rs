@@ -67,7 +67,7 @@ impl Bundle {
             Some(Piece { buffer: whole, start: 0, length: u16::try_from(length).unwrap_or(u16::MAX) })
         };
         let Some(train) = train else {
-            self.counters.drop_no_buffer += 1;
+            self.counters.drop_no_buffer += length.div_ceil(segment.max(1)) as u64;
             return;
         };
         let origin = Origin { port, from };

@@ -15,7 +15,7 @@ use tabane_proto::Instant;
 pub(crate) enum Event {
     /// A node's worker begins.
     Start(u8),
-    /// A frame has come to its switch.
+    /// A datagram has come to its switch.
     Switch(Passage),
     /// A NIC interrupts.
     Interrupt(Place),

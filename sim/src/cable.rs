@@ -1,6 +1,6 @@
 //! A cable with the NIC at its end: what waits to be sent, what is on its way, and when the NIC interrupts.
 //!
-//! Part of [`crate::network`]. Received frames gather in the NIC's ring until an interrupt hands all of them over
+//! Part of [`crate::network`]. Received datagrams gather in the NIC's ring until an interrupt hands all of them over
 //! ([`Coalesce`]).
 //!
 //! Invariant: an interrupt is due whenever the ring is not empty.
@@ -46,7 +46,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A frame in the ring of a NIC, or on its way there.
+/// A datagram in the ring of a NIC, or on its way there.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     /// When it reaches the ring.
@@ -116,7 +116,7 @@ impl Cable {
         self.up.drained_to(self.send_buffer / 2)
     }
 
-    /// A frame will reach the ring. Returns when to interrupt, if that is new.
+    /// A datagram will reach the ring. Returns when to interrupt, if that is new.
     pub(crate) fn receive(&mut self, arrival: Arrival) -> Option<Instant> {
         let behind = self.ring.iter().rev().take_while(|other| other.at > arrival.at).count();
         self.ring.insert(self.ring.len() - behind, arrival);
@@ -146,12 +146,12 @@ impl Cable {
         Some(due)
     }
 
-    /// Frames in the ring, or on their way there.
+    /// Datagrams in the ring, or on their way there.
     pub(crate) fn in_ring(&self) -> u64 {
         self.ring.len() as u64
     }
 
-    /// What is still on its way is lost; returns how many frames that are.
+    /// What is still on its way is lost; returns how many datagrams that are.
     pub(crate) fn lose_what_is_coming(&mut self, now: Instant) -> u64 {
         let here = self.ring.partition_point(|arrival| arrival.at <= now);
         let lost = self.ring.len() - here;

@@ -19,7 +19,7 @@ pub enum Fault {
     Deaf(LinkNumber, Where),
     /// Nothing passes, the carrier is gone, and the node learns of it.
     NoCarrier(LinkNumber, Where),
-    /// So many frames in a million are lost on the way to the nodes; when it ends, none.
+    /// So many datagrams in a million are lost on the way to the nodes; when it ends, none.
     Loss(LinkNumber, u32),
     /// A node's process is not scheduled.
     Pause(NodeNumber),

@@ -1,9 +1,9 @@
 //! The links: cables that lead from node to switch to node.
 //!
-//! A frame is put on its cable by [`Network::send`], comes to the switch as an event ([`Network::switch`]), and gathers
-//! in the ring of the receiving NIC until that interrupts ([`Network::interrupt`]).
+//! A datagram is put on its cable by `send`, comes to the switch as an event (`switch`), and waits in the ring of the
+//! receiving NIC until that interrupts (`interrupt`).
 //!
-//! Invariant: every frame that was put in comes out or is counted as lost with its cause.
+//! Invariant: every datagram that was put in comes out or is counted as lost with its cause.
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Cable, Place};
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::{Instant, Outcome};
 
-/// A frame between a NIC and its switch.
+/// A datagram between a NIC and its switch.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) from: Place,
@@ -24,7 +24,7 @@ pub(crate) struct Passage {
     pub(crate) bytes: Rc<[u8]>,
 }
 
-/// Frames that did not arrive, by cause.
+/// Datagrams that did not arrive, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Chance.
@@ -70,9 +70,9 @@ pub(crate) struct Network {
     cables: Vec<Vec<Cable>>,
     random: Random,
     pub(crate) losses: Losses,
-    /// Frames put on cables, once for each receiver.
+    /// Datagrams put on cables, once for each receiver.
     pub(crate) put_in: u64,
-    /// Frames that nodes took out.
+    /// Datagrams that nodes took out.
     pub(crate) taken_out: u64,
 }
 
@@ -96,7 +96,7 @@ impl Network {
         places.collect()
     }
 
-    /// Sets the loss on the way from the switch, in frames of a million, of the links that `which` selects.
+    /// Sets the loss on the way from the switch, in datagrams of a million, of the links that `which` selects.
     pub(crate) fn set_loss(&mut self, which: impl Fn(LinkNumber) -> bool, per_million: u32) {
         for cable in self.cables.iter_mut().flatten().filter(|cable| which(cable.link)) {
             cable.down.set_loss(per_million);
@@ -108,7 +108,7 @@ impl Network {
         self.losses.outage += self.cable(place).lose_what_is_coming(now);
     }
 
-    /// Frames in the rings of NICs, or on their way there.
+    /// Datagrams in the rings of NICs, or on their way there.
     pub(crate) fn in_rings(&self) -> u64 {
         self.cables.iter().flatten().map(Cable::in_ring).sum()
     }
@@ -167,7 +167,7 @@ impl Network {
         agenda.push(at, Event::Switch(passage));
     }
 
-    /// A frame has come to its switch, which passes it on.
+    /// A datagram has come to its switch, which passes it on.
     pub(crate) fn switch(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage) {
         let cable = self.cable(passage.from);
         let link = cable.link;
@@ -207,7 +207,7 @@ impl Network {
         }
     }
 
-    /// A stranger makes a frame appear in the ring of a NIC.
+    /// A stranger makes a datagram appear in the ring of a NIC.
     pub(crate) fn inject(&mut self, agenda: &mut Agenda, to: Place, arrival: Arrival) {
         self.put_in += 1;
         if let Some(due) = self.cable(to).receive(arrival) {
@@ -233,7 +233,7 @@ impl Network {
         was_due
     }
 
-    /// Frames that are on their way: all that was put in and has neither come out nor been lost on the links.
+    /// Datagrams that are on their way: all that was put in and has neither come out nor been lost on the links.
     pub(crate) fn on_the_way(&self) -> u64 {
         let losses = &self.losses;
         let on_links = losses.chance + losses.outage + losses.switch_queue + losses.send_buffer;

@@ -1,9 +1,9 @@
 //! One direction of a cable at work: a queue, then a wire.
 //!
-//! A frame's way is computed when it is put in, for nothing that happens later changes it but an outage, which whoever
+//! A datagram's way is computed when it is put in, for nothing that happens later changes it but an outage, which whoever
 //! takes it out looks for. The queue is a span of time, not a list: what waits is what the wire takes until it is free.
 //!
-//! Invariant: frames come out in the order in which they went in.
+//! Invariant: datagrams come out in the order in which they went in.
 
 use crate::random::Random;
 use crate::topology::Way;
@@ -17,7 +17,7 @@ pub(crate) struct Pipe {
     way: Way,
     /// When the wire has taken all that was put in.
     free_at: Instant,
-    /// When the last frame comes out.
+    /// When the last datagram comes out.
     last_out: Instant,
     /// Outages that are going on.
     outages: u8,
@@ -28,7 +28,7 @@ impl Pipe {
         Self { way, free_at: Instant::default(), last_out: Instant::default(), outages: 0 }
     }
 
-    /// Bytes that wait, the part of the frame that is leaving included.
+    /// Bytes that wait, the part of the datagram that is leaving included.
     pub(crate) fn queued(&self, now: Instant) -> u64 {
         let bits = u128::from(nanos(self.free_at.since(now))) * u128::from(self.way.rate);
         u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
@@ -44,7 +44,7 @@ impl Pipe {
         self.free_at - self.serialisation(bytes)
     }
 
-    /// Puts a frame in; returns when it comes out.
+    /// Puts a datagram in; returns when it comes out.
     pub(crate) fn push(&mut self, now: Instant, bytes: usize, random: &mut Random) -> Instant {
         self.free_at = self.free_at.max(now) + self.serialisation(bytes as u64);
         let jitter = random.span(Duration::ZERO..=self.way.jitter);
@@ -52,7 +52,7 @@ impl Pipe {
         self.last_out
     }
 
-    /// Whether chance loses the next frame.
+    /// Whether chance loses the next datagram.
     pub(crate) fn loses(&self, random: &mut Random) -> bool {
         random.chance(self.way.loss)
     }
@@ -62,7 +62,7 @@ impl Pipe {
         self.way.queue
     }
 
-    /// Sets the loss, in frames of a million.
+    /// Sets the loss, in datagrams of a million.
     pub(crate) fn set_loss(&mut self, per_million: u32) {
         self.way.loss = per_million;
     }

@@ -4,8 +4,8 @@
 //!   0 ........ trouble: flows, faults, loss, strangers ........ calm ........ probes ........ verdict
 //! ```
 //!
-//! Beside what is checked after each event ([`crate::traffic`], [`crate::node`]), this must hold in the end:
-//! - progress: when things have been calm for a while, every node reaches every other within [`PROBE_LIMIT`], over the
+//! Beside what is checked after each event ([`crate::traffic`], `node`), this must hold in the end:
+//! - progress: when things have been calm for a while, every node reaches every other within `PROBE_LIMIT`, over the
 //!   one link that is up both ways if need be;
 //! - no frame is lost but for a cause that is counted, and none at all without faults;
 //! - bounded memory: receive buffers come back.
@@ -42,12 +42,29 @@ pub struct Report {
     pub frames_taken: u64,
     /// Of these, frames that came to their addressee.
     pub frames_delivered: u64,
+    /// Frames that found their device full.
+    pub device_full: u64,
+    /// Deliveries to nodes that were not addressed: an unknown destination goes to everyone.
+    pub flooded: u64,
     /// Cells that did not arrive, by cause.
     pub losses: Losses,
     /// What all bundles counted, by name.
     pub counted: BTreeMap<&'static str, u64>,
     /// What did not hold.
     pub violation: Option<Violation>,
+}
+
+impl Report {
+    /// What all bundles counted under a name.
+    fn counted(&self, name: &str) -> u64 {
+        self.counted.get(name).copied().unwrap_or_default()
+    }
+
+    /// Cells that links lost or bundles dropped, for whatever cause.
+    fn cells_lost(&self) -> u64 {
+        let dropped = self.counted.iter().filter(|(name, _)| name.starts_with("drop_"));
+        self.losses.total() + dropped.map(|(_, count)| count).sum::<u64>()
+    }
 }
 
 /// Runs a seed. `trace` takes a line per event.
@@ -145,15 +162,12 @@ fn check_world(world: &World<'_>) -> Result<(), Violation> {
 
 /// What is lost has a cause, and without faults nothing is lost.
 fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violation> {
-    let counted = |name| report.counted.get(name).copied().unwrap_or_default();
-    let lost = counted("frames_sent").saturating_sub(counted("frames_delivered"));
-    let dropped: u64 =
-        report.counted.iter().filter(|(name, _)| name.starts_with("drop_")).map(|(_, count)| count).sum();
-    if plan.is_faultless && report.frames_taken != report.frames_delivered {
-        let (taken, delivered) = (report.frames_taken, report.frames_delivered);
+    let (taken, delivered) = (report.frames_taken, report.frames_delivered);
+    if plan.is_faultless && taken != delivered {
         return violation(now, format!("without faults every frame arrives: {delivered} of {taken} did"));
     }
-    if lost > 0 && dropped + report.losses.total() == 0 {
+    let lost = report.counted("frames_sent").saturating_sub(report.counted("frames_delivered"));
+    if lost > 0 && report.cells_lost() == 0 {
         return violation(now, format!("losses have a cause: {lost} frames were lost, no cell was"));
     }
     Ok(())
@@ -163,9 +177,8 @@ fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violat
 /// of a record until more comes.
 fn check_buffers(plan: &Plan, report: &Report, world: World<'_>) -> Result<(), Violation> {
     let now = world.now();
-    let lost = report.losses.total() > 0;
     for (node, lendable) in plan.topology.nodes.iter().zip(world.into_lendable()) {
-        let least = if lost { 1 } else { usize::from(node.buffers) - 1 };
+        let least = if report.cells_lost() > 0 { 1 } else { usize::from(node.buffers) - 1 };
         if lendable < least {
             return violation(now, format!("buffers come back: {lendable} of {} did", node.buffers));
         }
@@ -178,6 +191,8 @@ fn report(world: &World<'_>) -> Report {
         simulated: world.now().since(Instant::default()),
         events: world.events(),
         losses: world.losses(),
+        device_full: world.device_full(),
+        flooded: world.flooded(),
         ..Report::default()
     };
     for (flow, _) in world.flows() {

@@ -13,6 +13,8 @@ pub struct Statistics {
     events: u64,
     frames_taken: u64,
     frames_delivered: u64,
+    device_full: u64,
+    flooded: u64,
     /// Cells that did not arrive, by cause.
     lost: BTreeMap<&'static str, u64>,
     /// What bundles counted, and in how many runs they did.
@@ -27,6 +29,8 @@ impl Statistics {
         self.events += report.events;
         self.frames_taken += report.frames_taken;
         self.frames_delivered += report.frames_delivered;
+        self.device_full += report.device_full;
+        self.flooded += report.flooded;
         for (cause, count) in report.losses.named() {
             *self.lost.entry(cause).or_default() += count;
         }
@@ -44,6 +48,8 @@ impl Statistics {
         self.events += other.events;
         self.frames_taken += other.frames_taken;
         self.frames_delivered += other.frames_delivered;
+        self.device_full += other.device_full;
+        self.flooded += other.flooded;
         for (cause, count) in &other.lost {
             *self.lost.entry(cause).or_default() += count;
         }
@@ -59,6 +65,7 @@ impl fmt::Display for Statistics {
         let seconds = self.simulated.as_secs_f64();
         writeln!(out, "{} runs, {seconds:.1} s simulated, {} events", self.runs, self.events)?;
         writeln!(out, "{} frames sent, {} delivered", self.frames_taken, self.frames_delivered)?;
+        writeln!(out, "{} found their device full, {} copies were flooded", self.device_full, self.flooded)?;
         writeln!(out, "\n{:<24} {:>12}", "cells that were lost", "count")?;
         for (cause, count) in &self.lost {
             writeln!(out, "{cause:<24} {count:>12}")?;

@@ -1,6 +1,6 @@
 //! What a node meets when it acts: the time, the links, the hosts behind the devices, and the log.
 //!
-//! Beside [`crate::node`]; [`crate::world`] owns both. All lines of a replay are written here.
+//! Beside `node`; [`crate::world`] owns both. All lines of a replay are written here.
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Place};
@@ -88,11 +88,7 @@ impl<'t> Surroundings<'t> {
             seed,
             starts: 0,
             hellos: 0,
-            links: topology
-                .nodes
-                .iter()
-                .map(|node| node.cables.len() * (topology.nodes.len() - 1))
-                .sum::<usize>() as u64,
+            links: links(topology),
         }
     }
 
@@ -124,7 +120,9 @@ impl<'t> Surroundings<'t> {
 
     /// A bundle logged an event.
     pub(crate) fn log(&mut self, node: u8, event: tabane_proto::Event) {
-        self.note(format_args!("n{node} {event:?}"));
+        if self.is_traced() {
+            self.note(format_args!("n{node} {}", describe_event(&event)));
+        }
         self.log.push(LogEntry { at: self.now, node, event });
     }
 
@@ -190,7 +188,7 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// A frame has come to its switch.
+    /// A datagram has come to its switch.
     pub(crate) fn switch(&mut self, passage: &crate::network::Passage) {
         let before = self.network.losses;
         self.network.switch(&mut self.agenda, self.now, passage);
@@ -211,6 +209,26 @@ impl<'t> Surroundings<'t> {
         }
         if let Some(next) = self.injector.next(self.now) {
             self.agenda.push(next, Event::Injection);
+        }
+    }
+}
+
+/// Links from node to node, both ways.
+fn links(topology: &Topology) -> u64 {
+    let others = topology.nodes.len() - 1;
+    topology.nodes.iter().map(|node| (node.cables.len() * others) as u64).sum()
+}
+
+/// What a bundle logged, in a few words.
+fn describe_event(event: &tabane_proto::Event) -> String {
+    use tabane_proto::Event;
+    match event {
+        Event::PeerJoined { peer, name } => format!("PEER {} ({peer}) joined", name.as_str()),
+        Event::PeerLeft { peer } => format!("PEER {peer} left"),
+        Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
+        Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
+        Event::LinkDown { peer, link, direction, signal } => {
+            format!("LINK {link} to {peer} down, {direction:?}: {signal:?}")
         }
     }
 }

@@ -18,16 +18,16 @@ pub type LinkNumber = u8;
 /// A node's number.
 pub type NodeNumber = u8;
 
-/// One direction of a cable. Frames never overtake each other on it.
+/// One direction of a cable. Datagrams never overtake each other on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     /// Bits per second, counting the bytes of cells alone.
     pub rate: u64,
-    /// What every frame takes besides its serialisation.
+    /// What every datagram takes besides its serialisation.
     pub delay: Duration,
-    /// The most that a frame takes beyond that.
+    /// The most that a datagram takes beyond that.
     pub jitter: Duration,
-    /// Frames lost in a million.
+    /// Datagrams lost in a million.
     pub loss: u32,
     /// Bytes that may wait for it.
     pub queue: u64,
@@ -55,9 +55,9 @@ pub struct Link {
     pub rate: u64,
     /// From node to node, without serialisation.
     pub delay: Duration,
-    /// The most that a frame takes beyond that.
+    /// The most that a datagram takes beyond that.
     pub jitter: Duration,
-    /// Frames lost in a million.
+    /// Datagrams lost in a million.
     pub loss: u32,
     /// Bytes that may wait in the switch for one cable.
     pub switch_queue: u64,

@@ -1,10 +1,10 @@
 //! The hosts behind the devices: what they send, what has arrived, and what must be true of it.
 //!
 //! Stands on both ends of the path. Frames wait in the queue of their node's device until the bundle takes them
-//! ([`Traffic::take`]); what the bundle delivers is checked at once ([`Traffic::deliver`]).
+//! (`take`); what the bundle delivers is checked at once (`deliver`).
 //!
-//! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte, and after all
-//! frames of its flow that were delivered before it have lower numbers.
+//! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte, and behind no
+//! later frame of its flow.
 
 use crate::flow::{Flow, Pace};
 use crate::frame::{Envelope, FrameId, Noise, identify};

@@ -303,6 +303,18 @@ impl<'t> World<'t> {
         self.surroundings.network.losses
     }
 
+    /// Frames that found their device full.
+    #[must_use]
+    pub fn device_full(&self) -> u64 {
+        self.surroundings.traffic.device_full
+    }
+
+    /// Deliveries to nodes that were not addressed.
+    #[must_use]
+    pub fn flooded(&self) -> u64 {
+        self.surroundings.traffic.flooded
+    }
+
     /// All flows, those that answer included.
     pub fn flows(&self) -> impl Iterator<Item = (FlowNumber, &Flow)> {
         self.surroundings.traffic.flows()
