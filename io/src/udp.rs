@@ -31,8 +31,8 @@ use gso::Gso;
 
 /// The largest run with GSO, bytes: what one IPv4 packet can carry as UDP.
 pub const RUN_MAX: usize = 65_507;
-/// The largest number of datagrams in one run (`UDP_MAX_SEGMENTS` of the kernel). Before Linux 6.6 a
-/// run of more than 64 leaves as single datagrams.
+/// The largest number of datagrams in one run (`UDP_MAX_SEGMENTS` of the kernel). Older kernels take 64;
+/// there a longer run leaves as single datagrams.
 pub const SEGMENTS_MAX: usize = 128;
 /// The largest number of messages that one [`UdpLink::receive`] takes.
 pub const RECEIVE_MAX: usize = 16;

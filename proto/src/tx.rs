@@ -14,7 +14,7 @@ use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
 use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
 use core::net::SocketAddr;
 
-/// Segments of one batch: `UDP_MAX_SEGMENTS` before Linux 6.9 (128 after).
+/// Segments of one batch: `UDP_MAX_SEGMENTS` of older kernels (newer ones take 128).
 pub const BATCH_CELLS: usize = 64;
 /// Bytes of one batch: the largest UDP payload over IPv4.
 const BATCH_BYTES: usize = 65_507;

@@ -13,7 +13,7 @@ use super::cut::Run;
 use super::{RUN_MAX, SEGMENTS_MAX, UdpLink};
 use crate::link::Sent;
 
-/// `UDP_MAX_SEGMENTS` before Linux 6.6.
+/// `UDP_MAX_SEGMENTS` of older kernels.
 const SEGMENTS_MAX_OLD: usize = 64;
 
 impl UdpLink {
