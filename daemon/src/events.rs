@@ -52,6 +52,12 @@ fn describe(at_ns: u64, event: &Event, nics: &[String]) -> EventStatus {
             let detail = format!("{}: {}", way(*direction, *link, nics), Shown(*signal));
             ("link-down", peer, Some(*link), detail)
         }
+        Event::LinkSuspect { peer, link, lost } => {
+            ("link-suspect", peer, Some(*link), losing(*lost, *link, nics))
+        }
+        Event::LinkTrusted { peer, link, lost } => {
+            ("link-trusted", peer, Some(*link), losing(*lost, *link, nics))
+        }
     };
     EventStatus {
         at_ns,
@@ -69,6 +75,11 @@ fn way(direction: Direction, link: u8, nics: &[String]) -> String {
         }
         Direction::Receiving => format!("receiving from the peer's link {link}"),
     }
+}
+
+/// `lost`: in parts of 10,000.
+fn losing(lost: u32, link: u8, nics: &[String]) -> String {
+    format!("{} loses {:.1} % of the cells", way(Direction::Sending, link, nics), f64::from(lost) / 100.0)
 }
 
 fn refused(refusal: Refusal) -> String {

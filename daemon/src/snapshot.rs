@@ -72,7 +72,7 @@ fn path_status(path: &tabane_proto::LinkStatus, links: &[LinkStatus]) -> PathSta
         link: path.port.into(),
         nic: links.get(usize::from(path.port)).map_or(String::new(), |link| link.nic.clone()),
         endpoint: path.endpoint.to_string(),
-        tx: state(path.sending),
+        tx: if path.sending && path.suspect { PathState::Suspect } else { state(path.sending) },
         rx: state(path.receiving),
         rtt_us: path.round_trip.map(micros),
         skew_us: Some(micros(path.skew)),
@@ -80,6 +80,7 @@ fn path_status(path: &tabane_proto::LinkStatus, links: &[LinkStatus]) -> PathSta
         queued_bytes: path.queued,
         cells_sent: path.cells_sent,
         cells_heard: path.cells_heard,
+        loss_percent: f64::from(path.lost) / 100.0,
         cells_lost: path.cells_missed,
     }
 }

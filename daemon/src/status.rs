@@ -92,6 +92,8 @@ pub struct PathStatus {
     pub cells_sent: u64,
     /// Cells heard from the peer.
     pub cells_heard: u64,
+    /// Share of the cells to the peer that was lost lately, in percent.
+    pub loss_percent: f64,
     /// Cells of the peer that were lost on the way.
     pub cells_lost: u64,
 }
@@ -102,6 +104,8 @@ pub struct PathStatus {
 pub enum PathState {
     /// It carries cells.
     Up,
+    /// It loses so many that data avoids it as long as another link is better.
+    Suspect,
     /// It is not used until heartbeats come again.
     Down,
 }
@@ -134,7 +138,7 @@ const EXAMPLE: &str = r#"{
   "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb",
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,
-                   "cells_lost": 0 } ] } ],
+                   "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
   "events": [ { "at_ns": 123400000, "what": "link-down", "peer": "02:00:00:00:00:02", "link": 1,
                 "detail": "burst skew: 57 cells sent, none heard for 3.1 ms" } ]

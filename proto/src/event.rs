@@ -68,4 +68,22 @@ pub enum Event {
         /// What showed it, with its figures.
         signal: Signal,
     },
+    /// A link loses so much that data avoids it as long as another is better.
+    LinkSuspect {
+        /// The peer it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+        /// The share of cells that is lost, in parts of 10,000.
+        lost: u32,
+    },
+    /// A link that was suspect is used again.
+    LinkTrusted {
+        /// The peer it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+        /// The share of cells that is lost, in parts of 10,000.
+        lost: u32,
+    },
 }

@@ -107,7 +107,9 @@ impl Bundle {
         }
         let paired = peer.paired[usize::from(port)].map(usize::from);
         let echo = paired.and_then(|link| peer.inbound[link].echo(now));
+        peer.serial = peer.serial.wrapping_add(1);
         let mut heartbeat = Heartbeat {
+            serial: peer.serial,
             sent_at: now.as_wire_micros(),
             echo: echo.map_or(0, |(sent_at, _)| sent_at),
             echo_age: echo.map_or(u32::MAX, |(_, age)| wire_micros(age)),
@@ -173,17 +175,17 @@ impl Bundle {
                 peer.outbound[usize::from(port)].handle_round_trip(sample);
             }
         }
-        let latest = peer.report_at.is_none_or(|at| heartbeat.sent_at.wrapping_sub(at).cast_signed() >= 0);
-        if !latest {
+        let order = (heartbeat.sent_at, heartbeat.serial);
+        if peer.latest_report.is_some_and(|latest| !is_later(order, latest)) {
             return;
         }
-        peer.report_at = Some(heartbeat.sent_at);
+        peer.latest_report = Some(order);
         for (sent, link) in
             heartbeat.sent.iter().zip(&mut peer.inbound).take(usize::from(heartbeat.sent_links))
         {
             let next = link.next_seq();
             if let Some(departed) = unwrap_seq(sent.departed, next) {
-                link.health.handle_departed(now, departed, next);
+                link.health.handle_departed(now, departed, sent.queued, next);
             }
         }
         peer.judge_at = now;
@@ -199,17 +201,39 @@ impl Bundle {
         let node = peer.node;
         let link = &mut peer.outbound[usize::from(port)];
         if let Some(heard) = unwrap_seq(report.next, link.heard()) {
-            link.handle_heard(heard);
+            link.handle_heard(now, heard, self.ports[usize::from(port)].departed());
         }
         link.skew = Duration::from_micros(u64::from(report.skew_micros));
         if !report.up {
             self.leave_link(now, index, port, Signal::Report);
+        } else if let Some(signal) = link.stalled(now).filter(|_| link.up) {
+            self.leave_link(now, index, port, signal);
         } else if !link.up && self.ports[usize::from(port)].carrier && now >= link.obey_reports_from {
-            link.up = link.endpoint.is_some();
+            link.rise(now);
             if link.up {
                 self.log(Event::LinkUp { peer: node, link: port, direction: Direction::Sending });
             }
+        } else if link.up && link.loss.handle_report(now, link.heard(), report.count) {
+            self.judge_loss(now, index, port);
         }
+    }
+
+    /// A link's loss has been measured anew.
+    fn judge_loss(&mut self, now: Instant, index: u16, port: u8) {
+        let repair = self.settings.repair;
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let others = peer.outbound.iter().zip(0..).filter(|(link, number)| link.up && *number != port);
+        let best = others.map(|(link, _)| link.loss.share()).min();
+        let (node, link) = (peer.node, &mut peer.outbound[usize::from(port)]);
+        if !link.loss.judge(now, best, repair) {
+            return;
+        }
+        let (suspect, share) = (link.loss.is_suspect(), link.loss.share());
+        self.log(if suspect {
+            Event::LinkSuspect { peer: node, link: port, lost: share }
+        } else {
+            Event::LinkTrusted { peer: node, link: port, lost: share }
+        });
     }
 
     /// Judges the links of the peers whose time has come.
@@ -256,6 +280,14 @@ impl Bundle {
             Change::Up => Event::LinkUp { peer, link, direction },
             Change::Down(signal) => Event::LinkDown { peer, link, direction, signal },
         });
+    }
+}
+
+/// Whether one heartbeat was written after another: by the speaker's clock, then by its serial number.
+fn is_later(one: (u32, u16), other: (u32, u16)) -> bool {
+    match one.0.wrapping_sub(other.0).cast_signed() {
+        0 => one.1.wrapping_sub(other.1).cast_signed() > 0,
+        micros => micros > 0,
     }
 }
 

@@ -11,6 +11,10 @@ use crate::wire::cell::unwrap_seq;
 use core::ops::Range;
 use core::time::Duration;
 
+/// A number that is so far from the expected one belongs to another session: a link that is dead for a week carries 60
+/// million heartbeats.
+const FAR: u64 = 1 << 26;
+
 /// One direction of one link.
 #[derive(Debug)]
 pub(crate) struct Inbound {
@@ -29,8 +33,16 @@ pub(crate) struct Inbound {
 }
 
 impl Inbound {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { health: Health::new(now), heard: 0, missed: 0, next_seq: 0, last_heartbeat: None, delay: None }
+    /// A link whose numbers count from `first`.
+    pub(crate) fn new(now: Instant, first: u64) -> Self {
+        Self {
+            health: Health::new(now),
+            heard: 0,
+            missed: 0,
+            next_seq: first,
+            last_heartbeat: None,
+            delay: None,
+        }
     }
 
     /// The number after the highest that was heard.
@@ -38,17 +50,15 @@ impl Inbound {
         self.next_seq
     }
 
-    /// A cell with this number came; returns the numbers that it shows to be missing.
-    pub(crate) fn handle_seq(&mut self, seq: u32) -> Range<u64> {
+    /// A cell with this number came; returns the numbers that it shows to be missing, `None` when the cell is of another
+    /// session.
+    pub(crate) fn handle_seq(&mut self, seq: u32) -> Option<Range<u64>> {
+        let seq = unwrap_seq(seq, self.next_seq).filter(|seq| seq.abs_diff(self.next_seq) < FAR)?;
         self.heard += 1;
-        let Some(seq) = unwrap_seq(seq, self.next_seq) else { return 0..0 };
-        if seq < self.next_seq {
-            return 0..0;
-        }
-        let missing = self.next_seq..seq;
-        self.next_seq = seq + 1;
+        let missing = self.next_seq.min(seq)..seq;
+        self.next_seq = self.next_seq.max(seq + 1);
         self.missed += missing.end - missing.start;
-        missing
+        Some(missing)
     }
 
     /// A heartbeat came.
@@ -89,18 +99,19 @@ mod tests {
 
     #[test]
     fn a_skipped_number_is_a_loss_and_a_late_one_is_not() {
-        let mut link = Inbound::new(Instant::default());
-        assert_eq!(link.handle_seq(0), 0..0);
-        assert_eq!(link.handle_seq(3), 1..3);
-        assert_eq!(link.handle_seq(2), 0..0);
-        assert_eq!(link.handle_seq(u32::MAX), 0..0, "before the first");
-        assert_eq!((link.heard, link.missed, link.next_seq()), (4, 2, 4));
+        let mut link = Inbound::new(Instant::default(), 0);
+        assert_eq!(link.handle_seq(0), Some(0..0));
+        assert_eq!(link.handle_seq(3), Some(1..3));
+        assert_eq!(link.handle_seq(2), Some(2..2));
+        assert_eq!(link.handle_seq(u32::MAX), None, "before the first");
+        assert_eq!(link.handle_seq(1 << 30), None, "of another session");
+        assert_eq!((link.heard, link.missed, link.next_seq()), (3, 2, 4));
     }
 
     #[test]
     fn skew_is_measured_whatever_the_clocks_say() {
-        let mut near = Inbound::new(Instant::default());
-        let mut far = Inbound::new(Instant::default());
+        let mut near = Inbound::new(Instant::default(), 0);
+        let mut far = Inbound::new(Instant::default(), 0);
         let now = Instant::from_nanos(5_000_000);
         near.handle_heartbeat(now, u32::MAX - 100);
         far.handle_heartbeat(now + Duration::from_micros(700), u32::MAX - 100);

@@ -13,7 +13,8 @@
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
-//!   beside it: membership (who is there), heartbeat (what was sent and heard), health (which link is dead),
+//!   beside it: membership (who is there), heartbeat (what was sent and heard),
+//!              health, debt, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), status and event (what is seen)
 //! ```
 //!
@@ -32,12 +33,15 @@ mod arena;
 pub mod bundle;
 mod classify;
 pub mod counters;
+mod debt;
 pub mod event;
 pub mod health;
 mod heartbeat;
 mod hold;
+mod hold_down;
 mod inbound;
 mod learn;
+mod loss;
 mod membership;
 mod outbound;
 mod peer;

@@ -3,6 +3,9 @@
 //! Beside [`crate::tx`] and [`crate::repair`]. The log remembers for each recent link number which slot of the arena it
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
+use crate::debt::{Account, OWED_FOR};
+use crate::health::Signal;
+use crate::loss::Loss;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
@@ -28,6 +31,8 @@ pub(crate) struct Outbound {
     pub(crate) skew: Duration,
     /// To the peer and back, smoothed; only heartbeats measure it.
     pub(crate) round_trip: Option<Duration>,
+    /// The first link number of the session.
+    first: u64,
     /// The next link number.
     next_seq: u64,
     /// The number after the highest that the peer has heard.
@@ -38,6 +43,10 @@ pub(crate) struct Outbound {
     marks: VecDeque<(u64, u64)>,
     /// The number after the last that has left the port.
     departed: u64,
+    /// When the peer's reports last showed that something new was heard.
+    progressed: Instant,
+    account: Account,
+    pub(crate) loss: Loss,
 }
 
 impl Outbound {
@@ -48,17 +57,39 @@ impl Outbound {
             obey_reports_from: now,
             skew: Duration::ZERO,
             round_trip: None,
+            first: 0,
             next_seq: 0,
             heard: 0,
             log: VecDeque::new(),
             marks: VecDeque::new(),
             departed: 0,
+            progressed: now,
+            account: Account::default(),
+            loss: Loss::new(now),
         }
+    }
+
+    /// A session begins: numbers count from `first`.
+    pub(crate) fn begin(&mut self, first: u64) {
+        (self.first, self.next_seq, self.heard, self.departed) = (first, first, first, first);
+    }
+
+    /// The peer hears the link.
+    pub(crate) fn rise(&mut self, now: Instant) {
+        self.up = self.endpoint.is_some();
+        self.progressed = now;
+        self.account = Account::default();
+        self.loss.restart();
     }
 
     /// The number of the next cell.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next_seq
+    }
+
+    /// Cells that were given a number.
+    pub(crate) fn sent(&self) -> u64 {
+        self.next_seq - self.first
     }
 
     /// The number after the highest that the peer has heard.
@@ -102,11 +133,22 @@ impl Outbound {
         self.departed
     }
 
-    /// The peer reports the number after the highest that it has heard.
-    pub(crate) fn handle_heard(&mut self, heard: u64) {
-        if heard <= self.next_seq {
-            self.heard = self.heard.max(heard);
+    /// The peer reports the number after the highest that it has heard, when `port_departed` bytes have left the port.
+    pub(crate) fn handle_heard(&mut self, now: Instant, heard: u64, port_departed: u64) {
+        if heard > self.heard && heard <= self.next_seq {
+            self.heard = heard;
+            self.progressed = now;
         }
+        let departed = self.departed(port_departed);
+        self.account.note(now, departed, self.heard);
+    }
+
+    /// Whether the peer reports, but hears nothing of what has left. It would find that out by itself, but what has left
+    /// is known here at once, and there only by a heartbeat that waits behind data.
+    pub(crate) fn stalled(&self, now: Instant) -> Option<Signal> {
+        let late = 2 * self.skew + self.round_trip?;
+        let (owed, waited) = self.account.overdue(now, self.heard, late)?;
+        (now.since(self.progressed) >= OWED_FOR).then_some(Signal::BurstSkew { owed, waited })
     }
 
     /// The slot that went out under `seq`, once: it is asked for because it did not arrive.

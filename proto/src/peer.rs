@@ -7,7 +7,7 @@ use crate::pool::Pool;
 use crate::reorder::Reorder;
 use crate::time::Instant;
 use crate::unpack::Unpack;
-use crate::wire::cell::{LANES, LINKS, lane_start};
+use crate::wire::cell::{LANES, LINKS, session_start};
 use crate::wire::hello::{Hello, Name, NodeId};
 use crate::wire::repair::Request;
 use alloc::boxed::Box;
@@ -67,8 +67,10 @@ pub(crate) struct Peer {
     pub(crate) heartbeat_at: Instant,
     /// A heartbeat could not be sent because its port was full.
     pub(crate) heartbeat_owed: bool,
-    /// `sent_at` of the latest report that was obeyed.
-    pub(crate) report_at: Option<u32>,
+    /// The serial number of the last heartbeat to it.
+    pub(crate) serial: u16,
+    /// `sent_at` and `serial` of the latest heartbeat that was obeyed.
+    pub(crate) latest_report: Option<(u32, u16)>,
     /// When its links are judged next.
     pub(crate) judge_at: Instant,
 }
@@ -76,7 +78,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// A peer that has said `hello`, before it has given us a session number. `ours` is our incarnation.
     pub(crate) fn new(now: Instant, hello: &Hello, ours: u64, session_in: u16, ports: usize) -> Self {
-        let first = lane_start(hello.incarnation, ours, session_in);
+        let first = session_start(hello.incarnation, ours, session_in);
         Self {
             node: hello.node,
             incarnation: hello.incarnation,
@@ -88,7 +90,7 @@ impl Peer {
             session_out: 0,
             outbound: (0..ports).map(|_| Outbound::new(now)).collect(),
             paired: (0..ports).map(|_| None).collect(),
-            inbound: (0..LINKS).map(|_| Inbound::new(now)).collect(),
+            inbound: (0..LINKS).map(|_| Inbound::new(now, first)).collect(),
             lanes_out: [LaneOut::default(); LANES],
             lanes_in: core::array::from_fn(|_| LaneIn { reorder: Reorder::new(first), ..LaneIn::default() }),
             gapped: 0,
@@ -97,7 +99,8 @@ impl Peer {
             heartbeat_sent: now,
             heartbeat_at: now,
             heartbeat_owed: false,
-            report_at: None,
+            serial: 0,
+            latest_report: None,
             judge_at: now,
         }
     }
@@ -105,8 +108,9 @@ impl Peer {
     /// The peer has given us a session number. `ours` is our incarnation.
     pub(crate) fn join(&mut self, ours: u64, session: u16) {
         self.session_out = session;
-        let next_seq = lane_start(ours, self.incarnation, session);
-        self.lanes_out = [LaneOut { next_seq, open: None }; LANES];
+        let first = session_start(ours, self.incarnation, session);
+        self.lanes_out = [LaneOut { next_seq: first, open: None }; LANES];
+        self.outbound.iter_mut().for_each(|link| link.begin(first));
     }
 
     /// Whether both sides know each other's session number.

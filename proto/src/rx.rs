@@ -108,13 +108,15 @@ impl Bundle {
         match header.kind {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
-                self.count_on_link(now, peer, &header);
-                self.handle_heartbeat(now, origin.port, peer, header.link, &heartbeat);
+                if self.count_on_link(now, peer, &header) {
+                    self.handle_heartbeat(now, origin.port, peer, header.link, &heartbeat);
+                }
             }
             Kind::Repair => {
                 let request = Request::parse(payload)?;
-                self.count_on_link(now, peer, &header);
-                self.handle_request(peer, &request);
+                if self.count_on_link(now, peer, &header) {
+                    self.handle_request(peer, &request);
+                }
             }
             Kind::Data => {
                 #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
@@ -127,13 +129,17 @@ impl Bundle {
         Ok(())
     }
 
-    /// Enters a cell into the account of its link.
-    fn count_on_link(&mut self, now: Instant, index: u16, header: &Header) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+    /// Enters a cell into the account of its link; `false` when it is of another session.
+    fn count_on_link(&mut self, now: Instant, index: u16, header: &Header) -> bool {
+        let Some(peer) = self.peers.get_mut(index) else { return false };
+        let was_up = peer.inbound[usize::from(header.link)].health.is_up();
+        let alone = !was_up && peer.links_heard() == 0;
         let link = &mut peer.inbound[usize::from(header.link)];
-        let missing = link.handle_seq(header.link_seq);
-        let was_up = link.health.is_up();
-        let change = link.health.handle_cell(now, header.kind == Kind::Heartbeat);
+        let Some(missing) = link.handle_seq(header.link_seq) else {
+            self.counters.drop_session += 1;
+            return false;
+        };
+        let change = link.health.handle_cell(now, header.kind == Kind::Heartbeat, alone);
         if was_up && !missing.is_empty() {
             self.counters.cells_missed += missing.end - missing.start;
             self.miss(index, header.link, missing);
@@ -141,11 +147,14 @@ impl Bundle {
         if let Some(change) = change {
             self.judged(now, index, header.link, change);
         }
+        true
     }
 
     /// Puts a cell into its lane, and takes out of the lane what is next.
     fn handle_data(&mut self, now: Instant, index: u16, header: &Header, payload: Piece) {
-        self.count_on_link(now, index, header);
+        if !self.count_on_link(now, index, header) {
+            return;
+        }
         let Some(peer) = self.peers.get_mut(index) else { return };
         let lane = &mut peer.lanes_in[usize::from(header.lane)];
         let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next_seq()) else {

@@ -16,6 +16,10 @@ pub struct LinkStatus {
     pub endpoint: SocketAddr,
     /// Whether cells are sent.
     pub sending: bool,
+    /// Whether data avoids the link because of its losses.
+    pub suspect: bool,
+    /// The share of our cells that is lost on it, in parts of 10,000.
+    pub lost: u32,
     /// Whether the peer's cells are heard.
     pub receiving: bool,
     /// To the peer and back, smoothed over heartbeats.
@@ -57,12 +61,14 @@ impl Bundle {
                     port: number,
                     endpoint: link.endpoint?,
                     sending: link.up,
+                    suspect: link.loss.is_suspect(),
+                    lost: link.loss.share(),
                     receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
                     round_trip: link.round_trip,
                     skew: link.skew,
                     rate: port.rate().map(|bytes| bytes.saturating_mul(8)),
                     queued: port.queued(),
-                    cells_sent: link.next_seq(),
+                    cells_sent: link.sent(),
                     cells_heard: inbound.map_or(0, |inbound| inbound.heard),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),
                 })

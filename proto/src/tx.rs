@@ -8,6 +8,7 @@ use crate::arena::Cell;
 use crate::bundle::Bundle;
 use crate::classify;
 use crate::health::{HEARTBEAT_BUSY, Signal};
+use crate::outbound::Outbound;
 use crate::policy::Choice;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
@@ -199,20 +200,24 @@ impl Bundle {
         }
     }
 
-    /// Lists the links to a peer that are up.
+    /// Lists the links to a peer that are up, without the suspect ones unless all are.
     fn list_choices(&mut self, index: u16) {
         self.choices.clear();
         let Some(peer) = self.peers.get(index) else { return };
+        let usable = |link: &Outbound| link.up && link.endpoint.is_some();
+        let all_suspect = peer.outbound.iter().filter(|link| usable(link)).all(|link| link.loss.is_suspect());
         let links = peer.outbound.iter().zip(&self.ports).zip(0..);
-        self.choices.extend(links.filter(|((link, _), _)| link.up && link.endpoint.is_some()).map(
-            |((link, port), number)| Choice {
-                port: number,
-                queued: port.queued(),
-                rate: port.rate(),
-                skew: link.skew,
-                full: port.full,
-            },
-        ));
+        self.choices.extend(
+            links.filter(|((link, _), _)| usable(link) && link.loss.is_suspect() == all_suspect).map(
+                |((link, port), number)| Choice {
+                    port: number,
+                    queued: port.queued(),
+                    rate: port.rate(),
+                    skew: link.skew,
+                    full: port.full,
+                },
+            ),
+        );
     }
 
     /// Lists the slots from the first one on that fit into one batch: same peer, same length but for the last.

@@ -13,7 +13,8 @@ use crate::traffic::Traffic;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
-use tabane_proto::wire::cell::{Header, Kind};
+use tabane_proto::wire::cell::{HEADER, Header, Kind};
+use tabane_proto::wire::heartbeat::Heartbeat;
 use tabane_proto::{Instant, Outcome};
 
 /// A bulk transfer whose frame is dropped waits for a moment, as TCP does, instead of filling a point of time with drops.
@@ -230,6 +231,12 @@ fn describe_event(event: &tabane_proto::Event) -> String {
         Event::LinkDown { peer, link, direction, signal } => {
             format!("LINK {link} to {peer} down, {direction:?}: {signal:?}")
         }
+        Event::LinkSuspect { peer, link, lost } => {
+            format!("LINK {link} to {peer} suspect, loses {lost}/10000")
+        }
+        Event::LinkTrusted { peer, link, lost } => {
+            format!("LINK {link} to {peer} trusted, loses {lost}/10000")
+        }
     }
 }
 
@@ -243,6 +250,18 @@ fn describe(bytes: &[u8]) -> String {
             )
         }
         Ok(header) if header.kind == Kind::Hello => format!("hello link {}", header.link),
+        Ok(header) if header.kind == Kind::Heartbeat => {
+            let Ok(heartbeat) = Heartbeat::parse(&bytes[HEADER..]) else {
+                return "malformed heartbeat".to_owned();
+            };
+            let departed = heartbeat.sent.iter().take(heartbeat.sent_links.into()).map(|sent| sent.departed);
+            let heard = heartbeat.heard.iter().take(heartbeat.heard_links.into()).map(|heard| heard.next);
+            let (departed, heard) = (departed.collect::<Vec<_>>(), heard.collect::<Vec<_>>());
+            format!(
+                "heartbeat link {} #{} departed {departed:?} heard {heard:?}",
+                header.link, header.link_seq
+            )
+        }
         Ok(header) => format!("{:?} link {} #{}", header.kind, header.link, header.link_seq).to_lowercase(),
         Err(reason) => format!("{reason:?}").to_lowercase(),
     }

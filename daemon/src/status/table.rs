@@ -201,7 +201,8 @@ impl From<&str> for Cell {
 
 impl From<PathState> for Cell {
     fn from(state: PathState) -> Cell {
-        Cell::good_or_bad(state == PathState::Up, ["up", "down"])
+        let bad = if state == PathState::Suspect { "suspect" } else { "down" };
+        Cell::good_or_bad(state == PathState::Up, ["up", bad])
     }
 }
 

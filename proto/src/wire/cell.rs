@@ -47,9 +47,9 @@ pub struct Header {
     pub link: u8,
     /// The ordering domain, below [`LANES`]; 0 unless the kind is `Data`.
     pub lane: u8,
-    /// Counts every cell but hellos on this link, from 0: a gap is a loss on the link.
+    /// Counts every cell but hellos on this link, from [`session_start`]: a gap is a loss on the link.
     pub link_seq: u32,
-    /// Counts the cells of this lane, from [`lane_start`]: the order of delivery.
+    /// Counts the cells of this lane, from [`session_start`]: the order of delivery.
     pub lane_seq: u32,
     /// Where in the payload the first record begins, or [`NO_RECORD`].
     pub block_offset: u16,
@@ -101,11 +101,11 @@ impl Header {
     }
 }
 
-/// The number of the first cell of every lane from one node to another: FNV-1a (64 bits, the lower half) over the
+/// The number of the first cell of every lane and link from one node to another: FNV-1a (64 bits, the lower half) over the
 /// sender's and the receiver's incarnation and the session number that the receiver gave. What was sent to a former
-/// incarnation lies outside the new one's window, even where the session numbers happen to be equal.
+/// incarnation lies far from what the new one expects, even where the session numbers happen to be equal.
 #[must_use]
-pub fn lane_start(sender: u64, receiver: u64, session: u16) -> u64 {
+pub fn session_start(sender: u64, receiver: u64, session: u16) -> u64 {
     let bytes = sender.to_be_bytes().into_iter().chain(receiver.to_be_bytes()).chain(session.to_be_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -161,8 +161,8 @@ mod tests {
 
     #[test]
     fn lanes_start_where_both_ends_expect_and_no_former_self_did() {
-        assert_eq!(lane_start(1, 2, 3), 0x1_9cbc_68e5);
-        assert_ne!(lane_start(1, 2, 3), lane_start(2, 1, 3));
+        assert_eq!(session_start(1, 2, 3), 0x1_9cbc_68e5);
+        assert_ne!(session_start(1, 2, 3), session_start(2, 1, 3));
     }
 
     #[test]

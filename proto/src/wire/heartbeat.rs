@@ -45,6 +45,8 @@ pub struct Heartbeat {
     pub echo: u32,
     /// How long the speaker had it, in microseconds; `u32::MAX`: it has heard none.
     pub echo_age: u32,
+    /// Orders heartbeats of the same microsecond: rises by 1 with each to this addressee, modulo 2^16.
+    pub serial: u16,
     /// How many entries of `sent` count.
     pub sent_links: u8,
     /// How many entries of `heard` count.
@@ -61,6 +63,7 @@ impl Default for Heartbeat {
             sent_at: 0,
             echo: 0,
             echo_age: u32::MAX,
+            serial: 0,
             sent_links: 0,
             heard_links: 0,
             sent: [Sent::default(); LINKS],
@@ -80,7 +83,7 @@ impl Heartbeat {
             Self { sent_at: reader.u32()?, echo: reader.u32()?, echo_age: reader.u32()?, ..Self::default() };
         heartbeat.sent_links = reader.u8()?;
         heartbeat.heard_links = reader.u8()?;
-        reader.u16()?;
+        heartbeat.serial = reader.u16()?;
         if usize::from(heartbeat.sent_links.max(heartbeat.heard_links)) > LINKS {
             return Err(Malformed::Field);
         }
@@ -103,7 +106,7 @@ impl Heartbeat {
     pub fn emit(&self, payload: &mut [u8]) -> usize {
         let mut writer = Writer::new(payload);
         writer.u32(self.sent_at).u32(self.echo).u32(self.echo_age);
-        writer.u8(self.sent_links).u8(self.heard_links).u16(0);
+        writer.u8(self.sent_links).u8(self.heard_links).u16(self.serial);
         for sent in &self.sent[..usize::from(self.sent_links)] {
             writer.u32(sent.departed).u32(sent.queued);
         }
@@ -124,6 +127,7 @@ mod tests {
             sent_at: 1,
             echo: 2,
             echo_age: 3,
+            serial: 9,
             sent_links: 1,
             heard_links: 1,
             ..Heartbeat::default()
@@ -138,7 +142,7 @@ mod tests {
         let mut bytes = [0; HEARTBEAT_MAX];
         let length = example().emit(&mut bytes);
         let golden = [
-            0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 0, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
+            0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 9, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
             0, 0, 0, 8, 1, 0, 0, 0,
         ];
         assert_eq!(bytes[..length], golden);
