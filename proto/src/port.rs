@@ -8,8 +8,11 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// Bytes that may wait before the rate is known. A port that is found full is measured, and gets its own.
-const QUEUE_UNKNOWN: u64 = 32 * 1024;
+/// Bounds of what may wait before the rate is known. It begins at the lower end, so that the first frames do not fill a
+/// slow link for longer than its peer waits for a heartbeat, and doubles when half of it is gone within [`PROOF`].
+const UNPROVEN: (u64, u64) = (16 * 1024, 256 * 1024);
+/// Time between two questions to the kernel within which bytes have to leave to prove something.
+const PROOF: Duration = Duration::from_micros(500);
 /// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
 const QUEUE_FOR: Duration = Duration::from_micros(2_500);
 /// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
@@ -43,6 +46,10 @@ pub(crate) struct Port {
     sent: u64,
     /// Of these, bytes that had not left when the kernel was last asked.
     queued: u64,
+    /// How many bytes may wait while the rate is not known.
+    unproven: u64,
+    /// When the kernel was last asked, and what had been handed over by then.
+    asked: (Instant, u64),
     rate: RateMeter,
 }
 
@@ -56,6 +63,8 @@ impl Port {
             greet_at: now,
             sent: 0,
             queued: 0,
+            unproven: UNPROVEN.0,
+            asked: (now, 0),
             rate: RateMeter { stated, ..RateMeter::default() },
         }
     }
@@ -69,6 +78,10 @@ impl Port {
     /// The kernel says that `queued` bytes have not left.
     pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
         self.queued = queued as u64;
+        let (asked, sent) = core::mem::replace(&mut self.asked, (now, self.sent));
+        if queued == 0 && now.since(asked) <= PROOF && self.sent - sent >= self.unproven / 2 {
+            self.unproven = (2 * self.unproven).min(UNPROVEN.1);
+        }
         self.rate.sample(now, self.departed(), queued > 0);
     }
 
@@ -95,7 +108,7 @@ impl Port {
     /// How many bytes may wait.
     pub(crate) fn queue_limit(&self) -> u64 {
         let (least, most) = QUEUE_BOUNDS;
-        self.rate().map_or(QUEUE_UNKNOWN, |rate| bytes_in(rate, QUEUE_FOR).clamp(least, most))
+        self.rate().map_or(self.unproven, |rate| bytes_in(rate, QUEUE_FOR).clamp(least, most))
     }
 }
 
@@ -145,7 +158,7 @@ mod tests {
     #[test]
     fn a_busy_port_learns_its_rate_and_shortens_its_queue() {
         let mut port = port();
-        assert_eq!(port.queue_limit(), QUEUE_UNKNOWN);
+        assert_eq!(port.queue_limit(), UNPROVEN.0);
         port.handle_sent(100_000);
         for millis in 0..20 {
             port.handle_sent(12_500);
@@ -159,11 +172,12 @@ mod tests {
     #[test]
     fn a_port_that_never_waits_has_no_rate() {
         let mut port = port();
-        for millis in 0..10 {
+        for round in 0..10 {
             port.handle_sent(1_000_000);
-            port.handle_queue(Instant::from_nanos(millis * 1_000_000), 0);
+            port.handle_queue(Instant::from_nanos(round * 400_000), 0);
         }
         assert_eq!(port.rate(), None);
+        assert_eq!(port.queue_limit(), UNPROVEN.1);
         assert_eq!(port.departed(), 10_000_000);
     }
 }

@@ -175,7 +175,8 @@ impl Bundle {
         let segment = self.arena.cell_bytes(self.run[0]);
         let share = self.policy.share(&self.choices, self.run.len(), segment)?;
         let port = self.choices[share.index].port;
-        let cells = share.cells.min(self.run.len());
+        let room = self.ports[usize::from(port)].queue_limit() / segment as u64;
+        let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         let bytes = self.number(index, port, cells);
         self.flight = Some(Flight { peer: index, port, cells, bytes, again });
         let to = self.peers.get(index)?.outbound[usize::from(port)].endpoint?;
