@@ -3,6 +3,7 @@
 pub mod datagrams;
 pub mod iperf;
 pub mod ping_pong;
+pub mod sequence;
 pub mod transfer;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};

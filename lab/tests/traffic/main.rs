@@ -6,6 +6,7 @@
 
 mod bridge;
 mod datagrams;
+mod emulator;
 mod faults;
 mod jumbo;
 mod lab;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
 fn cases() -> Vec<Case> {
     let groups = [
         lab::cases(),
+        emulator::cases(),
         streams::cases(),
         datagrams::cases(),
         neighbours::cases(),
