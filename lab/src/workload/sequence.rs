@@ -13,8 +13,9 @@ use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{setsockopt, sockopt::Ipv4RecvErr};
-use socket2::SockRef;
+use rustix::net::sockopt;
 
+use super::gaps::Gaps;
 use crate::clock::monotonic_ns;
 use crate::netns::{Namespace, joined};
 
@@ -62,8 +63,8 @@ pub struct Outcome {
     pub overtaken: u64,
     /// Datagrams with another content than was sent.
     pub damaged: u64,
-    /// Longest time between two that came.
-    pub longest_stall: Duration,
+    /// Times between two that came.
+    pub gaps: Gaps,
 }
 
 #[derive(Debug, Default)]
@@ -72,8 +73,7 @@ struct Received {
     doubled: u64,
     overtaken: u64,
     damaged: u64,
-    last_ns: Option<u64>,
-    longest_stall_ns: u64,
+    gaps: Gaps,
 }
 
 impl Sequence {
@@ -90,7 +90,8 @@ impl Sequence {
     ) -> Result<Sequence> {
         ensure!(pace.per_second >= 1 && pace.bytes >= NUMBER, "{pace:?}: at least 1 per second of 8 bytes");
         let receiver = server.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
-        SockRef::from(&receiver).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+        sockopt::set_socket_recv_buffer_size_force(&receiver, RECEIVE_BUFFER_BYTES)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&receiver, RECEIVE_BUFFER_BYTES))?;
         receiver.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
         let at = receiver.local_addr()?;
         let sender = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
@@ -175,9 +176,7 @@ impl Received {
             self.damaged += 1;
             return;
         };
-        let since_ns = self.last_ns.map_or(0, |last_ns| now_ns.saturating_sub(last_ns));
-        self.longest_stall_ns = self.longest_stall_ns.max(since_ns);
-        self.last_ns = Some(now_ns);
+        self.gaps.note(now_ns);
         let place = usize::try_from(number).unwrap_or(usize::MAX);
         if self.has_come.get(place).copied().unwrap_or(false) {
             self.doubled += 1;
@@ -204,7 +203,7 @@ impl Received {
             doubled: self.doubled,
             overtaken: self.overtaken,
             damaged: self.damaged,
-            longest_stall: Duration::from_nanos(self.longest_stall_ns),
+            gaps: self.gaps.clone(),
         }
     }
 }
@@ -236,6 +235,5 @@ mod tests {
         let outcome = received.compared_with(&[100, 101, 102, 103, 104]);
         assert_eq!((outcome.sent, outcome.received, outcome.lost_at_ns), (5, 3, vec![101, 104]));
         assert_eq!((outcome.doubled, outcome.overtaken, outcome.damaged), (1, 1, 2));
-        assert_eq!(outcome.longest_stall, Duration::from_nanos(30));
     }
 }

@@ -130,7 +130,7 @@ fn coalescing(topology: &Topology) -> Result<()> {
     topology.impair_both(0, Impairment { coalescing, ..Impairment::default() })?;
     let (outcome, _) = flow(topology, Direction::Forward)?;
     ensure!(lost(&outcome) + outcome.overtaken == 0, "coalescing loses or mixes: {outcome:?}");
-    ensure!(outcome.longest_stall >= Duration::from_millis(1), "frames came one by one: {outcome:?}");
+    ensure!(outcome.gaps.longest().length >= Duration::from_millis(1), "frames came one by one: {outcome:?}");
     Ok(())
 }
 
