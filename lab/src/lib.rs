@@ -17,6 +17,7 @@ pub mod counters;
 pub mod cpu;
 pub mod demo;
 pub mod emulator;
+pub mod failover;
 pub mod machine;
 pub mod netns;
 pub mod options;

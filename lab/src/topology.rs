@@ -47,6 +47,8 @@ pub struct Plan {
     pub wiring: Wiring,
     /// Whether NICs get an IPv4 address each; a bundle needs none, a measurement of one bare link does.
     pub addressed: bool,
+    /// Seed of what emulated wires do at random.
+    pub seed: u64,
 }
 
 /// Namespaces `h1`, `h2`, … and `s1`, `s2`, … as planned; dropping it takes all of it away. One stands at a time.
@@ -63,7 +65,7 @@ impl Plan {
     /// Two hosts joined by `links` through a switch each, NICs with addresses.
     #[must_use]
     pub fn two_hosts(links: Vec<LinkPlan>) -> Plan {
-        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true }
+        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true, seed: 1 }
     }
 }
 
@@ -89,7 +91,7 @@ impl Topology {
             link::lay(&topology, link)?;
         }
         if topology.plan.wiring == Wiring::Emulator {
-            topology.emulators = link::emulate(&topology.switches)?;
+            topology.emulators = link::emulate(&topology.switches, topology.plan.seed)?;
         }
         for link in 0..topology.plan.links.len() {
             link::wait_until_up(&topology, link)?;

@@ -120,9 +120,10 @@ fn lay_to_emulator(topology: &Topology, link: usize) -> Result<()> {
     Ok(())
 }
 
-/// Joins the two ports in each of `places`. Each wire has random numbers of its own, the same in every run.
-pub(super) fn emulate(places: &[Namespace]) -> Result<Vec<Emulator>> {
-    let wires = places.iter().zip((0..).step_by(2)).map(|(place, seed)| {
+/// Joins the two ports in each of `places`. Each wire has random numbers of its own, which follow from `seed`.
+pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> {
+    let wires = places.iter().zip(0_u64..).map(|(place, number)| {
+        let seed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(2 * number);
         let started = Emulator::start(place, [&port::name(0), &port::name(1)], seed);
         started.with_context(|| format!("the emulated wire in {}", place.name()))
     });

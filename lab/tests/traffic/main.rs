@@ -7,6 +7,7 @@
 mod bridge;
 mod datagrams;
 mod emulator;
+mod failover;
 mod faults;
 mod jumbo;
 mod lab;
@@ -79,6 +80,7 @@ fn cases() -> Vec<Case> {
         jumbo::cases(),
         bridge::cases(),
         faults::cases(),
+        failover::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
