@@ -97,6 +97,9 @@ struct UpFlags {
     /// How cells are spread over the links: adaptive or rr [default: adaptive]
     #[arg(long)]
     policy: Option<String>,
+    /// Never send a lost cell again: what a link loses is the applications' to repair
+    #[arg(long)]
+    no_repair: bool,
     /// Workers, each with a queue of the device and a thread [default: 1]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     workers: Option<i64>,
@@ -165,6 +168,7 @@ impl UpFlags {
             port: self.port.map(|port| Given::by_flag(port, "--port")),
             mtu: self.mtu.map(|mtu| Given::by_flag(mtu, "--mtu")),
             policy: self.policy.map(|policy| Given::by_flag(policy, "--policy")),
+            repair: self.no_repair.then(|| Given::by_flag(false, "--no-repair")),
             workers: self.workers.map(|workers| Given::by_flag(workers, "--workers")),
             addresses: self
                 .addresses

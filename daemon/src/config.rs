@@ -49,6 +49,8 @@ pub struct Config {
     pub mtu: u16,
     /// How cells are spread over the links.
     pub policy: PolicyKind,
+    /// Whether lost cells are sent again over another link.
+    pub repair: bool,
     /// Workers, and queues of the device, 1 to 64.
     pub workers: u16,
     /// Addresses that the device gets.
@@ -130,6 +132,7 @@ impl Default for Config {
             port: 7420,
             mtu: 1500,
             policy: PolicyKind::default(),
+            repair: true,
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),

@@ -229,7 +229,7 @@ fn settings(
         workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
         takes_uso: device.takes_uso(),
         policy: config.policy,
-        repair: true,
+        repair: config.repair,
         ports: config.links.iter().zip(nics).map(port).collect(),
         slots: SLOTS,
         buffers: BUFFERS,

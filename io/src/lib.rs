@@ -1,4 +1,4 @@
-//! Linux input and output of Tabane: the TAP device, UDP links, readiness, signals, netlink.
+//! Linux input and output of Tabane: the TAP device, UDP links, packet sockets, readiness, signals, netlink.
 //!
 //! The only crate of the workspace with `unsafe`. It knows no cell, lane or peer: it moves bytes
 //! between buffers of its caller and file descriptors, and never keeps a frame.
@@ -19,6 +19,7 @@ pub mod clock;
 pub mod link;
 pub mod netlink;
 pub mod notice;
+pub mod packet;
 pub mod poll;
 pub mod tap;
 pub mod udp;
@@ -26,6 +27,7 @@ pub mod udp;
 pub use clock::now_ns;
 pub use link::{Link, ReceiveBuffer, Sent};
 pub use notice::Notice;
+pub use packet::{PacketError, PacketSocket};
 pub use poll::{Interest, Poll, Ready, Signal, Signals, Waker};
 pub use tap::{Offload, Tap, TapError, TapQueue, TapSpec};
 pub use udp::{LinkError, UdpLink, UdpSpec};

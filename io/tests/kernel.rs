@@ -8,6 +8,7 @@ mod kernel {
     pub(super) mod needs;
 }
 mod kernel_netlink;
+mod kernel_packet;
 mod kernel_signals;
 mod kernel_tap;
 mod kernel_udp;
@@ -20,6 +21,7 @@ fn main() {
     let needs = Needs::probe();
     let mut trials = kernel_signals::trials(&needs);
     trials.extend(kernel_netlink::trials(&needs));
+    trials.extend(kernel_packet::trials(&needs));
     trials.extend(kernel_tap::trials(&needs));
     trials.extend(kernel_udp::trials(&needs));
     libtest_mimic::run(&arguments, trials).exit();

@@ -9,6 +9,15 @@ use nix::time::{ClockId, clock_gettime};
 /// Pause between two looks at a condition: short beside anything that is waited for.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
+/// When a change took effect, in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Right before the command was given.
+    pub before_ns: u64,
+    /// Right after it had been acknowledged: it was in effect by then.
+    pub after_ns: u64,
+}
+
 /// CLOCK_MONOTONIC in nanoseconds, comparable with `at_ns` of a daemon's events.
 ///
 /// # Errors

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! sandbox -> netns -> topology -> bundle -> workload -> report
-//!                      (rate)     (status)  (cpu, counters)
+//!                    (rate, emulator) (status) (cpu, counters)
 //! ```
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,8 @@ pub mod clock;
 pub mod counters;
 pub mod cpu;
 pub mod demo;
+pub mod emulator;
+pub mod failover;
 pub mod machine;
 pub mod netns;
 pub mod options;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{bench, demo};
+use tabane_lab::{bench, demo, failover};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -23,6 +23,7 @@ struct Arguments {
 enum Command {
     Demo(demo::Options),
     Bench(bench::Options),
+    Failover(failover::Options),
 }
 
 impl Command {
@@ -30,6 +31,7 @@ impl Command {
         match self {
             Command::Demo(_) => demo::TOOLS,
             Command::Bench(_) => bench::TOOLS,
+            Command::Failover(_) => failover::TOOLS,
         }
     }
 
@@ -37,6 +39,7 @@ impl Command {
         match self {
             Command::Demo(options) => demo::run(options),
             Command::Bench(options) => bench::run(options),
+            Command::Failover(options) => failover::run(options),
         }
     }
 }

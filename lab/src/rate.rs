@@ -19,6 +19,12 @@ impl Bitrate {
         Bitrate(rate * 1_000_000_000)
     }
 
+    /// A tenth of it, at least 1 bit per second.
+    #[must_use]
+    pub const fn tenth(self) -> Bitrate {
+        Bitrate(self.0.div_ceil(10))
+    }
+
     /// Bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {

@@ -3,10 +3,12 @@
 //! ```text
 //!  h1.eth1 ──tbf── s1 ──tbf── eth1.h2        Wiring::Switch: a bridge in its own namespace per link
 //!  h1.eth2 ──tbf── s2 ──tbf── eth2.h2        Wiring::Cable:  h1.eth1 ── eth1.h2, two hosts only
+//!                                            Wiring::Emulator: a wire with flaws in place of the bridge, two hosts
 //! ```
 //!
 //! Each direction of each cable is shaped where it is sent: at the host's NIC and at the switch's port. A switch is
-//! killed as a black hole (carrier stays, nothing comes out), a cable is pulled with loss of carrier.
+//! killed as a black hole (carrier stays, nothing comes out), a cable is pulled with loss of carrier. An emulated wire
+//! is as fast as the machine until it is impaired; its host's NICs are shaped all the same.
 //! Hosts and links count from 0 here; names count from 1.
 
 mod drawing;
@@ -18,8 +20,9 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
 
+pub use crate::clock::Moment;
+use crate::emulator::Emulator;
 use crate::netns::Namespace;
-pub use fault::Moment;
 pub use link::LinkPlan;
 
 /// How the hosts' NICs of one link are joined.
@@ -29,6 +32,8 @@ pub enum Wiring {
     Switch,
     /// By a cable from host to host.
     Cable,
+    /// By one [`Emulator`] per link, in the place of the switch.
+    Emulator,
 }
 
 /// What to build.
@@ -42,12 +47,16 @@ pub struct Plan {
     pub wiring: Wiring,
     /// Whether NICs get an IPv4 address each; a bundle needs none, a measurement of one bare link does.
     pub addressed: bool,
+    /// Seed of what emulated wires do at random.
+    pub seed: u64,
 }
 
 /// Namespaces `h1`, `h2`, … and `s1`, `s2`, … as planned; dropping it takes all of it away. One stands at a time.
 #[derive(Debug)]
 pub struct Topology {
     plan: Plan,
+    /// One per link, or none; they end before the namespaces in which they work.
+    emulators: Vec<Emulator>,
     hosts: Vec<Namespace>,
     switches: Vec<Namespace>,
 }
@@ -56,7 +65,7 @@ impl Plan {
     /// Two hosts joined by `links` through a switch each, NICs with addresses.
     #[must_use]
     pub fn two_hosts(links: Vec<LinkPlan>) -> Plan {
-        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true }
+        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true, seed: 1 }
     }
 }
 
@@ -68,22 +77,21 @@ impl Topology {
     pub fn build(plan: Plan) -> Result<Topology> {
         ensure!((2..=99).contains(&plan.hosts), "{} hosts: 2 to 99 are possible", plan.hosts);
         ensure!((1..=99).contains(&plan.links.len()), "{} links: 1 to 99 are possible", plan.links.len());
-        ensure!(
-            plan.wiring == Wiring::Switch || plan.hosts == 2,
-            "a cable joins 2 hosts, not {}",
-            plan.hosts
-        );
+        ensure!(plan.wiring == Wiring::Switch || plan.hosts == 2, "a wire joins 2 hosts, not {}", plan.hosts);
         let named = |kind: char, number: usize| Namespace::create(format!("{kind}{}", number + 1));
         let hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
         let switches = match plan.wiring {
-            Wiring::Switch => {
+            Wiring::Switch | Wiring::Emulator => {
                 (0..plan.links.len()).map(|link| named('s', link)).collect::<Result<Vec<_>>>()?
             }
             Wiring::Cable => Vec::new(),
         };
-        let topology = Topology { plan, hosts, switches };
+        let mut topology = Topology { plan, emulators: Vec::new(), hosts, switches };
         for link in 0..topology.plan.links.len() {
             link::lay(&topology, link)?;
+        }
+        if topology.plan.wiring == Wiring::Emulator {
+            topology.emulators = link::emulate(&topology.switches, topology.plan.seed)?;
         }
         for link in 0..topology.plan.links.len() {
             link::wait_until_up(&topology, link)?;

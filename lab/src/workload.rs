@@ -1,8 +1,10 @@
 //! What runs through a path: each kind of traffic is a file, ends by itself or when told to, and never waits for ever.
 
 pub mod datagrams;
+pub mod gaps;
 pub mod iperf;
 pub mod ping_pong;
+pub mod sequence;
 pub mod transfer;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};

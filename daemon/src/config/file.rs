@@ -69,6 +69,7 @@ impl Reader {
             port: top.number("port"),
             mtu: top.number("mtu"),
             policy: top.text("policy", "the name of a policy"),
+            repair: top.switch("repair"),
             workers: top.number("workers"),
             addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
             security: top.text("security", "the name of a protection"),

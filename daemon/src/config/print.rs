@@ -21,6 +21,7 @@ impl fmt::Display for Config {
         writeln!(f, "port = {}", self.port)?;
         writeln!(f, "mtu = {}", self.mtu)?;
         writeln!(f, "policy = {}", text(self.policy.name()))?;
+        writeln!(f, "repair = {}", self.repair)?;
         writeln!(f, "workers = {}", self.workers)?;
         writeln!(f, "address = {}", list(&self.addresses))?;
         writeln!(

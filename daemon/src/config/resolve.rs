@@ -41,6 +41,7 @@ pub fn resolve(
             PolicyKind::name,
             default.policy,
         ),
+        repair: settings.repair.as_ref().map_or(default.repair, |given| given.value),
         workers,
         addresses: addresses(&mut problems, &settings.addresses),
         security: word(

@@ -44,6 +44,8 @@ pub struct Settings {
     pub mtu: Option<Given<i64>>,
     /// Scheduling policy.
     pub policy: Option<Given<String>>,
+    /// Repair of lost cells.
+    pub repair: Option<Given<bool>>,
     /// Number of workers.
     pub workers: Option<Given<i64>>,
     /// Addresses of the device, in CIDR notation.
@@ -101,6 +103,7 @@ impl Settings {
             port: flags.port.or(self.port),
             mtu: flags.mtu.or(self.mtu),
             policy: flags.policy.or(self.policy),
+            repair: flags.repair.or(self.repair),
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             security: flags.security.or(self.security),

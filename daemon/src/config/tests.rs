@@ -44,12 +44,12 @@ fn a_link_is_enough() {
 
 #[test]
 fn every_value_is_understood() {
-    let text = "name = 'x'\nkey = 'k'\nport = 9000\nmtu = 65521\npolicy = 'rr'\nworkers = 2\nsecurity = 'none'\n\
+    let text = "name = 'x'\nkey = 'k'\nport = 9000\nmtu = 65521\npolicy = 'rr'\nrepair = false\nworkers = 2\nsecurity = 'none'\n\
         address = ['10.9.0.1/24', 'fd00::1/64']\ntx_queue_len = 8\noffload.uso = false\n\
         [[link]]\nnic = 'eth1'\nlocal = '192.0.2.1'\npeers = ['198.51.100.7']\nrate = '2.5 Gbit/s'\n";
     let config = config(text).expect("valid");
     assert_eq!((config.port, config.mtu, config.workers, config.tx_queue_len), (9000, 65_521, 2, 8));
-    assert_eq!(config.policy, PolicyKind::RoundRobin);
+    assert_eq!((config.policy, config.repair), (PolicyKind::RoundRobin, false));
     assert_eq!(config.group(), ZERO_KEY.group());
     assert_eq!(config.offload, Offload { uso: false, ..Offload::default() });
     assert_eq!(config.links[0].peers, ["198.51.100.7:9000".parse().expect("an endpoint")]);
@@ -206,11 +206,11 @@ fn any_config() -> impl Strategy<Value = Config> {
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
         (1..cidrs.len()).all(|at| cidrs[..at].iter().all(|before| before.address != cidrs[at].address))
     });
-    (numbers, words, addresses, any::<[bool; 5]>(), links()).prop_map(
-        |(numbers, words, addresses, offload, links)| {
+    (numbers, words, addresses, any::<[bool; 6]>(), links()).prop_map(
+        |(numbers, words, addresses, switches, links)| {
             let (port, mtu, workers, tx_queue_len) = numbers;
             let (name, key_file, policy) = words;
-            let [gso, gro, tso, uso, checksum] = offload;
+            let [repair, gso, gro, tso, uso, checksum] = switches;
             let offload = Offload { gso, gro, tso, uso, checksum };
             let key = key_file.is_some().then_some(ZERO_KEY);
             let key_file = key_file.map(PathBuf::from);
@@ -222,6 +222,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 port,
                 mtu,
                 policy,
+                repair,
                 workers,
                 addresses,
                 security,

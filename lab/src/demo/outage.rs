@@ -81,7 +81,7 @@ pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], seed: u64) -> Res
         reason: noticed.map(|(_, detail)| detail).unwrap_or_default(),
         recovered_ms: recovery(&ends, revived).map(|at_ns| milliseconds_between(revived.after_ns, at_ns)),
         false_alarms: false_alarms(&ends, killed, revived),
-        stall_after_kill_ms: (transfer.stalled_at_ns as f64 - killed.after_ns as f64) / 1e6,
+        stall_after_kill_ms: (transfer.gaps.longest().at_ns as f64 - killed.after_ns as f64) / 1e6,
         gbps_while_dead: mean_gbps(&changes),
         transfer,
         flow,

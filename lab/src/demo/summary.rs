@@ -18,7 +18,7 @@ pub(super) fn write(report: &mut Report, speed: Speed, outage: &Outage) {
     let single = (speed.single.gbps.median(), speed.single.retransmits.median());
     let bundle = (speed.bundle.gbps.median(), speed.bundle.retransmits.median());
     let ratio = bundle.0 / single.0;
-    let stall_ms = outage.transfer.longest_stall.as_secs_f64() * 1e3;
+    let stall_ms = outage.transfer.gaps.longest().length.as_secs_f64() * 1e3;
     let lost = connections_lost(outage);
 
     report.field("single_gbps", single.0);

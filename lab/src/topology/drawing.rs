@@ -30,7 +30,7 @@ fn frame(left: char, right: char) -> String {
 /// What lies between the NICs, 24 characters wide.
 fn middle(plan: &Plan, link: usize, link_plan: &LinkPlan) -> String {
     let inscription = match plan.wiring {
-        Wiring::Switch => format!("[ s{} · {} ]", link + 1, rate(link_plan)),
+        Wiring::Switch | Wiring::Emulator => format!("[ s{} · {} ]", link + 1, rate(link_plan)),
         Wiring::Cable => format!(" {} ", rate(link_plan)),
     };
     format!("{inscription:─^24}")

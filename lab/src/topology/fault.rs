@@ -1,25 +1,20 @@
-//! Breaks links and mends them: a switch that swallows everything, a cable that is pulled.
+//! Breaks links and mends them: a switch that swallows everything, a cable that is pulled, a wire with flaws.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::port::{self, State};
-use super::{Topology, Wiring};
-use crate::clock::monotonic_ns;
+use super::{Topology, Wiring, nic};
+use crate::clock::{Moment, monotonic_ns};
+use crate::emulator::{Direction, Emulator, Impairment};
 
-/// When a change took effect, in nanoseconds of CLOCK_MONOTONIC.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    /// Right before the command was given.
-    pub before_ns: u64,
-    /// Right after the kernel had acknowledged it: it was in effect by then.
-    pub after_ns: u64,
-}
+/// Segments of a superframe that a NIC takes by default (GSO_MAX_SEGS of the kernel).
+const SEGMENTS_MAX: u32 = 65_535;
 
 impl Topology {
     /// Turns the switch of `link` into a black hole: nothing comes out of it any more, carrier stays up on every NIC.
     ///
     /// # Errors
-    /// A topology without switches, or a kernel that refuses.
+    /// Hosts joined without a switch or emulator, or a kernel that refuses.
     pub fn kill_switch(&self, link: usize) -> Result<Moment> {
         self.set_switch(link, State::Disabled)
     }
@@ -35,7 +30,7 @@ impl Topology {
     /// Pulls the cable of `host` on `link`: both ends lose carrier.
     ///
     /// # Errors
-    /// A topology without switches, or what `ip` complains about.
+    /// Hosts joined without a switch or emulator, or what `ip` complains about.
     pub fn pull_cable(&self, host: usize, link: usize) -> Result<Moment> {
         self.set_cable(host, link, "down")
     }
@@ -48,8 +43,50 @@ impl Topology {
         self.set_cable(host, link, "up")
     }
 
+    /// Makes one direction of an emulated `link` do `impairment`; [`Direction::Forward`] is from the first host.
+    ///
+    /// Where that acts on single frames, the sender's NIC has its kernel cut superframes from then on.
+    ///
+    /// # Errors
+    /// A link without an emulator, or what `ip` complains about.
+    pub fn impair(&self, link: usize, direction: Direction, impairment: Impairment) -> Result<Moment> {
+        let wire = self.emulator(link)?;
+        self.cut_superframes(link, direction, impairment.needs_single_frames())?;
+        wire.set(direction, impairment)
+    }
+
+    /// [`Topology::impair`] for both directions at one moment.
+    ///
+    /// # Errors
+    /// As [`Topology::impair`].
+    pub fn impair_both(&self, link: usize, impairment: Impairment) -> Result<Moment> {
+        let wire = self.emulator(link)?;
+        for direction in Direction::BOTH {
+            self.cut_superframes(link, direction, impairment.needs_single_frames())?;
+        }
+        wire.set_both(impairment)
+    }
+
+    /// The emulated wire of `link`.
+    ///
+    /// # Errors
+    /// The link has none.
+    pub fn emulator(&self, link: usize) -> Result<&Emulator> {
+        self.emulators.get(link).with_context(|| format!("link {link} is not emulated"))
+    }
+
+    /// Has the kernel of the sending host cut superframes, or not. `io/tests/kernel_packet.rs` shows that it does.
+    fn cut_superframes(&self, link: usize, direction: Direction, cut: bool) -> Result<()> {
+        let segments = if cut { 1 } else { SEGMENTS_MAX };
+        let host = &self.hosts[direction as usize];
+        host.ip(&format!("link set {} gso_max_segs {segments}", nic(link))).map(drop)
+    }
+
     fn set_switch(&self, link: usize, state: State) -> Result<Moment> {
         self.has_switches()?;
+        if let Some(wire) = self.emulators.get(link) {
+            return wire.set_black_hole(matches!(state, State::Disabled));
+        }
         let ports: Vec<String> = (0..self.hosts.len()).map(port::name).collect();
         self.switches[link].enter(|| port::set(&ports, state))?
     }
@@ -62,7 +99,7 @@ impl Topology {
     }
 
     fn has_switches(&self) -> Result<()> {
-        ensure!(self.plan.wiring == Wiring::Switch, "links without a switch cannot be broken");
+        ensure!(self.plan.wiring != Wiring::Cable, "cables without a switch cannot be broken");
         Ok(())
     }
 }

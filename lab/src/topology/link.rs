@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::{Topology, Wiring, address, nic, port};
 use crate::clock::wait_for;
+use crate::emulator::Emulator;
 use crate::netns::Namespace;
 use crate::rate::Bitrate;
 
@@ -55,6 +56,7 @@ impl LinkPlan {
 pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
     match topology.plan.wiring {
         Wiring::Switch => lay_through_switch(topology, link)?,
+        Wiring::Emulator => lay_to_emulator(topology, link)?,
         Wiring::Cable => {
             let far = End { namespace: &topology.hosts[1], device: nic(link) };
             lay_cable(topology, link, 0, &far)?;
@@ -75,7 +77,9 @@ pub(super) fn wait_until_up(topology: &Topology, link: usize) -> Result<()> {
             Ok((state.split_whitespace().nth(1) == Some("UP")).then_some(()))
         })?;
     }
-    let Some(switch) = topology.switches.get(link) else { return Ok(()) };
+    let Some(switch) = topology.switches.get(link).filter(|_| topology.plan.wiring == Wiring::Switch) else {
+        return Ok(());
+    };
     wait_for(&format!("forwarding ports of {}", switch.name()), UP_WITHIN, || {
         let ports = switch.ip("-details link show type bridge_slave")?;
         let forwarding = ports.matches("bridge_slave state forwarding").count();
@@ -102,6 +106,28 @@ fn lay_through_switch(topology: &Topology, link: usize) -> Result<()> {
         plan.shape(switch, &port)?;
     }
     Ok(())
+}
+
+/// Two ports that nothing joins yet.
+fn lay_to_emulator(topology: &Topology, link: usize) -> Result<()> {
+    let (place, mtu) = (&topology.switches[link], topology.plan.links[link].mtu);
+    place.set("net/ipv6/conf/default/disable_ipv6", "1")?;
+    for host in 0..topology.hosts.len() {
+        let port = port::name(host);
+        lay_cable(topology, link, host, &End { namespace: place, device: port.clone() })?;
+        place.ip(&format!("link set {port} mtu {mtu} up"))?;
+    }
+    Ok(())
+}
+
+/// Joins the two ports in each of `places`. Each wire has random numbers of its own, which follow from `seed`.
+pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> {
+    let wires = places.iter().zip(0_u64..).map(|(place, number)| {
+        let seed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(2 * number);
+        let started = Emulator::start(place, [&port::name(0), &port::name(1)], seed);
+        started.with_context(|| format!("the emulated wire in {}", place.name()))
+    });
+    wires.collect()
 }
 
 /// A veth pair from the NIC of `host` to `far`, both ends down.

@@ -12,8 +12,7 @@ use anyhow::{Context, Result, ensure};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 
-use super::Moment;
-use crate::clock::monotonic_ns;
+use crate::clock::{Moment, monotonic_ns};
 
 const RTM_SETLINK: u16 = 19;
 /// NLM_F_REQUEST and NLM_F_ACK.

@@ -9,13 +9,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
+use super::gaps::Gaps;
 use super::{Stream, accept};
 use crate::clock::monotonic_ns;
 use crate::netns::{Namespace, joined};
@@ -50,14 +50,10 @@ pub struct Outcome {
     pub bytes: u64,
     /// Whole copies of the file that were sent.
     pub copies: u64,
-    /// From the first read to the last.
-    pub duration: Duration,
     /// Every copy arrived, whole, with the sum of the file.
     pub sha256_ok: bool,
-    /// Longest time between two reads that got something.
-    pub longest_stall: Duration,
-    /// When the longest stall began, in nanoseconds of CLOCK_MONOTONIC.
-    pub stalled_at_ns: u64,
+    /// Times between two reads that got something.
+    pub gaps: Gaps,
     /// Why the connection was lost, if it was.
     pub lost: Option<String>,
 }
@@ -67,9 +63,7 @@ pub struct Outcome {
 struct Received {
     bytes: u64,
     sums: Vec<Sum>,
-    reads_ns: Option<(u64, u64)>,
-    longest_stall_ns: u64,
-    stalled_at_ns: u64,
+    gaps: Gaps,
     lost: Option<String>,
 }
 
@@ -131,12 +125,8 @@ impl Transfer {
         Ok(Outcome {
             bytes: received.bytes,
             copies,
-            duration: received
-                .reads_ns
-                .map_or(Duration::ZERO, |(first, last)| Duration::from_nanos(last - first)),
             sha256_ok: whole && received.sums.iter().all(|each| *each == sum),
-            longest_stall: Duration::from_nanos(received.longest_stall_ns),
-            stalled_at_ns: received.stalled_at_ns,
+            gaps: received.gaps,
             lost: received.lost.or(complaint),
         })
     }
@@ -188,7 +178,7 @@ fn receive_copies(connection: &mut TcpStream, bytes_per_copy: u64, received: &mu
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),
         };
-        received.note_read(monotonic_ns()?);
+        received.gaps.note(monotonic_ns()?);
         received.bytes += length as u64;
         digest.update(&chunk[..length]);
         left -= length as u64;
@@ -199,22 +189,11 @@ fn receive_copies(connection: &mut TcpStream, bytes_per_copy: u64, received: &mu
     }
 }
 
-impl Received {
-    fn note_read(&mut self, now_ns: u64) {
-        let (first_ns, last_ns) = self.reads_ns.unwrap_or((now_ns, now_ns));
-        if now_ns - last_ns > self.longest_stall_ns {
-            self.longest_stall_ns = now_ns - last_ns;
-            self.stalled_at_ns = last_ns;
-        }
-        self.reads_ns = Some((first_ns, now_ns));
-    }
-}
-
 impl Outcome {
     /// Mean speed in 10^9 bits per second.
     #[must_use]
     pub fn gbps(&self) -> f64 {
-        self.bytes as f64 * 8e-9 / self.duration.as_secs_f64()
+        self.bytes as f64 * 8e-9 / self.gaps.duration().as_secs_f64()
     }
 }
 
@@ -227,16 +206,6 @@ mod tests {
         let sums = [1, 1, 2].map(|seed| Source::random(CHUNK as u64 + 7, seed).unwrap().sum);
         assert_eq!(sums[0], sums[1]);
         assert_ne!(sums[0], sums[2]);
-    }
-
-    #[test]
-    fn the_longest_gap_and_its_start_are_kept() {
-        let mut received = Received::default();
-        for now_ns in [10, 15, 35, 40] {
-            received.note_read(now_ns);
-        }
-        assert_eq!((received.longest_stall_ns, received.stalled_at_ns), (20, 15));
-        assert_eq!(received.reads_ns, Some((10, 40)));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 mod bridge;
 mod datagrams;
+mod emulator;
+mod failover;
 mod faults;
 mod jumbo;
 mod lab;
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
 fn cases() -> Vec<Case> {
     let groups = [
         lab::cases(),
+        emulator::cases(),
         streams::cases(),
         datagrams::cases(),
         neighbours::cases(),
@@ -77,6 +80,7 @@ fn cases() -> Vec<Case> {
         jumbo::cases(),
         bridge::cases(),
         faults::cases(),
+        failover::cases(),
     ];
     groups.into_iter().flatten().collect()
 }

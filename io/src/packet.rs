@@ -1,0 +1,159 @@
+//! Raw frames of one NIC, superframes whole: a packet socket with the virtio header before each frame.
+//!
+//! What enters through the NIC is received, what leaves through it is not. What is sent goes to the driver past
+//! queueing disciplines. A frame that the sender left unsegmented or without checksum comes as such, with a
+//! [`HEADER`] that says so, and may be sent on as it came. VLAN tags that stand beside the frame (hardware
+//! acceleration) are not received.
+//!
+//! Source: packet(7), linux/if_packet.h, `net/packet/af_packet.c` of Linux 6.18.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libc::c_int;
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use thiserror::Error;
+
+use crate::netlink::{self, NetlinkError};
+
+/// Length of the virtio header before each frame, in native byte order: flags, kind of superframe, header length,
+/// segment size, where the checksum begins, and how far behind that it stands.
+pub const HEADER: usize = 10;
+/// Room for the header and the longest superframe with its Ethernet and VLAN headers.
+pub const FRAME_MAX: usize = HEADER + 18 + 65_536;
+
+/// Wanted buffers of the socket: some dozen superframes, or a thousand frames.
+const BUFFER_BYTES: usize = 8 << 20;
+
+/// Why there is no packet socket.
+#[derive(Debug, Error)]
+pub enum PacketError {
+    /// The NIC cannot be asked for, or is not there.
+    #[error(transparent)]
+    Nic(#[from] NetlinkError),
+    /// The kernel refused.
+    #[error("packet socket on NIC {nic}: {step} failed: {source}")]
+    Failed {
+        /// The NIC.
+        nic: String,
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+/// A packet socket bound to one NIC, non-blocking.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: OwnedFd,
+}
+
+impl PacketSocket {
+    /// Opens a socket on `nic`, which needs not be up. Wants CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// See [`PacketError`].
+    pub fn open(nic: &str) -> Result<Self, PacketError> {
+        let index = netlink::nic(nic)?.index;
+        let failed = |step| {
+            let nic = nic.to_owned();
+            move |source| PacketError::Failed { nic, step, source }
+        };
+        let opened = Self { socket: unbound().map_err(failed("opening a socket"))? };
+        opened.set(libc::PACKET_VNET_HDR).map_err(failed("PACKET_VNET_HDR"))?;
+        opened.set(libc::PACKET_IGNORE_OUTGOING).map_err(failed("PACKET_IGNORE_OUTGOING"))?;
+        opened.set(libc::PACKET_QDISC_BYPASS).map_err(failed("PACKET_QDISC_BYPASS"))?;
+        opened.size_buffers().map_err(failed("SO_RCVBUF, SO_SNDBUF"))?;
+        opened.bind(index).map_err(failed("bind"))?;
+        Ok(opened)
+    }
+
+    /// The next frame behind its header; the length of both. A frame longer than `buffer` is cut.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is none, `NetworkDown` once when the NIC goes down, other errors of the kernel.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(recv(&self.socket, buffer, RecvFlags::DONTWAIT)?.0)
+    }
+
+    /// Sends a frame behind its header.
+    ///
+    /// # Errors
+    /// The kernel's: `WouldBlock` and `ENOBUFS` when there is no room, `NetworkDown` on a NIC that is down.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
+    }
+
+    fn set(&self, option: c_int) -> io::Result<()> {
+        let on: c_int = 1;
+        let length = socket_length::<c_int>();
+        // SAFETY: the option is an int, `on` is one of that length and lives until the call returns.
+        let result = unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                option,
+                (&raw const on).cast(),
+                length,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Without CAP_NET_ADMIN the kernel grants what its limits allow.
+    fn size_buffers(&self) -> io::Result<()> {
+        sockopt::set_socket_recv_buffer_size_force(&self.socket, BUFFER_BYTES)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.socket, BUFFER_BYTES))?;
+        sockopt::set_socket_send_buffer_size_force(&self.socket, BUFFER_BYTES)
+            .or_else(|_| sockopt::set_socket_send_buffer_size(&self.socket, BUFFER_BYTES))?;
+        Ok(())
+    }
+
+    fn bind(&self, index: u32) -> io::Result<()> {
+        let address = libc::sockaddr_ll {
+            sll_family: family(),
+            sll_protocol: every_protocol(),
+            sll_ifindex: c_int::try_from(index).map_err(io::Error::other)?,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        let length = socket_length::<libc::sockaddr_ll>();
+        // SAFETY: the address is a whole sockaddr_ll of that length and lives until the call returns.
+        let result = unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), length) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A socket of protocol 0, which receives nothing until it is bound: else frames of other NICs would come first.
+fn unbound() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is involved.
+    let descriptor = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just opened and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn family() -> u16 {
+    u16::try_from(libc::AF_PACKET).expect("address families are small numbers")
+}
+
+fn every_protocol() -> u16 {
+    u16::try_from(libc::ETH_P_ALL).expect("it is 3").to_be()
+}
+
+fn socket_length<T>() -> libc::socklen_t {
+    libc::socklen_t::try_from(mem::size_of::<T>()).expect("socket options and addresses are of some bytes")
+}

@@ -1,0 +1,94 @@
+//! Packet sockets on a veth pair.
+
+use std::io::IoSlice;
+use std::net::{SocketAddr, UdpSocket};
+
+use libtest_mimic::Trial;
+use tabane_io::packet::{FRAME_MAX, HEADER};
+use tabane_io::{Link, PacketSocket, Sent, UdpLink, UdpSpec};
+
+use crate::kernel::hosts::{Cable, until};
+use crate::kernel::needs::{Need, Needs};
+
+pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
+    let namespaces = Some(Need::Namespaces);
+    vec![
+        needs.trial(
+            namespaces,
+            "packet::a_run_comes_whole_unless_the_sender_has_to_cut_it",
+            a_run_comes_whole_unless_the_sender_has_to_cut_it,
+        ),
+        needs.trial(
+            namespaces,
+            "packet::what_leaves_through_the_nic_is_not_seen",
+            what_leaves_through_the_nic_is_not_seen,
+        ),
+    ]
+}
+
+const CELL: usize = 1400;
+const CELLS: usize = 10;
+/// Ethernet, IPv4 and UDP.
+const HEADERS: usize = 42;
+/// `VIRTIO_NET_HDR_GSO_UDP_L4` of linux/virtio_net.h.
+const GSO_UDP: u8 = 5;
+
+/// `gso_max_segs` is how the lab has superframes cut before they reach its wires.
+fn a_run_comes_whole_unless_the_sender_has_to_cut_it() {
+    let cable = Cable::new();
+    let far = cable.right.run(|| PacketSocket::open("right").unwrap());
+    let mut near = cable.left.run(|| UdpLink::bind(&spec()).unwrap());
+    assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELLS * CELL]);
+    cable.left.ip("link set left gso_max_segs 1");
+    assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELL; CELLS]);
+}
+
+fn what_leaves_through_the_nic_is_not_seen() {
+    let cable = Cable::new();
+    let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
+    let sender = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
+    let receiver = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    sender.send_to(b"out", receiver.local_addr().unwrap()).unwrap();
+    receiver.recv(&mut [0; 8]).unwrap();
+    let mut frame = vec![0; FRAME_MAX];
+    while let Ok(length) = socket.receive(&mut frame) {
+        let datagram = frame[HEADER..length].ends_with(b"out");
+        assert!(!datagram, "the socket received what this host sent");
+    }
+}
+
+fn spec() -> UdpSpec {
+    UdpSpec {
+        nic: "left".to_owned(),
+        local: Some("10.0.0.1".parse().unwrap()),
+        port: 7420,
+        gso: true,
+        gro: false,
+        receive_buffer: 400_000,
+        send_buffer: 400_000,
+        multicast: None,
+    }
+}
+
+/// Sends a run from `near` and gives the lengths of the UDP frames that it is at the far end.
+fn lengths_of_a_run(near: &mut UdpLink, far: &PacketSocket) -> Vec<usize> {
+    let run = vec![0x55; CELLS * CELL];
+    let to: SocketAddr = "10.0.0.2:9".parse().unwrap();
+    until("room for a run", || {
+        matches!(near.send(&to, &[IoSlice::new(&run)], CELL), Sent::Done).then_some(())
+    });
+    let (mut lengths, mut bytes, mut frame) = (Vec::new(), 0, vec![0; FRAME_MAX]);
+    until("whole run", || {
+        while let Ok(length) = far.receive(&mut frame) {
+            let frame = &frame[..length];
+            if frame[HEADER + 23] != 17 || frame[HEADER + 36..HEADER + 38] != 9_u16.to_be_bytes() {
+                continue; // not the run: neighbour discovery and the like
+            }
+            assert_eq!(frame[1] == GSO_UDP, length > HEADER + HEADERS + CELL);
+            lengths.push(length - HEADER);
+            bytes += length - HEADER - HEADERS;
+        }
+        (bytes == run.len()).then_some(())
+    });
+    lengths
+}

@@ -1,0 +1,143 @@
+//! The thread of an emulator: two packet sockets, a line from each to the other, and a timer.
+//!
+//! It sleeps to the nanosecond that the kernel grants; what is due within [`SPIN_NS`] is waited for awake.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sys::prctl::set_timerslack;
+use tabane_io::packet::FRAME_MAX;
+use tabane_io::{Interest, PacketSocket, Poll, Ready, Waker, now_ns};
+
+use super::line::Line;
+use super::{Counters, Impairment};
+
+/// Most frames taken from one side before the other side and the clock are looked at.
+const BATCH: usize = 64;
+/// Waking up takes longer than this.
+const SPIN_NS: u64 = 5_000;
+/// Poll token of the waker; the sides have 0 and 1.
+const COMMAND: u64 = 2;
+
+/// What an emulator is told.
+pub(super) enum Command {
+    /// Change directions, and say when that was done.
+    Set(Box<[Option<Impairment>; 2]>, Sender<u64>),
+    /// Say what became of the frames.
+    Count(Sender<[Counters; 2]>),
+    /// End.
+    Stop,
+}
+
+/// Moves frames between two NICs until it is told to stop.
+pub(super) struct Pump {
+    sides: [PacketSocket; 2],
+    /// Of each side, what its frames go through to the other.
+    lines: [Line; 2],
+    commands: Receiver<Command>,
+    waker: Arc<Waker>,
+    poll: Poll,
+    frame: Vec<u8>,
+}
+
+impl Pump {
+    /// Between the NICs `names` of this thread's namespace.
+    pub(super) fn new(
+        names: [&str; 2],
+        seed: u64,
+        commands: Receiver<Command>,
+        waker: Arc<Waker>,
+    ) -> Result<Pump> {
+        let sides = [PacketSocket::open(names[0])?, PacketSocket::open(names[1])?];
+        let poll = Poll::new()?;
+        poll.add(&sides[0], 0, Interest::Read)?;
+        poll.add(&sides[1], 1, Interest::Read)?;
+        poll.add(&*waker, COMMAND, Interest::Read)?;
+        let lines = [Line::new(seed), Line::new(seed.wrapping_add(1))];
+        Ok(Pump { sides, lines, commands, waker, poll, frame: vec![0; FRAME_MAX] })
+    }
+
+    /// Runs until told to stop.
+    pub(super) fn run(mut self) -> Result<()> {
+        set_timerslack(1).context("PR_SET_TIMERSLACK")?;
+        loop {
+            let timeout = self.timeout();
+            let mut is_ready = [false; 3];
+            for Ready { token, readable, error, .. } in self.poll.wait(timeout)? {
+                is_ready[usize::try_from(token)?] = readable || error;
+            }
+            if is_ready[2] && !self.obey()? {
+                return Ok(());
+            }
+            for side in [0, 1] {
+                if is_ready[side] {
+                    self.take_in(side)?;
+                }
+                self.let_out(side);
+            }
+        }
+    }
+
+    /// Until the next frame is due; `None`: none is on the way.
+    fn timeout(&self) -> Option<Duration> {
+        let next_ns = self.lines.iter().filter_map(Line::next_ns).min()?;
+        let left_ns = next_ns.saturating_sub(now_ns());
+        Some(Duration::from_nanos(left_ns.saturating_sub(SPIN_NS)))
+    }
+
+    /// Does what was commanded; `false`: stop.
+    fn obey(&mut self) -> Result<bool> {
+        self.waker.clear()?;
+        // Whoever does not wait for an answer does not want it.
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Set(changes, done) => {
+                    for (line, change) in self.lines.iter_mut().zip(*changes) {
+                        if let Some(impairment) = change {
+                            line.set(impairment);
+                        }
+                    }
+                    done.send(now_ns()).ok();
+                }
+                Command::Count(answer) => drop(answer.send(self.lines.each_ref().map(Line::counters))),
+                Command::Stop => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes frames from `side`; those that nothing holds up go out at once.
+    fn take_in(&mut self, side: usize) -> Result<()> {
+        for _ in 0..BATCH {
+            let length = match self.sides[side].receive(&mut self.frame) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.raw_os_error() == Some(Errno::ENETDOWN as i32) => continue,
+                Err(error) => return Err(error).context("receiving a frame"),
+            };
+            let frame = &mut self.frame[..length];
+            if self.lines[side].arrive(now_ns(), frame) {
+                send(&self.sides[1 - side], &mut self.lines[side], frame);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what has come through the line of `side` by now.
+    fn let_out(&mut self, side: usize) {
+        let now_ns = now_ns();
+        while let Some(frame) = self.lines[side].depart(now_ns) {
+            send(&self.sides[1 - side], &mut self.lines[side], &frame);
+        }
+    }
+}
+
+/// A NIC that is down or full loses the frame, as real ones do.
+fn send(to: &PacketSocket, line: &mut Line, frame: &[u8]) {
+    let sent = to.send(frame);
+    line.count_sent(frame, sent.is_ok());
+}

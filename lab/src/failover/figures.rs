@@ -1,0 +1,161 @@
+//! What is measured in a trial.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::fault::VICTIM;
+use crate::bundle::Bundle;
+use crate::clock::{Moment, milliseconds_between};
+use crate::counters;
+use crate::netns::Namespace;
+use crate::report::Samples;
+use crate::status::{LINK_DOWN, LINK_UP, Status};
+use crate::workload::{sequence, transfer};
+
+/// The figures of one trial; sums and maxima over its rounds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Figures {
+    /// From each fault to the first event that tells of it, in milliseconds.
+    pub(super) detected_ms: Vec<f64>,
+    /// The same without traffic.
+    pub(super) detected_idle_ms: Option<f64>,
+    /// What the events said.
+    pub(super) detected_by: Vec<String>,
+    /// Faults of which no event told.
+    pub(super) unnoticed: usize,
+    /// From the end of each fault until the bundle was whole, in milliseconds; shorter than any poll when it always was.
+    pub(super) recovered_ms: Vec<f64>,
+    /// Faults after which it was not whole in time.
+    pub(super) unrecovered: usize,
+    /// Events that took another link for dead, or this one before its fault.
+    pub(super) false_alarms: usize,
+    /// Datagrams sent, from the first to the last.
+    pub(super) udp_sent: u64,
+    /// Of these, lost since the first fault.
+    pub(super) udp_lost: u64,
+    /// Lost before it.
+    pub(super) udp_lost_before: u64,
+    /// Datagrams that came after one with a higher number.
+    pub(super) udp_overtaken: u64,
+    /// Datagrams that came twice.
+    pub(super) udp_doubled: u64,
+    /// Datagrams that came with another content.
+    pub(super) udp_damaged: u64,
+    /// Longest time without a datagram since the first fault, in milliseconds.
+    pub(super) udp_stall_ms: f64,
+    /// TCP segments sent again since the first fault.
+    pub(super) tcp_retransmits: u64,
+    /// And before it.
+    pub(super) tcp_retransmits_before: u64,
+    /// TCP retransmission timeouts since the first fault.
+    pub(super) tcp_timeouts: u64,
+    /// Longest time without a byte since the first fault, in milliseconds.
+    pub(super) tcp_stall_ms: f64,
+    /// Mean of the whole connection, in 10^9 bits per second.
+    pub(super) tcp_gbps: f64,
+    /// Why the connection was lost, if it was.
+    pub(super) tcp_lost: Option<String>,
+    /// Whether all bytes were right.
+    pub(super) sha256_ok: bool,
+    /// Cells that the sender's daemon sent again.
+    pub(super) cells_repaired: u64,
+    /// Cells that the receiver's daemon waited for in vain.
+    pub(super) cells_given_up: u64,
+}
+
+/// The kernel's TCP counters of the sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tcp {
+    retransmits: u64,
+    timeouts: u64,
+}
+
+impl Tcp {
+    /// As they are now.
+    pub(super) fn now(host: &Namespace) -> Result<Tcp> {
+        let retransmits = counters::protocol(host, "Tcp", "RetransSegs")?;
+        Ok(Tcp { retransmits, timeouts: counters::protocol(host, "TcpExt", "TCPTimeouts")? })
+    }
+}
+
+impl Figures {
+    /// What the daemons noticed of a fault that began at `began`, by what they say in the end.
+    pub(super) fn add_detection(&mut self, ends: &[Status], began: Moment, ended: Moment) {
+        match first_notice(ends, began, ended) {
+            Some((at_ns, detail)) => {
+                self.detected_ms.push(milliseconds_between(began.after_ns, at_ns));
+                self.detected_by.push(detail);
+            }
+            None => self.unnoticed += 1,
+        }
+    }
+
+    /// Events about links that did not fail: all of the others, and the victim's before the first fault.
+    pub(super) fn add_false_alarms(&mut self, ends: &[Status], first_fault: Moment) {
+        let events = ends.iter().flat_map(|end| &end.events).filter(|event| event.what == LINK_DOWN);
+        let is_false = |link, at_ns| link != Some(VICTIM) || at_ns < first_fault.before_ns;
+        self.false_alarms = events.filter(|event| is_false(event.link, event.at_ns)).count();
+    }
+
+    /// What TCP did before and after the first fault.
+    pub(super) fn add_tcp(&mut self, flow: &transfer::Outcome, counted: [Tcp; 3], first_fault: Moment) {
+        let [start, fault, end] = counted;
+        self.tcp_retransmits_before = fault.retransmits - start.retransmits;
+        self.tcp_retransmits = end.retransmits - fault.retransmits;
+        self.tcp_timeouts = end.timeouts - fault.timeouts;
+        self.tcp_stall_ms = milliseconds(flow.gaps.longest_within(first_fault.before_ns, u64::MAX).length);
+        self.tcp_gbps = flow.gbps();
+        self.tcp_lost.clone_from(&flow.lost);
+        self.sha256_ok = flow.sha256_ok;
+    }
+
+    /// What became of the datagrams before and after the first fault.
+    pub(super) fn add_udp(&mut self, flow: &sequence::Outcome, first_fault: Moment) {
+        // A datagram may be in a queue of the victim for some milliseconds before the fault.
+        let from_ns = first_fault.before_ns.saturating_sub(IN_FLIGHT_NS);
+        self.udp_sent = flow.sent;
+        self.udp_lost = flow.lost_at_ns.iter().filter(|at_ns| **at_ns >= from_ns).count() as u64;
+        self.udp_lost_before = flow.lost_at_ns.len() as u64 - self.udp_lost;
+        (self.udp_overtaken, self.udp_doubled, self.udp_damaged) =
+            (flow.overtaken, flow.doubled, flow.damaged);
+        self.udp_stall_ms = milliseconds(flow.gaps.longest_within(first_fault.before_ns, u64::MAX).length);
+    }
+
+    /// What the daemons counted.
+    pub(super) fn add_counters(&mut self, ends: &[Status]) {
+        let total = |name: &str| ends.iter().map(|end| end.counter(name)).sum();
+        self.cells_repaired = total("cells_repaired");
+        self.cells_given_up = total("cells_given_up");
+    }
+
+    /// The median time of detection under load; `None`: nothing was detected.
+    pub(super) fn detected_median_ms(&self) -> Option<f64> {
+        let median = Samples::new("ms", self.detected_ms.clone()).median();
+        (!median.is_nan()).then_some(median)
+    }
+}
+
+/// Longest time between the sending of a datagram and its place on a wire.
+const IN_FLIGHT_NS: u64 = 50_000_000;
+
+/// The earliest event about the victim, other than that it is up, while the fault lasted.
+fn first_notice(ends: &[Status], began: Moment, ended: Moment) -> Option<(u64, String)> {
+    let events = ends.iter().flat_map(|end| &end.events);
+    let notices = events.filter(|event| {
+        event.link == Some(VICTIM)
+            && event.what != LINK_UP
+            && (began.before_ns..=ended.after_ns).contains(&event.at_ns)
+    });
+    notices.map(|event| (event.at_ns, event.detail.clone())).min()
+}
+
+/// The earliest event of either daemon about the victim since `began`, if there is one by now.
+pub(super) fn noticed_ms(bundles: &[Bundle<'_>], began: Moment) -> Result<Option<f64>> {
+    let ends = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
+    let for_ever = Moment { before_ns: u64::MAX, after_ns: u64::MAX };
+    Ok(first_notice(&ends, began, for_ever).map(|(at_ns, _)| milliseconds_between(began.after_ns, at_ns)))
+}
+
+fn milliseconds(duration: std::time::Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

@@ -1,0 +1,149 @@
+//! The matrix in the common form: a row per trial, what is promised of a black hole, and what holds for every fault.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::fault::Fault;
+use super::figures::Figures;
+use super::matrix::{Mode, Trial};
+use crate::report::{Report, Samples, Table, Verdict};
+
+/// Longest median time in which a black hole is noticed under load, in milliseconds.
+const DETECTED_MS_MAX: f64 = 5.0;
+/// And in quiet.
+const DETECTED_IDLE_MS_MAX: f64 = 50.0;
+
+/// A trial with its figures, or why it has none.
+pub(super) type Seen = (Trial, Result<Figures, String>);
+
+/// Writes everything into `report`.
+pub(super) fn write(report: &mut Report, seen: &[Seen]) {
+    report.field("trials", seen.iter().map(fields).collect::<Vec<_>>());
+    for (trial, figures) in measured(seen).filter(|(_, figures)| !figures.detected_ms.is_empty()) {
+        let key = format!("{}.{}.{}.detected_ms", trial.links, trial.fault.key(), trial.mode.name());
+        report.samples(key, Samples::new("ms", figures.detected_ms.clone()));
+    }
+    judge_black_hole(report, seen);
+    judge_all(report, seen);
+    report.show(table(seen));
+    report.show("  times in ms; noticed: median under load; false: events that took a sound link for dead");
+    report.show("  sums and longest stalls: 3 faults for pulled cable, black hole and dead way, else 1");
+    for failure in failures(seen) {
+        report.show(failure);
+    }
+}
+
+/// A sentence for each reason why trials failed.
+fn failures(seen: &[Seen]) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (trial, figures) in seen {
+        if let Err(why) = figures {
+            reasons.entry(why).or_default().push(trial.to_string());
+        }
+    }
+    let sentence = |(why, trials): (&str, Vec<String>)| match &trials[..] {
+        [first, others @ ..] if !others.is_empty() => {
+            format!("  failed: {first}, and {} more: {why}", others.len())
+        }
+        _ => format!("  failed: {}: {why}", trials.concat()),
+    };
+    reasons.into_iter().map(sentence).collect()
+}
+
+fn measured(seen: &[Seen]) -> impl Iterator<Item = (&Trial, &Figures)> {
+    seen.iter().filter_map(|(trial, figures)| Some((trial, figures.as_ref().ok()?)))
+}
+
+/// What is promised of a black hole, where it was tried.
+fn judge_black_hole(report: &mut Report, seen: &[Seen]) {
+    let of = |mode: Mode| {
+        let tried = measured(seen).filter(|(trial, _)| (trial.fault, trial.mode) == (Fault::BlackHole, mode));
+        tried.map(|(_, figures)| figures).collect::<Vec<_>>()
+    };
+    let (repaired, duplicated) = (of(Mode::On), of(Mode::Duplicate));
+    if !repaired.is_empty() {
+        let loaded = repaired.iter().flat_map(|figures| figures.detected_ms.iter().copied()).collect();
+        let idle = repaired.iter().filter_map(|figures| figures.detected_idle_ms).collect();
+        let retransmits: u64 = repaired.iter().map(|figures| figures.tcp_retransmits).sum();
+        let (loaded, idle) = (Samples::new("ms", loaded).median(), Samples::new("ms", idle).median());
+        report.verdict(Verdict::at_most("black_hole.detected_ms", loaded, DETECTED_MS_MAX));
+        report.verdict(Verdict::at_most("black_hole.detected_idle_ms", idle, DETECTED_IDLE_MS_MAX));
+        report.verdict(Verdict::equals("black_hole.on.tcp_retransmits", retransmits, 0));
+    }
+    if !duplicated.is_empty() {
+        let lost: u64 = duplicated.iter().map(|figures| figures.udp_lost).sum();
+        report.verdict(Verdict::equals("black_hole.duplicate.udp_lost", lost, 0));
+    }
+}
+
+/// What is wanted of every trial.
+fn judge_all(report: &mut Report, seen: &[Seen]) {
+    let count = |wrong: fn(&Trial, &Figures) -> bool| {
+        measured(seen).filter(|(trial, figures)| wrong(trial, figures)).count()
+    };
+    let lost = count(|_, figures| figures.tcp_lost.is_some());
+    let damaged = count(|_, figures| !figures.sha256_ok || figures.udp_damaged > 0);
+    let unnoticed = count(|trial, figures| trial.fault.is_death() && figures.unnoticed > 0);
+    let unrecovered = count(|_, figures| figures.unrecovered > 0);
+    let failed = seen.len() - measured(seen).count();
+    report.verdict(Verdict::equals("trials_with_lost_connection", lost, 0));
+    report.verdict(Verdict::equals("trials_with_damaged_content", damaged, 0));
+    report.verdict(Verdict::equals("trials_with_unnoticed_death", unnoticed, 0));
+    report.verdict(Verdict::equals("trials_not_whole_afterwards", unrecovered, 0));
+    report.verdict(Verdict::equals("trials_failed", failed, 0));
+}
+
+fn fields((trial, figures): &Seen) -> Value {
+    json!({
+        "links": trial.links,
+        "fault": trial.fault.key(),
+        "mode": trial.mode.name(),
+        "figures": figures.as_ref().ok(),
+        "failed": figures.as_ref().err(),
+    })
+}
+
+fn table(seen: &[Seen]) -> Table {
+    let mut table = Table::new(&[
+        "fault of one link",
+        "links",
+        "repair",
+        "noticed",
+        "idle",
+        "false",
+        "UDP lost",
+        "stall",
+        "TCP resent",
+        "timeouts",
+        "stall",
+        "Gbit/s",
+    ]);
+    for (trial, figures) in seen {
+        let mut row =
+            vec![trial.fault.label().to_string(), trial.links.to_string(), trial.mode.name().to_string()];
+        match figures {
+            Ok(figures) => row.extend(cells(figures)),
+            Err(_) => row.push("failed".to_string()),
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn cells(figures: &Figures) -> Vec<String> {
+    let time = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.1}"));
+    let tcp_stall =
+        if figures.tcp_lost.is_some() { "LOST".to_string() } else { time(Some(figures.tcp_stall_ms)) };
+    vec![
+        time(figures.detected_median_ms()),
+        time(figures.detected_idle_ms),
+        figures.false_alarms.to_string(),
+        figures.udp_lost.to_string(),
+        time(Some(figures.udp_stall_ms)),
+        figures.tcp_retransmits.to_string(),
+        figures.tcp_timeouts.to_string(),
+        tcp_stall,
+        format!("{:.2}", figures.tcp_gbps),
+    ]
+}

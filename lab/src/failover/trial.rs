@@ -1,0 +1,138 @@
+//! One trial: a bundle, two flows, a link that fails and heals a few times, and once more in quiet.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::fault::Fault;
+use super::figures::{Figures, Tcp, noticed_ms};
+use super::matrix::Trial;
+use crate::bundle::{self, Bundle};
+use crate::clock::{Moment, wait_for};
+use crate::rate::Bitrate;
+use crate::status::Status;
+use crate::topology::{LinkPlan, Plan, Topology, Wiring};
+use crate::workload::sequence::{Pace, Sequence};
+use crate::workload::transfer::{Source, Transfer};
+
+/// Rate of each link.
+const LINK_RATE: Bitrate = Bitrate::gbit(1);
+/// The datagrams: 16 Mbit/s.
+const PACE: Pace = Pace { per_second: 10_000, bytes: 200 };
+/// The file that TCP sends again and again: small, so that the last copy ends soon on a sick link, too.
+const FILE_BYTES: u64 = 1 << 20;
+/// Time for TCP to reach its speed.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Time for the consequences of a fault that has ended.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How long a bundle may take to be whole again; links that flap are held down for a while.
+const WHOLE_WITHIN: Duration = Duration::from_secs(5);
+/// How long daemons in quiet may take to notice a fault.
+const NOTICED_WITHIN: Duration = Duration::from_secs(1);
+/// No datagrams are sent longer than this.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs `trial`.
+///
+/// # Errors
+/// A daemon does not start or does not end well, or a tool fails.
+pub(super) fn run(trial: &Trial, daemon: &Path, seed: u64) -> Result<Figures> {
+    let plan = Plan {
+        wiring: Wiring::Emulator,
+        addressed: false,
+        seed,
+        ..Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); trial.links.into()])
+    };
+    let topology = Topology::build(plan)?;
+    let options = bundle::Options { arguments: trial.mode.arguments(), ..bundle::Options::new(daemon) };
+    let bundles = Bundle::start_all(&topology, &options)?;
+    let bench =
+        Bench { fault: trial.fault, links: trial.links.into(), topology: &topology, bundles: &bundles };
+    let mut figures = Figures::default();
+    bench.under_load(&mut figures, seed)?;
+    if trial.fault.rounds() > 1 && figures.unrecovered == 0 {
+        bench.in_quiet(&mut figures)?;
+    }
+    for bundle in bundles {
+        bundle.stop()?.success("a daemon told to stop")?;
+    }
+    Ok(figures)
+}
+
+struct Bench<'a> {
+    fault: Fault,
+    links: usize,
+    topology: &'a Topology,
+    bundles: &'a [Bundle<'a>],
+}
+
+impl Bench<'_> {
+    /// Breaks and mends the link with both flows under way.
+    fn under_load(&self, figures: &mut Figures, seed: u64) -> Result<()> {
+        let (client, server) = (self.topology.host(0), self.topology.host(1));
+        let at = SocketAddr::new(bundle::address(1), 0);
+        let start = Tcp::now(client)?;
+        let transfer = Transfer::start(client, server, at, Source::random(FILE_BYTES, seed)?)?;
+        let sequence = Sequence::start(client, server, at, PACE, LIMIT)?;
+        thread::sleep(WARM_UP);
+        let before_fault = Tcp::now(client)?;
+        let mut first_fault = None;
+        for _ in 0..self.fault.rounds() {
+            let began = self.round(figures)?;
+            first_fault.get_or_insert(began);
+            if figures.unrecovered > 0 {
+                break;
+            }
+        }
+        let first_fault = first_fault.context("a fault has at least one round")?;
+        let udp = sequence.finish()?;
+        let tcp = transfer.finish()?;
+        let ends = self.statuses()?;
+        figures.add_tcp(&tcp, [start, before_fault, Tcp::now(client)?], first_fault);
+        figures.add_udp(&udp, first_fault);
+        figures.add_false_alarms(&ends, first_fault);
+        figures.add_counters(&ends);
+        Ok(())
+    }
+
+    /// One fault from its beginning to the recovery; when it began.
+    fn round(&self, figures: &mut Figures) -> Result<Moment> {
+        let began = self.fault.begin(self.topology, LINK_RATE)?;
+        self.fault.last(self.topology)?;
+        let seen = self.statuses()?;
+        let ended = self.fault.end(self.topology)?;
+        figures.add_detection(&seen, began, ended);
+        self.wait_until_whole(figures)?;
+        thread::sleep(SETTLE);
+        Ok(began)
+    }
+
+    /// Breaks the link once more, with nothing under way but heartbeats.
+    fn in_quiet(&self, figures: &mut Figures) -> Result<()> {
+        let began = self.fault.begin(self.topology, LINK_RATE)?;
+        let noticed = wait_for("notice", NOTICED_WITHIN, || noticed_ms(self.bundles, began));
+        self.fault.end(self.topology)?;
+        figures.detected_idle_ms = noticed.ok();
+        Ok(())
+    }
+
+    fn wait_until_whole(&self, figures: &mut Figures) -> Result<()> {
+        let since = Instant::now();
+        let is_whole = || {
+            let ends = self.statuses()?;
+            Ok(ends.iter().all(|end| end.is_ready(1, self.links)).then_some(()))
+        };
+        match wait_for("whole bundle", WHOLE_WITHIN, is_whole) {
+            Ok(()) => figures.recovered_ms.push(since.elapsed().as_secs_f64() * 1e3),
+            Err(_) => figures.unrecovered += 1,
+        }
+        Ok(())
+    }
+
+    fn statuses(&self) -> Result<Vec<Status>> {
+        self.bundles.iter().map(Bundle::status).collect()
+    }
+}
