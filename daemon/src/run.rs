@@ -219,6 +219,7 @@ fn settings(
             .collect(),
         multicast: multicast(link),
         rate: link.rate,
+        weight: link.weight,
     };
     let host = rustix::system::uname();
     Settings {
@@ -229,6 +230,8 @@ fn settings(
         workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
         takes_uso: device.takes_uso(),
         policy: config.policy,
+        policy_options: config.policy_options,
+        classes: config.classes.clone(),
         repair: true,
         ports: config.links.iter().zip(nics).map(port).collect(),
         slots: SLOTS,

@@ -13,7 +13,8 @@
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
-//!   beside it: membership (who is there), heartbeat (what was sent and heard), health (which link is dead),
+//!   beside it: class (which policy), copies (for further links),
+//!              membership (who is there), heartbeat (what was sent and heard), health (which link is dead),
 //!              repair (what is sent again), port (queue and rate), status and event (what is seen)
 //! ```
 //!
@@ -30,7 +31,9 @@ extern crate std;
 
 mod arena;
 pub mod bundle;
+pub mod class;
 mod classify;
+mod copies;
 pub mod counters;
 pub mod event;
 pub mod health;
@@ -54,11 +57,13 @@ mod unpack;
 pub mod wire;
 
 pub use bundle::{Bundle, Settings};
+pub use class::{Class, Match};
+pub use classify::HashLayers;
 pub use counters::Counters;
 pub use event::{Direction, Event, Refusal};
 pub use health::Signal;
 pub use heartbeat::ControlMessage;
-pub use policy::PolicyKind;
+pub use policy::{PolicyKind, PolicyOptions, UnknownPolicy};
 pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;
 pub use rx::Frame;
