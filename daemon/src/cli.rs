@@ -83,7 +83,7 @@ struct UpFlags {
     #[arg(long)]
     name: Option<String>,
     /// One link; can be repeated. Without peers it finds them by IPv6 multicast
-    #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE]", value_parser = parse_link_flag)]
+    #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]
     links: Vec<LinkSettings>,
     /// Key file, the same on every node. It keeps groups apart on one network; it does not encrypt
     #[arg(long, value_name = "FILE")]
@@ -94,12 +94,22 @@ struct UpFlags {
     /// MTU of the device, 68 to 65521; the links' MTUs do not limit it [default: 1500]
     #[arg(long, value_name = "BYTES", value_parser = whole_number, allow_negative_numbers = true)]
     mtu: Option<i64>,
-    /// How cells are spread over the links: adaptive or rr [default: adaptive]
+    /// How cells are spread over the links: adaptive, rr, weighted, tlb, tlb-history, hash, active-backup or duplicate
+    /// [default: adaptive]
     #[arg(long)]
     policy: Option<String>,
     /// Never send a lost cell again: what a link loses is the applications' to repair
     #[arg(long)]
     no_repair: bool,
+    /// Link that active-backup uses while it is up
+    #[arg(long, value_name = "NIC")]
+    primary: Option<String>,
+    /// When the primary link has come back, active-backup stays on the other
+    #[arg(long)]
+    no_preempt: bool,
+    /// What makes a flow for the policy hash: layer2, layer2+3 or layer3+4 [default: layer3+4]
+    #[arg(long, value_name = "LAYERS")]
+    hash: Option<String>,
     /// Workers, each with a queue of the device and a thread [default: 1]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     workers: Option<i64>,
@@ -169,6 +179,10 @@ impl UpFlags {
             mtu: self.mtu.map(|mtu| Given::by_flag(mtu, "--mtu")),
             policy: self.policy.map(|policy| Given::by_flag(policy, "--policy")),
             repair: self.no_repair.then(|| Given::by_flag(false, "--no-repair")),
+            primary: self.primary.map(|primary| Given::by_flag(primary, "--primary")),
+            preempt: self.no_preempt.then(|| Given::by_flag(false, "--no-preempt")),
+            hash: self.hash.map(|hash| Given::by_flag(hash, "--hash")),
+            classes: Vec::new(),
             workers: self.workers.map(|workers| Given::by_flag(workers, "--workers")),
             addresses: self
                 .addresses

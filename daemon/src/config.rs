@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   file.rs   TOML ──┐
-//!                    ├─ Settings ── resolve.rs, links.rs ── Config ── print.rs ── TOML
+//!                    ├─ Settings ── resolve.rs, links.rs, classes.rs ── Config ── print.rs ── TOML
 //!   cli.rs   flags ──┘
 //! ```
 //!
 //! A [`Config`] exists only when every rule holds. Printed, it is TOML that reads back as the same [`Config`].
 
 pub mod address;
+mod classes;
 pub mod file;
 pub mod limits;
 mod links;
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 pub use address::Cidr;
 use problem::{Place, Problem};
 use settings::Settings;
-use tabane_proto::PolicyKind;
+use tabane_proto::{Class, PolicyKind, PolicyOptions};
 
 use crate::key::Key;
 
@@ -51,6 +52,10 @@ pub struct Config {
     pub policy: PolicyKind,
     /// Whether lost cells are sent again over another link.
     pub repair: bool,
+    /// What policies go by.
+    pub policy_options: PolicyOptions,
+    /// Frames that have another policy, at most 64 classes: the first match decides.
+    pub classes: Vec<Class>,
     /// Workers, and queues of the device, 1 to 64.
     pub workers: u16,
     /// Addresses that the device gets.
@@ -99,6 +104,8 @@ pub struct LinkConfig {
     pub peers: Vec<SocketAddr>,
     /// Rate of the link, in bits per second; `None` means measured.
     pub rate: Option<u64>,
+    /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
+    pub weight: Option<u32>,
 }
 
 impl Config {
@@ -133,6 +140,8 @@ impl Default for Config {
             mtu: 1500,
             policy: PolicyKind::default(),
             repair: true,
+            policy_options: PolicyOptions::default(),
+            classes: Vec::new(),
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),

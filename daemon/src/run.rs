@@ -219,6 +219,7 @@ fn settings(
             .collect(),
         multicast: multicast(link),
         rate: link.rate,
+        weight: link.weight,
     };
     let host = rustix::system::uname();
     Settings {
@@ -230,6 +231,8 @@ fn settings(
         takes_uso: device.takes_uso(),
         policy: config.policy,
         repair: config.repair,
+        policy_options: config.policy_options,
+        classes: config.classes.clone(),
         ports: config.links.iter().zip(nics).map(port).collect(),
         slots: SLOTS,
         buffers: BUFFERS,

@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use tabane_proto::wire::cell::HEADER;
-use tabane_proto::{BUFFER, Bundle, Instant, Name, NodeId, Outcome, PolicyKind, PortSettings, Settings};
+use tabane_proto::{BUFFER, Bundle, Instant, Name, NodeId, Outcome, PolicyKind, PolicyOptions, PortSettings, Settings};
 
 /// The virtio and Ethernet headers of an empty broadcast frame.
 const FRAME: [u8; 24] =
@@ -152,8 +152,10 @@ fn settings(number: u8) -> Settings {
         workers: 1,
         takes_uso: true,
         policy: PolicyKind::Adaptive,
+        policy_options: PolicyOptions::default(),
+        classes: Vec::new(),
         repair: true,
-        ports: vec![PortSettings { cell_max: 1452, greet: Vec::new(), multicast: true, rate: None }],
+        ports: vec![PortSettings { cell_max: 1452, greet: Vec::new(), multicast: true, rate: None, weight: None }],
         slots: 128,
         buffers: 16,
     }

@@ -8,6 +8,7 @@
 //! Positions count slots since start and never wrap. Invariant: `unsent <= head <= unsent + capacity - span`, so that
 //! a read never overwrites a cell that still has to leave.
 
+use crate::class::Treatment;
 use crate::wire::cell::{HEADER, NO_RECORD};
 use crate::wire::record::{PREFIX, RECORD_MAX, RECORD_START_MIN};
 use alloc::boxed::Box;
@@ -27,6 +28,10 @@ pub(crate) struct Cell {
     pub(crate) length: u16,
     /// Where in the payload the first record begins, or `NO_RECORD`.
     pub(crate) first_record: u16,
+    /// How its frames are sent.
+    pub(crate) treatment: Treatment,
+    /// Links that it was put on and that are not known to have lost it.
+    pub(crate) copies: u8,
 }
 
 /// The ring of slots.
@@ -129,8 +134,15 @@ impl Arena {
         &self.cells[self.index(slot)]
     }
 
-    fn cell_mut(&mut self, slot: u64) -> &mut Cell {
+    pub(crate) fn cell_mut(&mut self, slot: u64) -> &mut Cell {
         &mut self.cells[self.index(slot)]
+    }
+
+    /// A link has lost the cell in `slot`; returns whether another still carries it.
+    pub(crate) fn lose_copy(&mut self, slot: u64) -> bool {
+        let cell = self.cell_mut(slot);
+        cell.copies = cell.copies.saturating_sub(1);
+        cell.copies > 0
     }
 
     /// The bytes of `slot`, header room included.

@@ -2,13 +2,15 @@
 //! `poll_*`. The head of the crate shows the order of the calls.
 
 use crate::arena::Arena;
+use crate::class::{Class, Policies};
+use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::event::Event;
 use crate::health::Signal;
 use crate::heartbeat::Control;
 use crate::learn::Learned;
 use crate::peer::Peers;
-use crate::policy::{Choice, Policy, PolicyKind};
+use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
 use crate::time::Instant;
@@ -40,6 +42,10 @@ pub struct Settings {
     pub takes_uso: bool,
     /// How cells are distributed over links.
     pub policy: PolicyKind,
+    /// What policies go by.
+    pub policy_options: PolicyOptions,
+    /// Frames that have another policy, at most [`CLASSES_MAX`](crate::class::CLASSES_MAX): the first match decides.
+    pub classes: Vec<Class>,
     /// Whether lost cells are asked for and sent again.
     pub repair: bool,
     /// The ports, at most [`LINKS`].
@@ -63,9 +69,11 @@ pub struct Bundle {
 
     // Sending: tx.rs, repair.rs.
     pub(crate) arena: Arena,
-    pub(crate) policy: Policy,
+    pub(crate) policies: Policies,
     /// Slots to be sent again, before anything new.
     pub(crate) resend: VecDeque<u64>,
+    /// Copies of cells for further links.
+    pub(crate) copies: Copies,
     /// Cells that may still be sent again, in eighths of a cell.
     pub(crate) repair_budget: u32,
     /// The batch that the I/O is sending.
@@ -92,7 +100,8 @@ impl Bundle {
     /// A bundle without peers.
     ///
     /// # Panics
-    /// When there is no port, there are more than [`LINKS`], or the ring holds fewer than two of the longest frames.
+    /// When there is no port, there are more than [`LINKS`], there are too many classes, or the ring holds fewer than two
+    /// of the longest frames.
     #[must_use]
     pub fn new(now: Instant, settings: Settings) -> Self {
         assert!((1..=LINKS).contains(&settings.ports.len()), "1 to {LINKS} ports");
@@ -105,8 +114,9 @@ impl Bundle {
             events: VecDeque::new(),
             polled: now,
             arena: Arena::new(cell_max, settings.slots),
-            policy: Policy::new(settings.policy),
+            policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             resend: VecDeque::new(),
+            copies: Copies::new(settings.ports.len()),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
             frames_between: 0,
@@ -140,9 +150,10 @@ impl Bundle {
         self.events.push_back(event);
     }
 
-    /// Changes how cells are distributed, from the next batch on.
+    /// Changes how cells are distributed, from the next batch on: no cell that waits is lost. The policy goes by the
+    /// options that the bundle was made with; classes keep theirs.
     pub fn set_policy(&mut self, kind: PolicyKind) {
-        self.policy = Policy::new(kind);
+        self.policies.set(kind);
     }
 
     /// A NIC has gained or lost its carrier.

@@ -28,6 +28,10 @@ counters! {
     batches_sent,
     /// Cells put on a link a second time.
     cells_repaired,
+    /// Copies of cells put on further links, where the policy is `duplicate`.
+    cells_copied,
+    /// Such copies left out, because their link was too far behind or went down.
+    copies_skipped,
     /// Cells that were asked for again, but not sent within the repair budget or no longer kept.
     repair_declined,
     /// Frames not sent because no peer is known.

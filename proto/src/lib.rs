@@ -13,7 +13,8 @@
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
-//!   beside it: membership (who is there), heartbeat (what was sent and heard),
+//!   beside it: class (which policy), copies (for further links),
+//!              membership (who is there), heartbeat (what was sent and heard),
 //!              health, debt, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), status and event (what is seen)
 //! ```
@@ -31,7 +32,9 @@ extern crate std;
 
 mod arena;
 pub mod bundle;
+pub mod class;
 mod classify;
+mod copies;
 pub mod counters;
 mod debt;
 pub mod event;
@@ -58,11 +61,13 @@ mod unpack;
 pub mod wire;
 
 pub use bundle::{Bundle, Settings};
+pub use class::{Class, Match};
+pub use classify::HashLayers;
 pub use counters::Counters;
 pub use event::{Direction, Event, Refusal};
 pub use health::Signal;
 pub use heartbeat::ControlMessage;
-pub use policy::PolicyKind;
+pub use policy::{PolicyKind, PolicyOptions, UnknownPolicy};
 pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;
 pub use rx::Frame;

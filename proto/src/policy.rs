@@ -1,42 +1,86 @@
 //! Which link carries the next cells: the policies, one file each.
 //!
-//! A policy sees the links that are up and how many cells wait, and gives some of them to one link. It is asked again
-//! for the rest. It knows nothing of sockets, peers or repair.
+//! A policy sees the links that are up and what waits, and gives some of the cells to one link. It is asked again for
+//! the rest. It knows nothing of sockets, peers' addresses or repair. Which policy decides over a frame:
+//! [`crate::class`].
 
+mod active_backup;
 mod adaptive;
+mod duplicate;
+mod hash;
 mod round_robin;
+mod senders;
+#[cfg(test)]
+mod skew;
+mod tlb;
+mod tlb_history;
+mod weighted;
 
+use crate::classify::HashLayers;
+use crate::time::Instant;
+use alloc::boxed::Box;
+use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 /// A link as a policy sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// The port that the link uses.
-    pub port: u8,
+    pub(crate) port: u8,
     /// Bytes that wait in the port.
-    pub queued: u64,
+    pub(crate) queued: u64,
     /// Bytes per second, when known.
-    pub rate: Option<u64>,
+    pub(crate) rate: Option<u64>,
+    /// The port's part of the traffic, as the user states it.
+    pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives.
-    pub skew: Duration,
+    pub(crate) skew: Duration,
     /// The port takes no more at the moment.
-    pub full: bool,
+    pub(crate) full: bool,
+}
+
+/// Cells that wait for a link, all for one peer and of one flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// The present, to some milliseconds.
+    pub(crate) now: Instant,
+    /// Index of the peer that they are for.
+    pub(crate) peer: u16,
+    /// The flow that they belong to: [`Policy::layers`] says what makes one.
+    pub(crate) flow: u32,
+    /// How many they are, at least 1.
+    pub(crate) cells: usize,
+    /// Bytes of each.
+    pub(crate) cell_bytes: usize,
 }
 
 /// A policy's answer: so many cells for the link with this index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub(crate) struct Share {
     /// Index into the choices.
-    pub index: usize,
-    /// Cells, at least 1.
-    pub cells: usize,
+    pub(crate) index: usize,
+    /// Cells, at least 1; more than wait means all.
+    pub(crate) cells: usize,
+}
+
+impl Share {
+    /// All cells for one link, or `None` while its port is full: who is bound to a link waits for it.
+    fn all(choices: &[Choice], index: usize, waiting: &Waiting) -> Option<Self> {
+        (!choices[index].full).then_some(Self { index, cells: waiting.cells })
+    }
 }
 
 /// Distributes cells over links.
-trait Distribute {
-    /// How many of the `cells` (of `cell_bytes` each) that wait go to which link next; `None`: better wait until a
-    /// port takes more. `choices` is not empty.
-    fn share(&mut self, choices: &[Choice], cells: usize, cell_bytes: usize) -> Option<Share>;
+trait Distribute: fmt::Debug + Send {
+    /// How many of the cells that wait go to which link next; `None`: better wait until a port takes more. `choices`
+    /// is not empty and sorted by port.
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
+
+    /// The kernel took so many bytes of a flow for a port.
+    fn handle_sent(&mut self, flow: u32, port: u8, bytes: u64) {
+        let _ = (flow, port, bytes);
+    }
 }
 
 /// The names of the policies.
@@ -47,11 +91,32 @@ pub enum PolicyKind {
     Adaptive,
     /// One link after the other.
     RoundRobin,
+    /// By weight, stated or measured.
+    Weighted,
+    /// Each flow on the link with most headroom; renewed every 10 s.
+    Tlb,
+    /// As `Tlb`, balanced by past link load and the flows' volumes.
+    TlbHistory,
+    /// Each flow on the link that a hash of its headers names.
+    Hash,
+    /// One link, and another when it fails.
+    ActiveBackup,
+    /// Each cell on every link: the first copy wins.
+    Duplicate,
 }
 
 impl PolicyKind {
     /// Every policy.
-    pub const ALL: [Self; 2] = [Self::Adaptive, Self::RoundRobin];
+    pub const ALL: [Self; 8] = [
+        Self::Adaptive,
+        Self::RoundRobin,
+        Self::Weighted,
+        Self::Tlb,
+        Self::TlbHistory,
+        Self::Hash,
+        Self::ActiveBackup,
+        Self::Duplicate,
+    ];
 
     /// The name in files, flags and the status.
     #[must_use]
@@ -59,37 +124,148 @@ impl PolicyKind {
         match self {
             Self::Adaptive => "adaptive",
             Self::RoundRobin => "rr",
+            Self::Weighted => "weighted",
+            Self::Tlb => "tlb",
+            Self::TlbHistory => "tlb-history",
+            Self::Hash => "hash",
+            Self::ActiveBackup => "active-backup",
+            Self::Duplicate => "duplicate",
         }
     }
 }
 
-/// The policy in force, with its state.
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// A text that names no policy. Printed, it says which there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy;
+
+impl FromStr for PolicyKind {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or(UnknownPolicy)
+    }
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("no policy has this name; allowed: ")?;
+        PolicyKind::ALL.into_iter().enumerate().try_for_each(|(index, kind)| {
+            out.write_str(if index == 0 { "" } else { ", " })?;
+            out.write_str(kind.name())
+        })
+    }
+}
+
+impl core::error::Error for UnknownPolicy {}
+
+/// What the policies that have options go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyOptions {
+    /// `active-backup`: the port that is used while its link is up.
+    pub primary: Option<u8>,
+    /// `active-backup`: whether the primary takes over again when it has come back.
+    pub preempt: bool,
+    /// `hash`: the headers that make a flow.
+    pub hash: HashLayers,
+}
+
+impl Default for PolicyOptions {
+    fn default() -> Self {
+        Self { primary: None, preempt: true, hash: HashLayers::default() }
+    }
+}
+
+/// A policy in force, with its state.
 #[derive(Debug)]
-pub(crate) enum Policy {
-    Adaptive(adaptive::Adaptive),
-    RoundRobin(round_robin::RoundRobin),
+pub(crate) struct Policy {
+    kind: PolicyKind,
+    layers: Option<HashLayers>,
+    state: Box<dyn Distribute>,
 }
 
 impl Policy {
-    pub(crate) fn new(kind: PolicyKind) -> Self {
-        match kind {
-            PolicyKind::Adaptive => Self::Adaptive(adaptive::Adaptive::default()),
-            PolicyKind::RoundRobin => Self::RoundRobin(round_robin::RoundRobin::default()),
-        }
+    pub(crate) fn new(kind: PolicyKind, options: &PolicyOptions) -> Self {
+        let state: Box<dyn Distribute> = match kind {
+            PolicyKind::Adaptive => Box::new(adaptive::Adaptive::default()),
+            PolicyKind::RoundRobin => Box::new(round_robin::RoundRobin::default()),
+            PolicyKind::Weighted => Box::new(weighted::Weighted::default()),
+            PolicyKind::Tlb => Box::new(tlb::Tlb::default()),
+            PolicyKind::TlbHistory => Box::new(tlb_history::TlbHistory::default()),
+            PolicyKind::Hash => Box::new(hash::Hash),
+            PolicyKind::ActiveBackup => Box::new(active_backup::ActiveBackup::new(options)),
+            PolicyKind::Duplicate => Box::new(duplicate::Duplicate::default()),
+        };
+        let layers = match kind {
+            PolicyKind::Hash => Some(options.hash),
+            PolicyKind::Tlb | PolicyKind::TlbHistory => Some(HashLayers::Layer34),
+            _ => None,
+        };
+        Self { kind, layers, state }
     }
 
     pub(crate) fn kind(&self) -> PolicyKind {
-        match self {
-            Self::Adaptive(_) => PolicyKind::Adaptive,
-            Self::RoundRobin(_) => PolicyKind::RoundRobin,
-        }
+        self.kind
     }
 
-    pub(crate) fn share(&mut self, choices: &[Choice], cells: usize, cell_bytes: usize) -> Option<Share> {
-        let policy: &mut dyn Distribute = match self {
-            Self::Adaptive(policy) => policy,
-            Self::RoundRobin(policy) => policy,
-        };
-        policy.share(choices, cells, cell_bytes)
+    /// The headers that make a flow, if the policy tells flows apart.
+    pub(crate) fn layers(&self) -> Option<HashLayers> {
+        self.layers
+    }
+
+    /// Whether each cell goes to every link.
+    pub(crate) fn copies(&self) -> bool {
+        self.kind == PolicyKind::Duplicate
+    }
+
+    pub(crate) fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        self.state.share(choices, waiting)
+    }
+
+    pub(crate) fn handle_sent(&mut self, flow: u32, port: u8, bytes: u64) {
+        self.state.handle_sent(flow, port, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn names_are_read_as_they_are_printed() {
+        for kind in PolicyKind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        let why = "no policy has this name; allowed: adaptive, rr, weighted, tlb, tlb-history, hash, active-backup, \
+            duplicate";
+        assert_eq!("best".parse::<PolicyKind>().unwrap_err().to_string(), why);
+    }
+}
+
+/// What the tests of policies share.
+#[cfg(test)]
+mod example {
+    use super::{Choice, Waiting};
+    use crate::time::Instant;
+    use core::time::Duration;
+
+    /// Bytes of a cell.
+    pub(super) const CELL: usize = 1_452;
+    pub(super) const GIGABIT: u64 = 125_000_000;
+
+    /// A link that is idle.
+    pub(super) fn choice(port: u8, rate: Option<u64>) -> Choice {
+        Choice { port, queued: 0, rate, weight: None, skew: Duration::ZERO, full: false }
+    }
+
+    /// Cells of a flow.
+    pub(super) fn waiting(flow: u32, cells: usize) -> Waiting {
+        Waiting { now: Instant::default(), peer: 0, flow, cells, cell_bytes: CELL }
     }
 }

@@ -31,6 +31,8 @@ pub struct PortSettings {
     pub multicast: bool,
     /// The rate in bits per second, if the user states it; else it is measured.
     pub rate: Option<u64>,
+    /// Its part of the traffic under `weighted`, at least 1; counts when every port has one.
+    pub weight: Option<u32>,
 }
 
 /// A port's state.
@@ -151,7 +153,8 @@ mod tests {
     use super::*;
 
     fn port() -> Port {
-        let settings = PortSettings { cell_max: 1452, greet: Vec::new(), multicast: true, rate: None };
+        let settings =
+            PortSettings { cell_max: 1452, greet: Vec::new(), multicast: true, rate: None, weight: None };
         Port::new(Instant::default(), settings)
     }
 

@@ -73,6 +73,9 @@ impl Bundle {
         let link = &mut peer.outbound[usize::from(port)];
         for slot in numbers.filter_map(|seq| link.take_for_repair(seq)) {
             let kept = self.arena.keeps(slot) && self.arena.cell(slot).peer == index;
+            if kept && self.arena.lose_copy(slot) {
+                continue;
+            }
             if kept && self.repair_budget >= EIGHTHS {
                 self.repair_budget -= EIGHTHS;
                 self.resend.push_back(slot);

@@ -80,7 +80,7 @@ impl Bundle {
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> PolicyKind {
-        self.policy.kind()
+        self.policies.kind()
     }
 
     /// Bytes of the largest cell that is made now.

@@ -6,10 +6,11 @@
 
 use crate::arena::Cell;
 use crate::bundle::Bundle;
-use crate::classify;
+use crate::class::Treatment;
+use crate::classify::{self, Headers};
 use crate::health::{HEARTBEAT_BUSY, Signal};
 use crate::outbound::Outbound;
-use crate::policy::Choice;
+use crate::policy::{Choice, Share, Waiting};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
 use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
@@ -59,13 +60,25 @@ pub enum Outcome {
     Refused,
 }
 
+/// Where the cells of a batch waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In the arena, to be sent for the first time.
+    New,
+    /// In `resend`.
+    Again,
+    /// In `copies`, for this port.
+    Copies(u8),
+}
+
 /// The batch that the I/O is sending.
 pub(crate) struct Flight {
     peer: u16,
     port: u8,
     cells: usize,
     bytes: usize,
-    again: bool,
+    source: Source,
+    treatment: Treatment,
 }
 
 impl Bundle {
@@ -97,36 +110,43 @@ impl Bundle {
         }
         let head = self.arena.read_head();
         let frame = &head[VNET..length.min(head.len())];
-        let lane = classify::lane(frame);
+        let headers = Headers::parse(frame);
+        let treatment = self.policies.classify(&headers, length - VNET);
+        let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
         let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
         match known.or_else(|| self.peers.only()) {
-            Some(peer) => self.pack(peer, lane, length),
-            None => self.flood(lane, length),
+            Some(peer) => self.pack(peer, like, length),
+            None => self.flood(like, length),
         }
     }
 
     /// Sends the frame that was read to every peer.
-    fn flood(&mut self, lane: u8, length: usize) {
+    fn flood(&mut self, like: Cell, length: usize) {
         self.copy_record(length);
         let mut peers = 0;
         for peer in self.peers.indices() {
-            self.append(peer, lane, length);
+            self.append(peer, like, length);
             peers += 1;
         }
         self.counters.drop_no_peer += u64::from(peers == 0);
     }
 
     /// Cuts the frame that was read into cells of a lane.
-    fn pack(&mut self, index: u16, lane: u8, length: usize) {
-        let Some(peer) = self.peers.get(index) else { return };
-        let open = peer.lanes_out[usize::from(lane)].open;
-        if length <= COPY_MAX && open.is_some_and(|slot| self.arena.unsent().contains(&slot)) {
+    fn pack(&mut self, index: u16, like: Cell, length: usize) {
+        if length <= COPY_MAX && self.open_cell(index, like).is_some() {
             self.copy_record(length);
-            return self.append(index, lane, length);
+            return self.append(index, like, length);
         }
-        let Some(cell) = self.next_cell(index, lane, length) else { return };
+        let Some(cell) = self.next_cell(index, like, length) else { return };
         let taken = self.arena.cut_in_place(length, cell);
-        self.took_cells(index, lane, taken);
+        self.took_cells(index, like.lane, taken);
+    }
+
+    /// The last cell of a lane, if it still waits and holds records that are sent alike.
+    fn open_cell(&self, index: u16, like: Cell) -> Option<u64> {
+        let slot = self.peers.get(index)?.lanes_out[usize::from(like.lane)].open?;
+        let waits = self.arena.unsent().contains(&slot);
+        (waits && self.arena.cell(slot).treatment == like.treatment).then_some(slot)
     }
 
     /// Copies the frame that was read, as a record, to `scratch`.
@@ -138,15 +158,14 @@ impl Bundle {
     }
 
     /// Appends the record in `scratch` to a lane.
-    fn append(&mut self, index: u16, lane: u8, length: usize) {
-        let Some(cell) = self.next_cell(index, lane, length) else { return };
-        let open = self.peers.get(index).and_then(|peer| peer.lanes_out[usize::from(lane)].open);
-        let taken = self.arena.append(&self.scratch, open, cell);
-        self.took_cells(index, lane, taken);
+    fn append(&mut self, index: u16, like: Cell, length: usize) {
+        let Some(cell) = self.next_cell(index, like, length) else { return };
+        let taken = self.arena.append(&self.scratch, self.open_cell(index, like), cell);
+        self.took_cells(index, like.lane, taken);
     }
 
     /// What the next cell of a lane is like, if the peer can be reached.
-    fn next_cell(&mut self, index: u16, lane: u8, length: usize) -> Option<Cell> {
+    fn next_cell(&mut self, index: u16, like: Cell, length: usize) -> Option<Cell> {
         let peer = self.peers.get(index)?;
         if !peer.is_reachable() || !self.arena.has_room() {
             self.counters.drop_no_link += 1;
@@ -154,8 +173,8 @@ impl Bundle {
         }
         self.counters.frames_sent += 1;
         self.counters.frame_bytes_sent += (length - VNET) as u64;
-        let lane_seq = peer.lanes_out[usize::from(lane)].next_seq;
-        Some(Cell { peer: index, lane, lane_seq, ..Cell::default() })
+        let lane_seq = peer.lanes_out[usize::from(like.lane)].next_seq;
+        Some(Cell { peer: index, lane_seq, ..like })
     }
 
     fn took_cells(&mut self, index: u16, lane: u8, taken: u64) {
@@ -171,38 +190,55 @@ impl Bundle {
     pub fn poll_batch(&mut self) -> Option<Batch<'_>> {
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
         self.frames_between = 0;
-        let (index, again) = self.gather_run()?;
+        let (index, source) = self.gather_run()?;
         let segment = self.arena.cell_bytes(self.run[0]);
-        let share = self.policy.share(&self.choices, self.run.len(), segment)?;
+        let treatment = self.arena.cell(self.run[0]).treatment;
+        let share = self.share(index, source, segment, treatment)?;
         let port = self.choices[share.index].port;
         let room = self.ports[usize::from(port)].queue_limit() / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         let bytes = self.number(index, port, cells);
-        self.flight = Some(Flight { peer: index, port, cells, bytes, again });
+        self.flight = Some(Flight { peer: index, port, cells, bytes, source, treatment });
         let to = self.peers.get(index)?.outbound[usize::from(port)].endpoint?;
         Some(Batch { port, to, segment, bundle: self, cells })
     }
 
+    /// Which of the choices carries how many cells of `run`.
+    fn share(&mut self, peer: u16, source: Source, cell_bytes: usize, treatment: Treatment) -> Option<Share> {
+        let cells = self.run.len();
+        if let Source::Copies(_) = source {
+            return Some(Share { index: 0, cells });
+        }
+        let waiting = Waiting { now: self.polled, peer, flow: treatment.flow, cells, cell_bytes };
+        self.policies.of(treatment).share(&self.choices, &waiting)
+    }
+
     /// Puts the slots that one batch can carry into `run` and the links that can carry them into `choices`. Returns
-    /// the peer, and whether they are sent again.
-    fn gather_run(&mut self) -> Option<(u16, bool)> {
+    /// the peer, and where they wait.
+    fn gather_run(&mut self) -> Option<(u16, Source)> {
+        if self.resend.is_empty()
+            && let Some(copies) = self.gather_copies()
+        {
+            return Some(copies);
+        }
         loop {
             let again = !self.resend.is_empty();
+            let source = if again { Source::Again } else { Source::New };
             let slot = self.resend.front().copied().or_else(|| self.arena.unsent().next())?;
             let cell = *self.arena.cell(slot);
             let kept = !again || self.arena.keeps(slot);
             self.list_choices(cell.peer);
             if kept && !self.choices.is_empty() {
-                self.list_run(cell, again);
-                return Some((cell.peer, again));
+                self.list_run(cell, source);
+                return Some((cell.peer, source));
             }
             self.counters.drop_no_link += 1;
-            self.drop_first(again, 1);
+            self.drop_first(source, 1);
         }
     }
 
     /// Lists the links to a peer that are up, without the suspect ones unless all are.
-    fn list_choices(&mut self, index: u16) {
+    pub(crate) fn list_choices(&mut self, index: u16) {
         self.choices.clear();
         let Some(peer) = self.peers.get(index) else { return };
         let usable = |link: &Outbound| link.up && link.endpoint.is_some();
@@ -214,6 +250,7 @@ impl Bundle {
                     port: number,
                     queued: port.queued(),
                     rate: port.rate(),
+                    weight: port.settings.weight,
                     skew: link.skew,
                     full: port.full,
                 },
@@ -221,16 +258,22 @@ impl Bundle {
         );
     }
 
-    /// Lists the slots from the first one on that fit into one batch: same peer, same length but for the last.
-    fn list_run(&mut self, first: Cell, again: bool) {
+    /// Lists the slots from the first one on that fit into one batch: same peer, sent alike, same length but for the
+    /// last.
+    pub(crate) fn list_run(&mut self, first: Cell, source: Source) {
         self.run.clear();
         let most = BATCH_CELLS.min(BATCH_BYTES / (HEADER + usize::from(first.length)));
-        let mut resend = self.resend.iter().copied();
         let mut unsent = self.arena.unsent();
+        let mut waiting = match source {
+            Source::Copies(port) => self.copies.waiting(port).iter(),
+            _ => self.resend.iter(),
+        };
         while self.run.len() < most {
-            let Some(slot) = (if again { resend.next() } else { unsent.next() }) else { return };
+            let slot = if source == Source::New { unsent.next() } else { waiting.next().copied() };
+            let Some(slot) = slot.filter(|slot| self.arena.keeps(*slot)) else { return };
             let cell = self.arena.cell(slot);
-            if cell.peer != first.peer || cell.length > first.length || again && !self.arena.keeps(slot) {
+            let alike = cell.peer == first.peer && cell.treatment == first.treatment;
+            if !alike || cell.length > first.length {
                 return;
             }
             self.run.push(slot);
@@ -246,7 +289,9 @@ impl Bundle {
         let link = &mut peer.outbound[usize::from(port)];
         let mut bytes = 0;
         for slot in &self.run[..cells] {
-            let cell = *self.arena.cell(*slot);
+            let cell = self.arena.cell_mut(*slot);
+            cell.copies += 1;
+            let cell = *cell;
             let header = Header {
                 kind: Kind::Data,
                 epoch: 0,
@@ -289,23 +334,35 @@ impl Bundle {
         }
         self.counters.batches_sent += 1;
         self.counters.cells_sent += flight.cells as u64;
-        self.counters.cells_repaired += if flight.again { flight.cells as u64 } else { 0 };
+        match flight.source {
+            Source::New if self.policies.of(flight.treatment).copies() => {
+                self.copy_to_others(flight.port, flight.cells);
+            }
+            Source::New => {}
+            Source::Again => self.counters.cells_repaired += flight.cells as u64,
+            Source::Copies(_) => self.counters.cells_copied += flight.cells as u64,
+        }
+        let policy = self.policies.of(flight.treatment);
+        policy.handle_sent(flight.treatment.flow, flight.port, flight.bytes as u64);
         self.refill_repair_budget(flight.cells);
-        self.drop_first(flight.again, flight.cells);
+        self.drop_first(flight.source, flight.cells);
     }
 
     fn return_numbers(&mut self, flight: &Flight) {
         if let Some(peer) = self.peers.get_mut(flight.peer) {
             peer.outbound[usize::from(flight.port)].return_seqs(flight.cells);
         }
+        for slot in &self.run[..flight.cells] {
+            self.arena.cell_mut(*slot).copies -= 1;
+        }
     }
 
     /// The first cells that wait no longer do.
-    fn drop_first(&mut self, again: bool, cells: usize) {
-        if again {
-            self.resend.drain(..cells);
-        } else {
-            self.arena.advance(cells as u64);
+    fn drop_first(&mut self, source: Source, cells: usize) {
+        match source {
+            Source::New => self.arena.advance(cells as u64),
+            Source::Again => drop(self.resend.drain(..cells)),
+            Source::Copies(port) => self.copies.drop_first(port, cells),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::network::Passage;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use tabane_proto::Instant;
+use tabane_proto::{Instant, PolicyKind};
 
 /// Something that happens to one part of the world.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) enum Event {
     FlowEnd(usize),
     /// A fault begins or ends.
     Fault(Fault, bool),
+    /// A node's policy is changed.
+    Policy(u8, PolicyKind),
     /// A stranger puts something on a link.
     Injection,
 }

@@ -164,6 +164,7 @@ fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Setting
         greet: if node.multicast { Vec::new() } else { others(number, cable, topology) },
         multicast: node.multicast,
         rate: None,
+        weight: cable.weight,
     };
     Settings {
         node: NodeId::new([2, 0, 0, 0, 0, number], 7420),
@@ -173,6 +174,8 @@ fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Setting
         workers: 1,
         takes_uso: true,
         policy: node.policy,
+        policy_options: node.policy_options,
+        classes: node.classes.clone(),
         repair: node.repair,
         ports: node.cables.iter().map(port).collect(),
         slots: node.slots,

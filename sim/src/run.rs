@@ -92,6 +92,9 @@ fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
         world.start_between(*flow, start + *begins, start + *ends);
     }
     plan.faults.iter().for_each(|period| world.schedule(period));
+    for (at, node, kind) in &plan.switches {
+        world.schedule_policy(*at, *node, *kind);
+    }
     world.inject(plan.injection.clone());
     if plan.is_faultless {
         world.settle(SETTLED_WITHIN)?;

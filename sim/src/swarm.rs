@@ -10,10 +10,10 @@ use crate::flow::{Flow, Pace, Sizes};
 use crate::frame::Heading;
 use crate::injector::{Injection, InjectionSettings};
 use crate::random::{Random, Stream};
-use crate::topology::{CableSettings, Coalesce, Link, LinkNumber, NodeSettings, Topology, Way};
+use crate::topology::{CableSettings, Coalesce, Link, LinkNumber, NodeNumber, NodeSettings, Topology, Way};
 use core::fmt;
 use core::time::Duration;
-use tabane_proto::PolicyKind;
+use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 
 /// Faults and traffic come before this.
 const TROUBLE_ENDS: Duration = Duration::from_millis(300);
@@ -34,6 +34,8 @@ pub struct Plan {
     pub flows: Vec<(Flow, Duration, Duration)>,
     /// What goes wrong.
     pub faults: Vec<FaultPeriod>,
+    /// When which node's policy is changed to what.
+    pub switches: Vec<(Duration, NodeNumber, PolicyKind)>,
     /// What a stranger does.
     pub injection: Option<InjectionSettings>,
     /// Nothing goes wrong at all: every frame has to arrive.
@@ -53,11 +55,12 @@ impl Plan {
         let topology = topology(&mut random, is_faultless);
         let flows = flows(&mut random, &topology, is_faultless);
         let faults = if is_faultless { Vec::new() } else { faults(&mut random, &topology) };
+        let switches = switches(&mut random, &topology);
         let injects = !is_faultless && random.chance(300_000);
         let injection = injects.then(|| injection(&mut random));
         let calm_at = TROUBLE_ENDS + Duration::from_millis(random.below(20));
         let calm = if topology.nodes.len() > 2 && !is_faultless { CALM_AMONG_MANY } else { CALM };
-        Self { topology, flows, faults, injection, is_faultless, calm_at, probe_at: calm_at + calm }
+        Self { topology, flows, faults, switches, injection, is_faultless, calm_at, probe_at: calm_at + calm }
     }
 }
 
@@ -67,6 +70,8 @@ impl fmt::Display for Plan {
             let NodeSettings { policy, repair, slots, buffers, gro, multicast, .. } = node;
             write!(out, "n{number} {} repair {repair} slots {slots} buffers {buffers}", policy.name())?;
             writeln!(out, " gro {gro} multicast {multicast} clock {:?}", node.clock)?;
+            writeln!(out, "n{number} {:?}", node.policy_options)?;
+            node.classes.iter().try_for_each(|class| writeln!(out, "n{number} {class:?}"))?;
             for (cable, port) in node.cables.iter().zip(0..) {
                 let (link, Way { rate, delay, jitter, loss, queue }) = (cable.link, cable.down);
                 write!(
@@ -82,6 +87,9 @@ impl fmt::Display for Plan {
         }
         for FaultPeriod { fault, begins, ends } in &self.faults {
             writeln!(out, "fault from {begins:?} to {ends:?}: {fault:?}")?;
+        }
+        for (at, node, kind) in &self.switches {
+            writeln!(out, "n{node} has policy {kind} from {at:?}")?;
         }
         if let Some(injection) = &self.injection {
             writeln!(out, "stranger each {:?}: {:?}", injection.every, injection.choices)?;
@@ -100,16 +108,16 @@ fn topology(random: &mut Random, is_faultless: bool) -> Topology {
     let base = Link { rate: random.pick(&[50, 100, 100, 250, 1_000]) * MEGABIT, ..Link::GIGABIT };
     let unequal = random.chance(400_000);
     let links: Vec<_> = (0..count).map(|_| link(random, base, unequal, is_faultless)).collect();
-    let policy = random.pick(&[PolicyKind::Adaptive, PolicyKind::Adaptive, PolicyKind::RoundRobin]);
     let repair = random.chance(500_000);
     let slots = random.pick(&[512, 2_048, 8_192]);
     let buffers = if is_faultless { 128 } else { random.pick(&[24, 64, 128]) };
     let (gro, multicast) = (random.chance(700_000), random.chance(700_000));
     let mut topology = Topology::new(nodes, &links)
-        .with(|node| *node = NodeSettings { policy, repair, slots, buffers, gro, multicast, ..node.clone() });
+        .with(|node| *node = NodeSettings { repair, slots, buffers, gro, multicast, ..node.clone() });
     for node in &mut topology.nodes {
         node.clock = random.span(Duration::ZERO..=Duration::from_secs(2 * 4_295));
         cross(random, &mut node.cables);
+        policies(random, node);
     }
     topology
 }
@@ -141,6 +149,45 @@ fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> L
             random.pick(&[1_452, 1_452, 1_232, 4_000, 8_952])
         },
     }
+}
+
+/// How a node distributes cells: `adaptive` as often as all others together.
+fn policies(random: &mut Random, node: &mut NodeSettings) {
+    node.policy = policy(random);
+    let ports = node.cables.len() as u64;
+    let primary = random.chance(700_000).then(|| u8::try_from(random.below(ports)).unwrap_or_default());
+    let preempt = random.chance(500_000);
+    node.policy_options = PolicyOptions { primary, preempt, hash: random.pick(&HashLayers::ALL) };
+    if random.chance(300_000) {
+        node.classes = (0..random.within(1..=3)).map(|_| class(random)).collect();
+    }
+    if random.chance(500_000) {
+        node.cables.iter_mut().for_each(|cable| cable.weight = Some(random.pick(&[1, 2, 3, 10, 1_000])));
+    }
+}
+
+fn policy(random: &mut Random) -> PolicyKind {
+    if random.chance(500_000) { PolicyKind::Adaptive } else { random.pick(&PolicyKind::ALL) }
+}
+
+fn class(random: &mut Random) -> Class {
+    let matches = match random.below(3) {
+        0 => Match { max_size: Some(random.pick(&[60, 256, 1_514])), ..Match::default() },
+        1 => Match { protocol: Some(17), ..Match::default() },
+        _ => Match::default(),
+    };
+    Class { matches, policy: random.pick(&PolicyKind::ALL) }
+}
+
+/// Now and then policies are changed while frames are on their way.
+fn switches(random: &mut Random, topology: &Topology) -> Vec<(Duration, NodeNumber, PolicyKind)> {
+    let count = if random.chance(300_000) { random.within(1..=6) } else { 0 };
+    let nodes = topology.nodes.len() as u64;
+    let switch = |random: &mut Random| {
+        let node = u8::try_from(random.below(nodes)).unwrap_or_default();
+        (random.span(Duration::ZERO..=TROUBLE_ENDS), node, random.pick(&PolicyKind::ALL))
+    };
+    (0..count).map(|_| switch(random)).collect()
 }
 
 /// Now and then cables are plugged into other ports than at the other nodes.

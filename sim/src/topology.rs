@@ -11,7 +11,7 @@
 //! which pushes back. `down` is the way from the switch to the node: its queue is the switch's, which drops its tail.
 
 use core::time::Duration;
-use tabane_proto::PolicyKind;
+use tabane_proto::{Class, PolicyKind, PolicyOptions};
 
 /// A link's number, and that of its switch.
 pub type LinkNumber = u8;
@@ -96,6 +96,7 @@ impl Link {
             down: Way { jitter: self.jitter, loss: self.loss, queue: self.switch_queue, ..half },
             coalesce: self.coalesce,
             cell_max: self.cell_max,
+            weight: None,
         }
     }
 }
@@ -116,6 +117,8 @@ pub struct CableSettings {
     pub coalesce: Coalesce,
     /// The largest cell that the NIC takes, in bytes.
     pub cell_max: u16,
+    /// The port's part of the traffic under `weighted`.
+    pub weight: Option<u32>,
 }
 
 /// What a node is made from.
@@ -127,6 +130,10 @@ pub struct NodeSettings {
     pub clock: Duration,
     /// How cells are distributed over links.
     pub policy: PolicyKind,
+    /// What policies go by.
+    pub policy_options: PolicyOptions,
+    /// Frames that have another policy.
+    pub classes: Vec<Class>,
     /// Whether lost cells are asked for and sent again.
     pub repair: bool,
     /// Cell slots of the sender's ring.
@@ -154,6 +161,8 @@ impl Topology {
             cables: links.iter().zip(0..).map(|(link, number)| link.cable(number)).collect(),
             clock: Duration::from_secs(1 + u64::from(number) * 1_000),
             policy: PolicyKind::Adaptive,
+            policy_options: PolicyOptions::default(),
+            classes: Vec::new(),
             repair: false,
             slots: 8_192,
             buffers: 128,

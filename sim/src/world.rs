@@ -10,10 +10,10 @@ use crate::injector::{Injection, InjectionSettings};
 use crate::network::Losses;
 use crate::node::Node;
 use crate::surroundings::{LogEntry, Surroundings, Trace, Violation};
-use crate::topology::{LinkNumber, Topology};
+use crate::topology::{LinkNumber, NodeNumber, Topology};
 use crate::traffic::{FlowNumber, FlowResult};
 use core::time::Duration;
-use tabane_proto::{Bundle, Instant};
+use tabane_proto::{Bundle, Instant, PolicyKind};
 
 /// After a carrier has changed, the node learns of it by then.
 const CARRIER_NOTICE: Duration = Duration::from_millis(1);
@@ -91,6 +91,11 @@ impl<'t> World<'t> {
         if let Some(ends) = period.ends {
             agenda.push(Instant::default() + ends, Event::Fault(period.fault, false));
         }
+    }
+
+    /// A node's policy will be changed at a time since the beginning.
+    pub fn schedule_policy(&mut self, at: Duration, node: NodeNumber, kind: PolicyKind) {
+        self.surroundings.agenda.push(Instant::default() + at, Event::Policy(node, kind));
     }
 
     /// A stranger begins to put things on the links, or ends.
@@ -196,6 +201,11 @@ impl<'t> World<'t> {
             Event::Flow(flow) => self.flow(flow),
             Event::FlowEnd(flow) => surroundings.traffic.stop(flow),
             Event::Fault(fault, begins) => self.fault(fault, begins),
+            Event::Policy(node, kind) => {
+                surroundings.note(format_args!("n{node} has policy {kind}"));
+                nodes[usize::from(node)].bundle.set_policy(kind);
+                nodes[usize::from(node)].turn(surroundings);
+            }
             Event::Injection => surroundings.inject(),
         }
     }

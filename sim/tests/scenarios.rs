@@ -60,7 +60,9 @@ fn coalescing_reorders_nothing_and_holds_nothing_long() {
         let (sparse, asking) = (world.result(sparse), world.result(asking));
         println!("{}: 200 B {:?} at most, 64 KB {:?}", policy.name(), sparse.latency_max, asking.latency_max);
         assert_eq!((sparse.lost(), asking.lost()), (0, 0));
-        assert!(sparse.latency_max <= micros(500));
+        // A flow that is bound to a link may wait there for a whole superframe.
+        let spreads = [PolicyKind::Adaptive, PolicyKind::RoundRobin, PolicyKind::Weighted].contains(&policy);
+        assert!(sparse.latency_max <= micros(if spreads { 500 } else { 500 + 525 }));
         assert!(asking.latency_max <= millis(2));
     }
 }

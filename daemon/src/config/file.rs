@@ -11,8 +11,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Place, Problem, in_order, nearest};
-use super::settings::{Given, LinkSettings, OffloadSettings, Settings};
+use super::settings::{ClassSettings, Given, LinkSettings, OffloadSettings, Settings};
 use super::units::BITRATE_ALLOWED;
+
+/// What a policy is given by, for error sentences.
+const POLICY: &str = "the name of a policy";
 
 /// Reads `text`, the content of the file that the user named `file`. A relative key path is taken from the file's
 /// directory.
@@ -68,8 +71,12 @@ impl Reader {
             key: top.text("key", "the path of a key file").map(|key| beside(&top.reader.file, key)),
             port: top.number("port"),
             mtu: top.number("mtu"),
-            policy: top.text("policy", "the name of a policy"),
+            policy: top.text("policy", POLICY),
             repair: top.switch("repair"),
+            primary: top.text("primary", "the nic of a link"),
+            preempt: top.switch("preempt"),
+            hash: top.text("hash", "the layers that make a flow"),
+            classes: top.classes(),
             workers: top.number("workers"),
             addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
             security: top.text("security", "the name of a protection"),
@@ -183,9 +190,37 @@ impl<'r, 't> Section<'r, 't> {
             local: section.text("local", "an address of this node"),
             peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
             rate: section.text("rate", BITRATE_ALLOWED),
+            weight: section.number("weight"),
         };
         section.finish();
         Some(link)
+    }
+
+    fn classes(&mut self) -> Vec<ClassSettings> {
+        const ALLOWED: &str = "a table [[class]] for each class of frames";
+        let list = self.take("class", ALLOWED, |value| value.as_array().cloned());
+        let items = list.into_iter().flat_map(|list| list.value);
+        items.filter_map(|item| self.class(&item, ALLOWED)).collect()
+    }
+
+    fn class(&mut self, item: &Spanned<DeValue<'t>>, allowed: &str) -> Option<ClassSettings> {
+        let given = self.converted("class", item, allowed, |value| value.as_table().cloned())?;
+        let mut section = Section::new(self.reader, "class.", given.value);
+        let policy = section.text("policy", POLICY);
+        let matches = section.take("match", "a table { … }", |value| value.as_table().cloned());
+        section.finish();
+        let table = matches.map(|given| given.value).unwrap_or_default();
+        let mut section = Section::new(self.reader, "class.match.", table);
+        let class = ClassSettings {
+            place: given.place,
+            max_size: section.number("max_size"),
+            dscp: section.number("dscp"),
+            protocol: section.text("protocol", "the name of a protocol"),
+            port: section.number("port"),
+            policy,
+        };
+        section.finish();
+        Some(class)
     }
 
     /// Reports every key that nobody took.
@@ -253,8 +288,7 @@ mod tests {
                 &"conf/tb0.toml:5: offload.gso: found a whole number; allowed: true or false".into()
             )
         );
-        let nic =
-            "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate";
+        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight";
         assert!(found.contains(&nic.into()), "{found:#?}");
         assert!(
             found

@@ -23,6 +23,14 @@ pub const WORKERS: Limits = Limits { low: 1, high: 64, words: "" };
 pub const TX_QUEUE_LEN: Limits = Limits { low: 1, high: 10_000, words: " frames" };
 /// Links of one bundle.
 pub const LINKS: Limits = Limits { low: 1, high: 16, words: " links" };
+/// A link's part of the traffic.
+pub const WEIGHT: Limits = Limits { low: 1, high: 1_000, words: "" };
+/// Classes of one bundle: what its core takes.
+pub const CLASSES: Limits = Limits { low: 0, high: 64, words: " classes" };
+/// Bytes of an Ethernet frame, from its header alone to the longest superframe.
+pub const FRAME_SIZE: Limits = Limits { low: 14, high: 65_535, words: " bytes" };
+/// Differentiated services code points (RFC 2474).
+pub const DSCP: Limits = Limits { low: 0, high: 63, words: "" };
 /// Addresses of the device.
 pub const ADDRESSES: Limits = Limits { low: 0, high: 64, words: " addresses" };
 /// Peers named for one link.

@@ -8,8 +8,9 @@ use super::LinkConfig;
 use super::address::{
     ENDPOINT_ALLOWED, HOST_ALLOWED, family, is_ipv6_link_local, parse_endpoint, parse_host,
 };
-use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, is_device_name};
+use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, WEIGHT, is_device_name};
 use super::problem::{Place, Problem, quoted};
+use super::resolve::number;
 use super::settings::{Given, LinkSettings, Settings};
 use super::units::{BITRATE_ALLOWED, parse_bitrate};
 
@@ -31,6 +32,7 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
         }
         links.push(link);
     }
+    check_weights(problems, settings);
     links
 }
 
@@ -49,18 +51,29 @@ fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
     false
 }
 
+/// Weights say how links compare: one alone says nothing.
+fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
+    let without = settings.links.iter().find(|link| link.weight.is_none());
+    let with = settings.links.iter().find_map(|link| link.weight.as_ref());
+    if let (Some(without), Some(_)) = (without, with) {
+        let what = "this link has no `weight`, but another has one";
+        problems.push(Problem::new(&without.place, what, "a weight for each link, or for none"));
+    }
+}
+
 /// The link, or `None` when it has no usable nic.
 fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Option<LinkConfig> {
     let nic = nic(problems, typed);
     let local = value(problems, typed.local.as_ref(), HOST_ALLOWED, parse_host);
     let rate = value(problems, typed.rate.as_ref(), BITRATE_ALLOWED, parse_bitrate);
+    let weight = typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1));
     let peers = peers(problems, typed, port);
     if let (Some(local), Some(given)) = (local, &typed.local) {
         check_local(problems, typed, &given.place, local);
     }
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, port);
-    Some(LinkConfig { nic: nic?, local, peers, rate })
+    Some(LinkConfig { nic: nic?, local, peers, rate, weight })
 }
 
 fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {

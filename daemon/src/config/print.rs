@@ -6,8 +6,10 @@ use std::fmt;
 
 use toml::Value;
 
+use super::classes::protocol_name;
 use super::units::print_bitrate;
 use super::{Config, LinkConfig, Offload};
+use tabane_proto::Class;
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,6 +24,7 @@ impl fmt::Display for Config {
         writeln!(f, "mtu = {}", self.mtu)?;
         writeln!(f, "policy = {}", text(self.policy.name()))?;
         writeln!(f, "repair = {}", self.repair)?;
+        self.print_policy_options(f)?;
         writeln!(f, "workers = {}", self.workers)?;
         writeln!(f, "address = {}", list(&self.addresses))?;
         writeln!(
@@ -31,8 +34,34 @@ impl fmt::Display for Config {
         )?;
         writeln!(f, "tx_queue_len = {}", self.tx_queue_len)?;
         write!(f, "{}", self.offload)?;
-        self.links.iter().try_for_each(|link| write!(f, "{link}"))
+        self.links.iter().try_for_each(|link| write!(f, "{link}"))?;
+        self.classes.iter().try_for_each(|class| print_class(class, f))
     }
+}
+
+impl Config {
+    fn print_policy_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.policy_options;
+        match options.primary.and_then(|port| self.links.get(usize::from(port))) {
+            Some(link) => writeln!(f, "primary = {}", text(&link.nic)),
+            None => writeln!(f, "# primary: none, so that active-backup keeps the link that it has"),
+        }?;
+        writeln!(f, "preempt = {}", options.preempt)?;
+        writeln!(f, "hash = {}", text(options.hash.name()))
+    }
+}
+
+fn print_class(class: &Class, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let matches = &class.matches;
+    let number = |key: &str, value: Option<u16>| value.map(|value| format!("{key} = {value}"));
+    let conditions = [
+        number("max_size", matches.max_size),
+        number("dscp", matches.dscp.map(u16::from)),
+        matches.protocol.map(|protocol| format!("protocol = {}", text(protocol_name(protocol)))),
+        number("port", matches.port),
+    ];
+    let conditions = conditions.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    writeln!(f, "\n[[class]]\nmatch = {{ {conditions} }}\npolicy = {}", text(class.policy.name()))
 }
 
 impl fmt::Display for Offload {
@@ -63,6 +92,10 @@ impl fmt::Display for LinkConfig {
         match self.rate {
             Some(rate) => writeln!(f, "rate = {}", text(&print_bitrate(rate))),
             None => writeln!(f, "# rate: measured"),
+        }?;
+        match self.weight {
+            Some(weight) => writeln!(f, "weight = {weight}"),
+            None => writeln!(f, "# weight: the rate"),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::address::CIDR_ALLOWED;
+use super::classes::{resolve_classes, resolve_options};
 use super::limits::{
     ADDRESSES, DEVICE_NAME_ALLOWED, Limits, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name,
 };
@@ -28,6 +29,7 @@ pub fn resolve(
     let default = Config::default();
     let port = number(&mut problems, settings.port.as_ref(), PORT, default.port);
     let workers = number(&mut problems, settings.workers.as_ref(), WORKERS, default.workers);
+    let links = resolve_links(&mut problems, settings, port);
     let config = Config {
         name: name(&mut problems, settings.name.as_ref(), default.name),
         key: key(&mut problems, settings.key.as_ref(), read_key),
@@ -42,6 +44,8 @@ pub fn resolve(
             default.policy,
         ),
         repair: settings.repair.as_ref().map_or(default.repair, |given| given.value),
+        policy_options: resolve_options(&mut problems, settings, &links),
+        classes: resolve_classes(&mut problems, settings),
         workers,
         addresses: addresses(&mut problems, &settings.addresses),
         security: word(
@@ -58,14 +62,15 @@ pub fn resolve(
             default.tx_queue_len,
         ),
         offload: offload(&settings.offload, &default.offload),
-        links: resolve_links(&mut problems, settings, port),
+        links,
     };
     check_ports(&mut problems, settings, &config);
     check_own_name(&mut problems, settings, &config);
     in_order(problems).map_or(Ok(config), Err)
 }
 
-fn number<T: TryFrom<i64>>(
+/// A number within `limits`.
+pub(super) fn number<T: TryFrom<i64>>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<i64>>,
     limits: Limits,
@@ -92,7 +97,7 @@ fn name(problems: &mut Vec<Problem>, given: Option<&Given<String>>, default: Str
 }
 
 /// One of the words in `all`.
-fn word<T: Copy>(
+pub(super) fn word<T: Copy>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<String>>,
     all: &[T],

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::limits::WEIGHT;
 use super::problem::{Place, quoted};
 
 /// A value and where it was given.
@@ -46,6 +47,14 @@ pub struct Settings {
     pub policy: Option<Given<String>>,
     /// Repair of lost cells.
     pub repair: Option<Given<bool>>,
+    /// NIC of the primary link.
+    pub primary: Option<Given<String>>,
+    /// Whether the primary takes over again.
+    pub preempt: Option<Given<bool>>,
+    /// Headers that make a flow.
+    pub hash: Option<Given<String>>,
+    /// Frames with a policy of their own, in the order given.
+    pub classes: Vec<ClassSettings>,
     /// Number of workers.
     pub workers: Option<Given<i64>>,
     /// Addresses of the device, in CIDR notation.
@@ -75,6 +84,30 @@ pub struct OffloadSettings {
     pub checksum: Option<Given<bool>>,
 }
 
+/// One class of frames as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassSettings {
+    /// The `[[class]]` line.
+    pub place: Place,
+    /// Largest frame, in bytes.
+    pub max_size: Option<Given<i64>>,
+    /// Differentiated services code point.
+    pub dscp: Option<Given<i64>>,
+    /// Protocol above IP, by name.
+    pub protocol: Option<Given<String>>,
+    /// Source or destination port.
+    pub port: Option<Given<i64>>,
+    /// Its policy.
+    pub policy: Option<Given<String>>,
+}
+
+impl ClassSettings {
+    /// Whether it says nothing of its frames.
+    pub fn is_empty(&self) -> bool {
+        self.max_size.is_none() && self.dscp.is_none() && self.protocol.is_none() && self.port.is_none()
+    }
+}
+
 /// One link as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSettings {
@@ -88,6 +121,8 @@ pub struct LinkSettings {
     pub peers: Vec<Given<String>>,
     /// Rate of the link, with unit.
     pub rate: Option<Given<String>>,
+    /// Its part of the traffic.
+    pub weight: Option<Given<i64>>,
 }
 
 impl Settings {
@@ -104,6 +139,10 @@ impl Settings {
             mtu: flags.mtu.or(self.mtu),
             policy: flags.policy.or(self.policy),
             repair: flags.repair.or(self.repair),
+            primary: flags.primary.or(self.primary),
+            preempt: flags.preempt.or(self.preempt),
+            hash: flags.hash.or(self.hash),
+            classes: self.classes,
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             security: flags.security.or(self.security),
@@ -126,7 +165,7 @@ impl OffloadSettings {
     }
 }
 
-/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE]`.
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE][,weight=N]`.
 ///
 /// # Errors
 /// What is wrong with `text` and what is allowed.
@@ -135,7 +174,7 @@ pub fn parse_link_flag(text: &str) -> Result<LinkSettings, String> {
     let nic = parts.next().unwrap_or_default();
     let place = Place::flag(format!("--link {nic}"));
     let nic = Some(Given::new(nic.to_owned(), place.clone()));
-    let mut link = LinkSettings { place, nic, local: None, peers: Vec::new(), rate: None };
+    let mut link = LinkSettings { place, nic, local: None, peers: Vec::new(), rate: None, weight: None };
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let given = Given::new(value.to_owned(), link.place.part(key));
@@ -146,7 +185,16 @@ pub fn parse_link_flag(text: &str) -> Result<LinkSettings, String> {
                 link.peers.push(given);
                 None
             }
-            _ => return Err(format!("unknown part {}; allowed: local=, peer=, rate=", quoted(part))),
+            "weight" => {
+                let number = value
+                    .parse()
+                    .map_err(|_| format!("{} is no weight; allowed: {WEIGHT}", quoted(value)))?;
+                let before = link.weight.replace(Given::new(number, link.place.part(key)));
+                before.map(|before| Given::new(before.value.to_string(), before.place))
+            }
+            _ => {
+                return Err(format!("unknown part {}; allowed: local=, peer=, rate=, weight=", quoted(part)));
+            }
         };
         if once.is_some() {
             return Err(format!("{} is given twice; allowed: once", quoted(key)));
@@ -173,7 +221,8 @@ mod tests {
     #[test]
     fn a_link_flag_names_its_mistake() {
         let why = |text| parse_link_flag(text).expect_err(text);
-        assert_eq!(why("eth1,loca=1"), "unknown part `loca=1`; allowed: local=, peer=, rate=");
+        assert_eq!(why("eth1,loca=1"), "unknown part `loca=1`; allowed: local=, peer=, rate=, weight=");
+        assert_eq!(why("eth1,weight=x"), "`x` is no weight; allowed: 1 to 1000");
         assert_eq!(why("eth1,local=::1,local=::2"), "`local` is given twice; allowed: once");
     }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::key::KeyError;
-use tabane_proto::PolicyKind;
+use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 
 const ZERO_KEY: Key = Key([0; 32]);
 
@@ -37,7 +37,8 @@ fn link_problem(line: &str) -> String {
 #[test]
 fn a_link_is_enough() {
     let config = config("[[link]]\nnic = \"eth1\"\n").expect("valid");
-    let link = LinkConfig { nic: "eth1".to_owned(), local: None, peers: Vec::new(), rate: None };
+    let link =
+        LinkConfig { nic: "eth1".to_owned(), local: None, peers: Vec::new(), rate: None, weight: None };
     assert_eq!(config, Config { links: vec![link], ..Config::default() });
     assert_eq!(config.group(), 0);
 }
@@ -84,9 +85,65 @@ fn values_out_of_range() {
 fn unknown_words() {
     assert_eq!(
         problem("policy = \"adaptve\""),
-        "tb.toml:1: policy: `adaptve` is unknown (did you mean `adaptive`?); allowed: adaptive, rr"
+        "tb.toml:1: policy: `adaptve` is unknown (did you mean `adaptive`?); allowed: adaptive, rr, weighted, \
+         tlb, tlb-history, hash, active-backup, duplicate"
     );
     assert_eq!(problem("security = \"noise\""), "tb.toml:1: security: `noise` is unknown; allowed: none");
+}
+
+#[test]
+fn policies_have_options_and_classes_their_own() {
+    let text = "policy = 'active-backup'\nprimary = 'eth2'\npreempt = false\nhash = 'layer2+3'\n\
+        [[link]]\nnic = 'eth1'\nweight = 1\n[[link]]\nnic = 'eth2'\nweight = 3\n\
+        [[class]]\nmatch = { protocol = 'udp', port = 53 }\npolicy = 'duplicate'\n\
+        [[class]]\nmatch = { dscp = 46, max_size = 256 }\npolicy = 'hash'\n";
+    let config = config(text).expect("valid");
+    let options = PolicyOptions { primary: Some(1), preempt: false, hash: HashLayers::Layer23 };
+    assert_eq!((config.policy, config.policy_options), (PolicyKind::ActiveBackup, options));
+    assert_eq!(config.links[1].weight, Some(3));
+    let [dns, voice] = &config.classes[..] else { panic!("two classes") };
+    assert_eq!(dns.matches, Match { protocol: Some(17), port: Some(53), ..Match::default() });
+    assert_eq!(voice.matches, Match { dscp: Some(46), max_size: Some(256), ..Match::default() });
+    assert_eq!((dns.policy, voice.policy), (PolicyKind::Duplicate, PolicyKind::Hash));
+}
+
+#[test]
+fn classes_and_options_that_cannot_be() {
+    let class = |lines: &str| link_problem(&format!("[[class]]\n{lines}"));
+    assert_eq!(
+        class("match = { protocol = 'icmp', port = 53 }\npolicy = 'rr'"),
+        "tb.toml:4: class.match.port: icmp has no ports; allowed: a port with protocol tcp or udp, or with none"
+    );
+    assert_eq!(
+        class("match = { size = 256, port = 1 }\npolicy = 'rr'"),
+        "tb.toml:4: class.match.size: unknown key; allowed: max_size, dscp, protocol, port"
+    );
+    assert_eq!(
+        class("match = { dscp = 64 }\npolicy = 'rr'"),
+        "tb.toml:4: class.match.dscp: 64 is out of range; allowed: 0 to 63"
+    );
+    assert_eq!(
+        class("policy = 'rr'"),
+        "tb.toml:3: class: nothing is given that frames must match; \
+         allowed: match = { … } with at least one of max_size, dscp, protocol, port"
+    );
+    assert_eq!(
+        class("match = { port = 53 }"),
+        "tb.toml:3: class: no `policy` is given; allowed: policy = one of adaptive, rr, weighted, tlb, tlb-history, \
+         hash, active-backup, duplicate"
+    );
+    assert_eq!(
+        problem("primary = \"eth9\""),
+        "tb.toml:1: primary: `eth9` is no link of this bundle; allowed: the nic of a link (eth1)"
+    );
+    assert_eq!(
+        problem("hash = \"layer4\""),
+        "tb.toml:1: hash: `layer4` is unknown (did you mean `layer2`?); allowed: layer2, layer2+3, layer3+4"
+    );
+    assert_eq!(
+        link_problem("weight = 2\n[[link]]\nnic = \"eth2\""),
+        "tb.toml:4: link: this link has no `weight`, but another has one; allowed: a weight for each link, or for none"
+    );
 }
 
 #[test]
@@ -183,9 +240,16 @@ fn cidr() -> impl Strategy<Value = Cidr> {
 /// Links with NICs of their own; a local address appears with peers of its family only.
 fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     let peers = btree_map(address(), 1..=u16::MAX, 0..4);
-    let link = (option::of(address()), peers, option::of(1_000..=1_000_000_000_000_u64));
+    let link = (
+        option::of(address()),
+        peers,
+        option::of(1_000..=1_000_000_000_000_u64),
+        option::weighted(0.8, 1..=1_000_u32),
+    );
     btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
-        let links = links.into_iter().map(|(nic, (local, peers, rate))| {
+        let weigh = links.values().all(|(_, _, _, weight)| weight.is_some());
+        let links = links.into_iter().map(|(nic, (local, peers, rate, weight))| {
+            let weight = weight.filter(|_| weigh);
             let first = local.or(peers.keys().next().copied());
             let ours = |peer: &IpAddr| {
                 Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
@@ -193,24 +257,39 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
             let peers: Vec<_> =
                 peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from).collect();
             let local = local.filter(|_| !peers.is_empty());
-            LinkConfig { nic, local, peers, rate }
+            LinkConfig { nic, local, peers, rate, weight }
         });
         links.collect()
     })
 }
 
+/// Policies, with a primary by its place among the links.
+fn policies() -> impl Strategy<Value = (PolicyKind, PolicyOptions, Vec<Class>)> {
+    let kind = || prop::sample::select(&PolicyKind::ALL[..]);
+    let hash = prop::sample::select(&HashLayers::ALL[..]);
+    let options = (option::of(0..16_u8), any::<bool>(), hash)
+        .prop_map(|(primary, preempt, hash)| PolicyOptions { primary, preempt, hash });
+    let ends = (14..=u16::MAX, option::of(1..=u16::MAX));
+    let above = (option::of(0..64_u8), option::of(prop::sample::select(&[6, 17][..])));
+    let class = (ends, above, kind()).prop_map(|((max_size, port), (dscp, protocol), policy)| Class {
+        matches: Match { max_size: Some(max_size), dscp, protocol, port },
+        policy,
+    });
+    (kind(), options, vec(class, 0..4))
+}
+
 fn any_config() -> impl Strategy<Value = Config> {
     let numbers = (1..=65_000_u16, 68..=65_521_u16, 1..=64_u16, 1..=10_000_u32);
-    let words =
-        ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), prop::sample::select(&PolicyKind::ALL[..]));
+    let words = ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), policies());
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
         (1..cidrs.len()).all(|at| cidrs[..at].iter().all(|before| before.address != cidrs[at].address))
     });
     (numbers, words, addresses, any::<[bool; 6]>(), links()).prop_map(
         |(numbers, words, addresses, switches, links)| {
             let (port, mtu, workers, tx_queue_len) = numbers;
-            let (name, key_file, policy) = words;
             let [repair, gso, gro, tso, uso, checksum] = switches;
+            let (name, key_file, (policy, mut policy_options, classes)) = words;
+            policy_options.primary = policy_options.primary.filter(|port| usize::from(*port) < links.len());
             let offload = Offload { gso, gro, tso, uso, checksum };
             let key = key_file.is_some().then_some(ZERO_KEY);
             let key_file = key_file.map(PathBuf::from);
@@ -223,6 +302,8 @@ fn any_config() -> impl Strategy<Value = Config> {
                 mtu,
                 policy,
                 repair,
+                policy_options,
+                classes,
                 workers,
                 addresses,
                 security,

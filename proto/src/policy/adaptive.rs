@@ -5,7 +5,7 @@
 //! and arrives sooner; on a busy or fast one a whole batch, so that system calls stay few. A link whose rate is not
 //! known has never been busy, so it costs no time; such links are used in turn, a batch each.
 
-use super::{Choice, Distribute, Share};
+use super::{Choice, Distribute, Share, Waiting};
 use crate::port::bytes_in;
 use crate::time::nanos;
 use core::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct Adaptive {
 }
 
 impl Distribute for Adaptive {
-    fn share(&mut self, choices: &[Choice], cells: usize, cell_bytes: usize) -> Option<Share> {
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let arrival = |choice: &Choice| nanos(choice.skew) + nanos(queue_time(choice));
         let turn = |choice: &Choice| choice.port.wrapping_sub(self.last).wrapping_sub(1);
         let (index, choice) = choices
@@ -33,9 +33,9 @@ impl Distribute for Adaptive {
         self.last = choice.port;
         let share = choice.rate.map_or(usize::MAX, |rate| {
             let span = Duration::from_nanos(nanos(queue_time(choice)) / SHARE_OF_QUEUE).max(SHARE_LEAST);
-            usize::try_from(bytes_in(rate, span)).unwrap_or(usize::MAX) / cell_bytes
+            usize::try_from(bytes_in(rate, span)).unwrap_or(usize::MAX) / waiting.cell_bytes
         });
-        Some(Share { index, cells: cells.min(share.max(1)) })
+        Some(Share { index, cells: waiting.cells.min(share.max(1)) })
     }
 }
 
@@ -49,11 +49,12 @@ fn queue_time(choice: &Choice) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::example::{self, CELL, waiting};
 
-    const GIGABIT: Option<u64> = Some(125_000_000);
+    const GIGABIT: Option<u64> = Some(example::GIGABIT);
 
     fn choice(port: u8, queued: u64, rate: Option<u64>) -> Choice {
-        Choice { port, queued, rate, skew: Duration::ZERO, full: false }
+        Choice { queued, ..example::choice(port, rate) }
     }
 
     #[test]
@@ -62,9 +63,9 @@ mod tests {
         let mut choices = [choice(0, 0, GIGABIT), choice(1, 0, Some(12_500_000))];
         let mut given = [0u64; 2];
         for _ in 0..1_000 {
-            let share = policy.share(&choices, 40, 1_452).unwrap();
+            let share = policy.share(&choices, &waiting(0, 40)).unwrap();
             given[share.index] += share.cells as u64;
-            choices[share.index].queued += share.cells as u64 * 1_452;
+            choices[share.index].queued += (share.cells * CELL) as u64;
         }
         let ratio = given[0] / given[1];
         assert!((9..=11).contains(&ratio), "{given:?}");
@@ -75,7 +76,7 @@ mod tests {
         let mut policy = Adaptive::default();
         let late = Choice { skew: Duration::from_millis(1), ..choice(1, 0, GIGABIT) };
         let index = |policy: &mut Adaptive, queued| {
-            policy.share(&[choice(0, queued, GIGABIT), late], 40, 1_452).unwrap().index
+            policy.share(&[choice(0, queued, GIGABIT), late], &waiting(0, 40)).unwrap().index
         };
         assert_eq!(index(&mut policy, 124_000), 0);
         assert_eq!(index(&mut policy, 126_000), 1);
@@ -85,11 +86,11 @@ mod tests {
     fn links_that_never_wait_take_turns_and_full_ones_are_left_out() {
         let mut policy = Adaptive::default();
         let mut choices = [choice(0, 0, None), choice(1, 0, None), choice(2, 0, None)];
-        let first = policy.share(&choices, 44, 1_452).unwrap();
-        let second = policy.share(&choices, 44, 1_452).unwrap();
+        let first = policy.share(&choices, &waiting(0, 44)).unwrap();
+        let second = policy.share(&choices, &waiting(0, 44)).unwrap();
         assert_eq!((first.cells, second.cells), (44, 44));
         assert_ne!(first.index, second.index);
         choices.iter_mut().for_each(|choice| choice.full = true);
-        assert_eq!(policy.share(&choices, 44, 1_452), None);
+        assert_eq!(policy.share(&choices, &waiting(0, 44)), None);
     }
 }

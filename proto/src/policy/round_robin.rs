@@ -3,7 +3,7 @@
 //! Source: P0 and P2 (balance-rr). A link that is full is waited for, so the slowest link sets the pace; that is what
 //! round robin means.
 
-use super::{Choice, Distribute, Share};
+use super::{Choice, Distribute, Share, Waiting};
 
 /// Cells in turn: enough for a batch, few enough that a superframe uses all links.
 const TURN: usize = 8;
@@ -15,34 +15,30 @@ pub(crate) struct RoundRobin {
 }
 
 impl Distribute for RoundRobin {
-    fn share(&mut self, choices: &[Choice], cells: usize, _cell_bytes: usize) -> Option<Share> {
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let index = choices.iter().position(|choice| choice.port >= self.turn).unwrap_or(0);
         if choices[index].full {
             return None;
         }
         self.turn = choices[index].port + 1;
-        Some(Share { index, cells: cells.min(TURN) })
+        Some(Share { index, cells: waiting.cells.min(TURN) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
-
-    fn choice(port: u8) -> Choice {
-        Choice { port, queued: 0, rate: None, skew: Duration::ZERO, full: false }
-    }
+    use crate::policy::example::{choice, waiting};
 
     #[test]
     fn every_link_has_its_turn_and_a_full_one_is_waited_for() {
         let mut policy = RoundRobin::default();
-        let mut choices = [choice(0), choice(2), choice(3)];
-        let turns: [_; 4] = core::array::from_fn(|_| policy.share(&choices, 100, 1452).unwrap().index);
+        let mut choices = [0, 2, 3].map(|port| choice(port, None));
+        let turns: [_; 4] = core::array::from_fn(|_| policy.share(&choices, &waiting(0, 100)).unwrap().index);
         assert_eq!(turns, [0, 1, 2, 0]);
         choices[1].full = true;
-        assert_eq!(policy.share(&choices, 100, 1452), None);
+        assert_eq!(policy.share(&choices, &waiting(0, 100)), None);
         choices[1].full = false;
-        assert_eq!(policy.share(&choices, 3, 1452), Some(Share { index: 1, cells: 3 }));
+        assert_eq!(policy.share(&choices, &waiting(0, 3)), Some(Share { index: 1, cells: 3 }));
     }
 }

@@ -1,0 +1,90 @@
+//! `active-backup`: one link carries everything, and another when it fails.
+//!
+//! The primary is used from the moment it is up first. After it has failed and come back it takes over again only with
+//! preemption; without, the link that is in use stays so until it fails. Without a primary, the lowest number begins.
+//!
+//! Source: Linux bonding (active-backup, `primary`, `primary_reselect` always or failure).
+
+use super::{Choice, Distribute, PolicyOptions, Share, Waiting};
+use alloc::vec::Vec;
+
+#[derive(Debug)]
+pub(crate) struct ActiveBackup {
+    primary: Option<u8>,
+    preempt: bool,
+    /// By peer; as many as have been sent to.
+    peers: Vec<Active>,
+}
+
+/// What one peer is reached over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Active {
+    port: Option<u8>,
+    /// The primary has been in use.
+    had_primary: bool,
+}
+
+impl ActiveBackup {
+    pub(crate) fn new(options: &PolicyOptions) -> Self {
+        Self { primary: options.primary, preempt: options.preempt, peers: Vec::new() }
+    }
+}
+
+impl Distribute for ActiveBackup {
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        let peer = usize::from(waiting.peer);
+        if self.peers.len() <= peer {
+            self.peers.resize(peer + 1, Active::default());
+        }
+        let active = &mut self.peers[peer];
+        let find = |port: Option<u8>| choices.iter().position(|choice| Some(choice.port) == port);
+        let primary = find(self.primary);
+        let in_use = find(active.port);
+        let reselect = in_use.is_none() || self.preempt || !active.had_primary;
+        let index = primary.filter(|_| reselect).or(in_use).unwrap_or(0);
+        active.port = Some(choices[index].port);
+        active.had_primary |= primary == Some(index);
+        Share::all(choices, index, waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::example::{choice, waiting};
+
+    /// The port in use after each change of the links that are up.
+    fn follow(primary: Option<u8>, preempt: bool, ups: &[&[u8]]) -> Vec<u8> {
+        let options = PolicyOptions { primary, preempt, ..PolicyOptions::default() };
+        let mut policy = ActiveBackup::new(&options);
+        ups.iter()
+            .map(|up| {
+                let choices: Vec<_> = up.iter().map(|port| choice(*port, None)).collect();
+                choices[policy.share(&choices, &waiting(0, 1)).unwrap().index].port
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_primary_returns_only_with_preemption() {
+        let ups: [&[u8]; 4] = [&[0, 1, 2], &[0, 2], &[0, 1, 2], &[1, 2]];
+        assert_eq!(follow(Some(1), true, &ups), [1, 0, 1, 1]);
+        assert_eq!(follow(Some(1), false, &ups), [1, 0, 0, 1]);
+        assert_eq!(follow(None, true, &ups), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_primary_that_comes_up_last_at_the_start_is_used_all_the_same() {
+        assert_eq!(follow(Some(1), false, &[&[0], &[0, 1], &[0], &[0, 1]]), [0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn each_peer_has_its_own_and_a_full_link_is_waited_for() {
+        let mut policy = ActiveBackup::new(&PolicyOptions { primary: Some(0), ..PolicyOptions::default() });
+        let mut choices = [choice(0, None), choice(1, None)];
+        let other = Waiting { peer: 9, ..waiting(0, 1) };
+        assert_eq!(policy.share(&choices[1..], &other), Some(Share { index: 0, cells: 1 }));
+        choices[0].full = true;
+        assert_eq!(policy.share(&choices, &waiting(0, 1)), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Who sends how much, and over which link: the table behind `tlb` and `tlb-history`.
+//!
+//! A sender is a flow, or several whose hashes fall on one of [`SENDERS`] entries: they are moved together. So the table
+//! is bounded whatever comes (Linux's balance-tlb has 256 entries).
+
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::vec;
+use core::time::Duration;
+
+/// Senders that are told apart.
+const SENDERS: usize = 1_024;
+/// Associations are renewed this often (P0).
+pub(super) const PERIOD: Duration = Duration::from_secs(10);
+/// Bytes per second of a port that has never been busy: 10 Gbit/s.
+pub(super) const RATE_UNKNOWN: u64 = 1_250_000_000;
+
+/// A sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sender {
+    /// The port that it is associated with.
+    pub(super) port: Option<u8>,
+    /// Bytes per second in the last period; `None`: it sent nothing.
+    pub(super) volume: Option<u64>,
+    /// Bytes in this period.
+    sent: u64,
+}
+
+/// All senders.
+#[derive(Debug)]
+pub(super) struct Senders {
+    table: Box<[Sender]>,
+    /// When this period began, once there was one.
+    began: Option<Instant>,
+}
+
+impl Default for Senders {
+    fn default() -> Self {
+        Self { table: vec![Sender::default(); SENDERS].into_boxed_slice(), began: None }
+    }
+}
+
+impl Senders {
+    /// The sender of a flow.
+    pub(super) fn of(&mut self, flow: u32) -> &mut Sender {
+        &mut self.table[flow as usize % SENDERS]
+    }
+
+    /// All senders.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sender> {
+        self.table.iter_mut()
+    }
+
+    /// A sender sent so many bytes.
+    pub(super) fn handle_sent(&mut self, flow: u32, bytes: u64) {
+        self.of(flow).sent += bytes;
+    }
+
+    /// Ends the period when its time has come, and says so.
+    pub(super) fn renew(&mut self, now: Instant) -> bool {
+        let began = *self.began.get_or_insert(now);
+        let periods = now.since(began).as_secs() / PERIOD.as_secs();
+        if periods == 0 {
+            return false;
+        }
+        for sender in &mut self.table {
+            let sent = core::mem::take(&mut sender.sent);
+            sender.volume = (sent > 0 && periods == 1).then_some(sent / PERIOD.as_secs());
+        }
+        self.began = Some(began + Duration::from_secs(periods * PERIOD.as_secs()));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_that_of_the_last_ten_seconds() {
+        let mut senders = Senders::default();
+        let at = |secs| Instant::default() + Duration::from_secs(secs);
+        assert!(!senders.renew(at(5)));
+        senders.handle_sent(7, 1_000);
+        assert!(!senders.renew(at(14)));
+        assert_eq!(senders.of(7).volume, None);
+        assert!(senders.renew(at(15)));
+        assert_eq!(senders.of(7).volume, Some(100));
+        senders.handle_sent(7, 1_000);
+        assert!(senders.renew(at(36)), "sent before the last ten seconds began");
+        assert_eq!(senders.of(7).volume, None);
+    }
+}

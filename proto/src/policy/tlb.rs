@@ -1,0 +1,127 @@
+//! `tlb`: each sender on the link that has most headroom.
+//!
+//! A sender that has no link gets the one with most headroom, ties going to the lowest number. What it is expected to
+//! send, N = (bytes that it sent in the last 10 s) / 10 s, is subtracted from that link's headroom; 1 byte when it sent
+//! nothing. Every 10 s all associations are dissolved and made anew, in the order in which the senders send.
+//!
+//! Source: P0, 2.2.2, Linux's balance-tlb. Its flaw (P0, finding 6) is kept: who starts just before the renewal looks
+//! light, and lands beside others who do. `tlb-history` answers it.
+
+use super::senders::{RATE_UNKNOWN, Senders};
+use super::{Choice, Distribute, Share, Waiting};
+use crate::wire::cell::LINKS;
+use core::cmp::Reverse;
+
+/// Bytes per second that a sender without history is expected to send.
+const NEWCOMER: u64 = 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct Tlb {
+    senders: Senders,
+    /// Bytes per second that the senders of each port are expected to send.
+    expected: [u64; LINKS],
+}
+
+impl Distribute for Tlb {
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        if self.senders.renew(waiting.now) {
+            self.expected = [0; LINKS];
+            self.senders.iter_mut().for_each(|sender| sender.port = None);
+        }
+        let port = self.senders.of(waiting.flow).port;
+        let known = choices.iter().position(|choice| Some(choice.port) == port);
+        let index = known.or_else(|| self.associate(choices, waiting.flow))?;
+        Share::all(choices, index, waiting)
+    }
+
+    fn handle_sent(&mut self, flow: u32, _port: u8, bytes: u64) {
+        self.senders.handle_sent(flow, bytes);
+    }
+}
+
+impl Tlb {
+    /// Associates a sender with a link, which it leaves only when the link does.
+    fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
+        let headroom = |choice: &Choice| {
+            let expected = self.expected[usize::from(choice.port)];
+            i128::from(choice.rate.unwrap_or(RATE_UNKNOWN)) - i128::from(expected)
+        };
+        let (index, choice) =
+            choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(headroom(choice)))?;
+        let sender = self.senders.of(flow);
+        let expected = sender.volume.unwrap_or(NEWCOMER);
+        if let Some(left) = sender.port.replace(choice.port) {
+            self.expected[usize::from(left)] = self.expected[usize::from(left)].saturating_sub(expected);
+        }
+        self.expected[usize::from(choice.port)] += expected;
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::example::{choice, waiting};
+    use crate::policy::senders::PERIOD;
+    use crate::policy::skew;
+    use crate::time::Instant;
+    use core::time::Duration;
+    use std::vec;
+
+    const RATE: u64 = 12_500_000;
+
+    fn links() -> [Choice; 2] {
+        [choice(0, Some(RATE)), choice(1, Some(RATE))]
+    }
+
+    fn port(policy: &mut Tlb, flow: u32, now: Instant) -> u8 {
+        let share = policy.share(&links(), &Waiting { now, ..waiting(flow, 1) }).unwrap();
+        links()[share.index].port
+    }
+
+    /// P0, figure 2: A goes to NIC 0, B to NIC 1, and C, which comes later, to NIC 1 since A sends more than B.
+    #[test]
+    fn the_example_of_the_paper() {
+        let [a, b, c, d] = [0, 1, 2, 3];
+        let mut policy = Tlb::default();
+        let start = Instant::default();
+        assert_eq!((port(&mut policy, a, start), port(&mut policy, b, start)), (0, 1), "1 byte each");
+        policy.handle_sent(a, 0, 50_000_000);
+        policy.handle_sent(b, 1, 20_000_000);
+        let renewed = start + PERIOD;
+        assert_eq!((port(&mut policy, a, renewed), port(&mut policy, b, renewed)), (0, 1));
+        assert_eq!(policy.expected[..2], [5_000_000, 2_000_000]);
+        assert_eq!(port(&mut policy, c, renewed), 1);
+        assert_eq!(policy.expected[1], 2_000_001, "a newcomer is expected to send 1 byte");
+        assert_eq!(port(&mut policy, d, renewed), 1);
+    }
+
+    #[test]
+    fn associations_last_for_exactly_ten_seconds() {
+        let mut policy = Tlb::default();
+        let start = Instant::default();
+        assert_eq!((port(&mut policy, 0, start), port(&mut policy, 1, start)), (0, 1));
+        let end = start + PERIOD;
+        assert_eq!(port(&mut policy, 1, end - Duration::from_nanos(1)), 1);
+        assert_eq!(port(&mut policy, 1, end), 0, "the first to send gets the lowest number");
+    }
+
+    #[test]
+    fn a_link_that_is_gone_is_left_and_a_full_one_waited_for() {
+        let mut policy = Tlb::default();
+        let mut links = links();
+        assert_eq!(policy.share(&links, &waiting(0, 4)), Some(Share { index: 0, cells: 4 }));
+        links[0].full = true;
+        assert_eq!(policy.share(&links, &waiting(0, 4)), None);
+        assert_eq!(policy.share(&links[1..], &waiting(0, 4)), Some(Share { index: 0, cells: 4 }));
+        assert_eq!(policy.expected[..2], [0, 1]);
+    }
+
+    /// P0, finding 6 and figure 10: A starts 10 s before B, C and D, which share one link from then on.
+    #[test]
+    fn three_latecomers_share_one_link_for_the_whole_run() {
+        let seats = skew::play(&mut Tlb::default(), 8);
+        assert_eq!(seats[0], vec![1, 0], "A alone");
+        assert!(seats[1..].iter().all(|seats| *seats == [1, 3]), "{seats:?}");
+    }
+}

@@ -1,0 +1,117 @@
+//! `weighted`: each link carries its part, by the weights that are configured, else by stated or measured rate.
+//!
+//! Stride scheduling: a link is served further by each byte times the sum of all weights over its own, and the link that
+//! is served least is next. So all links are served as far as the bundle has sent. A link that is full is left out and
+//! may catch up, but only by [`LAG_MAX`]: what it missed long ago is gone.
+//!
+//! Source: stride scheduling, Waldspurger and Weihl, MIT/LCS/TM-528, 1995.
+
+use super::{Choice, Distribute, Share, Waiting};
+use crate::wire::cell::LINKS;
+use core::array;
+
+/// Cells in turn of the link with the least weight; others get as many more as they weigh.
+const TURN: u64 = 8;
+/// Bytes of the bundle that a link can catch up.
+const LAG_MAX: u64 = 256 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Weighted {
+    /// How far each port is served, in bytes of the bundle.
+    served: [u64; LINKS],
+    /// What a byte costs each port: the sum of all weights, and its own.
+    cost: [(u64, u64); LINKS],
+}
+
+impl Default for Weighted {
+    fn default() -> Self {
+        Self { served: [0; LINKS], cost: [(1, 1); LINKS] }
+    }
+}
+
+impl Distribute for Weighted {
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        let weights = weights(choices);
+        let sum = weights.iter().sum();
+        let furthest = choices.iter().map(|choice| self.served[usize::from(choice.port)]).max()?;
+        for (choice, weight) in choices.iter().zip(weights) {
+            let port = usize::from(choice.port);
+            self.served[port] = self.served[port].max(furthest.saturating_sub(LAG_MAX));
+            self.cost[port] = (sum, weight);
+        }
+        let open = choices.iter().enumerate().filter(|(_, choice)| !choice.full);
+        let (index, _) = open.min_by_key(|(_, choice)| self.served[usize::from(choice.port)])?;
+        let least = weights[..choices.len()].iter().min()?;
+        let turn = usize::try_from(TURN * weights[index] / least).unwrap_or(usize::MAX);
+        Some(Share { index, cells: waiting.cells.min(turn) })
+    }
+
+    fn handle_sent(&mut self, _flow: u32, port: u8, bytes: u64) {
+        let (sum, weight) = self.cost[usize::from(port)];
+        let served = u128::from(bytes) * u128::from(sum) / u128::from(weight);
+        let served = u64::try_from(served).unwrap_or(u64::MAX);
+        self.served[usize::from(port)] = self.served[usize::from(port)].saturating_add(served);
+    }
+}
+
+/// The weight of each choice, by its index, at least 1; 0 beyond the last. A link whose rate is not known is taken for
+/// as fast as the fastest.
+fn weights(choices: &[Choice]) -> [u64; LINKS] {
+    let stated = choices.iter().all(|choice| choice.weight.is_some());
+    let fastest = choices.iter().filter_map(|choice| choice.rate).max().unwrap_or(1);
+    array::from_fn(|index| {
+        choices.get(index).map_or(0, |choice| {
+            let weight = choice.weight.filter(|_| stated).map(u64::from);
+            weight.or(choice.rate).unwrap_or(fastest).max(1)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::example::{CELL, GIGABIT, choice, waiting};
+
+    /// Sends so many times; says how many cells each of two links got.
+    fn send(policy: &mut Weighted, choices: &[Choice], times: usize) -> [usize; 2] {
+        let mut given = [0; 2];
+        for _ in 0..times {
+            let share = policy.share(choices, &waiting(0, 40)).unwrap();
+            policy.handle_sent(0, choices[share.index].port, (share.cells * CELL) as u64);
+            given[share.index] += share.cells;
+        }
+        given
+    }
+
+    #[test]
+    fn stated_weights_go_before_rates() {
+        let heavy = Choice { weight: Some(3), ..choice(0, Some(GIGABIT)) };
+        let light = Choice { weight: Some(1), ..choice(1, Some(GIGABIT)) };
+        let [first, second] = send(&mut Weighted::default(), &[heavy, light], 1_000);
+        assert!(first.abs_diff(3 * second) < 64, "{first} {second}");
+    }
+
+    #[test]
+    fn without_weights_links_get_as_much_as_they_can_carry() {
+        let choices = [choice(0, Some(GIGABIT)), choice(1, Some(GIGABIT / 10))];
+        let [first, second] = send(&mut Weighted::default(), &choices, 1_000);
+        assert!(first.abs_diff(10 * second) < 128, "{first} {second}");
+        let unknown = [choice(0, Some(GIGABIT)), choice(1, None)];
+        let [first, second] = send(&mut Weighted::default(), &unknown, 1_000);
+        assert!(first.abs_diff(second) <= 8, "{first} {second}");
+    }
+
+    #[test]
+    fn a_full_link_is_not_waited_for_and_catches_up_a_little() {
+        let mut policy = Weighted::default();
+        let mut choices = [choice(0, Some(GIGABIT)), choice(1, Some(GIGABIT))];
+        choices[1].full = true;
+        assert_eq!(send(&mut policy, &choices, 1_000), [8_000, 0]);
+        choices[1].full = false;
+        let [first, second] = send(&mut policy, &choices, 1_000);
+        let most = usize::try_from(LAG_MAX).unwrap() / CELL;
+        assert!((1..=most).contains(&(second - first)), "{first} {second}");
+        choices.iter_mut().for_each(|choice| choice.full = true);
+        assert_eq!(policy.share(&choices, &waiting(0, 1)), None);
+    }
+}
