@@ -19,7 +19,7 @@ use crate::control::{self, Request};
 use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError};
 use crate::status::Status;
-use crate::{log, run};
+use crate::{asking, log, run};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -52,6 +52,17 @@ enum Command {
         #[command(flatten)]
         bundle: Bundle,
         /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what happened lately: peers and links that came and went, and what showed it
+    Events {
+        #[command(flatten)]
+        bundle: Bundle,
+        /// Go on until Ctrl-C or until the bundle ends
+        #[arg(long)]
+        follow: bool,
+        /// Print JSON, an object per line
         #[arg(long)]
         json: bool,
     },
@@ -150,6 +161,7 @@ impl Command {
             }
             Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
             Command::Status { bundle, json } => status(&bundle.name, json),
+            Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
         }
@@ -197,7 +209,7 @@ fn load(file: Option<&Path>, flags: Settings) -> Result<Config, BadInput> {
 }
 
 fn status(name: &str, json: bool) -> anyhow::Result<()> {
-    let answer = control::ask(name, Request::Status)?;
+    let answer = control::ask(name, &Request::Status)?;
     if json {
         return print(&format!("{answer:#}\n"));
     }
@@ -217,7 +229,7 @@ fn generate_key(file: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// Writes `text` to stdout; that a reader such as `head` left early is no error.
-fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

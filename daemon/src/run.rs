@@ -21,7 +21,7 @@ use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::snapshot::{self, Snapshot};
 use crate::status::Status;
-use crate::worker::{Command, GROUP, Worker};
+use crate::worker::{Command, GROUP, Shared, Worker};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
 const RECEIVE_BUFFER: usize = 7 << 20;
@@ -76,7 +76,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
     let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
     let device = Arc::new(device);
-    let events = Arc::new(EventLog::default());
+    let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let workers = start_workers(config, &nics, mac, &device, &events, queues)?;
     let askers =
         Askers(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))).collect());
@@ -86,10 +86,10 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     );
 
     let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
-    let control = listener.serve({
+    let control = listener.serve(Arc::clone(&events), {
         let (askers, stop, config) = (askers.clone(), Arc::clone(&stop), config.clone());
         let (device, events) = (Arc::clone(&device), Arc::clone(&events));
-        move |request| answer(request, &config, &askers, &device, &events, &stop)
+        move |request| answer(&request, &config, &askers, &device, &events, &stop)
     })?;
     let ended = wait(&signals, watch, &stop, &askers, &nics, &workers);
     askers.tell(|| Command::Stop);
@@ -166,8 +166,8 @@ fn start_workers(
         let bundle = Bundle::new(Instant::from_nanos(now_ns()), settings);
         let (commands, receiver) = channel();
         let waker = Arc::new(Waker::new()?);
-        let (device, events) = (Arc::clone(device), Arc::clone(events));
-        let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, device, events)?;
+        let shared = Shared { number, device: Arc::clone(device), events: Arc::clone(events) };
+        let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, shared)?;
         let thread =
             std::thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.run())?;
         Ok(Handle { commands, waker, thread })
@@ -290,7 +290,7 @@ fn tell_carrier(index: u32, carrier: bool, nics: &[Nic], askers: &Askers) {
 
 /// Answers a request of the control socket.
 fn answer(
-    request: Request,
+    request: &Request,
     config: &Config,
     askers: &Askers,
     device: &Device,
@@ -307,6 +307,9 @@ fn answer(
             let workers = askers.snapshots();
             serde_json::to_value(status(config, &workers, device, events)).unwrap_or_else(|_| control::done())
         }
+        Request::Events => serde_json::json!({ "events": events.latest() }),
+        // The control socket serves followers by itself.
+        Request::Follow => control::done(),
     }
 }
 

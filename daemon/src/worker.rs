@@ -51,6 +51,16 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// What a worker shares with the others, and which of them it is.
+pub(crate) struct Shared {
+    /// Counts from 0.
+    pub(crate) number: u16,
+    /// The bundle's device.
+    pub(crate) device: Arc<Device>,
+    /// What happens.
+    pub(crate) events: Arc<EventLog>,
+}
+
 /// One link of this worker.
 struct Port {
     link: UdpLink,
@@ -76,8 +86,7 @@ pub(crate) struct Worker {
     lent: Vec<Buffer>,
     /// Whether epoll watches the device.
     tap_watched: bool,
-    device: Arc<Device>,
-    events: Arc<EventLog>,
+    shared: Shared,
     nics: Vec<String>,
 }
 
@@ -101,8 +110,7 @@ impl Worker {
         links: Vec<UdpLink>,
         waker: Arc<Waker>,
         commands: Receiver<Command>,
-        device: Arc<Device>,
-        events: Arc<EventLog>,
+        shared: Shared,
     ) -> std::io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&queue, TAP, Interest::Read)?;
@@ -123,19 +131,7 @@ impl Worker {
         };
         let ports = links.into_iter().map(port).collect();
         let lent = Vec::with_capacity(RECEIVE);
-        Ok(Self {
-            bundle,
-            queue,
-            ports,
-            poll,
-            waker,
-            commands,
-            lent,
-            tap_watched: true,
-            device,
-            events,
-            nics,
-        })
+        Ok(Self { bundle, queue, ports, poll, waker, commands, lent, tap_watched: true, shared, nics })
     }
 
     /// Runs until it is told to stop.
@@ -248,7 +244,7 @@ impl Worker {
                 *piece = IoSlice::new(slice);
             }
             if count > PIECES || self.queue.write(&pieces[..count]).is_err() {
-                self.device.count_refused();
+                self.shared.device.count_refused();
             }
         }
     }
@@ -377,10 +373,10 @@ impl Worker {
         let mut changed = false;
         while let Some(event) = self.bundle.poll_event() {
             changed = true;
-            self.events.record(now_ns(), &event, &self.nics);
+            self.shared.events.record(now_ns(), self.shared.number, &event, &self.nics);
         }
         if changed {
-            self.device.follow(&self.bundle);
+            self.shared.device.follow(&self.bundle);
             for port in &mut self.ports {
                 while let Some(notice) = port.link.take_notice() {
                     tracing::warn!("{notice}");
