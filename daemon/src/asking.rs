@@ -20,6 +20,13 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
     print(&lines.map(|line| Ok(line? + "\n")).collect::<serde_json::Result<String>>()?)
 }
 
+/// Switches the policy of the bundle `name`, and tells which one it was.
+pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::Policy { policy })?;
+    let word = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+    print(&format!("policy {}, was {}\n", word("new"), word("old")))
+}
+
 /// Prints one line of the log; `false` when nobody reads any more.
 fn print_event(line: &str, json: bool) -> io::Result<bool> {
     let text = if json { line.to_owned() } else { serde_json::from_str::<Entry>(line)?.line() };

@@ -66,6 +66,13 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Switch the policy while traffic runs
+    Policy {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// How cells are spread over the links: adaptive or rr
+        policy: String,
+    },
     /// Read a configuration file and print what was understood, defaults included
     Check {
         /// The TOML file
@@ -82,6 +89,13 @@ enum Command {
 struct Bundle {
     /// Name of the bundle
     #[arg(default_value = "tb0", value_parser = device_name)]
+    name: String,
+}
+
+#[derive(Args, Debug)]
+struct NamedBundle {
+    /// Name of the bundle
+    #[arg(value_parser = device_name)]
     name: String,
 }
 
@@ -162,6 +176,7 @@ impl Command {
             Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
+            Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
         }

@@ -36,10 +36,15 @@ pub enum Request {
     Events,
     /// The same and what happens from now on: a line per event instead of an answer.
     Follow,
+    /// Switch the policy; answered by `{"old": …, "new": …}`.
+    Policy {
+        /// The name of the new one.
+        policy: String,
+    },
 }
 
 /// What may be asked, for who asks for something else.
-const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events or follow"#;
+const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow or policy"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

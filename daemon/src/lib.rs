@@ -10,6 +10,7 @@
 //! A command ends in one of three ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
 //! cannot be done with this input or on this machine ([`error`]). Each error is one sentence on one line.
 
+mod askers;
 mod asking;
 pub mod cli;
 pub mod config;
@@ -19,6 +20,7 @@ pub mod error;
 pub mod events;
 pub mod key;
 pub mod log;
+mod requests;
 pub mod run;
 mod snapshot;
 pub mod status;

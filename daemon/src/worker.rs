@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use tabane_io::{Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, UdpLink, Waker, now_ns};
-use tabane_proto::{Buffer, Bundle, Instant, Outcome};
+use tabane_proto::{Buffer, Bundle, Instant, Outcome, PolicyKind};
 
 use crate::device::Device;
 use crate::events::EventLog;
@@ -44,6 +44,13 @@ pub(crate) enum Command {
         port: u8,
         /// Whether it has one.
         carrier: bool,
+    },
+    /// Switch the policy, and tell which one it was.
+    Policy {
+        /// The new one.
+        kind: PolicyKind,
+        /// Where the old one is told.
+        answer: Sender<PolicyKind>,
     },
     /// Tell what there is.
     Snapshot(Sender<Snapshot>),
@@ -184,10 +191,18 @@ impl Worker {
             match command {
                 Command::Stop => return true,
                 Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
+                Command::Policy { kind, answer } => {
+                    let old = self.bundle.policy();
+                    if old != kind {
+                        self.bundle.set_policy(kind);
+                    }
+                    // Whoever asked may have given up waiting.
+                    let _ = answer.send(old);
+                }
                 Command::Snapshot(asker) => {
                     let links = self.ports.iter().map(|port| &port.link);
                     // Whoever asked may have given up waiting.
-                    let _ = asker.send(Snapshot::of(&self.bundle, links));
+                    let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
                 }
             }
         }

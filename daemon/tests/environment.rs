@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         None => Trial::test(name, test),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
     };
-    let trials: [(&str, Test); 10] = [
+    let trials: [(&str, Test); 11] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
         ("port_taken", port_taken),
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         ("stops_cleanly_however_it_is_asked", stops_cleanly),
         ("nothing_is_left_after_a_kill", killed),
         ("events_are_followed_to_the_end", events_followed),
+        ("the_policy_is_switched_or_left_alone", policy_switched),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().map(trial).collect()).exit_code()
 }
@@ -162,5 +163,25 @@ fn events_followed() -> Result<(), Failed> {
     let text = String::from_utf8(output.stdout)?;
     assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     assert!(text.starts_with("1\n1\n{\"number\":0,\"time\":\""), "{text}");
+    Ok(())
+}
+
+fn policy_switched() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} start "--link eth1"
+        "$TABANE" policy tb0 rr && "$TABANE" status | grep -c 'policy rr  security' && "$TABANE" events | grep -c 'policy rr, was'
+        "$TABANE" policy tb0 rr; "$TABANE" policy tb0 fast; echo $?; "$TABANE" policy tb7 rr; echo $?
+        "$TABANE" events | wc -l; "$TABANE" down"#
+    );
+    let output = shell(&script)?;
+    let want = "policy rr, was adaptive\n1\n1\npolicy rr, was rr\n2\n2\n1\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want);
+    let errors = String::from_utf8(output.stderr)?;
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(
+        lines[0].starts_with("tabane: tb0 refuses: policy `fast` is unknown; allowed: adaptive, rr"),
+        "{errors}"
+    );
+    assert_eq!(lines[1..], ["tabane: no bundle named tb7 is up in this network namespace"]);
     Ok(())
 }

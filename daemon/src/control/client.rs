@@ -35,6 +35,14 @@ pub enum AskError {
         /// Its reason.
         reason: String,
     },
+    /// The bundle tried and failed.
+    #[error("{name}: {reason}")]
+    Failed {
+        /// Name of the bundle.
+        name: String,
+        /// Its reason.
+        reason: String,
+    },
     /// The bundle did not answer in time, or not in JSON.
     #[error("{name} (pid {pid}) does not answer: {error}; `kill -9 {pid}` ends it and leaves nothing behind")]
     NoAnswer {
@@ -145,11 +153,11 @@ fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value,
 
 /// The answer, unless it is a refusal.
 fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
-    match answer.get("error") {
-        Some(Value::String(reason)) => {
-            Err(AskError::Refused { name: name.to_owned(), reason: reason.clone() })
-        }
-        _ => Ok(answer),
+    let (name, reason) = (name.to_owned(), |key: &str| answer[key].as_str().map(str::to_owned));
+    match (reason("error"), reason("failed")) {
+        (Some(reason), _) => Err(AskError::Refused { name, reason }),
+        (None, Some(reason)) => Err(AskError::Failed { name, reason }),
+        (None, None) => Ok(answer),
     }
 }
 

@@ -41,6 +41,12 @@ pub struct Entry {
     /// Burst skew and silence: for how long, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_us: Option<u64>,
+    /// The policy from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// The policy until now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_policy: Option<String>,
     /// Events that were overwritten before this reader took them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
