@@ -54,6 +54,10 @@ pub enum Signal {
     SendError,
     /// The receiver says so.
     Report,
+    /// This node takes the link out of the bundle.
+    Removed,
+    /// The peer takes the link out of the bundle.
+    Farewell,
 }
 
 /// A change of the judgement.
@@ -165,6 +169,13 @@ impl Health {
             .filter(|debt| next < debt.first)
             .map_or(silent, |debt| (debt.since + debt.patience(next, skew)).max(self.heard + OWED_FOR));
         self.up.then(|| silent.min(owed))
+    }
+
+    /// The link brings nothing more, for whatever reason; returns whether it was up.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        let was_up = self.up;
+        *self = Self::new(self.heard);
+        was_up
     }
 
     fn down(&mut self, signal: Signal) -> Change {

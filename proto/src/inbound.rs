@@ -16,6 +16,8 @@ use core::time::Duration;
 pub(crate) struct Inbound {
     /// The judgement of this direction.
     pub(crate) health: Health,
+    /// It is not to be used any more, and still brings what was sent before.
+    pub(crate) lingers: bool,
     /// Cells heard.
     pub(crate) heard: u64,
     /// Cells found missing.
@@ -30,7 +32,15 @@ pub(crate) struct Inbound {
 
 impl Inbound {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { health: Health::new(now), heard: 0, missed: 0, next_seq: 0, last_heartbeat: None, delay: None }
+        Self {
+            health: Health::new(now),
+            lingers: false,
+            heard: 0,
+            missed: 0,
+            next_seq: 0,
+            last_heartbeat: None,
+            delay: None,
+        }
     }
 
     /// The number after the highest that was heard.

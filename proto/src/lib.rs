@@ -14,7 +14,8 @@
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
 //!   beside it: membership (who is there), heartbeat (what was sent and heard), health (which link is dead),
-//!              repair (what is sent again), port (queue and rate), status and event (what is seen)
+//!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
+//!              status and event (what is seen)
 //! ```
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for
@@ -36,6 +37,7 @@ pub mod event;
 pub mod health;
 mod heartbeat;
 mod hold;
+mod hotplug;
 mod inbound;
 mod learn;
 mod membership;
@@ -58,6 +60,7 @@ pub use counters::Counters;
 pub use event::{Direction, Event, Refusal};
 pub use health::Signal;
 pub use heartbeat::ControlMessage;
+pub use hotplug::GRACE;
 pub use policy::PolicyKind;
 pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;

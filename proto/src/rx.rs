@@ -108,19 +108,19 @@ impl Bundle {
         match header.kind {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
-                self.count_on_link(now, peer, &header);
+                self.count_on_link(now, origin.port, peer, &header);
                 self.handle_heartbeat(now, origin.port, peer, header.link, &heartbeat);
             }
             Kind::Repair => {
                 let request = Request::parse(payload)?;
-                self.count_on_link(now, peer, &header);
+                self.count_on_link(now, origin.port, peer, &header);
                 self.handle_request(peer, &request);
             }
             Kind::Data => {
                 #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
                 let payload =
                     Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
-                self.handle_data(now, peer, &header, payload);
+                self.handle_data(now, origin.port, peer, &header, payload);
             }
             Kind::Hello => {}
         }
@@ -128,12 +128,14 @@ impl Bundle {
     }
 
     /// Enters a cell into the account of its link.
-    fn count_on_link(&mut self, now: Instant, index: u16, header: &Header) {
+    fn count_on_link(&mut self, now: Instant, port: u8, index: u16, header: &Header) {
+        // What comes in by a port that leaves brings no link back.
+        let rises = header.kind == Kind::Heartbeat && self.ports[usize::from(port)].is_member();
         let Some(peer) = self.peers.get_mut(index) else { return };
         let link = &mut peer.inbound[usize::from(header.link)];
         let missing = link.handle_seq(header.link_seq);
         let was_up = link.health.is_up();
-        let change = link.health.handle_cell(now, header.kind == Kind::Heartbeat);
+        let change = link.health.handle_cell(now, rises);
         if was_up && !missing.is_empty() {
             self.counters.cells_missed += missing.end - missing.start;
             self.miss(index, header.link, missing);
@@ -144,8 +146,8 @@ impl Bundle {
     }
 
     /// Puts a cell into its lane, and takes out of the lane what is next.
-    fn handle_data(&mut self, now: Instant, index: u16, header: &Header, payload: Piece) {
-        self.count_on_link(now, index, header);
+    fn handle_data(&mut self, now: Instant, port: u8, index: u16, header: &Header, payload: Piece) {
+        self.count_on_link(now, port, index, header);
         let Some(peer) = self.peers.get_mut(index) else { return };
         let lane = &mut peer.lanes_in[usize::from(header.lane)];
         let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next_seq()) else {
