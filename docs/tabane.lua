@@ -46,6 +46,7 @@ local FIELDS = {
   { "hello.link", "Link", "uint8" },
   { "hello.workers", "Workers", "uint8" },
   { "hello.takes_uso", "Takes UDP superframes", "bool", 8, nil, 0x01 },
+  { "hello.leaves", "Takes this link out", "bool", 8, nil, 0x02 },
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
 
@@ -87,10 +88,10 @@ tabane.fields = all
 
 -- Adds fields one behind the other, from `at` on: each call names a field and its length, and returns its bytes.
 local function fields_from(tree, cell, at)
-  return function(name, length, little_endian)
+  return function(name, length, little_endian, stay)
     local range = cell(at, length)
     if little_endian then tree:add_le(f[name], range) else tree:add(f[name], range) end
-    at = at + length
+    if not stay then at = at + length end
     return range
   end
 end
@@ -118,7 +119,8 @@ local function hello(tree, cell)
   add("hello.your_session", 2)
   add("hello.cell_max", 2)
   local link, workers = add("hello.link", 1):uint(), add("hello.workers", 1):uint()
-  add("hello.takes_uso", 1)
+  add("hello.takes_uso", 1, false, true)
+  add("hello.leaves", 1)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
   if link >= LINKS then return complain(tree, "link " .. link .. " is out of range") end

@@ -19,7 +19,7 @@ use crate::control::{self, Request};
 use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError};
 use crate::status::Status;
-use crate::{log, run};
+use crate::{asking, log, run};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -55,6 +55,24 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what happened lately: peers and links that came and went, and what showed it
+    Events {
+        #[command(flatten)]
+        bundle: Bundle,
+        /// Go on until Ctrl-C or until the bundle ends
+        #[arg(long)]
+        follow: bool,
+        /// Print JSON, an object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Switch the policy while traffic runs
+    Policy {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// How cells are spread over the links: adaptive or rr
+        policy: String,
+    },
     /// Read a configuration file and print what was understood, defaults included
     Check {
         /// The TOML file
@@ -71,6 +89,13 @@ enum Command {
 struct Bundle {
     /// Name of the bundle
     #[arg(default_value = "tb0", value_parser = device_name)]
+    name: String,
+}
+
+#[derive(Args, Debug)]
+struct NamedBundle {
+    /// Name of the bundle
+    #[arg(value_parser = device_name)]
     name: String,
 }
 
@@ -163,6 +188,8 @@ impl Command {
             }
             Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
             Command::Status { bundle, json } => status(&bundle.name, json),
+            Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
+            Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
         }
@@ -215,7 +242,7 @@ fn load(file: Option<&Path>, flags: Settings) -> Result<Config, BadInput> {
 }
 
 fn status(name: &str, json: bool) -> anyhow::Result<()> {
-    let answer = control::ask(name, Request::Status)?;
+    let answer = control::ask(name, &Request::Status)?;
     if json {
         return print(&format!("{answer:#}\n"));
     }
@@ -235,7 +262,7 @@ fn generate_key(file: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// Writes `text` to stdout; that a reader such as `head` left early is no error.
-fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

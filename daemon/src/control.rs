@@ -1,8 +1,9 @@
 //! The control socket: how a command asks a running bundle.
 //!
 //! ```text
-//!   tabane down | status          client.rs ── {"do":"stop"}\n ──> server.rs ── Request ──> handler of the run loop
+//!   tabane down | status | …      client.rs ── {"do":"stop"}\n ──> server.rs ── Request ──> handler of the run loop
 //!                                 client.rs <── one JSON line ──── server.rs <── Value ───┘
+//!   tabane events --follow        client.rs <── a line per event ─ follower.rs <── event log
 //! ```
 //!
 //! The socket is an abstract Unix socket named `tabane/NAME`. Like the device it belongs to the network namespace, so
@@ -10,6 +11,7 @@
 //! no file permissions: the server asks the kernel who connected (`SO_PEERCRED`, unix(7)).
 
 mod client;
+mod follower;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -18,19 +20,31 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
-pub use client::{AskError, ask, stop};
+pub use client::{AskError, ask, follow, stop};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use server::{BindError, Listener, Server};
 
 /// What a command may ask. Further fields are ignored, so that a newer command can ask an older bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
     /// What the bundle does; answered by a [`Status`](crate::status::Status).
     Status,
     /// End; answered before the bundle ends.
     Stop,
+    /// What happened lately; answered by `{"events": […]}`, each an [`Entry`](crate::events::Entry).
+    Events,
+    /// The same and what happens from now on: a line per event instead of an answer.
+    Follow,
+    /// Switch the policy; answered by `{"old": …, "new": …}`.
+    Policy {
+        /// The name of the new one.
+        policy: String,
+    },
 }
+
+/// What may be asked, for who asks for something else.
+const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow or policy"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

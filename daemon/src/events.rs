@@ -1,147 +1,151 @@
-//! What happened, for the log and for `tabane status`: one sentence each.
+//! The event log: what happened to peers and links, for the log, for `tabane status`, and for those who follow it.
+//!
+//! Workers write, the control socket's thread reads. Nobody waits for a reader: the latest [`KEPT`] events are kept, and
+//! who reads too slowly is told how many were missed. Entries are shared, so that the lock is held for a copy of
+//! pointers at most.
+
+mod describe;
+mod entry;
+mod time;
 
 use std::collections::VecDeque;
-use std::fmt::{self, Display, Formatter};
-use std::sync::{Mutex, PoisonError};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use tabane_proto::{Direction, Event, Refusal, Signal};
+use tabane_io::Waker;
+use tabane_proto::Event;
 
-use crate::status::EventStatus;
+pub use entry::Entry;
 
 /// Events that are kept for those who ask.
-const KEPT: usize = 256;
+pub(crate) const KEPT: usize = 256;
 
 /// The latest events of all workers.
+#[derive(Debug)]
+pub struct EventLog {
+    kept: Mutex<Kept>,
+    /// Tells the readers of new entries.
+    news: Waker,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct EventLog {
-    kept: Mutex<VecDeque<EventStatus>>,
+struct Kept {
+    /// Number of the next event.
+    next: u64,
+    /// The latest ones, oldest first.
+    entries: VecDeque<Arc<Entry>>,
 }
 
 impl EventLog {
-    /// Logs an event of a worker at CLOCK_MONOTONIC `at_ns`, and keeps it. `nics` name the links of this node.
-    pub(crate) fn record(&self, at_ns: u64, event: &Event, nics: &[String]) {
-        let status = describe(at_ns, event, nics);
-        let (what, link, detail) = (&status.what, status.link, &status.detail);
-        let peer = status.peer.as_deref().unwrap_or_default();
+    /// An empty log.
+    ///
+    /// # Errors
+    /// No eventfd.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { kept: Mutex::default(), news: Waker::new()? })
+    }
+
+    /// Records an event of `worker` at CLOCK_MONOTONIC `at_ns`. `nics` name the links of this node.
+    pub(crate) fn record(&self, at_ns: u64, worker: u16, event: &Event, nics: &[String]) {
+        self.keep(at_ns, Entry { worker: Some(worker), ..describe::describe(event, nics) });
+    }
+
+    /// Keeps an entry, gives it its number and its time, and writes it to the log.
+    pub(crate) fn keep(&self, at_ns: u64, entry: Entry) {
+        let Entry { what, link, detail, .. } = &entry;
+        let peer = entry.peer.as_deref().unwrap_or_default();
         match link {
             Some(link) => tracing::info!(peer, link, "{what}: {detail}"),
             None => tracing::info!(peer, "{what}: {detail}"),
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == KEPT {
-            kept.pop_front();
+        let time = time::rfc3339(SystemTime::now());
+        let mut kept = self.lock();
+        let entry = Entry { number: kept.next, time, at_ns, ..entry };
+        kept.next += 1;
+        if kept.entries.len() == KEPT {
+            kept.entries.pop_front();
         }
-        kept.push_back(status);
+        kept.entries.push_back(Arc::new(entry));
+        drop(kept);
+        // Without an eventfd followers hear of it with the next event.
+        let _ = self.news.wake();
     }
 
     /// The latest events, oldest first.
-    pub(crate) fn latest(&self) -> Vec<EventStatus> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    pub(crate) fn latest(&self) -> Vec<Entry> {
+        let entries = self.lock().entries.clone();
+        entries.iter().map(|entry| Entry::clone(entry)).collect()
+    }
+
+    /// Up to `most` events from number `from` on, and before them one that stands for those no longer kept.
+    pub(crate) fn since(&self, from: u64, most: usize) -> Vec<Arc<Entry>> {
+        let kept = self.lock();
+        let Some(first) = kept.entries.front() else { return Vec::new() };
+        let lost = first.number.saturating_sub(from);
+        let skipped = (lost > 0).then(|| Arc::new(Entry::skipped(lost, first)));
+        let later = kept.entries.iter().filter(|entry| entry.number >= from).take(most);
+        skipped.into_iter().chain(later.cloned()).collect()
+    }
+
+    /// Number of the oldest event that is kept.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.lock().entries.front().map_or(0, |entry| entry.number)
+    }
+
+    /// The reader has woken up and will read what there is.
+    pub(crate) fn heard(&self) {
+        // What cannot be cleared wakes again; the entries decide.
+        let _ = self.news.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn describe(at_ns: u64, event: &Event, nics: &[String]) -> EventStatus {
-    let (what, peer, link, detail) = match event {
-        Event::PeerJoined { peer, name } => ("peer-joined", peer, None, name.as_str().to_owned()),
-        Event::PeerLeft { peer } => ("peer-left", peer, None, "silent for too long, or restarted".to_owned()),
-        Event::PeerRefused { peer, refusal } => ("peer-refused", peer, None, refused(*refusal)),
-        Event::LinkUp { peer, link, direction } => {
-            ("link-up", peer, Some(*link), way(*direction, *link, nics))
-        }
-        Event::LinkDown { peer, link, direction, signal } => {
-            let detail = format!("{}: {}", way(*direction, *link, nics), Shown(*signal));
-            ("link-down", peer, Some(*link), detail)
-        }
-        Event::LinkSuspect { peer, link, lost } => {
-            ("link-suspect", peer, Some(*link), losing(*lost, *link, nics))
-        }
-        Event::LinkTrusted { peer, link, lost } => {
-            ("link-trusted", peer, Some(*link), losing(*lost, *link, nics))
-        }
-    };
-    EventStatus {
-        at_ns,
-        what: what.to_owned(),
-        peer: Some(peer.to_string()),
-        link: link.map(u32::from),
-        detail,
+/// Readable when there are events that no reader has been woken for.
+impl AsFd for EventLog {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.news.as_fd()
     }
-}
-
-fn way(direction: Direction, link: u8, nics: &[String]) -> String {
-    match direction {
-        Direction::Sending => {
-            format!("sending over {}", nics.get(usize::from(link)).map_or("?", String::as_str))
-        }
-        Direction::Receiving => format!("receiving from the peer's link {link}"),
-    }
-}
-
-/// `lost`: in parts of 10,000.
-fn losing(lost: u32, link: u8, nics: &[String]) -> String {
-    format!("{} loses {:.1} % of the cells", way(Direction::Sending, link, nics), f64::from(lost) / 100.0)
-}
-
-fn refused(refusal: Refusal) -> String {
-    match refusal {
-        Refusal::Workers { ours, theirs } => {
-            format!("it runs {theirs} workers and this node {ours}; set the same `workers` on both")
-        }
-        Refusal::Full => "the bundle has as many peers as it can have".to_owned(),
-    }
-}
-
-/// A signal with its figures, for people.
-struct Shown(Signal);
-
-impl Display for Shown {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Signal::BurstSkew { owed, waited } => {
-                write!(out, "burst skew, {owed} cells sent and none heard for {:.1} ms", millis(waited))
-            }
-            Signal::Silence { waited } => write!(out, "silence, nothing heard for {:.0} ms", millis(waited)),
-            Signal::Carrier => out.write_str("the NIC lost its carrier"),
-            Signal::SendError => out.write_str("the kernel refuses to send"),
-            Signal::Report => out.write_str("the peer does not hear it"),
-        }
-    }
-}
-
-fn millis(duration: std::time::Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tabane_proto::NodeId;
 
     use super::*;
 
-    #[test]
-    fn a_dead_link_is_told_with_its_figures() {
-        let event = Event::LinkDown {
-            peer: NodeId::new([2, 0, 0, 0, 0, 1], 7420),
-            link: 1,
-            direction: Direction::Receiving,
-            signal: Signal::BurstSkew { owed: 57, waited: Duration::from_micros(3_100) },
-        };
-        let status = describe(5, &event, &[]);
-        assert_eq!(status.what, "link-down");
-        assert_eq!(
-            status.detail,
-            "receiving from the peer's link 1: burst skew, 57 cells sent and none heard for 3.1 ms"
-        );
+    fn log(events: u64) -> EventLog {
+        let log = EventLog::new().expect("an eventfd");
+        let peer = NodeId::default();
+        (0..events).for_each(|at| log.record(at, 0, &Event::PeerLeft { peer }, &[]));
+        log
     }
 
     #[test]
     fn only_the_latest_are_kept() {
-        let log = EventLog::default();
-        let peer = NodeId::default();
-        (0..KEPT as u64 + 5).for_each(|at| log.record(at, &Event::PeerLeft { peer }, &[]));
-        let kept = log.latest();
-        assert_eq!((kept.len(), kept[0].at_ns), (KEPT, 5));
+        let kept = log(KEPT as u64 + 5).latest();
+        assert_eq!((kept.len(), kept[0].at_ns, kept[0].number), (KEPT, 5, 5));
+    }
+
+    #[test]
+    fn a_reader_gets_what_it_has_not_read() {
+        let log = log(5);
+        let numbers = |from, most| log.since(from, most).iter().map(|entry| entry.number).collect::<Vec<_>>();
+        assert_eq!(numbers(0, 2), [0, 1]);
+        assert_eq!(numbers(2, 100), [2, 3, 4]);
+        assert!(numbers(5, 100).is_empty());
+    }
+
+    #[test]
+    fn a_reader_that_is_late_is_told_what_it_missed() {
+        let log = log(KEPT as u64 + 7);
+        let read = log.since(3, 2);
+        assert_eq!((read[0].what.as_str(), read[0].skipped, read[0].number), ("skipped", Some(4), 6));
+        assert_eq!(read[1..].iter().map(|entry| entry.number).collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(log.oldest(), 7);
     }
 }

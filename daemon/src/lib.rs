@@ -4,20 +4,23 @@
 //!   cli ── flags ──┐
 //!                  ├─ config ── Config ── run ── the data path, until a signal or `stop`
 //!   TOML file ─────┘                       │
-//!   cli ── down, status ── control ────────┘ one JSON line each way
+//!   cli ── asking, status ── control ────────┘ one JSON line each way
 //! ```
 //!
 //! A command ends in one of three ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
 //! cannot be done with this input or on this machine ([`error`]). Each error is one sentence on one line.
 
+mod askers;
+mod asking;
 pub mod cli;
 pub mod config;
 pub mod control;
 mod device;
 pub mod error;
-mod events;
+pub mod events;
 pub mod key;
 pub mod log;
+mod requests;
 pub mod run;
 mod snapshot;
 pub mod status;

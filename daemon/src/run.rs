@@ -12,16 +12,16 @@ use anyhow::Context;
 use tabane_io::netlink::{self, Nic, NicEvent, Watch};
 use tabane_io::{Interest, Poll, Signals, TapQueue, UdpLink, UdpSpec, Waker, now_ns};
 use tabane_proto::wire::record::{PREFIX, VNET};
-use tabane_proto::{Bundle, Instant, Name, NodeId, PolicyKind, PortSettings, Settings};
+use tabane_proto::{Bundle, Instant, Name, NodeId, PortSettings, Settings};
 
+use crate::askers::Askers;
 use crate::config::{Config, LinkConfig};
-use crate::control::{self, Listener, Request};
+use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
-use crate::snapshot::{self, Snapshot};
-use crate::status::Status;
-use crate::worker::{Command, GROUP, Worker};
+use crate::requests::Requests;
+use crate::worker::{Command, GROUP, Shared, Worker};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
 const RECEIVE_BUFFER: usize = 7 << 20;
@@ -29,37 +29,11 @@ const RECEIVE_BUFFER: usize = 7 << 20;
 const SLOTS: usize = 4_096;
 /// Receive buffers of 64 KB: what waits behind a gap for as long.
 const BUFFERS: u16 = 128;
-/// How long a worker may take to tell what it knows.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-
 /// A running worker, as the main thread sees it.
 struct Handle {
     commands: Sender<Command>,
     waker: Arc<Waker>,
     thread: JoinHandle<std::io::Result<()>>,
-}
-
-/// What asks the workers: their channels, without their threads.
-#[derive(Clone)]
-struct Askers(Vec<(Sender<Command>, Arc<Waker>)>);
-
-impl Askers {
-    /// Tells every worker.
-    fn tell(&self, command: impl Fn() -> Command) {
-        for (commands, waker) in &self.0 {
-            // A worker that has ended no longer listens, and the main thread notices its end.
-            let _ = commands.send(command());
-            let _ = waker.wake();
-        }
-    }
-
-    /// What every worker knows.
-    fn snapshots(&self) -> Vec<Snapshot> {
-        let (sender, answers) = channel();
-        self.tell(|| Command::Snapshot(sender.clone()));
-        drop(sender);
-        self.0.iter().filter_map(|_| answers.recv_timeout(ANSWER_WITHIN).ok()).collect()
-    }
 }
 
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request.
@@ -76,21 +50,24 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
     let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
     let device = Arc::new(device);
-    let events = Arc::new(EventLog::default());
+    let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let workers = start_workers(config, &nics, mac, &device, &events, queues)?;
     let askers =
-        Askers(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))).collect());
+        Askers::new(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))));
     tracing::info!(name = config.name, links = nics.len(), "up");
     tracing::warn!(
         "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
     );
 
     let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
-    let control = listener.serve({
-        let (askers, stop, config) = (askers.clone(), Arc::clone(&stop), config.clone());
-        let (device, events) = (Arc::clone(&device), Arc::clone(&events));
-        move |request| answer(request, &config, &askers, &device, &events, &stop)
-    })?;
+    let requests = Requests {
+        config: config.clone(),
+        askers: askers.clone(),
+        device: Arc::clone(&device),
+        events: Arc::clone(&events),
+        stop: Arc::clone(&stop),
+    };
+    let control = listener.serve(Arc::clone(&events), move |request| requests.answer(&request))?;
     let ended = wait(&signals, watch, &stop, &askers, &nics, &workers);
     askers.tell(|| Command::Stop);
     let results = workers.into_iter().map(|worker| worker.thread.join());
@@ -166,8 +143,8 @@ fn start_workers(
         let bundle = Bundle::new(Instant::from_nanos(now_ns()), settings);
         let (commands, receiver) = channel();
         let waker = Arc::new(Waker::new()?);
-        let (device, events) = (Arc::clone(device), Arc::clone(events));
-        let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, device, events)?;
+        let shared = Shared { number, device: Arc::clone(device), events: Arc::clone(events) };
+        let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, shared)?;
         let thread =
             std::thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.run())?;
         Ok(Handle { commands, waker, thread })
@@ -288,54 +265,5 @@ fn follow(event: &NicEvent, nics: &[Nic], askers: &Askers) {
 fn tell_carrier(index: u32, carrier: bool, nics: &[Nic], askers: &Askers) {
     for (_, port) in nics.iter().zip(0..).filter(|(nic, _)| nic.index == index) {
         askers.tell(|| Command::Carrier { port, carrier });
-    }
-}
-
-/// Answers a request of the control socket.
-fn answer(
-    request: Request,
-    config: &Config,
-    askers: &Askers,
-    device: &Device,
-    events: &EventLog,
-    stop: &Waker,
-) -> serde_json::Value {
-    match request {
-        Request::Stop => {
-            // A waker that cannot be signalled leaves the signals as a way to stop.
-            let _ = stop.wake();
-            control::done()
-        }
-        Request::Status => {
-            let workers = askers.snapshots();
-            serde_json::to_value(status(config, &workers, device, events)).unwrap_or_else(|_| control::done())
-        }
-    }
-}
-
-/// One status from what the workers know: links and peers as the first one sees them, counters of all.
-fn status(config: &Config, workers: &[Snapshot], device: &Device, events: &EventLog) -> Status {
-    let mut counters = snapshot::sum(workers.iter());
-    counters.insert("device_refused".to_owned(), device.refused());
-    let first = workers.first();
-    let links = first.map_or_else(Vec::new, |first| first.links.clone());
-    let carrier = |nic: &str| netlink::nic(nic).is_ok_and(|nic| nic.carrier);
-    Status {
-        name: config.name.clone(),
-        pid: std::process::id(),
-        node: first.map_or_else(String::new, |first| first.node.clone()),
-        policy: first.map_or(PolicyKind::default(), |first| first.policy).name().to_owned(),
-        security: config.security.name().to_owned(),
-        mtu: config.mtu.into(),
-        cell_bytes: first.map_or(0, |first| first.cell_bytes),
-        workers: config.workers.into(),
-        now_ns: now_ns(),
-        links: links
-            .into_iter()
-            .map(|link| crate::status::LinkStatus { carrier: carrier(&link.nic), ..link })
-            .collect(),
-        peers: first.map_or_else(Vec::new, |first| first.peers.clone()),
-        counters,
-        events: events.latest(),
     }
 }

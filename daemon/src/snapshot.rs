@@ -10,6 +10,8 @@ use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus};
 /// One worker's knowledge.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
+    /// Which worker.
+    pub(crate) worker: u16,
     /// This node.
     pub(crate) node: String,
     /// What was counted.
@@ -26,7 +28,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// What there is now.
-    pub(crate) fn of<'a>(bundle: &Bundle, links: impl Iterator<Item = &'a UdpLink>) -> Self {
+    pub(crate) fn of<'a>(worker: u16, bundle: &Bundle, links: impl Iterator<Item = &'a UdpLink>) -> Self {
         let links: Vec<LinkStatus> = links.map(link_status).collect();
         let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
             node: peer.node.to_string(),
@@ -34,6 +36,7 @@ impl Snapshot {
             links: paths.map(|path| path_status(&path, &links)).collect(),
         });
         Self {
+            worker,
             node: bundle.node().to_string(),
             counters: *bundle.counters(),
             policy: bundle.policy(),

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::events::Entry;
+
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -36,7 +38,7 @@ pub struct Status {
     /// What was counted since start, by name.
     pub counters: BTreeMap<String, u64>,
     /// What happened lately, oldest first.
-    pub events: Vec<EventStatus>,
+    pub events: Vec<Entry>,
 }
 
 /// One link of this node.
@@ -110,21 +112,6 @@ pub enum PathState {
     Down,
 }
 
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EventStatus {
-    /// When.
-    pub at_ns: u64,
-    /// What, in one word: `link-up`, `link-down`, `peer-joined`, ….
-    pub what: String,
-    /// The peer it concerns.
-    pub peer: Option<String>,
-    /// Index of the link it concerns.
-    pub link: Option<u32>,
-    /// The rest, for people.
-    pub detail: String,
-}
-
 #[cfg(test)]
 pub(crate) fn example() -> Status {
     serde_json::from_str(EXAMPLE).expect("the documented example follows the schema")
@@ -140,8 +127,8 @@ const EXAMPLE: &str = r#"{
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
-  "events": [ { "at_ns": 123400000, "what": "link-down", "peer": "02:00:00:00:00:02", "link": 1,
-                "detail": "burst skew: 57 cells sent, none heard for 3.1 ms" } ]
+  "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",
+                "peer": "02:00:00:00:00:02", "link": 1, "detail": "burst skew: 57 cells sent, none heard for 3.1 ms" } ]
 }"#;
 
 #[cfg(test)]

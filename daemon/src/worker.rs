@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use tabane_io::{Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, UdpLink, Waker, now_ns};
-use tabane_proto::{Buffer, Bundle, Instant, Outcome};
+use tabane_proto::{Buffer, Bundle, Instant, Outcome, PolicyKind};
 
 use crate::device::Device;
 use crate::events::EventLog;
@@ -45,10 +45,27 @@ pub(crate) enum Command {
         /// Whether it has one.
         carrier: bool,
     },
+    /// Switch the policy, and tell which one it was.
+    Policy {
+        /// The new one.
+        kind: PolicyKind,
+        /// Where the old one is told.
+        answer: Sender<PolicyKind>,
+    },
     /// Tell what there is.
     Snapshot(Sender<Snapshot>),
     /// End.
     Stop,
+}
+
+/// What a worker shares with the others, and which of them it is.
+pub(crate) struct Shared {
+    /// Counts from 0.
+    pub(crate) number: u16,
+    /// The bundle's device.
+    pub(crate) device: Arc<Device>,
+    /// What happens.
+    pub(crate) events: Arc<EventLog>,
 }
 
 /// One link of this worker.
@@ -76,8 +93,7 @@ pub(crate) struct Worker {
     lent: Vec<Buffer>,
     /// Whether epoll watches the device.
     tap_watched: bool,
-    device: Arc<Device>,
-    events: Arc<EventLog>,
+    shared: Shared,
     nics: Vec<String>,
 }
 
@@ -101,8 +117,7 @@ impl Worker {
         links: Vec<UdpLink>,
         waker: Arc<Waker>,
         commands: Receiver<Command>,
-        device: Arc<Device>,
-        events: Arc<EventLog>,
+        shared: Shared,
     ) -> std::io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&queue, TAP, Interest::Read)?;
@@ -123,19 +138,7 @@ impl Worker {
         };
         let ports = links.into_iter().map(port).collect();
         let lent = Vec::with_capacity(RECEIVE);
-        Ok(Self {
-            bundle,
-            queue,
-            ports,
-            poll,
-            waker,
-            commands,
-            lent,
-            tap_watched: true,
-            device,
-            events,
-            nics,
-        })
+        Ok(Self { bundle, queue, ports, poll, waker, commands, lent, tap_watched: true, shared, nics })
     }
 
     /// Runs until it is told to stop.
@@ -188,10 +191,18 @@ impl Worker {
             match command {
                 Command::Stop => return true,
                 Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
+                Command::Policy { kind, answer } => {
+                    let old = self.bundle.policy();
+                    if old != kind {
+                        self.bundle.set_policy(kind);
+                    }
+                    // Whoever asked may have given up waiting.
+                    let _ = answer.send(old);
+                }
                 Command::Snapshot(asker) => {
                     let links = self.ports.iter().map(|port| &port.link);
                     // Whoever asked may have given up waiting.
-                    let _ = asker.send(Snapshot::of(&self.bundle, links));
+                    let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
                 }
             }
         }
@@ -248,7 +259,7 @@ impl Worker {
                 *piece = IoSlice::new(slice);
             }
             if count > PIECES || self.queue.write(&pieces[..count]).is_err() {
-                self.device.count_refused();
+                self.shared.device.count_refused();
             }
         }
     }
@@ -377,10 +388,10 @@ impl Worker {
         let mut changed = false;
         while let Some(event) = self.bundle.poll_event() {
             changed = true;
-            self.events.record(now_ns(), &event, &self.nics);
+            self.shared.events.record(now_ns(), self.shared.number, &event, &self.nics);
         }
         if changed {
-            self.device.follow(&self.bundle);
+            self.shared.device.follow(&self.bundle);
             for port in &mut self.ports {
                 while let Some(notice) = port.link.take_notice() {
                     tracing::warn!("{notice}");

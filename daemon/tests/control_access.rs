@@ -6,9 +6,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Output};
+use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use tabane::control::{Listener, done};
+use tabane::events::EventLog;
 
 /// A user who owns nothing (`nobody` on Debian).
 const STRANGER: u32 = 65_534;
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
 
 fn only_root_and_the_owner_may_ask() -> Result<(), Failed> {
     let name = format!("access-{}", std::process::id());
-    let _server = Listener::bind(&name)?.serve(|_| done())?;
+    let _server = Listener::bind(&name)?.serve(Arc::new(EventLog::new()?), |_| done())?;
     // A copy, since the stranger may not be able to reach the build directory.
     let directory = tempfile::tempdir()?;
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         None => Trial::test(name, test),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
     };
-    let trials: [(&str, Test); 9] = [
+    let trials: [(&str, Test); 11] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
         ("port_taken", port_taken),
@@ -34,6 +34,8 @@ fn main() -> ExitCode {
         ("second_up_is_refused_with_the_pid", second_up),
         ("stops_cleanly_however_it_is_asked", stops_cleanly),
         ("nothing_is_left_after_a_kill", killed),
+        ("events_are_followed_to_the_end", events_followed),
+        ("the_policy_is_switched_or_left_alone", policy_switched),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().map(trial).collect()).exit_code()
 }
@@ -138,5 +140,48 @@ fn killed() -> Result<(), Failed> {
     );
     let output = shell(&script)?;
     assert_eq!(output.stdout, b"again\n", "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Two bundles over one cable find each other; a follower tells of it and ends with its bundle, or with its reader, or
+/// with Ctrl-C.
+fn events_followed() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; start "--link eth1"; one=$pid
+        ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up; ip link set eth1 up
+        ip netns exec far "$TABANE" up --link eth2 2>far.log & far=$!
+        "$TABANE" events --follow --json >lines & follower=$!
+        "$TABANE" events --follow >/dev/null & interrupted=$!
+        for _ in $(seq 500); do grep -q '"what":"link-up"' lines && break; sleep 0.02; done
+        "$TABANE" events | grep -c ' peer-joined ' || exit 3
+        "$TABANE" events --follow | head -1 | grep -c peer-joined || exit 4
+        kill -INT $interrupted; wait $interrupted || exit 5
+        kill $one; wait $one; wait $follower || exit 6
+        kill $far; wait $far; ip netns del far; head -1 lines"#
+    );
+    let output = shell(&script)?;
+    let text = String::from_utf8(output.stdout)?;
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("1\n1\n{\"number\":0,\"time\":\""), "{text}");
+    Ok(())
+}
+
+fn policy_switched() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} start "--link eth1"
+        "$TABANE" policy tb0 rr && "$TABANE" status | grep -c 'policy rr  security' && "$TABANE" events | grep -c 'policy rr, was'
+        "$TABANE" policy tb0 rr; "$TABANE" policy tb0 fast; echo $?; "$TABANE" policy tb7 rr; echo $?
+        "$TABANE" events | wc -l; "$TABANE" down"#
+    );
+    let output = shell(&script)?;
+    let want = "policy rr, was adaptive\n1\n1\npolicy rr, was rr\n2\n2\n1\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want);
+    let errors = String::from_utf8(output.stderr)?;
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(
+        lines[0].starts_with("tabane: tb0 refuses: policy `fast` is unknown; allowed: adaptive, rr"),
+        "{errors}"
+    );
+    assert_eq!(lines[1..], ["tabane: no bundle named tb7 is up in this network namespace"]);
     Ok(())
 }

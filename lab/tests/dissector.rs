@@ -94,6 +94,7 @@ fn hello() -> Hello {
         link: 1,
         workers: 1,
         takes_uso: true,
+        leaves: false,
         name: Name::new("h1"),
     }
 }
@@ -238,6 +239,7 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.link", "1"),
             ("tabane.hello.workers", "1"),
             ("tabane.hello.takes_uso", "1"),
+            ("tabane.hello.leaves", "0"),
             ("tabane.hello.name", "h1"),
         ],
     )

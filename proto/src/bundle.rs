@@ -6,7 +6,7 @@ use crate::class::{Class, Policies};
 use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::event::Event;
-use crate::health::Signal;
+use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::Control;
 use crate::learn::Learned;
 use crate::peer::Peers;
@@ -78,6 +78,8 @@ pub struct Bundle {
     pub(crate) repair_budget: u32,
     /// The batch that the I/O is sending.
     pub(crate) flight: Option<Flight>,
+    /// Cells that are larger than a link takes still have to leave.
+    pub(crate) cells_shrink: bool,
     /// Frames read since a batch was asked for.
     pub(crate) frames_between: u16,
     /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
@@ -119,6 +121,7 @@ impl Bundle {
             copies: Copies::new(settings.ports.len()),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
+            cells_shrink: false,
             frames_between: 0,
             scratch: Vec::new(),
             run: Vec::new(),
@@ -158,7 +161,9 @@ impl Bundle {
 
     /// A NIC has gained or lost its carrier.
     pub fn handle_carrier(&mut self, now: Instant, port: u8, carrier: bool) {
-        let Some(state) = self.ports.get_mut(usize::from(port)) else { return };
+        let Some(state) = self.ports.get_mut(usize::from(port)).filter(|port| port.is_member()) else {
+            return;
+        };
         state.carrier = carrier;
         state.full = false;
         state.greet_at = now;
@@ -173,7 +178,11 @@ impl Bundle {
     /// When [`Self::handle_timeout`] is to be called, at the latest.
     #[must_use]
     pub fn poll_timeout(&mut self, now: Instant) -> Instant {
-        let mut at = self.ports.iter().map(|port| port.greet_at).min().unwrap_or(now);
+        let ports = self.ports.iter().filter(|port| !port.is_vacant());
+        let mut at = ports.map(|port| port.greet_at).min().unwrap_or(now + HEARTBEAT_QUIET);
+        if self.cells_shrink {
+            at = at.min(self.polled + HEARTBEAT_BUSY);
+        }
         let repair = self.settings.repair;
         for peer in self.peers.iter_mut() {
             let round_trip = repair.then(|| peer.round_trip());
@@ -188,6 +197,10 @@ impl Bundle {
 
     /// Does what is due: greetings, heartbeats, judgements, gaps that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.cells_shrink {
+            self.fit_cells();
+        }
+        self.see_off(now);
         self.greet(now);
         self.beat(now);
         self.judge(now);

@@ -50,6 +50,10 @@ pub enum Signal {
     SendError,
     /// The receiver says so.
     Report,
+    /// This node takes the link out of the bundle.
+    Removed,
+    /// The peer takes the link out of the bundle.
+    Farewell,
 }
 
 /// A change of the judgement.
@@ -154,6 +158,13 @@ impl Health {
         let silent = self.heard.max(self.busy) + SILENT_FOR;
         let owed = self.account.due(next, 2 * skew).map_or(silent, |due| due.max(self.heard + OWED_FOR));
         self.up.then(|| silent.min(owed))
+    }
+
+    /// The link brings nothing more, for whatever reason; returns whether it was up.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        let was_up = self.up;
+        *self = Self::new(self.heard);
+        was_up
     }
 
     fn down(&mut self, now: Instant, signal: Signal) -> Change {

@@ -30,6 +30,8 @@ pub(crate) enum Control {
     Greet { port: u8, to: Option<SocketAddr> },
     /// A hello to a peer.
     Answer { port: u8, peer: u16, to: SocketAddr },
+    /// A hello to a peer that says that the port leaves.
+    Farewell { port: u8, peer: u16, to: SocketAddr },
     /// A heartbeat.
     Heartbeat { port: u8, peer: u16 },
     /// What is missing, on the link with the shortest queue.
@@ -81,6 +83,9 @@ impl Bundle {
         match control {
             Control::Greet { port, to } => Some((port, to, self.write_hello(port, None))),
             Control::Answer { port, peer, to } => Some((port, Some(to), self.write_hello(port, Some(peer)))),
+            Control::Farewell { port, peer, to } => {
+                Some((port, Some(to), self.write_hello(port, Some(peer))))
+            }
             Control::Heartbeat { port, peer } => self.write_heartbeat(now, port, peer),
             Control::Repair { peer } => self.write_request(peer),
         }

@@ -20,6 +20,8 @@ const FAR: u64 = 1 << 26;
 pub(crate) struct Inbound {
     /// The judgement of this direction.
     pub(crate) health: Health,
+    /// It is not to be used any more, and still brings what was sent before.
+    pub(crate) lingers: bool,
     /// Cells heard.
     pub(crate) heard: u64,
     /// Cells found missing.
@@ -37,6 +39,7 @@ impl Inbound {
     pub(crate) fn new(now: Instant, first: u64) -> Self {
         Self {
             health: Health::new(now),
+            lingers: false,
             heard: 0,
             missed: 0,
             next_seq: first,

@@ -16,7 +16,8 @@
 //!   beside it: class (which policy), copies (for further links),
 //!              membership (who is there), heartbeat (what was sent and heard),
 //!              health, debt, loss, hold_down (which link is dead or sick),
-//!              repair (what is sent again), port (queue and rate), status and event (what is seen)
+//!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
+//!              status and event (what is seen)
 //! ```
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for
@@ -42,6 +43,7 @@ pub mod health;
 mod heartbeat;
 mod hold;
 mod hold_down;
+mod hotplug;
 mod inbound;
 mod learn;
 mod loss;
@@ -67,6 +69,7 @@ pub use counters::Counters;
 pub use event::{Direction, Event, Refusal};
 pub use health::Signal;
 pub use heartbeat::ControlMessage;
+pub use hotplug::GRACE;
 pub use policy::{PolicyKind, PolicyOptions, UnknownPolicy};
 pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;

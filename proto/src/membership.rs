@@ -23,7 +23,7 @@ impl Bundle {
     pub(crate) fn greet(&mut self, now: Instant) {
         for number in 0..self.ports.len() {
             let port = &mut self.ports[number];
-            if now < port.greet_at {
+            if now < port.greet_at || !port.is_member() {
                 continue;
             }
             let known = || self.peers.iter().filter(|peer| peer.outbound[number].endpoint.is_some());
@@ -63,6 +63,7 @@ impl Bundle {
             link: port,
             workers: self.settings.workers,
             takes_uso: self.settings.takes_uso,
+            leaves: !self.ports[usize::from(port)].is_member(),
             name: self.settings.name,
         }
     }
@@ -73,13 +74,15 @@ impl Bundle {
             self.counters.drop_group += 1;
             return;
         }
-        if hello.node == self.settings.node {
+        if hello.node == self.settings.node || !self.ports[usize::from(origin.port)].is_member() {
             return;
         }
+        if hello.leaves {
+            return self.handle_farewell(now, origin, hello);
+        }
         let Some(index) = self.acquaint(now, hello) else { return };
-        self.pair(index, origin, hello.link);
+        self.pair(now, index, origin, hello);
         let Some(peer) = self.peers.get_mut(index) else { return };
-        peer.cell_max = peer.cell_max.min(hello.cell_max);
         let was_joined = peer.is_joined();
         if hello.session != 0 && !was_joined {
             peer.join(self.settings.incarnation, hello.session);
@@ -146,26 +149,31 @@ impl Bundle {
     /// Notes where the peer listens on this port.
     ///
     /// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
-    /// else the first, so that both ends pair the same ports.
-    fn pair(&mut self, index: u16, origin: Origin, link: u8) {
+    /// else the first, so that both ends pair the same ports. A link that has been silent for long is no reason to refuse
+    /// another.
+    fn pair(&mut self, now: Instant, index: u16, origin: Origin, hello: &Hello) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let port = usize::from(origin.port);
-        let paired = &mut peer.paired[port];
-        if paired.is_some_and(|paired| paired != link) && link != origin.port {
+        let heard = |link: u8| now.since(peer.inbound[usize::from(link)].health.heard()) <= FORGET_AFTER;
+        let other = peer.paired[port].filter(|paired| *paired != hello.link && heard(*paired));
+        if other.is_some() && hello.link != origin.port {
             return;
         }
-        *paired = Some(link);
+        peer.paired[port] = Some(hello.link);
         peer.outbound[port].endpoint = Some(origin.from);
+        peer.outbound[port].cell_max = hello.cell_max;
     }
 
-    /// Cells have to fit into every link of every peer, so that any cell can take any link.
+    /// Cells have to fit into every link of every peer, so that any cell can take any link. While cells that are too
+    /// large wait to leave, no frame is read.
     pub(crate) fn fit_cells(&mut self) {
-        let ours = self.ports.iter().map(|port| port.settings.cell_max);
-        let all = ours.chain(self.peers.iter().map(|peer| peer.cell_max));
-        let fits = all.min().unwrap_or_default().max(CELL_LEAST);
+        let ours = self.ports.iter().filter(|port| port.is_member()).map(|port| port.settings.cell_max);
+        let theirs = self.peers.iter().flat_map(|peer| &peer.outbound).filter(|link| link.endpoint.is_some());
+        let fits = ours.chain(theirs.map(|link| link.cell_max)).min().unwrap_or_default().max(CELL_LEAST);
         if usize::from(fits) != self.arena.cell_max() && !self.has_unsent() {
             self.arena.set_cell_max(fits);
         }
+        self.cells_shrink = usize::from(fits) < self.arena.cell_max();
     }
 
     /// Forgets peers that no link has heard for long.

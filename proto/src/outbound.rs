@@ -23,6 +23,8 @@ const NOTHING: u64 = u64::MAX;
 pub(crate) struct Outbound {
     /// Where the peer listens on this link, once it has been heard there.
     pub(crate) endpoint: Option<SocketAddr>,
+    /// The largest cell that the peer takes on this link, in bytes.
+    pub(crate) cell_max: u16,
     /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
     pub(crate) up: bool,
     /// The peer's reports count again from here on: an error on our side must not be overruled by an old report.
@@ -53,6 +55,7 @@ impl Outbound {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             endpoint: None,
+            cell_max: 0,
             up: false,
             obey_reports_from: now,
             skew: Duration::ZERO,
@@ -80,6 +83,16 @@ impl Outbound {
         self.progressed = now;
         self.account = Account::default();
         self.loss.restart();
+    }
+
+    /// The link leads nowhere any more. Its numbers go on counting for the next one in its place.
+    pub(crate) fn withdraw(&mut self) {
+        self.endpoint = None;
+        self.up = false;
+        self.skew = Duration::ZERO;
+        self.round_trip = None;
+        self.marks.clear();
+        self.departed = self.next_seq;
     }
 
     /// The number of the next cell.
@@ -192,6 +205,17 @@ mod tests {
         }
         assert_eq!(link.take_for_repair(0), None);
         assert_eq!(link.take_for_repair(1), Some(1));
+    }
+
+    #[test]
+    fn a_link_that_is_withdrawn_keeps_its_numbers() {
+        let mut link = Outbound::new(Instant::default());
+        link.take_seq(Some(70));
+        link.mark(1_000);
+        link.withdraw();
+        assert_eq!((link.departed(0), link.next_seq()), (1, 1), "another port begins with no bytes sent");
+        assert_eq!(link.take_seq(Some(71)), 1);
+        assert_eq!(link.take_for_repair(0), Some(70));
     }
 
     #[test]

@@ -43,8 +43,6 @@ pub(crate) struct Peer {
     pub(crate) former: Option<u64>,
     pub(crate) name: Name,
     pub(crate) takes_uso: bool,
-    /// The largest link frame that each of its links takes.
-    pub(crate) cell_max: u16,
     /// The number that it puts into its cells to us.
     pub(crate) session_in: u16,
     /// The number that we put into our cells to it; 0 until it has said one.
@@ -85,7 +83,6 @@ impl Peer {
             former: None,
             name: hello.name,
             takes_uso: hello.takes_uso,
-            cell_max: hello.cell_max,
             session_in,
             session_out: 0,
             outbound: (0..ports).map(|_| Outbound::new(now)).collect(),
@@ -113,6 +110,12 @@ impl Peer {
         self.outbound.iter_mut().for_each(|link| link.begin(first));
     }
 
+    /// One more port of ours.
+    pub(crate) fn add_port(&mut self, now: Instant) {
+        self.outbound.push(Outbound::new(now));
+        self.paired.push(None);
+    }
+
     /// Whether both sides know each other's session number.
     pub(crate) fn is_joined(&self) -> bool {
         self.session_out != 0
@@ -123,9 +126,10 @@ impl Peer {
         self.outbound.iter().any(|link| link.up)
     }
 
-    /// The links from it that are up, a bit each.
+    /// The links from it that may still bring cells, a bit each.
     pub(crate) fn links_heard(&self) -> u16 {
-        (0..LINKS).filter(|link| self.inbound[*link].health.is_up()).fold(0, |bits, link| bits | 1 << link)
+        let brings = |link: &Inbound| link.health.is_up() || link.lingers;
+        (0..LINKS).filter(|link| brings(&self.inbound[*link])).fold(0, |bits, link| bits | 1 << link)
     }
 
     /// When any of its links was heard last.

@@ -35,14 +35,30 @@ pub struct PortSettings {
     pub weight: Option<u32>,
 }
 
+/// Whether a port belongs to the bundle: [`crate::hotplug`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It does.
+    Member,
+    /// It only hears what was still on its way.
+    Leaving {
+        /// When it is gone.
+        until: Instant,
+    },
+    /// Its number is free.
+    Vacant,
+}
+
 /// A port's state.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) settings: PortSettings,
+    pub(crate) presence: Presence,
+    /// Whether the NIC has one; a port that is no member counts as one without.
     pub(crate) carrier: bool,
     /// The socket took no more; cleared when it does again.
     pub(crate) full: bool,
-    /// When everyone is greeted next.
+    /// When everyone is greeted next, or bidden farewell.
     pub(crate) greet_at: Instant,
     /// Bytes handed to the kernel since start.
     sent: u64,
@@ -60,6 +76,7 @@ impl Port {
         let stated = settings.rate.map(|bits| bits / 8);
         Self {
             settings,
+            presence: Presence::Member,
             carrier: true,
             full: false,
             greet_at: now,
@@ -69,6 +86,14 @@ impl Port {
             asked: (now, 0),
             rate: RateMeter { stated, ..RateMeter::default() },
         }
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.presence == Presence::Member
+    }
+
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.presence == Presence::Vacant
     }
 
     /// The kernel took `bytes`.

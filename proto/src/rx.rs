@@ -108,13 +108,13 @@ impl Bundle {
         match header.kind {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
-                if self.count_on_link(now, peer, &header) {
+                if self.count_on_link(now, origin.port, peer, &header) {
                     self.handle_heartbeat(now, origin.port, peer, header.link, &heartbeat);
                 }
             }
             Kind::Repair => {
                 let request = Request::parse(payload)?;
-                if self.count_on_link(now, peer, &header) {
+                if self.count_on_link(now, origin.port, peer, &header) {
                     self.handle_request(peer, &request);
                 }
             }
@@ -122,7 +122,7 @@ impl Bundle {
                 #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
                 let payload =
                     Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
-                self.handle_data(now, peer, &header, payload);
+                self.handle_data(now, origin.port, peer, &header, payload);
             }
             Kind::Hello => {}
         }
@@ -130,7 +130,9 @@ impl Bundle {
     }
 
     /// Enters a cell into the account of its link; `false` when it is of another session.
-    fn count_on_link(&mut self, now: Instant, index: u16, header: &Header) -> bool {
+    fn count_on_link(&mut self, now: Instant, port: u8, index: u16, header: &Header) -> bool {
+        // What comes in by a port that leaves brings no link back.
+        let rises = header.kind == Kind::Heartbeat && self.ports[usize::from(port)].is_member();
         let Some(peer) = self.peers.get_mut(index) else { return false };
         let was_up = peer.inbound[usize::from(header.link)].health.is_up();
         let alone = !was_up && peer.links_heard() == 0;
@@ -139,7 +141,7 @@ impl Bundle {
             self.counters.drop_session += 1;
             return false;
         };
-        let change = link.health.handle_cell(now, header.kind == Kind::Heartbeat, alone);
+        let change = link.health.handle_cell(now, rises, alone);
         if was_up && !missing.is_empty() {
             self.counters.cells_missed += missing.end - missing.start;
             self.miss(index, header.link, missing);
@@ -151,8 +153,8 @@ impl Bundle {
     }
 
     /// Puts a cell into its lane, and takes out of the lane what is next.
-    fn handle_data(&mut self, now: Instant, index: u16, header: &Header, payload: Piece) {
-        if !self.count_on_link(now, index, header) {
+    fn handle_data(&mut self, now: Instant, port: u8, index: u16, header: &Header, payload: Piece) {
+        if !self.count_on_link(now, port, index, header) {
             return;
         }
         let Some(peer) = self.peers.get_mut(index) else { return };

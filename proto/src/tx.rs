@@ -87,7 +87,7 @@ impl Bundle {
     pub fn wants_frames(&self) -> bool {
         let unsent = self.arena.unsent();
         let few = unsent.end - unsent.start < BATCH_CELLS as u64 && self.frames_between < FRAMES_BETWEEN;
-        few && self.resend.is_empty() && self.arena.has_room()
+        few && !self.cells_shrink && self.resend.is_empty() && self.arena.has_room()
     }
 
     /// Whether cells wait to leave.

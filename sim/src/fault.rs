@@ -19,6 +19,8 @@ pub enum Fault {
     Deaf(LinkNumber, Where),
     /// Nothing passes, the carrier is gone, and the node learns of it.
     NoCarrier(LinkNumber, Where),
+    /// A node takes the link out of its bundle, and takes it in again when this ends.
+    Removed(LinkNumber, NodeNumber),
     /// So many datagrams in a million are lost on the way to the nodes; when it ends, none.
     Loss(LinkNumber, u32),
     /// A node's process is not scheduled.
@@ -36,6 +38,7 @@ impl Fault {
             | Self::Mute(link, _)
             | Self::Deaf(link, _)
             | Self::NoCarrier(link, _)
+            | Self::Removed(link, _)
             | Self::Loss(link, _) => Some(link),
             Self::Pause(_) | Self::Restart(_) => None,
         }

@@ -25,6 +25,7 @@ pub mod cable;
 pub mod fault;
 pub mod flow;
 pub mod frame;
+mod hotplug;
 pub mod injector;
 pub mod network;
 mod node;

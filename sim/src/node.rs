@@ -21,6 +21,10 @@ pub(crate) struct Node {
     bundle_settings: Settings,
     /// By port.
     pub(crate) sockets: Vec<Socket>,
+    /// The bundle's number of each port; `None`: not in the bundle.
+    pub(crate) numbers: Vec<Option<u8>>,
+    /// Ports that are on their way out of the bundle.
+    pub(crate) leaving: Vec<bool>,
     /// When its timer event comes, on the world's clock.
     pub(crate) timer_at: Option<Instant>,
     /// Causes for which the process is not scheduled.
@@ -52,6 +56,8 @@ impl Node {
             number,
             bundle: Bundle::new(Instant::default() + settings.clock, bundle_settings.clone()),
             sockets: settings.cables.iter().map(|_| Socket::default()).collect(),
+            numbers: (0..).take(settings.cables.len()).map(Some).collect(),
+            leaving: vec![false; settings.cables.len()],
             settings,
             bundle_settings,
             timer_at: None,
@@ -112,12 +118,19 @@ impl Node {
         self.before = self.counted();
         self.bundle_settings.incarnation = world.incarnation();
         self.bundle = Bundle::new(self.clock(world.now), self.bundle_settings.clone());
+        self.numbers = self.ports().map(Some).collect();
+        self.leaving.fill(false);
         for port in self.ports() {
             let carrier = world.network.cable(self.place(port)).has_carrier();
             world.network.losses.receive_buffer += self.socket(port).waiting();
             *self.socket(port) = Socket::default();
             self.socket(port).carrier = Some(carrier);
         }
+    }
+
+    /// What the bundle's port at the end of a cable is made from.
+    pub(crate) fn port_settings(&self, port: u8) -> PortSettings {
+        self.bundle_settings.ports[usize::from(port)].clone()
     }
 
     /// What the node's bundles have counted since the beginning.

@@ -99,6 +99,11 @@ impl<'t> Surroundings<'t> {
         mix(self.seed ^ self.starts.rotate_left(32))
     }
 
+    /// A port greets as it does after a start.
+    pub(crate) fn greeted_anew(&mut self) {
+        self.starts += 1;
+    }
+
     /// Writes a line of the replay.
     pub(crate) fn note(&mut self, line: fmt::Arguments<'_>) {
         if let Some(trace) = &mut self.trace {

@@ -269,13 +269,14 @@ fn fault(random: &mut Random, links: u64, nodes: u64) -> Fault {
     let link: LinkNumber = u8::try_from(random.below(links)).unwrap_or_default();
     let node = u8::try_from(random.below(nodes)).unwrap_or_default();
     let at: Where = random.chance(600_000).then_some(node);
-    match random.below(16) {
+    match random.below(18) {
         0..4 => Fault::BlackHole(link, at),
         4..6 => Fault::Mute(link, at),
         6..8 => Fault::Deaf(link, at),
         8..11 => Fault::NoCarrier(link, at),
         11..13 => Fault::Loss(link, random.pick(&[1_000, 20_000, 300_000])),
-        13..15 => Fault::Pause(node),
+        13..15 => Fault::Removed(link, node),
+        15..17 => Fault::Pause(node),
         _ => Fault::Restart(node),
     }
 }

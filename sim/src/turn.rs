@@ -29,6 +29,7 @@ impl Node {
             return;
         }
         let now = self.clock(world.now);
+        self.close_sockets(world);
         self.tell_changes(now);
         self.receive(world, now);
         let mut rounds = 0;
@@ -45,11 +46,12 @@ impl Node {
     /// What the sockets' state has become.
     fn tell_changes(&mut self, now: Instant) {
         for port in self.ports() {
+            let Some(number) = self.number(port) else { continue };
             if let Some(carrier) = self.socket(port).carrier.take() {
-                self.bundle.handle_carrier(now, port, carrier);
+                self.bundle.handle_carrier(now, number, carrier);
             }
             if core::mem::take(&mut self.socket(port).writable) {
-                self.bundle.handle_writable(now, port);
+                self.bundle.handle_writable(now, number);
             }
         }
     }
@@ -57,14 +59,21 @@ impl Node {
     /// Hands what the sockets hold to the bundle, and what comes out of it to the device.
     fn receive(&mut self, world: &mut Surroundings<'_>, now: Instant) {
         for port in self.ports() {
+            let Some(number) = self.number(port) else { continue };
             while let Some(train) = self.sockets[usize::from(port)].next_train(self.settings.gro) {
-                self.receive_train(world, now, port, &train);
+                self.receive_train(world, now, (port, number), &train);
             }
         }
         self.deliver(world, now);
     }
 
-    fn receive_train(&mut self, world: &mut Surroundings<'_>, now: Instant, port: u8, train: &Train) {
+    fn receive_train(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        now: Instant,
+        (port, number): (u8, u8),
+        train: &Train,
+    ) {
         let mut lent = self.bundle.lend();
         if lent.is_none() {
             self.deliver(world, now);
@@ -84,7 +93,7 @@ impl Node {
             world.heard(place, arrival);
         }
         self.tally.cells_heard += train.datagrams as u64;
-        self.bundle.handle_datagrams(now, port, train.from.endpoint(), buffer, train.length, train.segment);
+        self.bundle.handle_datagrams(now, number, train.from.endpoint(), buffer, train.length, train.segment);
     }
 
     /// Hands the frames that are ready to the device.
@@ -116,10 +125,11 @@ impl Node {
     /// Tells the bundle how much waits in each port, and sets the send buffers as it wants them.
     fn tell_queues(&mut self, world: &mut Surroundings<'_>, now: Instant) {
         for port in self.ports() {
+            let Some(number) = self.number(port) else { continue };
             let cable = world.network.cable(self.place(port));
             let queued = usize::try_from(cable.up.queued(world.now)).unwrap_or(usize::MAX);
-            self.bundle.handle_queue(now, port, queued);
-            cable.set_send_buffer(self.bundle.queue_limit(port));
+            self.bundle.handle_queue(now, number, queued);
+            cable.set_send_buffer(self.bundle.queue_limit(number));
         }
     }
 
@@ -146,10 +156,12 @@ impl Node {
     /// Sends control messages; returns whether there were any.
     fn send_control(&mut self, world: &mut Surroundings<'_>, now: Instant) -> bool {
         let mut messages = 0;
+        let (node, cables) = (self.number, self.numbers.clone());
         while let Some(message) = self.bundle.poll_control(now) {
-            let from = crate::cable::Place { node: self.number, port: message.port };
-            world.send_control(from, message.to, message.bytes);
             messages += 1;
+            let Some(port) = cables.iter().position(|number| *number == Some(message.port)) else { continue };
+            let from = crate::cable::Place { node, port: u8::try_from(port).unwrap_or_default() };
+            world.send_control(from, message.to, message.bytes);
         }
         if messages > CONTROL_MAX {
             world.violated(self.number, "control messages are bounded");
@@ -164,7 +176,10 @@ impl Node {
             self.batch.clear();
             batch.slices().for_each(|slice| self.batch.extend_from_slice(slice));
             let (port, to, segment) = (batch.port, batch.to, batch.segment);
-            let outcome = world.send(self.place(port), to, &self.batch, segment);
+            let outcome = match self.cable_at(port) {
+                Some(cable) => world.send(self.place(cable), to, &self.batch, segment),
+                None => Outcome::Refused,
+            };
             if outcome == Outcome::Sent {
                 self.tally.data_cells_sent += self.batch.len().div_ceil(segment) as u64;
             }

@@ -231,6 +231,7 @@ impl<'t> World<'t> {
                 self.set_outage(link, at, begins, true, true);
                 self.set_carrier_loss(link, at, begins);
             }
+            Fault::Removed(link, node) => self.set_removed(link, node, begins),
             Fault::Loss(link, per_million) => {
                 let per_million = if begins { per_million } else { 0 };
                 self.surroundings.network.set_loss(|other| other == link, per_million);
@@ -259,6 +260,21 @@ impl<'t> World<'t> {
                 network.lose_what_is_coming(*now, place);
             }
         }
+    }
+
+    /// A node takes a link out of its bundle, or in again as soon as its last socket there is closed.
+    fn set_removed(&mut self, link: LinkNumber, node: u8, begins: bool) {
+        let Self { nodes, surroundings, .. } = self;
+        let state = &mut nodes[usize::from(node)];
+        for place in surroundings.network.places(link, Some(node)) {
+            if begins {
+                state.unplug(surroundings, place.port);
+            } else if !state.plug(surroundings, place.port) {
+                let later = surroundings.now + tabane_proto::GRACE / 4;
+                surroundings.agenda.push(later, Event::Fault(Fault::Removed(link, node), false));
+            }
+        }
+        state.turn(surroundings);
     }
 
     fn set_carrier_loss(&mut self, link: LinkNumber, at: Where, begins: bool) {

@@ -169,6 +169,42 @@ fn a_lost_carrier_costs_no_frame() {
     assert!(noticed[noticed.len() - 1] <= millis(1));
 }
 
+/// One end takes a link out and in again in mid-traffic; the other end hears of it at once.
+#[test]
+fn a_link_that_leaves_and_joins_costs_no_frame() {
+    for repair in [true, false] {
+        let told = over_seeds(|seed| {
+            let mut world =
+                settled(seed, &Topology::new(2, &[Link::GIGABIT; 3]).with(|node| node.repair = repair));
+            let flows = [
+                world.start(Flow::bulk(0, 1)),
+                world.start(Flow::bulk(1, 0)),
+                world.start(Flow::steady(0, 1, 1_400, micros(100))),
+                world.start(Flow::steady(1, 0, 1_400, micros(100))),
+            ];
+            world.run_for(about(millis(30), seed)).unwrap();
+            let since = world.begin(Fault::Removed(1, 0));
+            world.run_for(about(millis(250), seed)).unwrap();
+            assert!(world.bundle(0).peers().all(|(_, links)| links.count() == 2), "seed {seed}");
+            assert!(world.bundle(1).peers().all(|(_, links)| links.count() == 2), "seed {seed}");
+            world.end(Fault::Removed(1, 0));
+            world.run_for(millis(60)).unwrap();
+            assert!(world.is_settled(), "seed {seed}: the link is in use again");
+            let again = world.now();
+            world.run_for(millis(50)).unwrap();
+            assert!(world.goodput(flows[0], again) >= 2.7 * GIGABIT, "seed {seed}");
+            flows.iter().for_each(|flow| world.stop(*flow));
+            world.run_for(millis(50)).unwrap();
+            for flow in flows {
+                assert_eq!(world.result(flow).lost(), 0, "seed {seed}, repair {repair}");
+            }
+            noticed(&world, 1, since)
+        });
+        table("link removed by the peer", &told);
+        assert!(told[told.len() - 1] <= millis(5));
+    }
+}
+
 /// Every link loses one cell in a hundred.
 #[test]
 fn repair_hides_loss_by_chance() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
+use tabane_io::Signals;
 
 use super::{Request, address, peer_of};
 
@@ -29,6 +30,14 @@ pub enum AskError {
     /// The bundle refused the request.
     #[error("{name} refuses: {reason}")]
     Refused {
+        /// Name of the bundle.
+        name: String,
+        /// Its reason.
+        reason: String,
+    },
+    /// The bundle tried and failed.
+    #[error("{name}: {reason}")]
+    Failed {
         /// Name of the bundle.
         name: String,
         /// Its reason.
@@ -63,8 +72,48 @@ pub enum AskError {
 ///
 /// # Errors
 /// [`AskError::NotUp`], [`AskError::Refused`], [`AskError::NoAnswer`].
-pub fn ask(name: &str, request: Request) -> Result<Value, AskError> {
+pub fn ask(name: &str, request: &Request) -> Result<Value, AskError> {
     ask_over(name, &connect(name)?, request)
+}
+
+/// Follows the event log of the bundle `name`: hands each line to `take` as it comes, until the bundle ends, SIGINT or
+/// SIGTERM comes, `take` says `false`, or nobody reads stdout any more.
+///
+/// # Errors
+/// [`AskError::NotUp`], [`AskError::Refused`], and [`AskError::Io`] for those of `take`.
+pub fn follow(name: &str, mut take: impl FnMut(&str) -> io::Result<bool>) -> Result<(), AskError> {
+    let mut stream = connect(name)?;
+    let signals = Signals::block()?;
+    let stdout = io::stdout();
+    stream.write_all(request_line(&Request::Follow)?.as_bytes())?;
+    let mut input = Vec::new();
+    let mut chunk = vec![0; 64 << 10];
+    loop {
+        let mut fds = [
+            PollFd::new(&stream, PollFlags::IN),
+            PollFd::new(&signals, PollFlags::IN),
+            PollFd::new(&stdout, PollFlags::empty()),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) if !fds[1].revents().is_empty() || !fds[2].revents().is_empty() => return Ok(()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(AskError::Io(error.into())),
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(length) => input.extend_from_slice(&chunk[..length]),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        while let Some(end) = input.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = input.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line[..end]);
+            refusal(name, serde_json::from_str(&line).unwrap_or_default())?;
+            if !take(&line)? {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Tells the bundle `name` to stop and waits until its process is gone, at most for `wait`.
@@ -77,7 +126,7 @@ pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
     // Opened before the request, while the connection still shows that the pid is the bundle's.
     let process = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let deadline = Instant::now() + wait;
-    ask_over(name, &stream, Request::Stop)?;
+    ask_over(name, &stream, &Request::Stop)?;
     let gone = match process {
         Some(process) => wait_for_exit(&PollFd::new(&process, PollFlags::IN), deadline)?,
         None => wait_for_name(name, deadline)?,
@@ -94,24 +143,33 @@ fn connect(name: &str) -> Result<UnixStream, AskError> {
     })
 }
 
-fn ask_over(name: &str, stream: &UnixStream, request: Request) -> Result<Value, AskError> {
+fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value, AskError> {
     let (pid, _) = peer_of(stream)?;
     let no_answer = |error| AskError::NoAnswer { name: name.to_owned(), pid, error };
     let answer = exchange(stream, request).map_err(no_answer)?;
     let answer: Value = serde_json::from_slice(&answer).map_err(|error| no_answer(error.into()))?;
-    match answer.get("error") {
-        Some(Value::String(reason)) => {
-            Err(AskError::Refused { name: name.to_owned(), reason: reason.clone() })
-        }
-        _ => Ok(answer),
+    refusal(name, answer)
+}
+
+/// The answer, unless it is a refusal.
+fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
+    let (name, reason) = (name.to_owned(), |key: &str| answer[key].as_str().map(str::to_owned));
+    match (reason("error"), reason("failed")) {
+        (Some(reason), _) => Err(AskError::Refused { name, reason }),
+        (None, Some(reason)) => Err(AskError::Failed { name, reason }),
+        (None, None) => Ok(answer),
     }
 }
 
+fn request_line(request: &Request) -> io::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string(request)?))
+}
+
 /// Sends the request and gives the answering line.
-fn exchange(mut stream: &UnixStream, request: Request) -> io::Result<Vec<u8>> {
+fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + ANSWER_WAIT;
     stream.set_write_timeout(Some(ANSWER_WAIT))?;
-    match stream.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes()) {
+    match stream.write_all(request_line(request)?.as_bytes()) {
         // A server that does not serve this user says so and hangs up before it reads.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
         _ => {}

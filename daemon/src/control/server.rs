@@ -1,6 +1,7 @@
 //! The bundle's end of the control socket: one thread, many clients, nothing that a client can make it wait for.
 //!
 //! Every client has one answer under way at most and a deadline; lines, clients and requests per turn are bounded.
+//! Clients that follow the event log have places of their own ([`Follower`]), so that they keep nobody else out.
 //! The name is taken by [`Listener::bind`], before any device exists; clients that come early wait until
 //! [`Listener::serve`].
 
@@ -14,10 +15,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde_json::{Value, json};
 
-use super::{Request, address, peer_of};
+use super::follower::Follower;
+use super::{REQUESTS, Request, address, peer_of};
+use crate::events::EventLog;
 
 /// Clients served at once; further ones wait in the kernel.
 pub(super) const CLIENTS_MAX: usize = 16;
+/// Followers of the event log served at once; further ones are refused.
+pub(super) const FOLLOWERS_MAX: usize = 64;
 /// Longest request line, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 /// Time for a client to send its request, and to take its answer.
@@ -73,11 +78,12 @@ impl Listener {
         Err(refusal.into())
     }
 
-    /// Serves clients on a thread of its own; `handler` makes the answer to each request there.
+    /// Serves clients on a thread of its own; `handler` makes the answer to each request there, and who wants to follow
+    /// `log` is told of its events.
     ///
     /// # Errors
     /// No eventfd or no thread.
-    pub fn serve<H>(self, handler: H) -> io::Result<Server>
+    pub fn serve<H>(self, log: Arc<EventLog>, handler: H) -> io::Result<Server>
     where
         H: FnMut(Request) -> Value + Send + 'static,
     {
@@ -87,7 +93,9 @@ impl Listener {
             socket: self.socket,
             stop: Arc::clone(&stop),
             handler,
+            log,
             clients: Vec::with_capacity(CLIENTS_MAX),
+            followers: Vec::new(),
             accept_from: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || service.run())?;
@@ -118,7 +126,9 @@ struct Service<H> {
     socket: UnixListener,
     stop: Arc<OwnedFd>,
     handler: H,
+    log: Arc<EventLog>,
     clients: Vec<Client>,
+    followers: Vec<Follower>,
     /// No client is accepted before this time.
     accept_from: Instant,
 }
@@ -129,7 +139,25 @@ impl<H: FnMut(Request) -> Value> Service<H> {
             let now = Instant::now();
             let handler = &mut self.handler;
             self.clients.retain_mut(|client| now < client.deadline && client.turn(handler, now));
+            self.admit_followers();
+            self.log.heard();
+            self.followers.retain_mut(|follower| follower.turn(&self.log));
             self.accept(now);
+        }
+        self.followers.retain_mut(|follower| follower.turn(&self.log));
+    }
+
+    /// Clients that asked to follow the log become followers, as far as there are places.
+    fn admit_followers(&mut self) {
+        while let Some(index) = self.clients.iter().position(|client| client.follows) {
+            let mut client = self.clients.swap_remove(index);
+            if self.followers.len() < FOLLOWERS_MAX {
+                self.followers.push(Follower::new(client.stream, &self.log));
+            } else {
+                client.close_with(&format!("{FOLLOWERS_MAX} followers are served already"));
+                // Who cannot even take this is told by the end of the connection.
+                let _ = client.flush();
+            }
         }
     }
 
@@ -137,8 +165,9 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     fn wait(&self) -> bool {
         let now = Instant::now();
         let accepting = self.clients.len() < CLIENTS_MAX && now >= self.accept_from;
-        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&*self.log, PollFlags::IN)];
         fds.extend(self.clients.iter().map(|client| PollFd::new(&client.stream, client.waits_for())));
+        fds.extend(self.followers.iter().map(|follower| PollFd::new(follower, follower.waits_for())));
         fds.extend(accepting.then(|| PollFd::new(&self.socket, PollFlags::IN)));
         let paused = (now < self.accept_from).then_some(self.accept_from);
         let wake = self.clients.iter().map(|client| client.wakes_at(now)).chain(paused).min();
@@ -179,6 +208,8 @@ struct Client {
     deadline: Instant,
     /// No further request is read.
     closing: bool,
+    /// It asked to follow the event log.
+    follows: bool,
 }
 
 impl Client {
@@ -187,8 +218,8 @@ impl Client {
         stream.set_nonblocking(true).ok()?;
         let (_, uid) = peer_of(&stream).ok()?;
         let deadline = now + CLIENT_PATIENCE;
-        let mut client =
-            Client { stream, input: Vec::new(), output: Vec::new(), sent: 0, deadline, closing: false };
+        let (input, output) = (Vec::new(), Vec::new());
+        let mut client = Client { stream, input, output, sent: 0, deadline, closing: false, follows: false };
         if uid != 0 && uid != rustix::process::getuid().as_raw() {
             client.close_with("only root and the user who runs the bundle may ask");
             client.flush().ok()?;
@@ -219,6 +250,9 @@ impl Client {
             if self.closing {
                 return Ok(false);
             }
+            if self.follows {
+                return Ok(true);
+            }
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
                 self.answer(end, handler);
                 self.deadline = now + CLIENT_PATIENCE;
@@ -236,8 +270,9 @@ impl Client {
             return self.close_with("the request is longer than 65536 bytes");
         }
         match serde_json::from_slice(&self.input[..end]) {
+            Ok(Request::Follow) => self.follows = true,
             Ok(request) => self.output = line(&handler(request)),
-            Err(_) => self.close_with(r#"unknown request; allowed: {"do":"status"} and {"do":"stop"}"#),
+            Err(_) => self.close_with(&format!("unknown request; allowed: {REQUESTS}")),
         }
         self.input.drain(..=end);
     }
@@ -275,7 +310,7 @@ impl Client {
 }
 
 /// `false` for an error that means "later".
-fn not_now(error: io::Error) -> io::Result<bool> {
+pub(super) fn not_now(error: io::Error) -> io::Result<bool> {
     let later = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
     if later { Ok(false) } else { Err(error) }
 }

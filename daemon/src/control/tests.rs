@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,8 +10,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 
 use super::client::wait_for_exit;
-use super::server::{CLIENT_PATIENCE, CLIENTS_MAX, LINE_BYTES_MAX};
+use super::server::{CLIENT_PATIENCE, CLIENTS_MAX, FOLLOWERS_MAX, LINE_BYTES_MAX};
 use super::*;
+use crate::events::{Entry, EventLog, KEPT};
 
 /// A name that no other test and no other run uses.
 fn name_for(test: &str) -> String {
@@ -20,8 +21,21 @@ fn name_for(test: &str) -> String {
 
 /// A server that answers each request with `{"heard": request}`.
 fn serve(name: &str) -> Server {
+    serve_log(name, log())
+}
+
+fn serve_log(name: &str, log: Arc<EventLog>) -> Server {
     let listener = Listener::bind(name).expect("a free name");
-    listener.serve(|request| json!({ "heard": request })).expect("a thread")
+    listener.serve(log, |request| json!({ "heard": request })).expect("a thread")
+}
+
+fn log() -> Arc<EventLog> {
+    Arc::new(EventLog::new().expect("an eventfd"))
+}
+
+/// Keeps `count` events.
+fn happen(log: &EventLog, count: u64) {
+    (0..count).for_each(|at| log.keep(at, Entry { what: "test".to_owned(), ..Entry::default() }));
 }
 
 fn connect(name: &str) -> UnixStream {
@@ -46,7 +60,7 @@ fn next_answer(stream: &UnixStream) -> Value {
 fn a_request_is_answered() {
     let name = name_for("ask");
     let _server = serve(&name);
-    assert_eq!(ask(&name, Request::Status).expect("answered"), json!({ "heard": { "do": "status" } }));
+    assert_eq!(ask(&name, &Request::Status).expect("answered"), json!({ "heard": { "do": "status" } }));
 }
 
 #[test]
@@ -58,7 +72,7 @@ fn a_taken_name_tells_its_pid_and_a_dropped_one_is_free() {
         other => panic!("{other:?}"),
     }
     drop(server);
-    assert!(matches!(ask(&name, Request::Status), Err(AskError::NotUp { .. })));
+    assert!(matches!(ask(&name, &Request::Status), Err(AskError::NotUp { .. })));
     Listener::bind(&name).expect("free again");
 }
 
@@ -68,7 +82,7 @@ fn a_client_that_comes_early_is_served_later() {
     let listener = Listener::bind(&name).expect("a free name");
     let mut stream = connect(&name);
     stream.write_all(b"{\"do\":\"stop\"}\n").expect("taken");
-    let _server = listener.serve(|_| done()).expect("a thread");
+    let _server = listener.serve(log(), |_| done()).expect("a thread");
     assert_eq!(next_answer(&stream), json!({}));
 }
 
@@ -93,7 +107,7 @@ fn what_is_no_request_is_refused() {
             "{answer}"
         );
     }
-    assert!(ask(&name, Request::Status).is_ok());
+    assert!(ask(&name, &Request::Status).is_ok());
 }
 
 #[test]
@@ -118,10 +132,10 @@ fn silent_clients_hold_up_nobody_for_long() {
     let mut silent: Vec<UnixStream> = (0..CLIENTS_MAX - 1).map(|_| connect(&name)).collect();
     silent[0].write_all(b"{\"do\":").expect("taken");
     let started = Instant::now();
-    assert!(ask(&name, Request::Status).is_ok());
+    assert!(ask(&name, &Request::Status).is_ok());
     assert!(started.elapsed() < CLIENT_PATIENCE / 2, "one place was free: {:?}", started.elapsed());
     silent.extend((0..2).map(|_| connect(&name)));
-    assert!(ask(&name, Request::Status).is_ok(), "places become free when the silent ones are dropped");
+    assert!(ask(&name, &Request::Status).is_ok(), "places become free when the silent ones are dropped");
 }
 
 #[test]
@@ -130,7 +144,7 @@ fn a_client_that_takes_no_answer_is_dropped() {
     let name = name_for("deaf");
     let (request, requests) = mpsc::channel();
     let listener = Listener::bind(&name).expect("a free name");
-    let server = listener.serve(move |_| {
+    let server = listener.serve(log(), move |_| {
         request.send(()).expect("the test goes on");
         Value::String("x".repeat(ANSWER_BYTES))
     });
@@ -144,7 +158,79 @@ fn a_client_that_takes_no_answer_is_dropped() {
     let mut taken = Vec::new();
     let _ = stream.read_to_end(&mut taken);
     assert!(taken.len() < ANSWER_BYTES);
-    assert!(ask(&name, Request::Status).is_ok());
+    assert!(ask(&name, &Request::Status).is_ok());
+}
+
+/// Begins to follow.
+fn follower(name: &str) -> BufReader<UnixStream> {
+    let mut stream = connect(name);
+    stream.write_all(b"{\"do\":\"follow\"}\n").expect("taken");
+    BufReader::new(stream)
+}
+
+fn next_number(follower: &mut BufReader<UnixStream>) -> u64 {
+    let mut line = String::new();
+    follower.read_line(&mut line).expect("an event");
+    serde_json::from_str::<Entry>(&line).expect("an event").number
+}
+
+#[test]
+fn followers_hear_what_was_and_what_comes_until_the_end() {
+    let (name, log) = (name_for("follow"), log());
+    happen(&log, 2);
+    let server = serve_log(&name, Arc::clone(&log));
+    let mut followers = [follower(&name), follower(&name)];
+    for follower in &mut followers {
+        assert_eq!([next_number(follower), next_number(follower)], [0, 1]);
+    }
+    happen(&log, 1);
+    assert!(followers.iter_mut().all(|follower| next_number(follower) == 2));
+    drop(server);
+    let mut rest = String::new();
+    assert!(
+        followers.iter_mut().all(|follower| follower.read_line(&mut rest).is_ok_and(|length| length == 0))
+    );
+}
+
+#[test]
+fn a_follower_that_reads_nothing_holds_up_nobody_and_is_told_what_it_missed() {
+    let (name, log) = (name_for("lazy"), log());
+    let _server = serve_log(&name, Arc::clone(&log));
+    let mut lazy = follower(&name);
+    let mut eager = follower(&name);
+    // More than the sockets hold.
+    for round in 0..40 {
+        happen(&log, KEPT as u64);
+        while next_number(&mut eager) + 1 < (round + 1) * KEPT as u64 {}
+    }
+    assert!(ask(&name, &Request::Status).is_ok());
+    let (mut numbers, mut missed) = (Vec::new(), 0);
+    while numbers.last() != Some(&(40 * KEPT as u64 - 1)) {
+        let mut line = String::new();
+        lazy.read_line(&mut line).expect("an event");
+        let entry: Entry = serde_json::from_str(&line).expect("an event");
+        missed += entry.skipped.unwrap_or(0);
+        numbers.extend(entry.skipped.is_none().then_some(entry.number));
+    }
+    assert!(numbers.is_sorted());
+    assert!(
+        missed > 0 && numbers.len() as u64 + missed == 40 * KEPT as u64,
+        "{} and {missed}",
+        numbers.len()
+    );
+}
+
+#[test]
+fn many_followers_keep_nobody_out() {
+    let (name, log) = (name_for("crowd"), log());
+    happen(&log, 1);
+    let _server = serve_log(&name, log);
+    let mut followers: Vec<_> = (0..FOLLOWERS_MAX).map(|_| follower(&name)).collect();
+    assert!(followers.iter_mut().all(|follower| next_number(follower) == 0));
+    assert!(ask(&name, &Request::Status).is_ok());
+    let mut refused = String::new();
+    follower(&name).read_line(&mut refused).expect("an answer");
+    assert_eq!(refused, "{\"error\":\"64 followers are served already\"}\n");
 }
 
 #[test]

@@ -82,9 +82,15 @@ pub struct Hello {
     pub workers: u8,
     /// Whether the speaker's device takes UDP superframes (Linux 6.2).
     pub takes_uso: bool,
+    /// The speaker takes this link out: it hears what is still on its way, and nothing is to be sent there any more.
+    pub leaves: bool,
     /// For people.
     pub name: Name,
 }
+
+/// Bits of the capabilities.
+const TAKES_USO: u8 = 1;
+const LEAVES: u8 = 2;
 
 impl Hello {
     /// Reads a hello from the payload of a cell. Bytes behind it are ignored (frames may be padded).
@@ -103,8 +109,19 @@ impl Hello {
         }
         let text = core::str::from_utf8(reader.bytes(length)?).map_err(|_| Malformed::Field)?;
         let name = Name::new(text);
-        let takes_uso = capabilities & 1 != 0;
-        Ok(Self { node, incarnation, group, session, your_session, cell_max, link, workers, takes_uso, name })
+        Ok(Self {
+            node,
+            incarnation,
+            group,
+            session,
+            your_session,
+            cell_max,
+            link,
+            workers,
+            takes_uso: capabilities & TAKES_USO != 0,
+            leaves: capabilities & LEAVES != 0,
+            name,
+        })
     }
 
     /// Writes the hello to `payload` (at least [`HELLO_MAX`] bytes) and returns its length.
@@ -112,7 +129,8 @@ impl Hello {
         let mut writer = Writer::new(payload);
         writer.u64(self.node.0).u64(self.incarnation).u64(self.group);
         writer.u16(self.session).u16(self.your_session).u16(self.cell_max);
-        writer.u8(self.link).u8(self.workers).u8(u8::from(self.takes_uso));
+        let capabilities = if self.takes_uso { TAKES_USO } else { 0 } | if self.leaves { LEAVES } else { 0 };
+        writer.u8(self.link).u8(self.workers).u8(capabilities);
         writer.u8(self.name.length).bytes(self.name.as_str().as_bytes());
         writer.len()
     }
@@ -134,8 +152,18 @@ mod tests {
             link: 1,
             workers: 1,
             takes_uso: true,
+            leaves: false,
             name: Name::new("h1"),
         }
+    }
+
+    #[test]
+    fn a_farewell_is_a_bit_of_the_capabilities() {
+        let farewell = Hello { leaves: true, takes_uso: false, ..example() };
+        let mut bytes = [0; HELLO_MAX];
+        farewell.emit(&mut bytes);
+        assert_eq!(bytes[32], 2);
+        assert_eq!(Hello::parse(&bytes), Ok(farewell));
     }
 
     #[test]

@@ -1,0 +1,55 @@
+//! What asks the workers: their channels, without their threads. Each thread that asks has a copy.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use tabane_io::Waker;
+
+use crate::snapshot::Snapshot;
+use crate::worker::Command;
+
+/// How long the workers may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The workers' channels, in the order of the workers.
+#[derive(Clone)]
+pub(crate) struct Askers(Vec<(Sender<Command>, Arc<Waker>)>);
+
+impl Askers {
+    /// Over these channels, one for each worker.
+    pub(crate) fn new(channels: impl Iterator<Item = (Sender<Command>, Arc<Waker>)>) -> Self {
+        Self(channels.collect())
+    }
+
+    /// Tells every worker.
+    pub(crate) fn tell(&self, command: impl Fn() -> Command) {
+        for (commands, waker) in &self.0 {
+            // A worker that has ended no longer listens, and the main thread notices its end.
+            let _ = commands.send(command());
+            let _ = waker.wake();
+        }
+    }
+
+    /// Asks every worker; `command` says how it answers. Gives the answers that come in time, in any order.
+    pub(crate) fn ask<A>(&self, command: impl Fn(Sender<A>) -> Command) -> Vec<A> {
+        let (sender, answers) = channel();
+        self.tell(|| command(sender.clone()));
+        drop(sender);
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        let next = || answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
+        self.0.iter().map_while(|_| next()).collect()
+    }
+
+    /// What every worker knows, in their order.
+    pub(crate) fn snapshots(&self) -> Vec<Snapshot> {
+        let mut snapshots = self.ask(Command::Snapshot);
+        snapshots.sort_by_key(|snapshot| snapshot.worker);
+        snapshots
+    }
+
+    /// How many workers there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+}

@@ -1,0 +1,38 @@
+//! The commands that ask a running bundle, and what they print.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+
+use crate::cli::print;
+use crate::control::{self, Request};
+use crate::events::Entry;
+
+/// Prints the events of the bundle `name`, and those to come when it is to `follow`.
+pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()> {
+    if follow {
+        return Ok(control::follow(name, |line| print_event(line, json))?);
+    }
+    let mut answer = control::ask(name, &Request::Events)?;
+    let events: Vec<Entry> =
+        serde_json::from_value(answer["events"].take()).context("no events in the answer")?;
+    let lines = events.iter().map(|event| if json { serde_json::to_string(event) } else { Ok(event.line()) });
+    print(&lines.map(|line| Ok(line? + "\n")).collect::<serde_json::Result<String>>()?)
+}
+
+/// Switches the policy of the bundle `name`, and tells which one it was.
+pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::Policy { policy })?;
+    let word = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+    print(&format!("policy {}, was {}\n", word("new"), word("old")))
+}
+
+/// Prints one line of the log; `false` when nobody reads any more.
+fn print_event(line: &str, json: bool) -> io::Result<bool> {
+    let text = if json { line.to_owned() } else { serde_json::from_str::<Entry>(line)?.line() };
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
+}

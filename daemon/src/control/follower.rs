@@ -1,0 +1,89 @@
+//! A client that follows the event log: a line per event, from the oldest that is kept, until either side ends.
+//!
+//! Nothing waits for it. What it does not take stays in the log as long as the log keeps it; then it is told how many
+//! events it missed.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::event::PollFlags;
+
+use super::server::not_now;
+use crate::events::EventLog;
+
+/// Events that are read from the log at once.
+const CHUNK: usize = 64;
+/// Chunks in one turn: more than the log holds.
+const CHUNKS_PER_TURN: usize = 16;
+
+/// One follower.
+pub(super) struct Follower {
+    stream: UnixStream,
+    /// Number of the next event to be read from the log.
+    next: u64,
+    /// Lines under way, and how much of them is sent.
+    output: Vec<u8>,
+    sent: usize,
+}
+
+impl Follower {
+    /// Follows `log` over a non-blocking connection.
+    pub(super) fn new(stream: UnixStream, log: &EventLog) -> Follower {
+        Follower { stream, next: log.oldest(), output: Vec::new(), sent: 0 }
+    }
+
+    pub(super) fn waits_for(&self) -> PollFlags {
+        if self.output.is_empty() { PollFlags::IN } else { PollFlags::OUT }
+    }
+
+    /// Sends what there is as far as that goes without waiting; `false` when the follower is gone.
+    pub(super) fn turn(&mut self, log: &EventLog) -> bool {
+        self.try_turn(log).is_ok()
+    }
+
+    fn try_turn(&mut self, log: &EventLog) -> io::Result<()> {
+        self.notice_end()?;
+        for _ in 0..CHUNKS_PER_TURN {
+            if !self.flush()? {
+                break;
+            }
+            let entries = log.since(self.next, CHUNK);
+            let Some(last) = entries.last() else { break };
+            self.next = last.number + 1;
+            for entry in &entries {
+                serde_json::to_writer(&mut self.output, &**entry)?;
+                self.output.push(b'\n');
+            }
+        }
+        Ok(())
+    }
+
+    /// A follower says nothing more: what it sends is ignored, except its end.
+    fn notice_end(&mut self) -> io::Result<()> {
+        match self.stream.read(&mut [0; 256]) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(()),
+            Err(error) => not_now(error).map(drop),
+        }
+    }
+
+    /// Sends what is left; `false` when the follower has to take some of it first.
+    fn flush(&mut self) -> io::Result<bool> {
+        while self.sent < self.output.len() {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(length) => self.sent += length,
+                Err(error) => return not_now(error),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+}
+
+impl AsFd for Follower {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,119 @@
+//! What the core says, in the words of the event log.
+
+use std::time::Duration;
+
+use tabane_proto::{Direction, Event, Refusal, Signal};
+
+use super::Entry;
+
+/// The event without its number and its time. `nics` name the links of this node.
+pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
+    match event {
+        Event::PeerJoined { peer, name } => about("peer-joined", peer, name.as_str().to_owned()),
+        Event::PeerLeft { peer } => about("peer-left", peer, "silent for too long, or restarted".to_owned()),
+        Event::PeerRefused { peer, refusal } => about("peer-refused", peer, refused(*refusal)),
+        Event::LinkUp { peer, link, direction } => {
+            let entry = about("link-up", peer, String::new());
+            on_link(entry, *link, *direction, nics)
+        }
+        Event::LinkDown { peer, link, direction, signal } => {
+            let entry = on_link(about("link-down", peer, String::new()), *link, *direction, nics);
+            shown_by(entry, *signal)
+        }
+        Event::LinkSuspect { peer, link, lost } => {
+            losing(about("link-suspect", peer, String::new()), *link, *lost, nics)
+        }
+        Event::LinkTrusted { peer, link, lost } => {
+            losing(about("link-trusted", peer, String::new()), *link, *lost, nics)
+        }
+    }
+}
+
+fn about(what: &str, peer: &tabane_proto::NodeId, detail: String) -> Entry {
+    Entry { what: what.to_owned(), peer: Some(peer.to_string()), detail, ..Entry::default() }
+}
+
+fn on_link(entry: Entry, link: u8, direction: Direction, nics: &[String]) -> Entry {
+    let nic = nics.get(usize::from(link)).filter(|_| direction == Direction::Sending).cloned();
+    let (direction, detail) = match direction {
+        Direction::Sending => ("sending", format!("sending over {}", nic.as_deref().unwrap_or("?"))),
+        Direction::Receiving => ("receiving", format!("receiving from the peer's link {link}")),
+    };
+    Entry { link: Some(link.into()), nic, direction: Some(direction.to_owned()), detail, ..entry }
+}
+
+/// Adds a link of ours and its losses; `lost`: in parts of 10,000.
+fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
+    let entry = on_link(entry, link, Direction::Sending, nics);
+    let detail = format!("{} loses {:.1} % of the cells", entry.detail, f64::from(lost) / 100.0);
+    Entry { lost_ppm: Some(lost * 100), detail, ..entry }
+}
+
+/// Adds the signal with its figures.
+fn shown_by(entry: Entry, signal: Signal) -> Entry {
+    let (name, owed, waited, why) = match signal {
+        Signal::BurstSkew { owed, waited } => {
+            let why = format!("burst skew, {owed} cells sent and none heard for {:.1} ms", millis(waited));
+            ("burst-skew", Some(owed), Some(waited), why)
+        }
+        Signal::Silence { waited } => {
+            let why = format!("silence, nothing heard for {:.0} ms", millis(waited));
+            ("silence", None, Some(waited), why)
+        }
+        Signal::Carrier => ("carrier", None, None, "the NIC lost its carrier".to_owned()),
+        Signal::SendError => ("send-error", None, None, "the kernel refuses to send".to_owned()),
+        Signal::Removed => ("removed", None, None, "this node takes it out".to_owned()),
+        Signal::Farewell => ("farewell", None, None, "the peer takes it out".to_owned()),
+        Signal::Report => ("report", None, None, "the peer does not hear it".to_owned()),
+    };
+    let waited_us = waited.map(|waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
+    let detail = format!("{}: {why}", entry.detail);
+    Entry { signal: Some(name.to_owned()), owed, waited_us, detail, ..entry }
+}
+
+fn refused(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Workers { ours, theirs } => {
+            format!("it runs {theirs} workers and this node {ours}; set the same `workers` on both")
+        }
+        Refusal::Full => "the bundle has as many peers as it can have".to_owned(),
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use tabane_proto::NodeId;
+
+    use super::*;
+
+    #[test]
+    fn a_dead_link_is_told_with_its_figures() {
+        let peer = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
+        let signal = Signal::BurstSkew { owed: 57, waited: Duration::from_micros(3_100) };
+        let event = Event::LinkDown { peer, link: 1, direction: Direction::Receiving, signal };
+        let entry = describe(&event, &["eth1".to_owned(), "eth2".to_owned()]);
+        assert_eq!(entry.what, "link-down");
+        assert_eq!(
+            entry.detail,
+            "receiving from the peer's link 1: burst skew, 57 cells sent and none heard for 3.1 ms"
+        );
+        assert_eq!(
+            (entry.signal.as_deref(), entry.owed, entry.waited_us),
+            (Some("burst-skew"), Some(57), Some(3_100))
+        );
+        assert_eq!(entry.nic, None, "the link is the peer's");
+    }
+
+    #[test]
+    fn a_link_of_ours_is_told_with_its_nic() {
+        let (peer, direction) = (NodeId::default(), Direction::Sending);
+        let event = Event::LinkDown { peer, link: 1, direction, signal: Signal::Report };
+        let entry = describe(&event, &["eth1".to_owned(), "eth2".to_owned()]);
+        assert_eq!((entry.link, entry.nic.as_deref()), (Some(1), Some("eth2")));
+        assert_eq!(entry.detail, "sending over eth2: the peer does not hear it");
+    }
+}

@@ -1,0 +1,128 @@
+//! The answers to what comes by the control socket. They are made on its thread; the workers are asked, never stopped.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tabane_io::{Waker, netlink, now_ns};
+use tabane_proto::PolicyKind;
+
+use crate::askers::Askers;
+use crate::config::Config;
+use crate::config::problem::{nearest, quoted};
+use crate::control::{self, Request};
+use crate::device::Device;
+use crate::events::{Entry, EventLog};
+use crate::snapshot::{self, Snapshot};
+use crate::status::{LinkStatus, Status};
+use crate::worker::Command;
+
+/// Why a request is not done.
+pub(crate) enum Refusal {
+    /// It cannot be done with this input; nothing has changed.
+    Input(String),
+    /// It failed on the way.
+    Failed(String),
+}
+
+/// What it takes to answer.
+pub(crate) struct Requests {
+    /// As the bundle was started.
+    pub(crate) config: Config,
+    pub(crate) askers: Askers,
+    pub(crate) device: Arc<Device>,
+    pub(crate) events: Arc<EventLog>,
+    /// Ends the bundle.
+    pub(crate) stop: Arc<Waker>,
+}
+
+impl Requests {
+    /// The answer to a request of the control socket.
+    pub(crate) fn answer(&self, request: &Request) -> Value {
+        let answer = match request {
+            Request::Stop => {
+                // A waker that cannot be signalled leaves the signals as a way to stop.
+                let _ = self.stop.wake();
+                Ok(control::done())
+            }
+            Request::Status => Ok(serde_json::to_value(self.status()).unwrap_or_else(|_| control::done())),
+            Request::Events => Ok(json!({ "events": self.events.latest() })),
+            // The control socket serves followers by itself.
+            Request::Follow => Ok(control::done()),
+            Request::Policy { policy } => self.switch_policy(policy),
+        };
+        match answer {
+            Ok(answer) => answer,
+            Err(Refusal::Input(reason)) => json!({ "error": reason }),
+            Err(Refusal::Failed(reason)) => json!({ "failed": reason }),
+        }
+    }
+
+    /// Switches the policy of all workers.
+    fn switch_policy(&self, name: &str) -> Result<Value, Refusal> {
+        let new = policy_named(name)?;
+        let old = self.askers.ask(|answer| Command::Policy { kind: new, answer });
+        if old.len() < self.askers.count() {
+            return Err(Refusal::Failed("not all workers answer".to_owned()));
+        }
+        let old = old.first().map_or(new, |old| *old);
+        if old != new {
+            let detail = format!("policy {}, was {}", new.name(), old.name());
+            let (old_policy, policy) = (Some(old.name().to_owned()), Some(new.name().to_owned()));
+            let what = "policy".to_owned();
+            self.events.keep(now_ns(), Entry { what, old_policy, policy, detail, ..Entry::default() });
+        }
+        Ok(json!({ "old": old.name(), "new": new.name() }))
+    }
+
+    /// One status from what the workers know: links and peers as the first one sees them, counters of all.
+    fn status(&self) -> Status {
+        let workers = self.askers.snapshots();
+        let mut counters = snapshot::sum(workers.iter());
+        counters.insert("device_refused".to_owned(), self.device.refused());
+        let first = workers.first();
+        let links = first.map_or_else(Vec::new, |first| first.links.clone());
+        let carrier = |nic: &str| netlink::nic(nic).is_ok_and(|nic| nic.carrier);
+        let policy = first.map_or(PolicyKind::default(), |first| first.policy);
+        Status {
+            name: self.config.name.clone(),
+            pid: std::process::id(),
+            node: first.map_or_else(String::new, |first| first.node.clone()),
+            policy: policy.name().to_owned(),
+            security: self.config.security.name().to_owned(),
+            mtu: self.config.mtu.into(),
+            cell_bytes: first.map_or(0, |first| first.cell_bytes),
+            workers: self.config.workers.into(),
+            now_ns: now_ns(),
+            links: links.into_iter().map(|link| LinkStatus { carrier: carrier(&link.nic), ..link }).collect(),
+            peers: first.map_or_else(Vec::new, |first: &Snapshot| first.peers.clone()),
+            counters,
+            events: self.events.latest(),
+        }
+    }
+}
+
+/// The policy of this name.
+fn policy_named(name: &str) -> Result<PolicyKind, Refusal> {
+    let names = PolicyKind::ALL.map(PolicyKind::name);
+    PolicyKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+        let near = nearest(name, &names).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+        Refusal::Input(format!("policy {} is unknown{near}; allowed: {}", quoted(name), names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_found_by_name() {
+        for kind in PolicyKind::ALL {
+            assert!(matches!(policy_named(kind.name()), Ok(found) if found == kind));
+        }
+        let Err(Refusal::Input(why)) = policy_named("adaptve") else { panic!("found") };
+        assert!(
+            why.starts_with("policy `adaptve` is unknown (did you mean `adaptive`?); allowed: adaptive, rr"),
+            "{why}"
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! Ports that join and leave while frames flow.
+//!
+//! Beside the path. A port that joins takes the first free number, greets, and is used like any other once its links are
+//! up. A port that leaves is not used from that moment on: what was not yet heard of it goes again over other links, the
+//! peers are told (a farewell on the port, and heartbeats that report its links as down), and what they have sent is
+//! heard for [`GRACE`]. Then its number is free.
+//!
+//! Invariant: a link's numbers go on counting when its port number is taken again, so a peer that missed the farewell
+//! mixes nothing up.
+
+use crate::bundle::Bundle;
+use crate::health::{Change, Signal};
+use crate::heartbeat::Control;
+use crate::port::{Port, PortSettings, Presence};
+use crate::rx::Origin;
+use crate::time::Instant;
+use crate::wire::cell::LINKS;
+use crate::wire::hello::Hello;
+use core::time::Duration;
+
+/// A port that leaves hears for this time: a round trip across a continent, and what waits in the peers' queues.
+pub const GRACE: Duration = Duration::from_millis(200);
+/// Farewells of a port are this far apart: one may be lost.
+const FAREWELL_EVERY: Duration = Duration::from_millis(50);
+
+impl Bundle {
+    /// A port joins; returns its number, or `None` when all [`LINKS`] numbers are taken.
+    pub fn add_port(&mut self, now: Instant, settings: PortSettings) -> Option<u8> {
+        let vacant = self.ports.iter().position(Port::is_vacant);
+        let number = vacant.unwrap_or(self.ports.len());
+        if number == LINKS {
+            return None;
+        }
+        let port = Port::new(now, settings);
+        if vacant.is_some() {
+            self.ports[number] = port;
+        } else {
+            self.ports.push(port);
+            self.peers.iter_mut().for_each(|peer| peer.add_port(now));
+        }
+        self.fit_cells();
+        u8::try_from(number).ok()
+    }
+
+    /// A port leaves. [`Self::has_port`] tells when it hears nothing more and its socket may be closed.
+    pub fn remove_port(&mut self, now: Instant, number: u8) {
+        let Some(port) = self.ports.get_mut(usize::from(number)).filter(|port| port.is_member()) else {
+            return;
+        };
+        port.presence = Presence::Leaving { until: now + GRACE };
+        port.carrier = false;
+        port.full = false;
+        self.bid_farewell(now, number);
+        for index in self.peers.indices() {
+            self.leave_link(now, index, number, Signal::Removed);
+            let paired = self.peers.get(index).and_then(|peer| peer.paired[usize::from(number)]);
+            if let Some(link) = paired {
+                self.stop_hearing(now, index, link, Signal::Removed);
+                if let Some(peer) = self.peers.get_mut(index) {
+                    peer.inbound[usize::from(link)].lingers = true;
+                }
+            }
+        }
+        self.fit_cells();
+    }
+
+    /// The NIC of a port was replaced by another: what was known of its links is void.
+    pub fn replace_port(&mut self, now: Instant, number: u8, settings: PortSettings) {
+        if !self.ports.get(usize::from(number)).is_some_and(Port::is_member) {
+            return;
+        }
+        for index in self.peers.indices() {
+            self.leave_link(now, index, number, Signal::Carrier);
+            self.unpair(index, number);
+        }
+        self.ports[usize::from(number)] = Port::new(now, settings);
+        self.fit_cells();
+    }
+
+    /// Whether a port of this number is there, be it on its way out.
+    #[must_use]
+    pub fn has_port(&self, number: u8) -> bool {
+        self.ports.get(usize::from(number)).is_some_and(|port| !port.is_vacant())
+    }
+
+    /// Ports that leave say so again, until they are gone.
+    pub(crate) fn see_off(&mut self, now: Instant) {
+        for number in (0u8..).take(self.ports.len()) {
+            let port = &self.ports[usize::from(number)];
+            let Presence::Leaving { until } = port.presence else { continue };
+            if now >= until {
+                self.vacate(number);
+            } else if now >= port.greet_at {
+                self.bid_farewell(now, number);
+            }
+        }
+    }
+
+    fn bid_farewell(&mut self, now: Instant, number: u8) {
+        let port = &mut self.ports[usize::from(number)];
+        if let Presence::Leaving { until } = port.presence {
+            port.greet_at = until.min(now + FAREWELL_EVERY);
+        }
+        for (index, peer) in self.peers.indices().zip(self.peers.iter()) {
+            if let Some(to) = peer.outbound[usize::from(number)].endpoint {
+                self.control.push_back(Control::Farewell { port: number, peer: index, to });
+            }
+        }
+    }
+
+    /// A port is gone.
+    fn vacate(&mut self, number: u8) {
+        self.ports[usize::from(number)].presence = Presence::Vacant;
+        for index in self.peers.indices() {
+            self.unpair(index, number);
+        }
+    }
+
+    /// A port leads to no link of the peer any more.
+    fn unpair(&mut self, index: u16, number: u8) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        if let Some(link) = peer.paired[usize::from(number)].take() {
+            peer.inbound[usize::from(link)].lingers = false;
+        }
+        peer.outbound[usize::from(number)].withdraw();
+    }
+
+    /// A link of the peer brings nothing more.
+    fn stop_hearing(&mut self, now: Instant, index: u16, link: u8, signal: Signal) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        if peer.inbound[usize::from(link)].health.withdraw() {
+            self.judged(now, index, link, Change::Down(signal));
+        }
+    }
+
+    /// A peer takes a port out: the link that leads there is not used any more, and its place is free for another.
+    pub(crate) fn handle_farewell(&mut self, now: Instant, origin: Origin, hello: &Hello) {
+        let Some(index) = self.peers.find(hello.node) else { return };
+        let same = |peer: &&crate::peer::Peer| peer.incarnation == hello.incarnation;
+        let Some(peer) = self.peers.get(index).filter(same) else { return };
+        if peer.paired[usize::from(origin.port)] == Some(hello.link) {
+            self.leave_link(now, index, origin.port, Signal::Farewell);
+            self.unpair(index, origin.port);
+        }
+        self.stop_hearing(now, index, hello.link, Signal::Farewell);
+        self.fit_cells();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Settings;
+    use crate::policy::{PolicyKind, PolicyOptions};
+    use crate::wire::hello::{Name, NodeId};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn port(cell_max: u16) -> PortSettings {
+        PortSettings { cell_max, greet: Vec::new(), multicast: true, rate: None, weight: None }
+    }
+
+    fn bundle(ports: usize) -> Bundle {
+        let settings = Settings {
+            node: NodeId::new([2, 0, 0, 0, 0, 1], 7420),
+            incarnation: 1,
+            group: 0,
+            name: Name::new("h1"),
+            workers: 1,
+            takes_uso: true,
+            policy: PolicyKind::Adaptive,
+            policy_options: PolicyOptions::default(),
+            classes: Vec::new(),
+            repair: true,
+            ports: vec![port(1_452); ports],
+            slots: 512,
+            buffers: 16,
+        };
+        Bundle::new(at(0), settings)
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// Lets time pass until `millis`, and drops what is said.
+    fn pass(bundle: &mut Bundle, millis: u64) {
+        bundle.handle_timeout(at(millis));
+        while bundle.poll_control(at(millis)).is_some() {}
+    }
+
+    #[test]
+    fn numbers_are_taken_in_order_and_again_when_they_are_free() {
+        let mut bundle = bundle(2);
+        assert_eq!(bundle.add_port(at(0), port(1_452)), Some(2));
+        bundle.remove_port(at(0), 1);
+        assert!(bundle.has_port(1), "it still hears");
+        assert_eq!(bundle.add_port(at(0), port(1_452)), Some(3));
+        pass(&mut bundle, 199);
+        assert!(bundle.has_port(1));
+        assert!(bundle.poll_timeout(at(199)) <= at(200));
+        pass(&mut bundle, 200);
+        assert!(!bundle.has_port(1));
+        assert_eq!(bundle.add_port(at(200), port(1_452)), Some(1));
+        assert!(bundle.has_port(1) && !bundle.has_port(4));
+    }
+
+    #[test]
+    fn no_more_ports_than_the_wire_has_numbers() {
+        let mut bundle = bundle(LINKS);
+        assert_eq!(bundle.add_port(at(0), port(1_452)), None);
+        bundle.remove_port(at(0), 7);
+        assert_eq!(bundle.add_port(at(0), port(1_452)), None, "its number is not free yet");
+        pass(&mut bundle, 200);
+        assert_eq!(bundle.add_port(at(200), port(1_452)), Some(7));
+    }
+
+    #[test]
+    fn cells_fit_the_ports_that_are_there() {
+        let mut bundle = bundle(1);
+        assert_eq!(bundle.add_port(at(0), port(1_232)), Some(1));
+        assert_eq!(bundle.cell_max(), 1_232);
+        bundle.remove_port(at(0), 1);
+        assert_eq!(bundle.cell_max(), 1_452);
+        bundle.replace_port(at(0), 0, port(4_000));
+        assert_eq!(bundle.cell_max(), 4_000);
+    }
+
+    #[test]
+    fn a_port_that_is_no_member_is_left_alone() {
+        let mut bundle = bundle(2);
+        bundle.remove_port(at(0), 1);
+        pass(&mut bundle, 100);
+        bundle.remove_port(at(100), 1);
+        bundle.replace_port(at(100), 1, port(1_000));
+        bundle.handle_carrier(at(100), 1, true);
+        pass(&mut bundle, 200);
+        assert!(!bundle.has_port(1), "its time has not begun anew");
+        bundle.remove_port(at(200), 9);
+        pass(&mut bundle, 300);
+        assert!(bundle.poll_timeout(at(300)) > at(300));
+    }
+}
