@@ -70,7 +70,7 @@ enum Command {
     Policy {
         #[command(flatten)]
         bundle: NamedBundle,
-        /// How cells are spread over the links: adaptive or rr
+        /// How cells are spread over the links, as after `--policy` of `tabane up`
         policy: String,
     },
     /// Take a link in or out while traffic runs
