@@ -87,6 +87,7 @@ end
 tabane.fields = all
 
 -- Adds fields one behind the other, from `at` on: each call names a field and its length, and returns its bytes.
+-- `stay`: the next field lies in the same bytes.
 local function fields_from(tree, cell, at)
   return function(name, length, little_endian, stay)
     local range = cell(at, length)

@@ -1,7 +1,7 @@
 //! What asks the workers: their channels, without their threads. Each thread that asks has a copy.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use tabane_io::Waker;
@@ -36,9 +36,24 @@ impl Askers {
         let (sender, answers) = channel();
         self.tell(|| command(sender.clone()));
         drop(sender);
+        self.collect(&answers)
+    }
+
+    fn collect<A>(&self, answers: &Receiver<A>) -> Vec<A> {
         let deadline = Instant::now() + ANSWER_WITHIN;
         let next = || answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
         self.0.iter().map_while(|_| next()).collect()
+    }
+
+    /// Asks every worker with a part of `parts`, which has one for each.
+    pub(crate) fn ask_each<P, A>(&self, parts: Vec<P>, command: impl Fn(P, Sender<A>) -> Command) -> Vec<A> {
+        let (sender, answers) = channel();
+        for ((commands, waker), part) in self.0.iter().zip(parts) {
+            let _ = commands.send(command(part, sender.clone()));
+            let _ = waker.wake();
+        }
+        drop(sender);
+        self.collect(&answers)
     }
 
     /// What every worker knows, in their order.

@@ -27,6 +27,13 @@ pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
     print(&format!("policy {}, was {}\n", word("new"), word("old")))
 }
 
+/// Takes a link into the bundle `name`, or out of it.
+pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
+    let answer = control::ask(name, request)?;
+    let done = if matches!(request, Request::LinkAdd { .. }) { "joined" } else { "left" };
+    print(&format!("link {} {done}\n", answer["link"]))
+}
+
 /// Prints one line of the log; `false` when nobody reads any more.
 fn print_event(line: &str, json: bool) -> io::Result<bool> {
     let text = if json { line.to_owned() } else { serde_json::from_str::<Entry>(line)?.line() };

@@ -70,8 +70,13 @@ enum Command {
     Policy {
         #[command(flatten)]
         bundle: NamedBundle,
-        /// How cells are spread over the links: adaptive or rr
+        /// How cells are spread over the links, as after `--policy` of `tabane up`
         policy: String,
+    },
+    /// Take a link in or out while traffic runs
+    Link {
+        #[command(subcommand)]
+        change: LinkChange,
     },
     /// Read a configuration file and print what was understood, defaults included
     Check {
@@ -90,6 +95,26 @@ struct Bundle {
     /// Name of the bundle
     #[arg(default_value = "tb0", value_parser = device_name)]
     name: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum LinkChange {
+    /// Take a link in
+    Add {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// As after `--link` of `tabane up`
+        #[arg(value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE]")]
+        link: String,
+    },
+    /// Take a link out; what is on its way still arrives
+    Remove {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// The link's NIC, and its local address where several links use that NIC
+        #[arg(value_name = "NIC[,local=ADDR]")]
+        link: String,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -190,8 +215,20 @@ impl Command {
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
+            Command::Link { change } => change.execute(),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
+        }
+    }
+}
+
+impl LinkChange {
+    fn execute(self) -> anyhow::Result<()> {
+        match self {
+            LinkChange::Add { bundle, link } => asking::change_link(&bundle.name, &Request::LinkAdd { link }),
+            LinkChange::Remove { bundle, link } => {
+                asking::change_link(&bundle.name, &Request::LinkRemove { link })
+            }
         }
     }
 }

@@ -26,6 +26,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use address::Cidr;
+pub use links::parse_link;
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_proto::{Class, PolicyKind, PolicyOptions};

@@ -41,10 +41,20 @@ pub enum Request {
         /// The name of the new one.
         policy: String,
     },
+    /// Take a link in; answered by `{"link": …}`, its number.
+    LinkAdd {
+        /// As after `--link`.
+        link: String,
+    },
+    /// Take a link out; answered by `{"link": …}`, the number that it had, when its sockets are closed.
+    LinkRemove {
+        /// Its NIC, and `,local=ADDRESS` where that is not enough.
+        link: String,
+    },
 }
 
 /// What may be asked, for who asks for something else.
-const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow or policy"#;
+const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, link-add or link-remove"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

@@ -54,12 +54,8 @@ impl EventLog {
 
     /// Keeps an entry, gives it its number and its time, and writes it to the log.
     pub(crate) fn keep(&self, at_ns: u64, entry: Entry) {
-        let Entry { what, link, detail, .. } = &entry;
-        let peer = entry.peer.as_deref().unwrap_or_default();
-        match link {
-            Some(link) => tracing::info!(peer, link, "{what}: {detail}"),
-            None => tracing::info!(peer, "{what}: {detail}"),
-        }
+        let Entry { what, link, peer, detail, .. } = &entry;
+        tracing::info!(peer, link, "{what}: {detail}");
         let time = time::rfc3339(SystemTime::now());
         let mut kept = self.lock();
         let entry = Entry { number: kept.next, time, at_ns, ..entry };

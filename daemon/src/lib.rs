@@ -19,6 +19,7 @@ mod device;
 pub mod error;
 pub mod events;
 pub mod key;
+mod links;
 pub mod log;
 mod requests;
 pub mod run;

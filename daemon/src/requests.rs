@@ -7,11 +7,12 @@ use tabane_io::{Waker, netlink, now_ns};
 use tabane_proto::PolicyKind;
 
 use crate::askers::Askers;
-use crate::config::Config;
 use crate::config::problem::{nearest, quoted};
+use crate::config::{Config, LinkConfig, parse_link};
 use crate::control::{self, Request};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
+use crate::links::Links;
 use crate::snapshot::{self, Snapshot};
 use crate::status::{LinkStatus, Status};
 use crate::worker::Command;
@@ -29,6 +30,7 @@ pub(crate) struct Requests {
     /// As the bundle was started.
     pub(crate) config: Config,
     pub(crate) askers: Askers,
+    pub(crate) links: Arc<Links>,
     pub(crate) device: Arc<Device>,
     pub(crate) events: Arc<EventLog>,
     /// Ends the bundle.
@@ -49,12 +51,21 @@ impl Requests {
             // The control socket serves followers by itself.
             Request::Follow => Ok(control::done()),
             Request::Policy { policy } => self.switch_policy(policy),
+            Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
+            Request::LinkRemove { link } => {
+                self.link(link).and_then(|link| self.links.remove(&link)).map(numbered)
+            }
         };
         match answer {
             Ok(answer) => answer,
             Err(Refusal::Input(reason)) => json!({ "error": reason }),
             Err(Refusal::Failed(reason)) => json!({ "failed": reason }),
         }
+    }
+
+    /// The link that a request means.
+    fn link(&self, text: &str) -> Result<LinkConfig, Refusal> {
+        parse_link(text, self.config.port).map_err(Refusal::Input)
     }
 
     /// Switches the policy of all workers.
@@ -99,6 +110,10 @@ impl Requests {
             events: self.events.latest(),
         }
     }
+}
+
+fn numbered(link: u8) -> Value {
+    json!({ "link": link })
 }
 
 /// The policy of this name.

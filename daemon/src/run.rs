@@ -9,22 +9,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use tabane_io::netlink::{self, Nic, NicEvent, Watch};
-use tabane_io::{Interest, Poll, Signals, TapQueue, UdpLink, UdpSpec, Waker, now_ns};
+use tabane_io::netlink::{Nic, Watch};
+use tabane_io::{Interest, Poll, Signals, TapQueue, Waker, now_ns};
 use tabane_proto::wire::record::{PREFIX, VNET};
-use tabane_proto::{Bundle, Instant, Name, NodeId, PortSettings, Settings};
+use tabane_proto::{Bundle, Instant, Name, NodeId, Settings};
 
 use crate::askers::Askers;
-use crate::config::{Config, LinkConfig};
+use crate::config::Config;
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
+use crate::links::{self, CELL_MOST, Links};
 use crate::requests::Requests;
-use crate::worker::{Command, GROUP, Shared, Worker};
+use crate::worker::{Command, Shared, Worker};
 
-/// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
-const RECEIVE_BUFFER: usize = 7 << 20;
 /// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
 const SLOTS: usize = 4_096;
 /// Receive buffers of 64 KB: what waits behind a gap for as long.
@@ -45,8 +44,12 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let listener = Listener::bind(&config.name)?;
     let watch = Watch::new()?;
     let nics = nics(config)?;
-    let cell_max =
-        nics.iter().zip(&config.links).map(|(nic, link)| cell_max(nic, link)).min().unwrap_or_default();
+    let cell_max = nics
+        .iter()
+        .zip(&config.links)
+        .map(|(nic, link)| links::cell_max(nic, link))
+        .min()
+        .unwrap_or_default();
     let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
     let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
     let device = Arc::new(device);
@@ -60,7 +63,9 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     );
 
     let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
+    let links = Arc::new(Links::new(config, &nics, askers.clone(), Arc::clone(&events)));
     let requests = Requests {
+        links: Arc::clone(&links),
         config: config.clone(),
         askers: askers.clone(),
         device: Arc::clone(&device),
@@ -68,7 +73,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
         stop: Arc::clone(&stop),
     };
     let control = listener.serve(Arc::clone(&events), move |request| requests.answer(&request))?;
-    let ended = wait(&signals, watch, &stop, &askers, &nics, &workers);
+    let ended = wait(&signals, watch, &stop, &links, &workers);
     askers.tell(|| Command::Stop);
     let results = workers.into_iter().map(|worker| worker.thread.join());
     for result in results {
@@ -82,37 +87,9 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
 }
 
 /// The NICs of all links, which have to be up.
-fn nics(config: &Config) -> anyhow::Result<Vec<Nic>> {
-    let known = |link: &LinkConfig| -> anyhow::Result<Nic> {
-        let Ok(nic) = netlink::nic(&link.nic) else {
-            let names = netlink::nic_names().unwrap_or_default().join(", ");
-            return Err(BadInput::new(format!("link {}: no such NIC; there are: {names}", link.nic)).into());
-        };
-        if !nic.admin_up {
-            let nic = nic.name;
-            return Err(BadInput::new(format!(
-                "link {nic}: the NIC is down; `ip link set {nic} up` raises it"
-            ))
-            .into());
-        }
-        Ok(nic)
-    };
-    config.links.iter().map(known).collect()
+fn nics(config: &Config) -> Result<Vec<Nic>, BadInput> {
+    config.links.iter().map(|link| links::usable(link).map_err(BadInput::new)).collect()
 }
-
-/// The largest cell that fits into one packet of a NIC.
-fn cell_max(nic: &Nic, link: &LinkConfig) -> u16 {
-    const UDP: u32 = 8;
-    const IPV4: u32 = 20;
-    const IPV6: u32 = 40;
-    let ipv4 =
-        link.local.is_some_and(|local| local.is_ipv4()) || link.peers.iter().any(|peer| peer.is_ipv4());
-    let headers = UDP + if ipv4 { IPV4 } else { IPV6 };
-    u16::try_from(nic.mtu.saturating_sub(headers)).unwrap_or(u16::MAX).min(CELL_MOST)
-}
-
-/// The largest UDP payload over IPv4.
-const CELL_MOST: u16 = 65_507;
 
 /// The longest packet whose cells fill one batch, so that a superframe takes one send call.
 fn superframe(cell_max: u16) -> u32 {
@@ -138,7 +115,8 @@ fn start_workers(
 ) -> anyhow::Result<Vec<Handle>> {
     let incarnation = now_ns();
     let start = |(queue, number): (TapQueue, u16)| -> anyhow::Result<Handle> {
-        let links = bind(config, number)?;
+        let links = config.links.iter().map(|link| links::bind(config, link, number));
+        let links = links.collect::<Result<_, _>>().map_err(BadInput::new)?;
         let settings = settings(config, nics, NodeId::new(mac, config.port), incarnation, number, device);
         let bundle = Bundle::new(Instant::from_nanos(now_ns()), settings);
         let (commands, receiver) = channel();
@@ -152,33 +130,6 @@ fn start_workers(
     queues.into_iter().zip(0..).map(start).collect()
 }
 
-/// The sockets of worker `number`.
-fn bind(config: &Config, number: u16) -> anyhow::Result<Vec<UdpLink>> {
-    let bind = |link: &LinkConfig| -> anyhow::Result<UdpLink> {
-        let mut bound = UdpLink::bind(&UdpSpec {
-            nic: link.nic.clone(),
-            local: link.local,
-            port: config.port + number,
-            gso: config.offload.gso,
-            gro: config.offload.gro,
-            receive_buffer: RECEIVE_BUFFER,
-            send_buffer: RECEIVE_BUFFER,
-            multicast: multicast(link).then_some(GROUP),
-        })
-        .map_err(|error| BadInput::new(error.to_string()))?;
-        while let Some(notice) = tabane_io::Link::take_notice(&mut bound) {
-            tracing::warn!("{notice}");
-        }
-        Ok(bound)
-    };
-    config.links.iter().map(bind).collect()
-}
-
-/// Whether peers are looked for by multicast: where none are named.
-fn multicast(link: &LinkConfig) -> bool {
-    link.peers.is_empty()
-}
-
 fn settings(
     config: &Config,
     nics: &[Nic],
@@ -187,17 +138,6 @@ fn settings(
     number: u16,
     device: &Device,
 ) -> Settings {
-    let port = |(link, nic): (&LinkConfig, &Nic)| PortSettings {
-        cell_max: cell_max(nic, link),
-        greet: link
-            .peers
-            .iter()
-            .map(|peer| std::net::SocketAddr::new(peer.ip(), peer.port() + number))
-            .collect(),
-        multicast: multicast(link),
-        rate: link.rate,
-        weight: link.weight,
-    };
     let host = rustix::system::uname();
     Settings {
         node,
@@ -210,7 +150,12 @@ fn settings(
         repair: config.repair,
         policy_options: config.policy_options,
         classes: config.classes.clone(),
-        ports: config.links.iter().zip(nics).map(port).collect(),
+        ports: config
+            .links
+            .iter()
+            .zip(nics)
+            .map(|(link, nic)| links::port_settings(link, nic, number))
+            .collect(),
         slots: SLOTS,
         buffers: BUFFERS,
     }
@@ -221,8 +166,7 @@ fn wait(
     signals: &Signals,
     mut watch: Watch,
     stop: &Waker,
-    askers: &Askers,
-    nics: &[Nic],
+    links: &Links,
     workers: &[Handle],
 ) -> anyhow::Result<()> {
     const LOOK_AFTER_WORKERS: Duration = Duration::from_secs(1);
@@ -240,30 +184,8 @@ fn wait(
             return Ok(());
         }
         while let Some(event) = watch.next_event()? {
-            follow(&event, nics, askers);
+            links.follow(&event);
         }
-    }
-}
-
-/// A NIC has changed.
-fn follow(event: &NicEvent, nics: &[Nic], askers: &Askers) {
-    let (index, carrier) = match event {
-        NicEvent::Changed(nic) => (nic.index, nic.admin_up && nic.carrier),
-        NicEvent::Gone { index, .. } => (*index, false),
-        NicEvent::Address { .. } => return,
-        NicEvent::Missed => {
-            for known in nics {
-                let carrier = netlink::nic(&known.name).is_ok_and(|nic| nic.admin_up && nic.carrier);
-                tell_carrier(known.index, carrier, nics, askers);
-            }
-            return;
-        }
-    };
-    tell_carrier(index, carrier, nics, askers);
-}
-
-fn tell_carrier(index: u32, carrier: bool, nics: &[Nic], askers: &Askers) {
-    for (_, port) in nics.iter().zip(0..).filter(|(nic, _)| nic.index == index) {
-        askers.tell(|| Command::Carrier { port, carrier });
+        links.take_back();
     }
 }

@@ -28,8 +28,12 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// What there is now.
-    pub(crate) fn of<'a>(worker: u16, bundle: &Bundle, links: impl Iterator<Item = &'a UdpLink>) -> Self {
-        let links: Vec<LinkStatus> = links.map(link_status).collect();
+    pub(crate) fn of<'a>(
+        worker: u16,
+        bundle: &Bundle,
+        links: impl Iterator<Item = (u32, &'a UdpLink)>,
+    ) -> Self {
+        let links: Vec<LinkStatus> = links.map(|(number, link)| link_status(number, link)).collect();
         let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
@@ -56,9 +60,10 @@ pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<S
     total
 }
 
-fn link_status(link: &UdpLink) -> LinkStatus {
+fn link_status(number: u32, link: &UdpLink) -> LinkStatus {
     let nic = link.nic();
     LinkStatus {
+        link: number,
         nic: nic.name.clone(),
         local: link.local_addr().to_string(),
         carrier: nic.carrier,
@@ -71,9 +76,10 @@ fn link_status(link: &UdpLink) -> LinkStatus {
 fn path_status(path: &tabane_proto::LinkStatus, links: &[LinkStatus]) -> PathStatus {
     let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let state = |up: bool| if up { PathState::Up } else { PathState::Down };
+    let link = links.iter().find(|link| link.link == u32::from(path.port));
     PathStatus {
         link: path.port.into(),
-        nic: links.get(usize::from(path.port)).map_or(String::new(), |link| link.nic.clone()),
+        nic: link.map_or(String::new(), |link| link.nic.clone()),
         endpoint: path.endpoint.to_string(),
         tx: if path.sending && path.suspect { PathState::Suspect } else { state(path.sending) },
         rx: state(path.receiving),

@@ -31,7 +31,7 @@ pub struct Status {
     pub workers: u32,
     /// When the answer was made.
     pub now_ns: u64,
-    /// The links, in the order of the configuration.
+    /// The links, in the order of their numbers.
     pub links: Vec<LinkStatus>,
     /// The other nodes.
     pub peers: Vec<PeerStatus>,
@@ -44,6 +44,8 @@ pub struct Status {
 /// One link of this node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkStatus {
+    /// Its number: the place in the configuration, or the first free one when it joined.
+    pub link: u32,
     /// Network interface.
     pub nic: String,
     /// Local endpoint of the first worker.
@@ -72,7 +74,7 @@ pub struct PeerStatus {
 /// One link as it leads to one peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathStatus {
-    /// Index into the links of this node.
+    /// Number of the link of this node.
     pub link: u32,
     /// Network interface.
     pub nic: String,
@@ -121,7 +123,7 @@ pub(crate) fn example() -> Status {
 const EXAMPLE: &str = r#"{
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "security": "none", "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
-  "links": [ { "nic": "eth1", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
+  "links": [ { "link": 0, "nic": "eth1", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
   "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb",
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,

@@ -7,18 +7,21 @@
 //! Back-pressure: when the links take no more, the device is not read until one does, so that the queue grows where the
 //! kernel tells the sending sockets about it.
 
+mod ports;
+
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use tabane_io::{Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, UdpLink, Waker, now_ns};
-use tabane_proto::{Buffer, Bundle, Instant, Outcome, PolicyKind};
+use tabane_proto::{Buffer, Bundle, Instant, Outcome, PolicyKind, PortSettings};
 
 use crate::device::Device;
 use crate::events::EventLog;
 use crate::snapshot::Snapshot;
+use ports::Port;
 
 /// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
 pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
@@ -40,10 +43,37 @@ const WAKER: u64 = u64::MAX - 1;
 pub(crate) enum Command {
     /// A NIC gained or lost its carrier.
     Carrier {
-        /// Index of the link.
+        /// Number of the link.
         port: u8,
         /// Whether it has one.
         carrier: bool,
+    },
+    /// Take a link in.
+    Join {
+        /// Its socket.
+        socket: UdpLink,
+        /// What the core has to know of it.
+        settings: PortSettings,
+        /// Where its number is told; `None`: it could not be taken in.
+        answer: Sender<Option<u8>>,
+    },
+    /// Use another NIC in the place of one that was deleted.
+    Replace {
+        /// Number of the link.
+        port: u8,
+        /// The socket over the other NIC.
+        socket: UdpLink,
+        /// What the core has to know of it.
+        settings: PortSettings,
+        /// Who waits for it to be done.
+        answer: Sender<()>,
+    },
+    /// Take a link out.
+    Leave {
+        /// Its number.
+        port: u8,
+        /// Who waits for its socket to be closed.
+        answer: Sender<()>,
     },
     /// Switch the policy, and tell which one it was.
     Policy {
@@ -68,24 +98,14 @@ pub(crate) struct Shared {
     pub(crate) events: Arc<EventLog>,
 }
 
-/// One link of this worker.
-struct Port {
-    link: UdpLink,
-    /// Where greetings to everyone go.
-    group: SocketAddr,
-    /// Whether epoll watches for room in the socket.
-    wants_room: bool,
-    /// What the send buffer was set to, in bytes.
-    send_buffer: u64,
-    /// When the queue was asked for last.
-    measured: Instant,
-}
-
 /// A worker's state.
 pub(crate) struct Worker {
     bundle: Bundle,
     queue: TapQueue,
-    ports: Vec<Port>,
+    /// By number; a number without a port is free.
+    ports: Vec<Option<Port>>,
+    /// Ports that leave, and who waits for that.
+    leaving: Vec<(u8, Sender<()>)>,
     poll: Poll,
     waker: Arc<Waker>,
     commands: Receiver<Command>,
@@ -122,23 +142,12 @@ impl Worker {
         let poll = Poll::new()?;
         poll.add(&queue, TAP, Interest::Read)?;
         poll.add(&*waker, WAKER, Interest::Read)?;
-        for (link, token) in links.iter().zip(0..) {
-            poll.add(link, token, Interest::Read)?;
-        }
         let nics = links.iter().map(|link| link.nic().name.clone()).collect();
-        let port = |link: UdpLink| {
-            let group = SocketAddrV6::new(GROUP, link.local_addr().port(), 0, link.nic().index);
-            Port {
-                link,
-                group: group.into(),
-                wants_room: false,
-                send_buffer: 0,
-                measured: Instant::default(),
-            }
-        };
-        let ports = links.into_iter().map(port).collect();
+        let watched = |(number, link)| Port::watched(&poll, number, link).map(Some);
+        let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
-        Ok(Self { bundle, queue, ports, poll, waker, commands, lent, tap_watched: true, shared, nics })
+        let (leaving, tap_watched) = (Vec::new(), true);
+        Ok(Self { bundle, queue, ports, leaving, poll, waker, commands, lent, tap_watched, shared, nics })
     }
 
     /// Runs until it is told to stop.
@@ -157,6 +166,7 @@ impl Worker {
             self.transmit(now, ready.tap)?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
+                self.close_left();
                 self.send(now);
             }
             self.tell();
@@ -191,17 +201,25 @@ impl Worker {
             match command {
                 Command::Stop => return true,
                 Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
+                Command::Join { socket, settings, answer } => {
+                    // Whoever asked may have given up waiting, here and below.
+                    let _ = answer.send(self.join(now, socket, settings));
+                }
+                Command::Replace { port, socket, settings, answer } => {
+                    self.replace(now, port, socket, settings);
+                    let _ = answer.send(());
+                }
+                Command::Leave { port, answer } => self.leave(now, port, answer),
                 Command::Policy { kind, answer } => {
                     let old = self.bundle.policy();
                     if old != kind {
                         self.bundle.set_policy(kind);
                     }
-                    // Whoever asked may have given up waiting.
                     let _ = answer.send(old);
                 }
                 Command::Snapshot(asker) => {
-                    let links = self.ports.iter().map(|port| &port.link);
-                    // Whoever asked may have given up waiting.
+                    let links = (0..).zip(&self.ports);
+                    let links = links.filter_map(|(number, port)| Some((number, &port.as_ref()?.link)));
                     let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
                 }
             }
@@ -225,6 +243,7 @@ impl Worker {
 
     /// One receive call; returns how many messages came.
     fn receive_once(&mut self, now: Instant, port: usize) -> usize {
+        let Some(state) = &mut self.ports[port] else { return 0 };
         while self.lent.len() < RECEIVE {
             let Some(buffer) = self.bundle.lend() else { break };
             self.lent.push(buffer);
@@ -236,7 +255,7 @@ impl Worker {
             ReceiveBuffer::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
         });
         // An error of the socket (a NIC that went down) shows in the link's health.
-        let came = self.ports[port].link.receive(&mut slots[..room]).unwrap_or(0);
+        let came = state.link.receive(&mut slots[..room]).unwrap_or(0);
         let met: [_; RECEIVE] = std::array::from_fn(|slot| {
             let slot = &slots[slot];
             (slot.len, slot.segment, slot.from)
@@ -311,7 +330,7 @@ impl Worker {
     /// Sends what waits: control messages first, then cells until the links are full.
     fn send(&mut self, now: Instant) {
         while let Some(message) = self.bundle.poll_control(now) {
-            let port = &mut self.ports[usize::from(message.port)];
+            let Some(port) = &mut self.ports[usize::from(message.port)] else { continue };
             let to = message.to.unwrap_or(port.group);
             // A lost heartbeat or greeting is followed by the next.
             let _ = port.link.send(&to, &[IoSlice::new(message.bytes)], message.bytes.len());
@@ -327,7 +346,11 @@ impl Worker {
                 *piece = IoSlice::new(slice);
                 count += 1;
             }
-            let outcome = match self.ports[port].link.send(&batch.to, &pieces[..count], batch.segment) {
+            let sent = self.ports[port]
+                .as_mut()
+                .map(|port| port.link.send(&batch.to, &pieces[..count], batch.segment));
+            let outcome = match sent.unwrap_or_else(|| Sent::Refused(std::io::ErrorKind::NotConnected.into()))
+            {
                 Sent::Done => Outcome::Sent,
                 Sent::Full => Outcome::Full,
                 Sent::Refused(error) => {
@@ -344,7 +367,8 @@ impl Worker {
 
     /// Tells the core how full the links are, and keeps their send buffers as short as it wants them.
     fn measure(&mut self, now: Instant) {
-        for (port, number) in self.ports.iter_mut().zip(0..) {
+        let ports = (0..).zip(&mut self.ports);
+        for (number, port) in ports.filter_map(|(number, port)| Some((number, port.as_mut()?))) {
             if !self.bundle.was_busy(number) && now.since(port.measured) < IDLE_MEASURE {
                 continue;
             }
@@ -362,7 +386,7 @@ impl Worker {
     }
 
     fn watch_room(&mut self, port: usize, wanted: bool) {
-        let state = &mut self.ports[port];
+        let Some(state) = &mut self.ports[port] else { return };
         if state.wants_room == wanted {
             return;
         }
@@ -392,7 +416,7 @@ impl Worker {
         }
         if changed {
             self.shared.device.follow(&self.bundle);
-            for port in &mut self.ports {
+            for port in self.ports.iter_mut().flatten() {
                 while let Some(notice) = port.link.take_notice() {
                     tracing::warn!("{notice}");
                 }

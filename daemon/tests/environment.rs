@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         None => Trial::test(name, test),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
     };
-    let trials: [(&str, Test); 11] = [
+    let trials: [(&str, Test); 14] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
         ("port_taken", port_taken),
@@ -36,6 +36,9 @@ fn main() -> ExitCode {
         ("nothing_is_left_after_a_kill", killed),
         ("events_are_followed_to_the_end", events_followed),
         ("the_policy_is_switched_or_left_alone", policy_switched),
+        ("a_link_that_cannot_join_or_leave_changes_nothing", link_refused),
+        ("a_link_joins_and_leaves_and_its_number_is_taken_again", link_changed),
+        ("a_nic_vanishes_and_is_taken_back_under_another_index", nic_replaced),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().map(trial).collect()).exit_code()
 }
@@ -183,5 +186,76 @@ fn policy_switched() -> Result<(), Failed> {
         "{errors}"
     );
     assert_eq!(lines[1..], ["tabane: no bundle named tb7 is up in this network namespace"]);
+    Ok(())
+}
+
+fn link_refused() -> Result<(), Failed> {
+    let changes = [
+        ("add tb0 eth7", "tb0 refuses: link eth7: no such NIC; there are: "),
+        ("add tb0 eth1", "tb0 refuses: link eth1 is in the bundle already"),
+        ("add tb0 tb0", "tb0 refuses: tb0 is the bundle's own device"),
+        ("add tb0 eth2,loca=1", "tb0 refuses: unknown part `loca=1`; allowed: local=, peer=, rate="),
+        ("add tb0 eth2,rate=much", "tb0 refuses: link eth2: rate: "),
+        (
+            "add tb0 eth2,local=192.0.2.1,peer=192.0.2.2",
+            "tb0 refuses: 192.0.2.1 is not an address of NIC eth2 yet",
+        ),
+        ("add tb0 down0", "tb0 refuses: link down0: the NIC is down; `ip link set down0 up` raises it"),
+        ("remove tb0 eth1", "tb0 refuses: link eth1 is the last one; `tabane down tb0` ends the bundle"),
+        ("remove tb0 eth2", "tb0 refuses: link eth2 is not in the bundle; there are: eth1"),
+        ("add tb7 eth2", "no bundle named tb7 is up in this network namespace"),
+        ("remove tb7 eth2", "no bundle named tb7 is up in this network namespace"),
+    ];
+    let asked = changes.map(|(change, _)| format!(r#""$TABANE" link {change}; echo $?; "#)).concat();
+    let script = format!(
+        r#"{START} ip link add down0 type veth peer name down1; ip address add 198.51.100.1/24 dev eth1
+        start "--link eth1"; {asked}
+        "$TABANE" events | wc -l; "$TABANE" status --json | grep -c '"nic"'; "$TABANE" down"#
+    );
+    let output = shell(&script)?;
+    let errors = String::from_utf8(output.stderr)?;
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(lines.len(), changes.len(), "{errors}");
+    for (line, (change, sentence)) in lines.iter().zip(changes) {
+        assert!(line.starts_with(&format!("tabane: {sentence}")), "{change}: {line}");
+    }
+    let want = "2\n".repeat(changes.len()) + "0\n1\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want, "no event, one link as before");
+    Ok(())
+}
+
+fn link_changed() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} start "--link eth1 --workers 2"; ip link add eth3 type veth peer name eth4; ip link set eth3 up
+        "$TABANE" link add tb0 eth2; "$TABANE" link add tb0 eth3; "$TABANE" link remove tb0 eth1
+        ss -uln | grep -c 'eth1:742'; "$TABANE" link add tb0 eth1,rate=1Gbit/s; "$TABANE" link remove tb0 eth3
+        "$TABANE" status | grep -E '^[0-9]+ +eth' | cut -c 1-11; ss -uln | grep -c ':742'
+        "$TABANE" events | cut -d ' ' -f 3-; "$TABANE" down; wait $pid"#
+    );
+    let output = shell(&script)?;
+    let want = "link 1 joined\nlink 2 joined\nlink 0 left\n0\nlink 0 joined\nlink 2 left\n0     eth1 \n1     eth2 \n4\n\
+        link-added   eth2 joined the bundle\nlink-added   eth3 joined the bundle\n\
+        link-removed eth1 left the bundle\nlink-added   eth1 joined the bundle\nlink-removed eth3 left the bundle\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want, "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{:?}", output.status);
+    Ok(())
+}
+
+/// Two bundles over two cables; one cable is taken away with both of its NICs, and laid anew.
+fn nic_replaced() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far
+        lay() {{ ip link add eth3 type veth peer name eth4 netns far; ip -n far link set eth4 up; ip link set eth3 up; }}
+        up() {{ for _ in $(seq 400); do [ "$("$TABANE" status --json | grep -cE '"[tr]x": "up"')" = $1 ] && return
+            sleep 0.02; done; "$TABANE" status >&2; cat log far.log >&2; exit 98; }}
+        lay; ip -n far link set eth2 up; ip link set eth1 up; start "--link eth1 --link eth3"
+        ip netns exec far "$TABANE" up --link eth2 --link eth4 2>far.log & far=$!
+        up 4; ip link del eth3; up 2; lay; up 4
+        "$TABANE" events | grep -oE 'nic-(gone|back) +eth3'
+        "$TABANE" down; wait $pid || exit 3; kill $far; wait $far || exit 4; ip netns del far"#
+    );
+    let output = shell(&script)?;
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8(output.stdout)?, "nic-gone     eth3\nnic-back     eth3\n");
     Ok(())
 }

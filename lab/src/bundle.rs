@@ -107,6 +107,14 @@ impl<'a> Bundle<'a> {
         serde_json::from_str(&answer).with_context(|| format!("the status of {}: {answer}", self.host.name()))
     }
 
+    /// What the program prints when it is called with `arguments` on this host.
+    ///
+    /// # Errors
+    /// It fails; its words are quoted.
+    pub fn ask(&self, arguments: &[&str]) -> Result<String> {
+        tool::run(self.host.command(&self.program).args(arguments))
+    }
+
     /// Waits until the daemon's status is as wanted.
     ///
     /// # Errors

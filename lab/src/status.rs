@@ -11,6 +11,9 @@ pub struct Status {
     pub pid: u32,
     /// Identity of this node: the MAC address of its device.
     pub node: String,
+    /// How cells are spread over the links.
+    #[serde(default)]
+    pub policy: String,
     /// The other nodes.
     pub peers: Vec<Peer>,
     /// Named counters since the start.

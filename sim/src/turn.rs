@@ -8,8 +8,8 @@
 //! A turn takes no time. It goes on until nothing is left to do, as a worker's turns follow each other without a pause
 //! while its device can be read.
 //!
-//! Invariants that are checked: a turn comes to an end, brings few control messages, and leaves a timer that lies in
-//! the future.
+//! Invariants that are checked: a turn comes to an end, brings few control messages and no cell that is too long for its
+//! link, and leaves a timer that lies in the future.
 
 use crate::agenda::Event;
 use crate::node::Node;
@@ -176,7 +176,13 @@ impl Node {
             self.batch.clear();
             batch.slices().for_each(|slice| self.batch.extend_from_slice(slice));
             let (port, to, segment) = (batch.port, batch.to, batch.segment);
-            let outcome = match self.cable_at(port) {
+            let cable = self.cable_at(port);
+            if cable
+                .is_some_and(|cable| segment > usize::from(self.settings.cables[usize::from(cable)].cell_max))
+            {
+                world.violated(self.number, "cells fit their link");
+            }
+            let outcome = match cable {
                 Some(cable) => world.send(self.place(cable), to, &self.batch, segment),
                 None => Outcome::Refused,
             };

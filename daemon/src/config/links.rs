@@ -11,7 +11,7 @@ use super::address::{
 use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, WEIGHT, is_device_name};
 use super::problem::{Place, Problem, quoted};
 use super::resolve::number;
-use super::settings::{Given, LinkSettings, Settings};
+use super::settings::{Given, LinkSettings, Settings, parse_link_text};
 use super::units::{BITRATE_ALLOWED, parse_bitrate};
 
 /// Checks the links of `settings`; `port` completes peers that name none.
@@ -34,6 +34,19 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
     }
     check_weights(problems, settings);
     links
+}
+
+/// One link as text, `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE]`; `port` completes peers that name none.
+///
+/// # Errors
+/// What is wrong with it and what is allowed, in one sentence.
+pub fn parse_link(text: &str, port: u16) -> Result<LinkConfig, String> {
+    let mut problems = Vec::new();
+    let link = resolve_link(&mut problems, &parse_link_text(text, "link")?, port);
+    match (link, problems.first()) {
+        (Some(link), None) => Ok(link),
+        (_, problem) => Err(problem.map_or_else(String::new, ToString::to_string)),
+    }
 }
 
 fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {

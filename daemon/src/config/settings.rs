@@ -170,9 +170,14 @@ impl OffloadSettings {
 /// # Errors
 /// What is wrong with `text` and what is allowed.
 pub fn parse_link_flag(text: &str) -> Result<LinkSettings, String> {
+    parse_link_text(text, "--link")
+}
+
+/// The same, given by whatever `means`.
+pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, String> {
     let mut parts = text.split(',');
     let nic = parts.next().unwrap_or_default();
-    let place = Place::flag(format!("--link {nic}"));
+    let place = Place::flag(format!("{means} {nic}"));
     let nic = Some(Given::new(nic.to_owned(), place.clone()));
     let mut link = LinkSettings { place, nic, local: None, peers: Vec::new(), rate: None, weight: None };
     for part in parts {

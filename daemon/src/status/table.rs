@@ -39,9 +39,9 @@ impl Status {
 
     fn links(&self) -> Table {
         let mut table = Table::new(&["<link", "<nic", "<local", "<carrier", ">mtu", "<gso", "<gro"]);
-        for (index, link) in self.links.iter().enumerate() {
+        for link in &self.links {
             table.row([
-                index.to_string().into(),
+                link.link.to_string().into(),
                 link.nic.as_str().into(),
                 link.local.as_str().into(),
                 Cell::good_or_bad(link.carrier, ["yes", "no"]),

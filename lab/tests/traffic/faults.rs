@@ -51,8 +51,8 @@ fn fault(
     })
 }
 
-/// Waits until `link` has carried some more of the transfer.
-fn carry(topology: &Topology, link: usize) -> Result<()> {
+/// Waits until `link` has carried some more of what is under way.
+pub(crate) fn carry(topology: &Topology, link: usize) -> Result<()> {
     let carried = || Ok::<_, anyhow::Error>(received_bytes(topology.host(1), [&nic(link)])?[0]);
     let before = carried()?;
     wait_for(&format!("traffic on link {link}"), Duration::from_secs(10), || {
