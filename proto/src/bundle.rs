@@ -13,6 +13,7 @@ use crate::peer::Peers;
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
+use crate::repair::Repair;
 use crate::time::Instant;
 use crate::tx::Flight;
 use crate::unpack::Ready;
@@ -71,7 +72,7 @@ pub struct Bundle {
     pub(crate) arena: Arena,
     pub(crate) policies: Policies,
     /// Slots to be sent again, before anything new.
-    pub(crate) resend: VecDeque<u64>,
+    pub(crate) resend: VecDeque<Repair>,
     /// Copies of cells for further links.
     pub(crate) copies: Copies,
     /// Cells that may still be sent again, in eighths of a cell.
@@ -186,12 +187,13 @@ impl Bundle {
         at
     }
 
-    /// Does what is due: greetings, heartbeats, judgements, gaps that are given up.
+    /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.greet(now);
         self.beat(now);
         self.judge(now);
         self.give_up_gaps(now);
+        self.forget_repairs(now);
         self.expire(now);
         self.polled = now;
     }

@@ -32,7 +32,7 @@ counters! {
     cells_copied,
     /// Such copies left out, because their link was too far behind or went down.
     copies_skipped,
-    /// Cells that were asked for again, but not sent within the repair budget or no longer kept.
+    /// Cells that were asked for again, but not sent: beyond the repair budget, no longer kept, or too late.
     repair_declined,
     /// Frames not sent because no peer is known.
     drop_no_peer,
