@@ -50,8 +50,10 @@ counters! {
     drop_session,
     /// Cells from nodes of another group.
     drop_group,
-    /// Cells that were here before.
+    /// Cells that were here before, as the second copies that `duplicate` sends.
     drop_duplicate,
+    /// Cells that came after they had been given up.
+    drop_late,
     /// Cells too far ahead or behind to be placed in their lane.
     drop_window,
     /// Cells dropped because every receive buffer was taken.
