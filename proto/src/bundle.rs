@@ -117,7 +117,7 @@ impl Bundle {
             arena: Arena::new(cell_max, settings.slots),
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             resend: VecDeque::new(),
-            copies: Copies::new(settings.ports.len()),
+            copies: Copies::default(),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
             frames_between: 0,
