@@ -229,6 +229,26 @@ fn duplicates_lose_nothing_when_one_link_drops_everything() {
     assert_eq!(counted(&world, "cells_given_up"), 0);
 }
 
+/// Both links lose one cell in twenty: what one loses the other brings, and only what both lose is sent again,
+/// unless a request is lost, too.
+#[test]
+fn duplicates_are_repaired_only_when_every_copy_is_lost() {
+    let link = Link { loss: 50_000, ..Link::GIGABIT };
+    let topology =
+        Topology::new(2, &[link; 2]).with_repair().with(|node| node.policy = PolicyKind::Duplicate);
+    let mut world = World::new(1, &topology, None);
+    world.settle(millis(2_000)).unwrap();
+    let flow = world.start(Flow::steady(0, 1, 10_000, micros(500)));
+    world.run_for(millis(500)).unwrap();
+    world.stop(flow);
+    world.run_for(millis(200)).unwrap();
+    let (missed, repaired) = (counted(&world, "cells_missed"), counted(&world, "cells_repaired"));
+    let result = world.result(flow);
+    println!("{missed} missed, {repaired} repaired, {} of {} frames lost", result.lost(), result.taken);
+    assert!(result.lost() * 200 <= result.taken);
+    assert!(repaired > 0 && repaired * 8 < missed);
+}
+
 /// Both ends change their policies every few milliseconds, under load in both directions.
 #[test]
 fn a_change_of_policy_costs_no_frame() {

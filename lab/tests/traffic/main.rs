@@ -10,6 +10,7 @@ mod faults;
 mod jumbo;
 mod lab;
 mod neighbours;
+mod policies;
 mod stage;
 mod streams;
 mod vlan;
@@ -71,6 +72,7 @@ fn cases() -> Vec<Case> {
     let groups = [
         lab::cases(),
         streams::cases(),
+        policies::cases(),
         datagrams::cases(),
         neighbours::cases(),
         vlan::cases(),
