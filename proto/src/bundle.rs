@@ -13,6 +13,7 @@ use crate::peer::Peers;
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
+use crate::repair::Repair;
 use crate::time::Instant;
 use crate::tx::Flight;
 use crate::unpack::Ready;
@@ -71,7 +72,7 @@ pub struct Bundle {
     pub(crate) arena: Arena,
     pub(crate) policies: Policies,
     /// Slots to be sent again, before anything new.
-    pub(crate) resend: VecDeque<u64>,
+    pub(crate) resend: VecDeque<Repair>,
     /// Copies of cells for further links.
     pub(crate) copies: Copies,
     /// Cells that may still be sent again, in eighths of a cell.
@@ -118,7 +119,7 @@ impl Bundle {
             arena: Arena::new(cell_max, settings.slots),
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             resend: VecDeque::new(),
-            copies: Copies::new(settings.ports.len()),
+            copies: Copies::default(),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
             cells_shrink: false,
@@ -195,7 +196,7 @@ impl Bundle {
         at
     }
 
-    /// Does what is due: greetings, heartbeats, judgements, gaps that are given up.
+    /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.cells_shrink {
             self.fit_cells();
@@ -205,6 +206,7 @@ impl Bundle {
         self.beat(now);
         self.judge(now);
         self.give_up_gaps(now);
+        self.forget_repairs(now);
         self.expire(now);
         self.polled = now;
     }

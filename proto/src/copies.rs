@@ -7,23 +7,26 @@
 
 use crate::bundle::Bundle;
 use crate::tx::Source;
+use crate::wire::cell::LINKS;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use core::array;
 
 /// Cells that may wait for a port: four batches, 5 ms of a link of 1 Gbit/s.
 const BEHIND_MAX: usize = 256;
 
 /// What waits, by port.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Copies {
-    ports: Vec<VecDeque<u64>>,
+    ports: [VecDeque<u64>; LINKS],
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self { ports: array::from_fn(|_| VecDeque::with_capacity(BEHIND_MAX)) }
+    }
 }
 
 impl Copies {
-    pub(crate) fn new(ports: usize) -> Self {
-        Self { ports: (0..ports).map(|_| VecDeque::with_capacity(BEHIND_MAX)).collect() }
-    }
-
     /// The slots that wait for a port.
     pub(crate) fn waiting(&self, port: u8) -> &VecDeque<u64> {
         &self.ports[usize::from(port)]
@@ -85,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_port_that_is_far_behind_leaves_out_the_oldest() {
-        let mut copies = Copies::new(2);
+        let mut copies = Copies::default();
         let most = BEHIND_MAX as u64;
         assert_eq!((0..most + 3).map(|slot| copies.push(1, slot)).sum::<u64>(), 3);
         assert_eq!(copies.waiting(1).front(), Some(&3));

@@ -32,7 +32,7 @@ counters! {
     cells_copied,
     /// Such copies left out, because their link was too far behind or went down.
     copies_skipped,
-    /// Cells that were asked for again, but not sent within the repair budget or no longer kept.
+    /// Cells that were asked for again, but not sent: beyond the repair budget, no longer kept, or too late.
     repair_declined,
     /// Frames not sent because no peer is known.
     drop_no_peer,
@@ -50,8 +50,10 @@ counters! {
     drop_session,
     /// Cells from nodes of another group.
     drop_group,
-    /// Cells that were here before.
+    /// Cells that were here before, as the second copies that `duplicate` sends.
     drop_duplicate,
+    /// Cells that came after they had been given up.
+    drop_late,
     /// Cells too far ahead or behind to be placed in their lane.
     drop_window,
     /// Cells dropped because every receive buffer was taken.

@@ -13,7 +13,7 @@ use core::time::Duration;
 /// The shortest wait: one scheduling delay of the receiving process.
 const SHORTEST: Duration = Duration::from_micros(500);
 /// The longest wait: beyond it TCP has given the data up by itself.
-const LONGEST: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST: Duration = Duration::from_millis(100);
 /// The largest skew of a period of this length is remembered for one more.
 const PERIOD: Duration = Duration::from_secs(1);
 /// With repair: time to notice that a link under load is dead (see [`crate::health`]) and a spare.

@@ -10,10 +10,14 @@ use crate::pool::Piece;
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use alloc::collections::VecDeque;
+use core::ops::Range;
 use core::time::Duration;
 
 /// How far ahead of the next cell another may be. 4,096 cells of 1,452 B are 5.9 MB: 5 ms at 10 Gbit/s.
 pub(crate) const WINDOW: u64 = 4_096;
+
+/// Gaps that are remembered after they were given up: late cells are told from duplicates by them.
+const GIVEN_UP_MAX: usize = 32;
 
 /// A cell that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +37,10 @@ pub(crate) enum Placed {
     Next,
     /// It has its place. If it filled a gap: how long the gap was waited for.
     Kept(Option<Duration>),
-    /// It, or the decision to go on without it, was here before.
+    /// It was here before.
     Duplicate,
+    /// It was given up before.
+    Late,
     /// It is too far ahead.
     OutOfWindow,
 }
@@ -50,6 +56,8 @@ pub(crate) struct Reorder {
     gap_since: Option<Instant>,
     /// The number after the highest that each link has shown.
     shown: [u64; LINKS],
+    /// Numbers that were given up lately, the oldest first.
+    given_up: VecDeque<Range<u64>>,
 }
 
 impl Reorder {
@@ -70,7 +78,7 @@ impl Reorder {
 
     /// Puts in a cell that came over `link`.
     pub(crate) fn insert(&mut self, seq: u64, link: u8, cell: Arrived) -> Placed {
-        let Some(ahead) = seq.checked_sub(self.next) else { return Placed::Duplicate };
+        let Some(ahead) = seq.checked_sub(self.next) else { return self.placed_before(seq) };
         if ahead >= WINDOW {
             return Placed::OutOfWindow;
         }
@@ -97,6 +105,12 @@ impl Reorder {
         Placed::Kept(None)
     }
 
+    /// What became of a number that has come out or was given up.
+    fn placed_before(&self, seq: u64) -> Placed {
+        let late = self.given_up.iter().any(|missing| missing.contains(&seq));
+        if late { Placed::Late } else { Placed::Duplicate }
+    }
+
     /// The next cell, if it is here.
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
         let cell = (*self.waiting.front()?)?;
@@ -118,6 +132,10 @@ impl Reorder {
     pub(crate) fn give_up(&mut self) -> u64 {
         let missing = self.waiting.iter().take_while(|place| place.is_none()).count();
         self.waiting.drain(..missing);
+        if self.given_up.len() == GIVEN_UP_MAX {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(self.next..self.next + missing as u64);
         self.next += missing as u64;
         self.gap_since = None;
         missing as u64
@@ -155,7 +173,8 @@ mod tests {
         assert_eq!(lane.gap_since(), Some(T0));
         assert_eq!(lane.give_up(), 1);
         assert_eq!(take_all(&mut lane), [1]);
-        assert_eq!(lane.insert(0, 0, cell(0)), Placed::Duplicate, "it was given up");
+        assert_eq!(lane.insert(0, 0, cell(0)), Placed::Late);
+        assert_eq!(lane.insert(1, 0, cell(1)), Placed::Duplicate);
     }
 
     #[test]

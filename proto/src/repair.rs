@@ -3,12 +3,14 @@
 //! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss; the sender
 //! finds the cell in its ring and sends it before anything new. What was on a link that is found dead goes again without
 //! being asked for. A cell is sent again once per loss of it, and all repairs together stay within a budget (an eighth
-//! of what is sent, and one ring at once), so that real congestion still reaches TCP.
+//! of what is sent, and one ring at once), so that real congestion still reaches TCP. A repair that has waited longer than
+//! a receiver waits for a gap is forgotten: behind a fast link's loss a slow one would carry nothing else for long.
 
 use crate::bundle::Bundle;
 use crate::event::{Direction, Event};
 use crate::health::Signal;
 use crate::heartbeat::Control;
+use crate::hold;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
 use crate::wire::repair::{Gap, Request};
@@ -21,6 +23,14 @@ const EIGHTHS: u32 = 8;
 pub(crate) const BUDGET_MAX: u32 = 4_096 * EIGHTHS;
 /// After an error on our side, the peer's reports are not believed for this long.
 const DISTRUST: Duration = Duration::from_millis(100);
+
+/// A cell that is to be sent again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repair {
+    pub(crate) slot: u64,
+    /// When it is no longer worth it.
+    until: Instant,
+}
 
 impl Bundle {
     /// Numbers of a peer's link are missing: asks for them.
@@ -78,11 +88,18 @@ impl Bundle {
             }
             if kept && self.repair_budget >= EIGHTHS {
                 self.repair_budget -= EIGHTHS;
-                self.resend.push_back(slot);
+                self.resend.push_back(Repair { slot, until: self.polled + hold::LONGEST });
             } else {
                 self.counters.repair_declined += 1;
             }
         }
+    }
+
+    /// Forgets repairs that come too late.
+    pub(crate) fn forget_repairs(&mut self, now: Instant) {
+        let late = self.resend.iter().take_while(|repair| repair.until <= now).count();
+        self.resend.drain(..late);
+        self.counters.repair_declined += late as u64;
     }
 
     /// So many cells were sent: an eighth of them may be sent again.

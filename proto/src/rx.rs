@@ -177,6 +177,7 @@ impl Bundle {
                 self.advance(index, header.lane);
             }
             Placed::Duplicate => self.counters.drop_duplicate += 1,
+            Placed::Late => self.counters.drop_late += 1,
             Placed::OutOfWindow => self.counters.drop_window += 1,
         }
     }

@@ -224,7 +224,8 @@ impl Bundle {
         loop {
             let again = !self.resend.is_empty();
             let source = if again { Source::Again } else { Source::New };
-            let slot = self.resend.front().copied().or_else(|| self.arena.unsent().next())?;
+            let repair = self.resend.front().map(|repair| repair.slot);
+            let slot = repair.or_else(|| self.arena.unsent().next())?;
             let cell = *self.arena.cell(slot);
             let kept = !again || self.arena.keeps(slot);
             self.list_choices(cell.peer);
@@ -263,13 +264,13 @@ impl Bundle {
     pub(crate) fn list_run(&mut self, first: Cell, source: Source) {
         self.run.clear();
         let most = BATCH_CELLS.min(BATCH_BYTES / (HEADER + usize::from(first.length)));
-        let mut unsent = self.arena.unsent();
-        let mut waiting = match source {
-            Source::Copies(port) => self.copies.waiting(port).iter(),
-            _ => self.resend.iter(),
-        };
         while self.run.len() < most {
-            let slot = if source == Source::New { unsent.next() } else { waiting.next().copied() };
+            let next = self.run.len();
+            let slot = match source {
+                Source::New => self.arena.unsent().nth(next),
+                Source::Again => self.resend.get(next).map(|repair| repair.slot),
+                Source::Copies(port) => self.copies.waiting(port).get(next).copied(),
+            };
             let Some(slot) = slot.filter(|slot| self.arena.keeps(*slot)) else { return };
             let cell = self.arena.cell(slot);
             let alike = cell.peer == first.peer && cell.treatment == first.treatment;

@@ -60,9 +60,10 @@ impl Report {
         self.counted.get(name).copied().unwrap_or_default()
     }
 
-    /// Cells that links lost or bundles dropped, for whatever cause.
+    /// Cells that links lost or bundles dropped, for whatever cause but that they were there before.
     fn cells_lost(&self) -> u64 {
-        let dropped = self.counted.iter().filter(|(name, _)| name.starts_with("drop_"));
+        let is_loss = |name: &str| name.starts_with("drop_") && name != "drop_duplicate";
+        let dropped = self.counted.iter().filter(|(name, _)| is_loss(name));
         self.losses.total() + dropped.map(|(_, count)| count).sum::<u64>()
     }
 }

@@ -223,6 +223,89 @@ fn repair_hides_loss_by_chance() {
     }
 }
 
+/// What was on a fast and long link when it died would occupy the slow one for more than a second.
+#[test]
+fn repairs_that_come_too_late_leave_the_way_free() {
+    let long = Link { delay: millis(20), ..Link::GIGABIT };
+    let slow = Link { rate: 20_000_000, ..Link::GIGABIT };
+    let mut world = settled(1, &Topology::new(2, &[long, slow]).with_repair());
+    let flow = world.start(Flow::bulk(0, 1));
+    world.run_for(millis(100)).unwrap();
+    world.begin(Fault::BlackHole(0, None));
+    world.stop(flow);
+    world.run_for(millis(200)).unwrap();
+    let sparse = world.start(Flow::steady(0, 1, 200, millis(1)));
+    world.run_for(millis(100)).unwrap();
+    world.stop(sparse);
+    world.run_for(millis(50)).unwrap();
+    let result = world.result(sparse);
+    println!("behind late repairs: {} of 200 B, {:?} at most", result.delivered, result.latency_max);
+    assert!(result.delivered >= 99);
+    assert!(result.latency_max <= millis(20));
+}
+
+/// Every frame arrives although one link drops everything, without repair and before anyone notices.
+#[test]
+fn duplicates_lose_nothing_when_one_link_drops_everything() {
+    let topology = Topology::new(2, &[Link::GIGABIT; 2]).with(|node| node.policy = PolicyKind::Duplicate);
+    let mut world = settled(1, &topology);
+    let bulk = world.start(Flow::bulk(0, 1));
+    let sparse = world.start(Flow::steady(1, 0, 200, micros(100)));
+    world.run_for(millis(50)).unwrap();
+    let (copied, wasted) = (counted(&world, "cells_copied"), counted(&world, "drop_duplicate"));
+    println!("{copied} copied, {wasted} of them the second to arrive");
+    assert!(wasted <= copied && wasted + 1_000 >= copied);
+    assert!(world.goodput(bulk, world.now() - millis(20)) >= 0.97 * GIGABIT);
+    world.begin(Fault::BlackHole(1, None));
+    world.run_for(millis(100)).unwrap();
+    world.stop(bulk);
+    world.stop(sparse);
+    world.run_for(millis(150)).unwrap();
+    assert_eq!((world.result(bulk).lost(), world.result(sparse).lost()), (0, 0));
+    assert_eq!(counted(&world, "cells_given_up"), 0);
+}
+
+/// Both links lose one cell in twenty: what one loses the other brings, and only what both lose is sent again,
+/// unless a request is lost, too.
+#[test]
+fn duplicates_are_repaired_only_when_every_copy_is_lost() {
+    let link = Link { loss: 50_000, ..Link::GIGABIT };
+    let topology =
+        Topology::new(2, &[link; 2]).with_repair().with(|node| node.policy = PolicyKind::Duplicate);
+    let mut world = World::new(1, &topology, None);
+    world.settle(millis(2_000)).unwrap();
+    let flow = world.start(Flow::steady(0, 1, 10_000, micros(500)));
+    world.run_for(millis(500)).unwrap();
+    world.stop(flow);
+    world.run_for(millis(200)).unwrap();
+    let (missed, repaired) = (counted(&world, "cells_missed"), counted(&world, "cells_repaired"));
+    let result = world.result(flow);
+    println!("{missed} missed, {repaired} repaired, {} of {} frames lost", result.lost(), result.taken);
+    assert!(result.lost() * 200 <= result.taken);
+    assert!(repaired > 0 && repaired * 8 < missed);
+}
+
+/// Both ends change their policies every few milliseconds, under load in both directions.
+#[test]
+fn a_change_of_policy_costs_no_frame() {
+    let late = Link { delay: millis(1), ..Link::FAST_ETHERNET };
+    let mut world = settled(1, &Topology::new(2, &[Link::GIGABIT, late]));
+    let flows = [world.start(Flow::bulk(0, 1)), world.start(Flow::steady(1, 0, 3_000, micros(200)))];
+    let changes = PolicyKind::ALL.into_iter().cycle().take(40).zip(PolicyKind::ALL.into_iter().rev().cycle());
+    let begin = world.now().since(Instant::default());
+    for ((kind, other), turn) in changes.zip(1..) {
+        world.schedule_policy(begin + turn * millis(5), 0, kind);
+        world.schedule_policy(begin + turn * millis(5), 1, other);
+    }
+    world.run_for(millis(250)).unwrap();
+    flows.iter().for_each(|flow| world.stop(*flow));
+    world.run_for(millis(150)).unwrap();
+    for flow in flows {
+        println!("{} frames, {} lost", world.result(flow).taken, world.result(flow).lost());
+        assert_eq!(world.result(flow).lost(), 0);
+    }
+}
+
 /// Random bytes, foreign sessions, cut cells and copies of data cells: counted, dropped, and nothing else happens.
 #[test]
 fn what_strangers_inject_is_counted_and_dropped() {

@@ -13,6 +13,7 @@ mod faults;
 mod jumbo;
 mod lab;
 mod neighbours;
+mod policies;
 mod stage;
 mod streams;
 mod vlan;
@@ -76,6 +77,7 @@ fn cases() -> Vec<Case> {
         lab::cases(),
         emulator::cases(),
         streams::cases(),
+        policies::cases(),
         datagrams::cases(),
         neighbours::cases(),
         vlan::cases(),

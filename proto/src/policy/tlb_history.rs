@@ -5,8 +5,8 @@
 //! others is *greedy*: it would send more, nobody knows how much. So is a newcomer. A sender that could send all it wanted
 //! has a known volume. A link's offer is what the known volumes leave of its rate, divided among its greedy senders and
 //! one more; a newcomer takes the best offer. Every 10 s, greedy senders whose share is clearly smaller than another
-//! link's offer move there, one after the other. Who lacks nothing is not moved, for a move may reorder nothing here,
-//! but costs waiting.
+//! link's offer move there, one after the other. Who lacks nothing is not moved: after a move the receiver has to wait
+//! for what the former link still carries.
 //!
 //! Source: the question is P0's finding 6; the means are those in the title of P4's reference [1], Taniguchi et al.
 //! 2018 (past NIC load and volume per process). The rules are this project's.
