@@ -172,15 +172,15 @@ fn a_lost_carrier_costs_no_frame() {
 /// One end takes a link out and in again in mid-traffic; the other end hears of it at once.
 #[test]
 fn a_link_that_leaves_and_joins_costs_no_frame() {
+    let link = Link { rate: 250_000_000, ..Link::GIGABIT };
     for repair in [true, false] {
         let told = over_seeds(|seed| {
-            let mut world =
-                settled(seed, &Topology::new(2, &[Link::GIGABIT; 3]).with(|node| node.repair = repair));
+            let mut world = settled(seed, &Topology::new(2, &[link; 3]).with(|node| node.repair = repair));
             let flows = [
                 world.start(Flow::bulk(0, 1)),
                 world.start(Flow::bulk(1, 0)),
-                world.start(Flow::steady(0, 1, 1_400, micros(100))),
-                world.start(Flow::steady(1, 0, 1_400, micros(100))),
+                world.start(Flow::steady(0, 1, 1_400, micros(500))),
+                world.start(Flow::steady(1, 0, 1_400, micros(500))),
             ];
             world.run_for(about(millis(30), seed)).unwrap();
             let since = world.begin(Fault::Removed(1, 0));
@@ -192,7 +192,8 @@ fn a_link_that_leaves_and_joins_costs_no_frame() {
             assert!(world.is_settled(), "seed {seed}: the link is in use again");
             let again = world.now();
             world.run_for(millis(50)).unwrap();
-            assert!(world.goodput(flows[0], again) >= 2.7 * GIGABIT, "seed {seed}");
+            let goodput = world.goodput(flows[0], again) / GIGABIT;
+            assert!(goodput >= 0.9 * 3.0 * 0.25, "seed {seed}: {goodput:.3} Gbit/s");
             flows.iter().for_each(|flow| world.stop(*flow));
             world.run_for(millis(50)).unwrap();
             for flow in flows {
