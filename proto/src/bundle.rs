@@ -11,6 +11,7 @@ use crate::peer::Peers;
 use crate::policy::{Choice, Policy, PolicyKind};
 use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
+use crate::queue::FairQueue;
 use crate::time::Instant;
 use crate::tx::Flight;
 use crate::unpack::Ready;
@@ -63,6 +64,9 @@ pub struct Bundle {
 
     // Sending: tx.rs, repair.rs.
     pub(crate) arena: Arena,
+    pub(crate) queue: FairQueue,
+    /// Slots that have left the queue and have numbers, to be sent in this order.
+    pub(crate) outgoing: VecDeque<u64>,
     pub(crate) policy: Policy,
     /// Slots to be sent again, before anything new.
     pub(crate) resend: VecDeque<u64>,
@@ -70,8 +74,9 @@ pub struct Bundle {
     pub(crate) repair_budget: u32,
     /// The batch that the I/O is sending.
     pub(crate) flight: Option<Flight>,
-    /// Frames read since a batch was asked for.
+    /// Frames read, and cells that they became, since a batch was asked for.
     pub(crate) frames_between: u16,
+    pub(crate) cells_between: u64,
     /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
     pub(crate) scratch: Vec<u8>,
     pub(crate) run: Vec<u64>,
@@ -105,11 +110,14 @@ impl Bundle {
             events: VecDeque::new(),
             polled: now,
             arena: Arena::new(cell_max, settings.slots),
+            queue: FairQueue::default(),
+            outgoing: VecDeque::new(),
             policy: Policy::new(settings.policy),
             resend: VecDeque::new(),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
             frames_between: 0,
+            cells_between: 0,
             scratch: Vec::new(),
             run: Vec::new(),
             choices: Vec::new(),
