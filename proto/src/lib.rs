@@ -7,7 +7,7 @@
 //!   device                                                                            links
 //!     |  read_space, handle_frame                                poll_batch, handle_sent |
 //!     v                                                                                  ^
-//!   classify -> learn -> arena (pack) ------------> policy (schedule) -> header ---------+   tx.rs
+//!   classify -> learn -> arena (pack) -> queue ---> policy (schedule) -> header ---------+   tx.rs
 //!
 //!   deliver  <- unpack <- reorder (hold) <--------- inbound (link account) <- header <---+   rx.rs
 //!     |                                                                                  |

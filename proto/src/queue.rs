@@ -69,10 +69,12 @@ impl FairQueue {
         }
     }
 
-    /// Moves the cells of one turn to `out`, at least one; returns whether there was any.
+    /// Moves cells of one lane to `out`, until its turn is over or `out` holds `most`; a lane that is alone goes on.
+    /// Returns whether there were any.
     pub(crate) fn take_turn(
         &mut self,
         now: Instant,
+        most: usize,
         arena: &mut Arena,
         counters: &mut Counters,
         out: &mut VecDeque<u64>,
@@ -80,13 +82,17 @@ impl FairQueue {
         let before = out.len();
         // Each round gives a flow its quantum, or takes one off a list that has run empty.
         while let Some((index, is_new)) = self.next() {
+            let is_alone = self.new.is_empty() && self.old.is_empty();
             let flow = &mut self.flows[index];
-            if flow.deficit <= 0 {
+            if is_alone {
+                flow.deficit = i32::MAX;
+            } else if flow.deficit <= 0 {
                 flow.deficit += QUANTUM;
                 self.old.push_back(index);
                 continue;
             }
-            flow.send(now, arena, counters, out);
+            flow.send(now, most, arena, counters, out);
+            flow.deficit = flow.deficit.min(QUANTUM);
             if flow.chain.cells() > 0 {
                 self.put_first(index, is_new);
             } else if is_new {
@@ -155,9 +161,16 @@ impl FairQueue {
 }
 
 impl Flow {
-    /// Sends cells until the turn is over.
-    fn send(&mut self, now: Instant, arena: &mut Arena, counters: &mut Counters, out: &mut VecDeque<u64>) {
-        while self.deficit > 0 {
+    /// Sends cells until the turn is over or `out` holds `most`.
+    fn send(
+        &mut self,
+        now: Instant,
+        most: usize,
+        arena: &mut Arena,
+        counters: &mut Counters,
+        out: &mut VecDeque<u64>,
+    ) {
+        while self.deficit > 0 && out.len() < most {
             self.tell(now, arena, counters);
             let Some(slot) = self.chain.pop(arena) else {
                 self.codel.handle_empty();
@@ -202,3 +215,6 @@ const HEADER_BYTES: i32 = HEADER as i32;
 fn index(peer: u16, lane: u8) -> usize {
     usize::from(peer) * LANES + usize::from(lane)
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,14 +183,14 @@ impl Bundle {
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
             let Self { queue, arena, counters, outgoing, .. } = self;
-            if !queue.take_turn(now, arena, counters, outgoing) {
+            if !queue.take_turn(now, most, arena, counters, outgoing) {
                 return;
             }
-            for slot in self.outgoing.range(numbered..) {
-                let cell = self.arena.cell_mut(*slot);
-                let Some(peer) = self.peers.get_mut(cell.peer) else { continue };
-                let next_seq = &mut peer.lanes_out[usize::from(cell.lane)];
-                cell.lane_seq = *next_seq;
+            let Cell { peer, lane, .. } = *arena.cell(outgoing[numbered]);
+            let Some(peer) = self.peers.get_mut(peer) else { continue };
+            let next_seq = &mut peer.lanes_out[usize::from(lane)];
+            for slot in outgoing.range(numbered..) {
+                arena.cell_mut(*slot).lane_seq = *next_seq;
                 *next_seq += 1;
             }
         }

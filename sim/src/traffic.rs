@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use tabane_proto::Instant;
 use tabane_proto::wire::record::VNET;
 
-/// Frames that wait in a device at most: the queue of a TAP is as long by default.
-const DEVICE_QUEUE: usize = 500;
+/// Frames that wait in a device at most: as many as `tabane up` asks for by default.
+const DEVICE_QUEUE: usize = 1_000;
 
 /// A flow's number.
 pub type FlowNumber = usize;
