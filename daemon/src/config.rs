@@ -146,7 +146,7 @@ impl Default for Config {
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),
-            tx_queue_len: 500,
+            tx_queue_len: 1_000,
             offload: Offload::default(),
             links: Vec::new(),
         }

@@ -4,8 +4,8 @@
 //! the links goes to the device, what came from the device goes to the links, then what is due. Nothing in a turn
 //! blocks or allocates; between turns the thread sleeps in `epoll`.
 //!
-//! Back-pressure: when the links take no more, the device is not read until one does, so that the queue grows where the
-//! kernel tells the sending sockets about it.
+//! Back-pressure: the device is read whether or not the links take more, for the core's queue is fair and short and the
+//! device's is neither. Only when the core takes no more the device fills, and the kernel tells the sending sockets.
 
 mod ports;
 
@@ -298,7 +298,7 @@ impl Worker {
     /// From the device to the links.
     fn transmit(&mut self, now: Instant, mut readable: bool) -> std::io::Result<()> {
         for _ in 0..ROUNDS {
-            if !readable || self.bundle.has_unsent() {
+            if !readable || !self.bundle.takes_frames() {
                 break;
             }
             while readable && self.bundle.wants_frames() {
@@ -338,7 +338,7 @@ impl Worker {
         if self.bundle.has_unsent() {
             self.measure(now);
         }
-        while let Some(batch) = self.bundle.poll_batch() {
+        while let Some(batch) = self.bundle.poll_batch(now) {
             let port = usize::from(batch.port);
             let mut pieces = [IoSlice::new(&[]); tabane_proto::BATCH_CELLS];
             let mut count = 0;
@@ -397,9 +397,9 @@ impl Worker {
         }
     }
 
-    /// Watches the device only while its frames can be taken: it would be ready again and again.
+    /// Watches the device only while its frames are taken: it would be ready again and again.
     fn watch_tap(&mut self) -> std::io::Result<()> {
-        let wanted = !self.bundle.has_unsent();
+        let wanted = self.bundle.takes_frames();
         if wanted == self.tap_watched {
             return Ok(());
         }

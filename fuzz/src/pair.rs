@@ -87,7 +87,7 @@ impl Pair {
     fn plausible(&mut self) -> [u8; HEADER] {
         self.send_frame(1);
         let mut header = [0; HEADER];
-        if let Some(batch) = self.nodes[1].poll_batch() {
+        if let Some(batch) = self.nodes[1].poll_batch(self.now) {
             if let Some(bytes) = batch.slices().next() {
                 header.copy_from_slice(&bytes[..HEADER]);
             }
@@ -114,7 +114,7 @@ impl Pair {
             while let Some(message) = self.nodes[node].poll_control(self.now) {
                 said.push(message.bytes.to_vec());
             }
-            while let Some(batch) = self.nodes[node].poll_batch() {
+            while let Some(batch) = self.nodes[node].poll_batch(self.now) {
                 let train: Vec<u8> = batch.slices().flatten().copied().collect();
                 said.extend(train.chunks(batch.segment).map(<[u8]>::to_vec));
                 self.nodes[node].handle_sent(self.now, Outcome::Sent);

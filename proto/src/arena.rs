@@ -1,18 +1,21 @@
-//! The sender's memory: a ring of cell slots into which frames are read, from which cells are sent, and in which sent
-//! cells stay for repair until the ring comes round.
+//! The sender's memory: a ring of cell slots into which frames are read, in which cells wait, from which they are sent,
+//! and in which sent cells stay for repair until the ring comes round.
 //!
 //! A slot is a cell as it travels: header room, then payload. A frame is read with the header rooms skipped
 //! ([`Arena::read_space`]), so it is in cells as soon as it is in memory, and neighbouring slots are one contiguous run
 //! of equal segments for `UDP_SEGMENT`. Each byte is copied by the two system calls and nowhere else.
 //!
-//! Positions count slots since start and never wrap. Invariant: `unsent <= head <= unsent + capacity - span`, so that
-//! a read never overwrites a cell that still has to leave.
+//! Cells leave in the order that [`crate::queue`] gives, and few are dropped before; a slot is released then. Positions
+//! count slots since start and never wrap. Invariant: `tail <= head <= tail + capacity - span`, so that a read never
+//! overwrites a cell that still has to leave.
 
 use crate::class::Treatment;
+use crate::time::Instant;
 use crate::wire::cell::{HEADER, NO_RECORD};
 use crate::wire::record::{PREFIX, RECORD_MAX, RECORD_START_MIN};
 use alloc::boxed::Box;
 use alloc::vec;
+use core::ops::Range;
 
 /// The peer of a cell whose lane has ended; no peer has this index.
 const NOBODY: u16 = u16::MAX;
@@ -23,7 +26,14 @@ pub(crate) struct Cell {
     /// Index of the peer that it is for.
     pub(crate) peer: u16,
     pub(crate) lane: u8,
+    /// It has neither been sent nor dropped.
+    pub(crate) waits: bool,
+    /// Its number in the lane, given when it is taken out of the queue.
     pub(crate) lane_seq: u64,
+    /// The slot behind it in its chain, while it waits in one and is not the last.
+    pub(crate) next: u64,
+    /// When its first byte was read.
+    pub(crate) since: Instant,
     /// Bytes of payload.
     pub(crate) length: u16,
     /// Where in the payload the first record begins, or `NO_RECORD`.
@@ -42,8 +52,10 @@ pub(crate) struct Arena {
     stride: usize,
     /// The next slot to fill.
     head: u64,
-    /// The next slot to send for the first time.
-    unsent: u64,
+    /// The oldest slot that waits; `head` when none does.
+    tail: u64,
+    /// Slots that wait.
+    waiting: usize,
     /// The oldest slot that was filled with the present stride.
     floor: u64,
 }
@@ -57,7 +69,8 @@ impl Arena {
             cells: vec![Cell::default(); slots].into_boxed_slice(),
             stride: 0,
             head: 0,
-            unsent: 0,
+            tail: 0,
+            waiting: 0,
             floor: 0,
         };
         arena.set_cell_max(cell_max);
@@ -66,7 +79,7 @@ impl Arena {
 
     /// Changes the size of cells. What was kept for repair is forgotten; nothing may be waiting to be sent.
     pub(crate) fn set_cell_max(&mut self, cell_max: u16) {
-        debug_assert!(!self.has_unsent());
+        debug_assert!(!self.has_waiting());
         self.stride = usize::from(cell_max);
         self.bytes = vec![0; self.stride * self.cells.len()].into_boxed_slice();
         assert!(self.cells.len() >= 2 * self.span(), "the ring must hold two frames of the longest kind");
@@ -95,26 +108,43 @@ impl Arena {
         RECORD_MAX.div_ceil(self.payload_max())
     }
 
-    /// Whether another frame can be read.
+    /// Slots from the oldest one that waits on.
+    fn occupied(&self) -> usize {
+        usize::try_from(self.head - self.tail).unwrap_or(usize::MAX)
+    }
+
+    /// Whether another frame can be held.
     pub(crate) fn has_room(&self) -> bool {
-        let waiting = usize::try_from(self.head - self.unsent).unwrap_or(usize::MAX);
-        waiting + 2 * self.span() <= self.cells.len()
+        self.occupied() + 2 * self.span() <= self.cells.len()
+    }
+
+    /// Whether a good part of the ring remains beside what waits and has left between: what a repair can find.
+    pub(crate) fn has_past(&self) -> bool {
+        self.has_room() && self.occupied() < self.cells.len() / 4 * 3
+    }
+
+    /// How many slots may wait.
+    pub(crate) fn waiting_max(&self) -> usize {
+        (self.cells.len() / 2).min(self.cells.len() - 2 * self.span())
+    }
+
+    /// Whether as many slots wait as may.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.waiting >= self.waiting_max()
     }
 
     /// Whether a cell waits to be sent for the first time.
-    pub(crate) fn has_unsent(&self) -> bool {
-        self.unsent < self.head
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting > 0
     }
 
-    /// The next slots to be sent for the first time.
-    pub(crate) fn unsent(&self) -> core::ops::Range<u64> {
-        self.unsent..self.head
-    }
-
-    /// The first `count` unsent slots have been sent.
-    pub(crate) fn advance(&mut self, count: u64) {
-        self.unsent += count;
-        debug_assert!(self.unsent <= self.head);
+    /// The cell in `slot` has been sent or dropped.
+    pub(crate) fn release(&mut self, slot: u64) {
+        self.cell_mut(slot).waits = false;
+        self.waiting -= 1;
+        while self.tail < self.head && !self.cell(self.tail).waits {
+            self.tail += 1;
+        }
     }
 
     /// Whether `slot` still holds the cell that was put there.
@@ -154,6 +184,17 @@ impl Arena {
     fn payload(&self, slot: u64) -> &[u8] {
         let start = self.index(slot) * self.stride;
         &self.bytes[start + HEADER..start + self.stride]
+    }
+
+    /// The payload of the cell in `slot`, as far as it is filled.
+    pub(crate) fn filled(&self, slot: u64) -> &[u8] {
+        &self.payload(slot)[..usize::from(self.cell(slot).length)]
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn filled_mut(&mut self, slot: u64) -> &mut [u8] {
+        let length = usize::from(self.cell(slot).length);
+        &mut self.slot_mut(slot)[HEADER..HEADER + length]
     }
 
     /// The cells in the first of `slots` as one piece of memory, as many as are neighbours (all but the last of them
@@ -199,38 +240,32 @@ impl Arena {
         }
     }
 
-    /// Makes the `length` bytes that were read one record, cut into new cells where they lie. `like` names the lane;
-    /// its numbers rise from `like.lane_seq`. Returns how many cells it took.
-    pub(crate) fn cut_in_place(&mut self, length: usize, like: Cell) -> u64 {
+    /// Makes the `length` bytes that were read one record, cut into new cells where they lie. `like` names the lane and
+    /// the time. Returns the slots that it took.
+    pub(crate) fn cut_in_place(&mut self, length: usize, like: Cell) -> Range<u64> {
         let total = PREFIX + length;
         let head = self.head;
         crate::wire::record::emit(length, &mut self.slot_mut(head)[HEADER..]);
         let payload_max = self.payload_max();
-        let mut taken = 0;
         for start in (0..total).step_by(payload_max) {
             let first_record = if start == 0 { 0 } else { NO_RECORD };
-            self.open(Cell { lane_seq: like.lane_seq + taken, first_record, ..like });
-            self.cell_mut(head + taken).length = fit(payload_max.min(total - start));
-            taken += 1;
+            let slot = self.open(Cell { first_record, ..like });
+            self.cell_mut(slot).length = fit(payload_max.min(total - start));
         }
-        taken
+        head..self.head
     }
 
-    /// Appends `record` (prefix included) to the cell in slot `open` when it still waits and has room, and goes on in
-    /// new cells. Returns how many cells it took.
-    pub(crate) fn append(&mut self, record: &[u8], open: Option<u64>, like: Cell) -> u64 {
-        let mut rest = record;
-        if let Some(slot) = open.filter(|slot| self.unsent().contains(slot)) {
-            rest = self.append_to(slot, rest);
-        }
-        let mut taken = 0;
+    /// Appends `record` (prefix included) to the last cell of its lane that waits, `open`, as far as that has room, and
+    /// goes on in new cells. Returns the slots that it took.
+    pub(crate) fn append(&mut self, record: &[u8], open: Option<u64>, like: Cell) -> Range<u64> {
+        let head = self.head;
+        let mut rest = open.map_or(record, |slot| self.append_to(slot, record));
         while !rest.is_empty() {
             let first_record = if rest.len() == record.len() { 0 } else { NO_RECORD };
-            let slot = self.open(Cell { lane_seq: like.lane_seq + taken, first_record, ..like });
+            let slot = self.open(Cell { first_record, ..like });
             rest = self.fill(slot, rest);
-            taken += 1;
         }
-        taken
+        head..self.head
     }
 
     /// Begins `record` in a cell that has been begun, or pads that cell when too little room is left.
@@ -259,14 +294,28 @@ impl Arena {
     /// Takes the next slot.
     fn open(&mut self, cell: Cell) -> u64 {
         let slot = self.head;
-        *self.cell_mut(slot) = Cell { length: 0, ..cell };
+        *self.cell_mut(slot) = Cell { waits: true, next: slot + 1, length: 0, ..cell };
         self.head += 1;
+        self.waiting += 1;
         slot
     }
 
-    /// The last slot that was taken.
-    pub(crate) fn last(&self) -> u64 {
-        self.head - 1
+    /// Cuts `count` bytes of a record out of a cell, from `at` on; returns whether anything is left in it. When they go
+    /// on in the next cell, they reach to the end of this one.
+    pub(crate) fn cut_from_cell(&mut self, slot: u64, at: usize, count: usize) -> bool {
+        let bytes = self.filled_mut(slot);
+        bytes.copy_within(at + count.., at);
+        let length = bytes.len() - count;
+        let record_follows = at < length && bytes[at] != 0;
+        let cell = self.cell_mut(slot);
+        cell.length = fit(length);
+        cell.first_record = match cell.first_record {
+            NO_RECORD => NO_RECORD,
+            first if usize::from(first) < at => first,
+            _ if record_follows => fit(at),
+            _ => NO_RECORD,
+        };
+        at > 0 || record_follows
     }
 }
 
@@ -279,8 +328,8 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    fn stream(arena: &Arena, slots: core::ops::Range<u64>) -> Vec<u8> {
-        slots.flat_map(|slot| arena.payload(slot)[..usize::from(arena.cell(slot).length)].to_vec()).collect()
+    fn stream(arena: &Arena, slots: Range<u64>) -> Vec<u8> {
+        slots.flat_map(|slot| arena.filled(slot).to_vec()).collect()
     }
 
     fn read(arena: &mut Arena, bytes: &[u8]) {
@@ -299,31 +348,40 @@ mod tests {
         let frame: Vec<u8> = (0..=255).cycle().take(1000).collect();
         read(&mut arena, &frame);
         let taken = arena.cut_in_place(frame.len(), Cell::default());
-        assert_eq!(taken, 11, "1004 bytes in cells of 100");
-        let bytes = stream(&arena, 0..taken);
+        assert_eq!(taken, 0..11, "1004 bytes in cells of 100");
+        let bytes = stream(&arena, taken);
         assert_eq!(bytes[..PREFIX], [1, 0, 3, 232]);
         assert_eq!(bytes[PREFIX..], frame);
         assert_eq!(arena.cell(0).first_record, 0);
         assert_eq!(arena.cell(1).first_record, NO_RECORD);
-        assert_eq!(arena.cell(10).lane_seq, 10);
     }
 
     #[test]
     fn small_records_share_a_cell_that_still_waits() {
         let mut arena = Arena::new(116, 2048);
-        assert_eq!(arena.append(&[1; 60], None, Cell::default()), 1);
-        assert_eq!(
-            arena.append(&[2; 60], Some(0), Cell { lane_seq: 1, ..Cell::default() }),
-            1,
-            "40 here, 20 there"
-        );
+        assert_eq!(arena.append(&[1; 60], None, Cell::default()), 0..1);
+        assert_eq!(arena.append(&[2; 60], Some(0), Cell::default()), 1..2, "40 here, 20 there");
         assert_eq!(stream(&arena, 0..2), [[1; 60], [2; 60]].concat());
         assert_eq!(arena.cell(0).first_record, 0);
         assert_eq!(arena.cell(1).first_record, NO_RECORD);
-        assert_eq!(arena.append(&[3; 60], Some(1), Cell::default()), 0);
+        assert_eq!(arena.append(&[3; 60], Some(1), Cell::default()), 2..2);
         assert_eq!(arena.cell(1).first_record, 20);
-        arena.advance(2);
-        assert_eq!(arena.append(&[4; 60], Some(1), Cell::default()), 1, "a cell that has left is closed");
+    }
+
+    #[test]
+    fn half_of_the_ring_may_wait_and_the_oldest_that_waits_stays() {
+        let mut arena = Arena::new(1452, 512);
+        let append = |arena: &mut Arena| _ = arena.append(&[1; 1436], None, Cell::default());
+        (0..256).for_each(|_| append(&mut arena));
+        assert!(arena.is_crowded() && arena.has_past());
+        (1..256).for_each(|slot| arena.release(slot));
+        assert!(!arena.is_crowded());
+        (0..128).for_each(|_| append(&mut arena));
+        assert!(!arena.is_crowded() && !arena.has_past(), "the oldest one holds the ring");
+        arena.release(0);
+        assert!(arena.has_past() && arena.has_waiting());
+        (256..384).for_each(|slot| arena.release(slot));
+        assert!(!arena.has_waiting());
     }
 
     #[test]
@@ -337,10 +395,9 @@ mod tests {
         assert_eq!(run(&arena, &[3]), Some((116, 1)));
         assert_eq!(run(&arena, &[1, 0]), Some((1452, 1)));
         assert_eq!(run(&arena, &[]), None);
-        arena.advance(4);
-        for _ in 4..140 {
+        for slot in 4..140 {
             arena.append(&[1; 1436], None, Cell::default());
-            arena.advance(1);
+            arena.release(slot);
         }
         assert_eq!(run(&arena, &[126, 127, 128]), Some((2 * 1452, 2)));
     }
@@ -348,9 +405,9 @@ mod tests {
     #[test]
     fn the_ring_keeps_what_was_sent_until_it_comes_round() {
         let mut arena = Arena::new(1452, 128);
-        for _ in 0..100 {
+        for slot in 0..100 {
             arena.append(&[1; 1000], None, Cell::default());
-            arena.advance(1);
+            arena.release(slot);
         }
         assert!(arena.keeps(99));
         assert!(!arena.keeps(100), "not yet filled");

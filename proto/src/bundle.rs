@@ -13,6 +13,7 @@ use crate::peer::Peers;
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
+use crate::queue::FairQueue;
 use crate::repair::Repair;
 use crate::time::Instant;
 use crate::tx::Flight;
@@ -71,6 +72,9 @@ pub struct Bundle {
     // Sending: tx.rs, repair.rs.
     pub(crate) arena: Arena,
     pub(crate) policies: Policies,
+    pub(crate) queue: FairQueue,
+    /// Slots that have left the queue and have numbers, to be sent in this order.
+    pub(crate) outgoing: VecDeque<u64>,
     /// Slots to be sent again, before anything new.
     pub(crate) resend: VecDeque<Repair>,
     /// Copies of cells for further links.
@@ -81,8 +85,9 @@ pub struct Bundle {
     pub(crate) flight: Option<Flight>,
     /// Cells that are larger than a link takes still have to leave.
     pub(crate) cells_shrink: bool,
-    /// Frames read since a batch was asked for.
+    /// Frames read, and cells that they became, since a batch was asked for.
     pub(crate) frames_between: u16,
+    pub(crate) cells_between: u64,
     /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
     pub(crate) scratch: Vec<u8>,
     pub(crate) run: Vec<u64>,
@@ -118,12 +123,15 @@ impl Bundle {
             polled: now,
             arena: Arena::new(cell_max, settings.slots),
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
+            queue: FairQueue::default(),
+            outgoing: VecDeque::new(),
             resend: VecDeque::new(),
             copies: Copies::default(),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
             cells_shrink: false,
             frames_between: 0,
+            cells_between: 0,
             scratch: Vec::new(),
             run: Vec::new(),
             choices: Vec::new(),

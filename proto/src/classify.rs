@@ -8,8 +8,8 @@ use crate::wire::record::ETHERNET;
 
 const VLAN: u16 = 0x8100;
 const QINQ: u16 = 0x88a8;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+pub(crate) const IPV4: u16 = 0x0800;
+pub(crate) const IPV6: u16 = 0x86dd;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
@@ -127,7 +127,8 @@ impl Packet<'_> {
     }
 }
 
-fn skip_vlan_tags(frame: &[u8]) -> (u16, &[u8]) {
+/// The type of what an Ethernet frame carries, and that itself. The frame has at least its header.
+pub(crate) fn skip_vlan_tags(frame: &[u8]) -> (u16, &[u8]) {
     let mut rest = &frame[12..];
     for _ in 0..2 {
         match rest {

@@ -40,6 +40,14 @@ counters! {
     drop_no_link,
     /// Frames not sent because they are shorter than an Ethernet header or longer than a record.
     drop_frame_length,
+    /// Frames dropped because their flow has waited too long and could neither be marked nor trimmed (`CoDel`).
+    drop_queue_late,
+    /// Frames that had waited longest, dropped because as much waited as may.
+    drop_queue_full,
+    /// Frames that carry the mark "congestion experienced" because their flow has waited too long.
+    frames_marked,
+    /// Superframes that lost their last segment because their flow has waited too long.
+    frames_trimmed,
     /// Cells that the kernel refused to send.
     drop_refused,
     /// Cells heard, of every kind.

@@ -7,7 +7,7 @@
 //!   device                                                                            links
 //!     |  read_space, handle_frame                                poll_batch, handle_sent |
 //!     v                                                                                  ^
-//!   classify -> learn -> arena (pack) ------------> policy (schedule) -> header ---------+   tx.rs
+//!   classify -> learn -> arena (pack) -> queue ---> policy (schedule) -> header ---------+   tx.rs
 //!
 //!   deliver  <- unpack <- reorder (hold) <--------- inbound (link account) <- header <---+   rx.rs
 //!     |                                                                                  |
@@ -33,8 +33,10 @@ extern crate std;
 
 mod arena;
 pub mod bundle;
+mod chain;
 pub mod class;
 mod classify;
+mod codel;
 mod copies;
 pub mod counters;
 mod debt;
@@ -47,12 +49,14 @@ mod hotplug;
 mod inbound;
 mod learn;
 mod loss;
+mod mark;
 mod membership;
 mod outbound;
 mod peer;
 pub mod policy;
 mod pool;
 mod port;
+mod queue;
 mod reorder;
 mod repair;
 mod rx;

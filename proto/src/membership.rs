@@ -189,6 +189,7 @@ impl Bundle {
     /// A peer's lanes end: what still waits for it will not be sent.
     fn forget_lanes(&mut self, index: u16) {
         self.learned.forget_peer(index);
+        self.counters.drop_no_link += self.queue.forget_peer(index, &mut self.arena);
         self.arena.disown(index);
     }
 

@@ -18,15 +18,6 @@ use core::time::Duration;
 pub(crate) const PEERS_MAX: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u16 = 10;
 
-/// The sending side of a lane.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LaneOut {
-    /// The number of the next cell.
-    pub(crate) next_seq: u64,
-    /// The slot of the last cell, which takes further records as long as it has not left.
-    pub(crate) open: Option<u64>,
-}
-
 /// The receiving side of a lane.
 #[derive(Debug, Default)]
 pub(crate) struct LaneIn {
@@ -53,7 +44,8 @@ pub(crate) struct Peer {
     pub(crate) paired: Vec<Option<u8>>,
     /// Its links to us, by its numbers.
     pub(crate) inbound: Vec<Inbound>,
-    pub(crate) lanes_out: [LaneOut; LANES],
+    /// The number of the next cell of each lane to it.
+    pub(crate) lanes_out: [u64; LANES],
     pub(crate) lanes_in: [LaneIn; LANES],
     /// Lanes with a gap, a bit each.
     pub(crate) gapped: u16,
@@ -88,7 +80,7 @@ impl Peer {
             outbound: (0..ports).map(|_| Outbound::new(now)).collect(),
             paired: (0..ports).map(|_| None).collect(),
             inbound: (0..LINKS).map(|_| Inbound::new(now, first)).collect(),
-            lanes_out: [LaneOut::default(); LANES],
+            lanes_out: [0; LANES],
             lanes_in: core::array::from_fn(|_| LaneIn { reorder: Reorder::new(first), ..LaneIn::default() }),
             gapped: 0,
             hold: Hold::new(now),
@@ -106,7 +98,7 @@ impl Peer {
     pub(crate) fn join(&mut self, ours: u64, session: u16) {
         self.session_out = session;
         let first = session_start(ours, self.incarnation, session);
-        self.lanes_out = [LaneOut { next_seq: first, open: None }; LANES];
+        self.lanes_out = [first; LANES];
         self.outbound.iter_mut().for_each(|link| link.begin(first));
     }
 

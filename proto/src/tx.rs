@@ -1,7 +1,9 @@
-//! The way of a frame from the device to the links: classify, look up, pack, schedule, number.
+//! The way of a frame from the device to the links: classify, look up, pack, queue, schedule, number.
 //!
 //! The I/O reads frames into [`Bundle::read_space`] while [`Bundle::wants_frames`], says so by
-//! [`Bundle::handle_frame`], and sends what [`Bundle::poll_batch`] gives, until there is nothing more.
+//! [`Bundle::handle_frame`], and sends what [`Bundle::poll_batch`] gives, until there is nothing more. Frames are read
+//! whether or not the links take more, so that they wait where flows are told apart. When the links take everything,
+//! what is read in a turn passes the queue in the same turn.
 //! Invariant: a cell keeps its place in its lane whatever link it takes, and however often it is sent.
 
 use crate::arena::Cell;
@@ -11,10 +13,13 @@ use crate::classify::{self, Headers};
 use crate::health::{HEARTBEAT_BUSY, Signal};
 use crate::outbound::Outbound;
 use crate::policy::{Choice, Share, Waiting};
+use crate::port::bytes_in;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
 use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
 use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
 
 /// Segments of one batch: `UDP_MAX_SEGMENTS` of older kernels (newer ones take 128).
 pub const BATCH_CELLS: usize = 64;
@@ -24,6 +29,10 @@ const BATCH_BYTES: usize = 65_507;
 const FRAMES_BETWEEN: u16 = 256;
 /// Frames up to this length are copied behind others that wait; longer ones stay where they were read.
 const COPY_MAX: usize = 4_096;
+/// What leaves the queue at once lasts so long on all ports together: a sparse flow waits no longer behind it.
+const COMMIT_FOR: Duration = Duration::from_millis(1);
+/// Cells that leave the queue at once: the batches of two superframes.
+const COMMIT_CELLS: usize = 2 * BATCH_CELLS;
 
 /// Cells for one link, neighbours in memory as far as possible, all of `segment` bytes but the last.
 pub struct Batch<'a> {
@@ -82,18 +91,23 @@ pub(crate) struct Flight {
 }
 
 impl Bundle {
-    /// Whether another frame is to be read before the next batch is sent.
+    /// Whether another frame is to be read before the next batch is asked for.
     #[must_use]
     pub fn wants_frames(&self) -> bool {
-        let unsent = self.arena.unsent();
-        let few = unsent.end - unsent.start < BATCH_CELLS as u64 && self.frames_between < FRAMES_BETWEEN;
-        few && !self.cells_shrink && self.resend.is_empty() && self.arena.has_room()
+        let few = self.cells_between < BATCH_CELLS as u64 && self.frames_between < FRAMES_BETWEEN;
+        few && !self.cells_shrink && self.takes_frames()
+    }
+
+    /// Whether frames are taken at all: not while as much waits as may.
+    #[must_use]
+    pub fn takes_frames(&self) -> bool {
+        !self.arena.is_crowded() && self.arena.has_past()
     }
 
     /// Whether cells wait to leave.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
-        self.arena.has_unsent() || !self.resend.is_empty()
+        self.arena.has_waiting() || !self.resend.is_empty()
     }
 
     /// Where the next frame is to be read into: its virtio header, then its bytes.
@@ -115,38 +129,38 @@ impl Bundle {
         let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
         let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
         match known.or_else(|| self.peers.only()) {
-            Some(peer) => self.pack(peer, like, length),
-            None => self.flood(like, length),
+            Some(peer) => self.pack(now, peer, like, length),
+            None => self.flood(now, like, length),
         }
+        self.queue.relieve(&mut self.arena, &mut self.counters);
     }
 
     /// Sends the frame that was read to every peer.
-    fn flood(&mut self, like: Cell, length: usize) {
+    fn flood(&mut self, now: Instant, like: Cell, length: usize) {
         self.copy_record(length);
         let mut peers = 0;
         for peer in self.peers.indices() {
-            self.append(peer, like, length);
+            self.append(now, peer, like, length);
             peers += 1;
         }
         self.counters.drop_no_peer += u64::from(peers == 0);
     }
 
     /// Cuts the frame that was read into cells of a lane.
-    fn pack(&mut self, index: u16, like: Cell, length: usize) {
-        if length <= COPY_MAX && self.open_cell(index, like).is_some() {
+    fn pack(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
+        if length <= COPY_MAX && self.open_cell(peer, like).is_some() {
             self.copy_record(length);
-            return self.append(index, like, length);
+            return self.append(now, peer, like, length);
         }
-        let Some(cell) = self.next_cell(index, like, length) else { return };
-        let taken = self.arena.cut_in_place(length, cell);
-        self.took_cells(index, like.lane, taken);
+        let Some(cell) = self.next_cell(now, peer, like, length) else { return };
+        let slots = self.arena.cut_in_place(length, cell);
+        self.push(cell, slots);
     }
 
     /// The last cell of a lane, if it still waits and holds records that are sent alike.
-    fn open_cell(&self, index: u16, like: Cell) -> Option<u64> {
-        let slot = self.peers.get(index)?.lanes_out[usize::from(like.lane)].open?;
-        let waits = self.arena.unsent().contains(&slot);
-        (waits && self.arena.cell(slot).treatment == like.treatment).then_some(slot)
+    fn open_cell(&self, peer: u16, like: Cell) -> Option<u64> {
+        let slot = self.queue.open(peer, like.lane)?;
+        (self.arena.cell(slot).treatment == like.treatment).then_some(slot)
     }
 
     /// Copies the frame that was read, as a record, to `scratch`.
@@ -158,38 +172,67 @@ impl Bundle {
     }
 
     /// Appends the record in `scratch` to a lane.
-    fn append(&mut self, index: u16, like: Cell, length: usize) {
-        let Some(cell) = self.next_cell(index, like, length) else { return };
-        let taken = self.arena.append(&self.scratch, self.open_cell(index, like), cell);
-        self.took_cells(index, like.lane, taken);
+    fn append(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
+        let Some(cell) = self.next_cell(now, peer, like, length) else { return };
+        let slots = self.arena.append(&self.scratch, self.open_cell(peer, like), cell);
+        self.push(cell, slots);
     }
 
-    /// What the next cell of a lane is like, if the peer can be reached.
-    fn next_cell(&mut self, index: u16, like: Cell, length: usize) -> Option<Cell> {
+    /// What the next cell of a lane is like, if the peer can be reached and there is room.
+    fn next_cell(&mut self, now: Instant, index: u16, like: Cell, length: usize) -> Option<Cell> {
         let peer = self.peers.get(index)?;
-        if !peer.is_reachable() || !self.arena.has_room() {
+        if !peer.is_reachable() {
             self.counters.drop_no_link += 1;
+            return None;
+        }
+        if !self.arena.has_room() {
+            self.counters.drop_queue_full += 1;
             return None;
         }
         self.counters.frames_sent += 1;
         self.counters.frame_bytes_sent += (length - VNET) as u64;
-        let lane_seq = peer.lanes_out[usize::from(like.lane)].next_seq;
-        Some(Cell { peer: index, lane_seq, ..like })
+        Some(Cell { peer: index, since: now, ..like })
     }
 
-    fn took_cells(&mut self, index: u16, lane: u8, taken: u64) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let lane = &mut peer.lanes_out[usize::from(lane)];
-        lane.next_seq += taken;
-        if taken > 0 {
-            lane.open = Some(self.arena.last());
+    fn push(&mut self, like: Cell, slots: Range<u64>) {
+        self.cells_between += slots.end - slots.start;
+        self.queue.push(&mut self.arena, like.peer, like.lane, slots);
+    }
+
+    /// Takes the next cells out of the queue and gives them their numbers.
+    fn commit(&mut self, now: Instant) {
+        let most = self.commit_limit();
+        while self.outgoing.len() < most {
+            let numbered = self.outgoing.len();
+            let Self { queue, arena, counters, outgoing, .. } = self;
+            if !queue.take_turn(now, most, arena, counters, outgoing) {
+                return;
+            }
+            let Cell { peer, lane, .. } = *arena.cell(outgoing[numbered]);
+            let Some(peer) = self.peers.get_mut(peer) else { continue };
+            let next_seq = &mut peer.lanes_out[usize::from(lane)];
+            for slot in outgoing.range(numbered..) {
+                arena.cell_mut(*slot).lane_seq = *next_seq;
+                *next_seq += 1;
+            }
         }
     }
 
+    /// How many cells may leave the queue before they can be sent: few where the ports are slow.
+    fn commit_limit(&self) -> usize {
+        let rate = self.ports.iter().try_fold(0u64, |sum, port| Some(sum.saturating_add(port.rate()?)));
+        let bytes = rate.map_or(u64::MAX, |rate| bytes_in(rate, COMMIT_FOR));
+        let cells = usize::try_from(bytes).unwrap_or(usize::MAX) / self.arena.cell_max();
+        cells.clamp(1, COMMIT_CELLS)
+    }
+
     /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
-    pub fn poll_batch(&mut self) -> Option<Batch<'_>> {
+    pub fn poll_batch(&mut self, now: Instant) -> Option<Batch<'_>> {
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
-        self.frames_between = 0;
+        (self.frames_between, self.cells_between) = (0, 0);
+        if self.outgoing.is_empty() {
+            self.commit(now);
+        }
         let (index, source) = self.gather_run()?;
         let segment = self.arena.cell_bytes(self.run[0]);
         let treatment = self.arena.cell(self.run[0]).treatment;
@@ -225,7 +268,7 @@ impl Bundle {
             let again = !self.resend.is_empty();
             let source = if again { Source::Again } else { Source::New };
             let repair = self.resend.front().map(|repair| repair.slot);
-            let slot = repair.or_else(|| self.arena.unsent().next())?;
+            let slot = repair.or_else(|| self.outgoing.front().copied())?;
             let cell = *self.arena.cell(slot);
             let kept = !again || self.arena.keeps(slot);
             self.list_choices(cell.peer);
@@ -267,7 +310,7 @@ impl Bundle {
         while self.run.len() < most {
             let next = self.run.len();
             let slot = match source {
-                Source::New => self.arena.unsent().nth(next),
+                Source::New => self.outgoing.get(next).copied(),
                 Source::Again => self.resend.get(next).map(|repair| repair.slot),
                 Source::Copies(port) => self.copies.waiting(port).get(next).copied(),
             };
@@ -361,7 +404,7 @@ impl Bundle {
     /// The first cells that wait no longer do.
     fn drop_first(&mut self, source: Source, cells: usize) {
         match source {
-            Source::New => self.arena.advance(cells as u64),
+            Source::New => self.outgoing.drain(..cells).for_each(|slot| self.arena.release(slot)),
             Source::Again => drop(self.resend.drain(..cells)),
             Source::Copies(port) => self.copies.drop_first(port, cells),
         }

@@ -24,13 +24,13 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow of superframes that always has one more, as a bulk transfer has.
+    /// A flow of superframes that always has one more, as a bulk transfer over TCP has.
     #[must_use]
     pub fn bulk(from: NodeNumber, to: NodeNumber) -> Self {
         Self {
             from,
             to: Some(to),
-            heading: Heading::Ipv4,
+            heading: Heading::Tcp,
             sizes: Sizes::Fixed(65_160),
             pace: Pace::Greedy,
             frames: u32::MAX,
@@ -48,7 +48,7 @@ impl Flow {
 /// When a flow's frames come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Whenever the bundle takes one.
+    /// Whenever the bundle takes one; not for a moment after the bundle had to drop a frame.
     Greedy,
     /// So many at once, again and again.
     Bursts {

@@ -176,12 +176,14 @@ impl<'t> Surroundings<'t> {
         self.injector.remember(to, arrival);
     }
 
-    /// A bundle was offered a frame, and made so many copies of it to be sent.
-    pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, copies: u64) {
+    /// A bundle was offered a frame, and made so many copies of it to be sent. `dropped`: it dropped this frame, or others
+    /// to make room.
+    pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, copies: u64, dropped: bool) {
         self.note(format_args!("n{node} takes {id}, {bytes} bytes, {copies} copies"));
         if copies > 0 {
             self.traffic.taken(self.now, id);
-        } else if let Some(flow) = self.traffic.dropped(id) {
+        }
+        if dropped && let Some(flow) = self.traffic.dropped(id) {
             self.agenda.push(self.now + GREEDY_PAUSE, Event::Flow(flow));
         }
     }

@@ -109,7 +109,7 @@ fn topology(random: &mut Random, is_faultless: bool) -> Topology {
     let unequal = random.chance(400_000);
     let links: Vec<_> = (0..count).map(|_| link(random, base, unequal, is_faultless)).collect();
     let repair = random.chance(500_000);
-    let slots = random.pick(&[512, 2_048, 8_192]);
+    let slots = slots(random, &links);
     let buffers = if is_faultless { 128 } else { random.pick(&[24, 64, 128]) };
     let (gro, multicast) = (random.chance(700_000), random.chance(700_000));
     let mut topology = Topology::new(nodes, &links)
@@ -120,6 +120,17 @@ fn topology(random: &mut Random, is_faultless: bool) -> Topology {
         policies(random, node);
     }
     topology
+}
+
+/// Slots of the senders' rings: half of them may wait, and must have left before the probes come.
+fn slots(random: &mut Random, links: &[Link]) -> usize {
+    const SLOTS: [usize; 3] = [512, 2_048, 8_192];
+    let slowest = links.iter().map(|link| link.rate).min().unwrap_or(MEGABIT);
+    let cell = links.iter().map(|link| link.cell_max).max().unwrap_or_default();
+    let bytes = slowest / 8_000 * u64::from(CALM.subsec_millis()) * 2 / 3;
+    let wanted = random.pick(&SLOTS);
+    let fits = |slots: &&usize| **slots <= wanted && **slots as u64 / 2 * u64::from(cell) <= bytes;
+    SLOTS.iter().rev().find(fits).copied().unwrap_or(SLOTS[0])
 }
 
 /// One link: mostly as good as the others.
@@ -207,8 +218,14 @@ fn flows(random: &mut Random, topology: &Topology, is_faultless: bool) -> Vec<(F
     let flow = |random: &mut Random| {
         let from = u8::try_from(random.below(nodes)).unwrap_or_default();
         let to = u8::try_from((u64::from(from) + random.within(1..=nodes - 1)) % nodes).unwrap_or_default();
-        let heading =
-            random.pick(&[Heading::Ipv4, Heading::Ipv4, Heading::Ipv6, Heading::Vlan, Heading::Bare]);
+        let heading = random.pick(&[
+            Heading::Tcp,
+            Heading::Tcp,
+            Heading::Ipv4,
+            Heading::Ipv6,
+            Heading::Vlan,
+            Heading::Bare,
+        ]);
         let sizes = random.pick(&[
             Sizes::Mixed,
             Sizes::Mixed,

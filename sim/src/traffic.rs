@@ -3,18 +3,19 @@
 //! Stands on both ends of the path. Frames wait in the queue of their node's device until the bundle takes them
 //! (`take`); what the bundle delivers is checked at once (`deliver`).
 //!
-//! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte, and behind no
-//! later frame of its flow.
+//! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte but for the last
+//! segment of a superframe of TCP, and behind no later frame of its flow.
 
 use crate::flow::{Flow, Pace};
-use crate::frame::{Envelope, FrameId, Noise, identify};
+use crate::frame::{Envelope, FrameId, Heading, Noise, identify, without_last_segment};
 use crate::random::Random;
 use core::time::Duration;
 use std::collections::VecDeque;
 use tabane_proto::Instant;
+use tabane_proto::wire::record::VNET;
 
-/// Frames that wait in a device at most: the queue of a TAP is as long by default.
-const DEVICE_QUEUE: usize = 500;
+/// Frames that wait in a device at most: as many as `tabane up` asks for by default.
+const DEVICE_QUEUE: usize = 1_000;
 
 /// A flow's number.
 pub type FlowNumber = usize;
@@ -22,12 +23,16 @@ pub type FlowNumber = usize;
 /// One frame's fate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
+    /// When it came to wait in the device, if it did.
+    offered: Option<Instant>,
     /// When the bundle took it, if it did.
     taken: Option<Instant>,
     /// When its addressee got it first.
     delivered: Option<Instant>,
     /// Nodes that have it, a bit each.
     seen: u32,
+    /// Bytes that it lost with its last segment.
+    trimmed: usize,
 }
 
 /// A flow at work.
@@ -58,7 +63,9 @@ pub struct FlowResult {
     pub delivered: u64,
     /// Bytes of those.
     pub delivered_bytes: u64,
-    /// The longest that a frame was on its way.
+    /// Frames that came without their last segment.
+    pub trimmed: u64,
+    /// The longest that a frame was on its way, from its device to the other.
     pub latency_max: Duration,
     /// The same for the middle one of all frames.
     pub latency_median: Duration,
@@ -140,11 +147,11 @@ impl Traffic {
                 None
             }
             Pace::Bursts { every, frames } => {
-                (0..frames).for_each(|_| self.offer(number));
+                (0..frames).for_each(|_| self.offer(now, number));
                 Some(now + every)
             }
             Pace::Asking { patience } => {
-                self.ask_again(number);
+                self.ask_again(now, number);
                 Some(now + patience)
             }
             Pace::Answering => None,
@@ -153,9 +160,9 @@ impl Traffic {
     }
 
     /// Asks the first question, or the next one when none was asked since this was called last.
-    fn ask_again(&mut self, number: FlowNumber) {
+    fn ask_again(&mut self, now: Instant, number: FlowNumber) {
         if self.flows[number].asked == self.flows[number].sent.len() {
-            self.offer(number);
+            self.offer(now, number);
         }
         self.flows[number].asked = self.flows[number].sent.len();
     }
@@ -166,7 +173,7 @@ impl Traffic {
     }
 
     /// Puts a flow's next frame into its device, or drops it.
-    fn offer(&mut self, number: FlowNumber) {
+    fn offer(&mut self, now: Instant, number: FlowNumber) {
         if !self.may_send(number) {
             return;
         }
@@ -175,6 +182,7 @@ impl Traffic {
             self.device_full += 1;
         } else {
             let id = self.next_id(number);
+            self.sent_mut(id).offered = Some(now);
             self.waiting[node].push_back(id);
         }
     }
@@ -197,7 +205,7 @@ impl Traffic {
     pub(crate) fn take(&mut self, node: u8, bytes: &mut Vec<u8>) -> Option<FrameId> {
         let index = usize::from(node);
         let id = self.waiting[index].pop_front().or_else(|| self.next_greedy(index))?;
-        self.write(id, bytes);
+        self.write(id, self.length(id), bytes);
         Some(id)
     }
 
@@ -210,10 +218,19 @@ impl Traffic {
         Some(id)
     }
 
-    fn write(&self, id: FrameId, bytes: &mut Vec<u8>) {
+    /// How long a frame is when it is sent.
+    fn length(&self, id: FrameId) -> usize {
+        self.flows[usize::from(id.flow)].flow.sizes.length(id)
+    }
+
+    fn is_tcp(&self, id: FrameId) -> bool {
+        self.flows[usize::from(id.flow)].flow.heading == Heading::Tcp
+    }
+
+    fn write(&self, id: FrameId, length: usize, bytes: &mut Vec<u8>) {
         let flow = &self.flows[usize::from(id.flow)].flow;
         let envelope = Envelope { from: flow.from, to: flow.to, heading: flow.heading };
-        self.noise.write(envelope, id, flow.sizes.length(id), bytes);
+        self.noise.write(envelope, id, length, bytes);
     }
 
     /// The bundle took a frame to send.
@@ -221,7 +238,7 @@ impl Traffic {
         self.sent_mut(id).taken = Some(now);
     }
 
-    /// The bundle dropped a frame; returns the flow if that is greedy, which pauses until its next [`Self::emit`].
+    /// The bundle dropped a frame, this one or another; returns the flow if that is greedy, which pauses until its next [`Self::emit`].
     pub(crate) fn dropped(&mut self, id: FrameId) -> Option<FlowNumber> {
         let number = usize::from(id.flow);
         let flow = self.flows[number].flow;
@@ -238,7 +255,7 @@ impl Traffic {
     /// # Errors
     /// The invariant that it breaks.
     pub(crate) fn deliver(&mut self, now: Instant, node: u8, bytes: &[u8]) -> Result<FrameId, String> {
-        let id = self.recognise(bytes)?;
+        let (id, trimmed) = self.recognise(bytes)?;
         let state = &mut self.flows[usize::from(id.flow)];
         let frame = &mut state.sent[id.number as usize];
         let bit = 1 << node;
@@ -256,14 +273,15 @@ impl Traffic {
             return Ok(id);
         }
         frame.delivered.get_or_insert(now);
+        frame.trimmed = trimmed;
         if let Some(next) = state.answers.or(state.asked_by) {
-            self.offer(next);
+            self.offer(now, next);
         }
         Ok(id)
     }
 
-    /// Finds the frame that has exactly these bytes.
-    fn recognise(&mut self, bytes: &[u8]) -> Result<FrameId, String> {
+    /// Finds the frame that has exactly these bytes, or has them without its last segment; returns how long that is.
+    fn recognise(&mut self, bytes: &[u8]) -> Result<(FrameId, usize), String> {
         let id = identify(bytes).filter(|id| {
             let flow = self.flows.get(usize::from(id.flow));
             flow.and_then(|flow| flow.sent.get(id.number as usize)).is_some_and(|sent| sent.taken.is_some())
@@ -272,14 +290,17 @@ impl Traffic {
             return Err(format!("no corruption: {} bytes that nobody sent", bytes.len()));
         };
         let mut expected = core::mem::take(&mut self.expected);
-        self.write(id, &mut expected);
+        let length = self.length(id);
+        let trimmed = without_last_segment(length).filter(|_| self.is_tcp(id));
+        let arrived = trimmed.filter(|trimmed| bytes.len() == VNET + trimmed).unwrap_or(length);
+        self.write(id, arrived, &mut expected);
         let differs = expected.iter().zip(bytes).position(|(one, other)| one != other);
         let lengths = (expected.len(), bytes.len());
         self.expected = expected;
         match differs {
             Some(at) => Err(format!("no corruption: {id} differs from byte {at} on")),
             None if lengths.0 != lengths.1 => Err(format!("no corruption: {id} is {lengths:?} bytes long")),
-            None => Ok(id),
+            None => Ok((id, length - arrived)),
         }
     }
 
@@ -304,8 +325,9 @@ impl Traffic {
             let Some(delivered) = frame.delivered else { continue };
             let id = FrameId { flow: u16::try_from(number).unwrap_or_default(), number: index };
             result.delivered += 1;
-            result.delivered_bytes += state.flow.sizes.length(id) as u64;
-            latencies.push(delivered.since(taken));
+            result.delivered_bytes += (state.flow.sizes.length(id) - frame.trimmed) as u64;
+            result.trimmed += u64::from(frame.trimmed > 0);
+            latencies.push(delivered.since(frame.offered.unwrap_or(taken)));
         }
         latencies.sort_unstable();
         result.latency_max = latencies.last().copied().unwrap_or_default();
@@ -322,6 +344,7 @@ impl Traffic {
             .zip(0..)
             .filter(|(frame, _)| frame.delivered.is_some_and(|at| (from..until).contains(&at)));
         let flow = u16::try_from(number).unwrap_or_default();
-        delivered.map(|(_, index)| state.flow.sizes.length(FrameId { flow, number: index }) as u64).sum()
+        let length = |index| state.flow.sizes.length(FrameId { flow, number: index });
+        delivered.map(|(frame, index)| (length(index) - frame.trimmed) as u64).sum()
     }
 }

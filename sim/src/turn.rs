@@ -144,10 +144,12 @@ impl Node {
                 space[..part.len()].copy_from_slice(part);
                 rest = later;
             }
-            let before = self.bundle.counters().frames_sent;
+            let before = *self.bundle.counters();
             self.bundle.handle_frame(now, self.frame.len());
-            let copies = self.bundle.counters().frames_sent - before;
-            world.offered(self.number, id, self.frame.len(), copies);
+            let after = self.bundle.counters();
+            let copies = after.frames_sent - before.frames_sent;
+            let dropped = copies == 0 || after.drop_queue_full > before.drop_queue_full;
+            world.offered(self.number, id, self.frame.len(), copies, dropped);
             any = true;
         }
         any
@@ -172,7 +174,7 @@ impl Node {
     /// Sends batches; returns whether there were any.
     fn send_batches(&mut self, world: &mut Surroundings<'_>, now: Instant) -> bool {
         let mut any = false;
-        while let Some(batch) = self.bundle.poll_batch() {
+        while let Some(batch) = self.bundle.poll_batch(now) {
             self.batch.clear();
             batch.slices().for_each(|slice| self.batch.extend_from_slice(slice));
             let (port, to, segment) = (batch.port, batch.to, batch.segment);

@@ -7,6 +7,7 @@ use core::time::Duration;
 use tabane_proto::{Direction, Event, Instant, PolicyKind};
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::{Flow, Pace};
+use tabane_sim::frame::Heading;
 use tabane_sim::injector::{Injection, InjectionSettings};
 use tabane_sim::random::{Random, Stream};
 use tabane_sim::topology::{Coalesce, Link, Topology};
@@ -43,6 +44,66 @@ fn goodput(links: &[Link]) -> f64 {
     let since = world.now();
     world.run_for(millis(100)).unwrap();
     world.goodput(flow, since)
+}
+
+/// RFC 8290: what is sparse does not wait behind what is bulky, and flows that are bulky share the links.
+#[test]
+fn a_sparse_flow_hardly_waits_behind_bulk_and_bulk_flows_share_what_there_is() {
+    let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET; 2]));
+    let bulks = [world.start(Flow::bulk(0, 1)), world.start(Flow::bulk(0, 1))];
+    world.run_for(millis(300)).unwrap();
+    let since = world.now();
+    let sparse = world.start(Flow::steady(0, 1, 200, millis(3)));
+    world.run_for(millis(1_000)).unwrap();
+    let goodputs = bulks.map(|flow| world.goodput(flow, since));
+    bulks.into_iter().chain([sparse]).for_each(|flow| world.stop(flow));
+    world.run_for(millis(500)).unwrap();
+
+    let result = world.result(sparse);
+    let trimmed = bulks.map(|flow| world.result(flow).trimmed);
+    println!(
+        "beside bulk of {:.1} and {:.1} Mbit/s: {:?} in the middle, {:?} at most; {trimmed:?} superframes trimmed",
+        goodputs[0] / 1e6,
+        goodputs[1] / 1e6,
+        result.latency_median,
+        result.latency_max
+    );
+    assert_eq!(result.lost(), 0);
+    assert!(result.latency_max <= millis(10));
+    assert!(goodputs.iter().sum::<f64>() >= 0.9 * 200e6);
+    assert!(goodputs.iter().all(|goodput| *goodput >= 0.4 * 200e6));
+    assert!(trimmed.iter().sum::<u64>() > 20, "who does not slow down pays more and more often");
+    assert_eq!(counted(&world, "frames_trimmed"), trimmed.iter().sum::<u64>());
+}
+
+/// What cannot be made to wait is dropped, at the cost of nobody else.
+#[test]
+fn a_flood_of_datagrams_harms_only_itself() {
+    let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET; 2]));
+    let flood = Flow { heading: Heading::Ipv6, ..Flow::steady(0, 1, 1_400, micros(20)) };
+    let flood = world.start(flood);
+    let tame = Flow { heading: Heading::Tcp, ..Flow::steady(0, 1, 65_160, millis(6)) };
+    let tame = world.start(tame);
+    let sparse = world.start(Flow::steady(0, 1, 200, millis(3)));
+    world.run_for(millis(300)).unwrap();
+    let since = world.now();
+    world.run_for(millis(1_000)).unwrap();
+    world.stop(sparse);
+    let goodputs = [flood, tame].map(|flow| world.goodput(flow, since));
+    world.run_for(millis(20)).unwrap();
+
+    let result = world.result(sparse);
+    let dropped = ["drop_queue_late", "drop_queue_full"].map(|name| counted(&world, name));
+    println!(
+        "560 Mbit/s of datagrams get {:.1} Mbit/s, bulk of 86.9 {:.1}, sparse {:?} at most; dropped {dropped:?}",
+        goodputs[0] / 1e6,
+        goodputs[1] / 1e6,
+        result.latency_max
+    );
+    assert_eq!(result.lost(), 0);
+    assert!(result.latency_max <= millis(10));
+    assert!(goodputs.iter().all(|goodput| *goodput >= 0.4 * 200e6));
+    assert_eq!(world.device_full(), 0);
 }
 
 /// P2: with two links, coalesced receive interrupts alone change the order of arrival.
@@ -93,7 +154,7 @@ fn a_black_hole_under_load_is_noticed_within_5_ms_and_loses_no_frame() {
         let since = world.begin(Fault::BlackHole(1, None));
         world.run_for(millis(50)).unwrap();
         world.stop(flow);
-        world.run_for(millis(50)).unwrap();
+        world.run_for(millis(100)).unwrap();
         assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
         noticed(&world, 0, since)
     });
@@ -161,7 +222,7 @@ fn a_lost_carrier_costs_no_frame() {
         let since = world.begin(Fault::NoCarrier(1, Some(0)));
         world.run_for(millis(30)).unwrap();
         world.stop(flow);
-        world.run_for(millis(50)).unwrap();
+        world.run_for(millis(100)).unwrap();
         assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
         noticed(&world, 0, since)
     });

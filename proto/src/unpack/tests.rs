@@ -4,7 +4,6 @@ use super::*;
 use crate::arena::{Arena, Cell};
 use crate::pool::BUFFER;
 use crate::time::Instant;
-use crate::wire::cell::HEADER;
 use crate::wire::record::{ETHERNET, RECORD_START_MIN};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -59,18 +58,12 @@ fn record_of(number: usize, length: usize) -> Vec<u8> {
 /// The cells of a stream of records: payload and block offset.
 fn cells(lengths: &[usize]) -> Vec<(Vec<u8>, u16)> {
     let mut arena = Arena::new(116, 4_096);
-    let mut seq = 0;
-    let mut open = None;
+    let mut end = 0u64;
     for (number, length) in lengths.iter().enumerate() {
-        seq += arena.append(&record_of(number, *length), open, Cell { lane_seq: seq, ..Cell::default() });
-        open = Some(arena.last());
+        let open = end.checked_sub(1);
+        end = arena.append(&record_of(number, *length), open, Cell::default()).end;
     }
-    (0..seq)
-        .map(|slot| {
-            let cell = *arena.cell(slot);
-            (arena.slot_mut(slot)[HEADER..HEADER + usize::from(cell.length)].to_vec(), cell.first_record)
-        })
-        .collect()
+    (0..end).map(|slot| (arena.filled(slot).to_vec(), arena.cell(slot).first_record)).collect()
 }
 
 #[test]

@@ -1,0 +1,158 @@
+use super::*;
+use crate::arena::Cell;
+use crate::wire::record;
+use alloc::vec;
+use core::time::Duration;
+
+/// Bytes of a cell, and of its payload.
+const CELL: u16 = 1_452;
+const PAYLOAD: usize = 1_436;
+
+struct Fixture {
+    now: Instant,
+    arena: Arena,
+    queue: FairQueue,
+    counters: Counters,
+    out: VecDeque<u64>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self {
+            now: Instant::from_nanos(1_000_000_000),
+            arena: Arena::new(CELL, 1_024),
+            queue: FairQueue::default(),
+            counters: Counters::default(),
+            out: VecDeque::new(),
+        }
+    }
+
+    fn later(&mut self, millis: u64) {
+        self.now = self.now + Duration::from_millis(millis);
+    }
+
+    /// A record that fills so many cells waits on a lane; `kind` is the GSO type in its virtio header.
+    fn push(&mut self, lane: u8, cells: usize, kind: u8) {
+        let length = PAYLOAD * cells - PREFIX;
+        let mut bytes = vec![0; PAYLOAD * cells];
+        record::emit(length, &mut bytes);
+        bytes[PREFIX + 1] = kind;
+        let like = Cell { peer: 0, lane, since: self.now, ..Cell::default() };
+        let slots = self.arena.append(&bytes, self.queue.open(0, lane), like);
+        self.queue.push(&mut self.arena, 0, lane, slots);
+    }
+
+    /// Takes so many cells; returns the lanes that they are of.
+    fn take(&mut self, cells: usize) -> Vec<u8> {
+        let Self { now, arena, queue, counters, out, .. } = self;
+        while out.len() < cells && queue.take_turn(*now, cells, arena, counters, out) {}
+        let slots = out.drain(..);
+        slots
+            .map(|slot| {
+                arena.release(slot);
+                arena.cell(slot).lane
+            })
+            .collect()
+    }
+
+    fn relieve(&mut self) {
+        self.queue.relieve(&mut self.arena, &mut self.counters);
+    }
+}
+
+fn count(lanes: &[u8], lane: u8) -> usize {
+    lanes.iter().filter(|other| **other == lane).count()
+}
+
+#[test]
+fn bulky_flows_share_and_a_sparse_one_goes_first() {
+    let mut fixture = Fixture::new();
+    (0..3).for_each(|_| fixture.push(1, 45, 1));
+    (0..3).for_each(|_| fixture.push(2, 45, 1));
+    let taken = fixture.take(40);
+    assert!(count(&taken, 1).abs_diff(20) <= 5, "{taken:?}");
+    fixture.push(3, 1, 0);
+    assert_eq!(fixture.take(4)[0], 3);
+    let taken = fixture.take(80);
+    assert!(count(&taken, 1).abs_diff(40) <= 5, "{taken:?}");
+}
+
+#[test]
+fn who_runs_empty_and_begins_anew_does_not_starve_the_others() {
+    let mut fixture = Fixture::new();
+    (0..4).for_each(|_| fixture.push(1, 45, 1));
+    let mut taken = Vec::new();
+    for _ in 0..50 {
+        fixture.push(2, 3, 0);
+        taken.extend(fixture.take(3));
+    }
+    assert!(count(&taken, 1) >= 60, "{taken:?}");
+}
+
+#[test]
+fn a_lane_that_is_alone_leaves_in_one_turn() {
+    let mut fixture = Fixture::new();
+    fixture.push(1, 45, 1);
+    let Fixture { now, arena, queue, counters, out } = &mut fixture;
+    assert!(queue.take_turn(*now, 128, arena, counters, out));
+    assert_eq!(out.len(), 45);
+    assert!(!queue.take_turn(*now, 128, arena, counters, out));
+}
+
+#[test]
+fn a_flow_that_waits_too_long_loses_frames_until_it_does_no_longer() {
+    let mut fixture = Fixture::new();
+    for _ in 0..150 {
+        (0..2).for_each(|_| fixture.push(1, 1, 0));
+        fixture.later(1);
+        fixture.take(1);
+    }
+    let late = fixture.counters.drop_queue_late;
+    assert!((1..=3).contains(&late), "{late} in 150 ms");
+    fixture.take(1_000);
+    fixture.push(1, 1, 0);
+    fixture.take(1);
+    assert!(!fixture.arena.has_waiting());
+}
+
+#[test]
+fn a_crowd_costs_the_fattest_flow_and_nobody_else() {
+    let mut fixture = Fixture::new();
+    (0..20).for_each(|_| fixture.push(1, 1, 0));
+    while !fixture.arena.is_crowded() {
+        fixture.push(2, 1, 0);
+    }
+    let waiting = fixture.arena.waiting_max();
+    fixture.take(2);
+    (0..50).for_each(|_| {
+        fixture.push(2, 1, 0);
+        fixture.relieve();
+    });
+    assert_eq!(fixture.counters.drop_queue_full, 49);
+    let taken = fixture.take(1_024);
+    assert_eq!((taken.len(), count(&taken, 1)), (waiting - 1, 18));
+}
+
+#[test]
+fn superframes_of_tcp_are_spared_and_so_are_those_who_wait_beside_them() {
+    let mut fixture = Fixture::new();
+    (0..20).for_each(|_| fixture.push(1, 1, 0));
+    while !fixture.arena.is_crowded() {
+        fixture.push(2, 45, 1);
+    }
+    fixture.relieve();
+    assert_eq!(fixture.counters.drop_queue_full, 0);
+    assert!(fixture.arena.is_crowded(), "reading stops");
+}
+
+#[test]
+fn what_waits_for_a_peer_that_is_gone_is_forgotten() {
+    let mut fixture = Fixture::new();
+    fixture.push(1, 45, 1);
+    fixture.push(5, 1, 0);
+    assert_eq!(fixture.queue.forget_peer(0, &mut fixture.arena), 46);
+    assert!(!fixture.arena.has_waiting());
+    assert_eq!(fixture.take(10), []);
+    fixture.push(1, 1, 0);
+    assert_eq!(fixture.take(10), [1]);
+}
