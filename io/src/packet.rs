@@ -86,6 +86,26 @@ impl PacketSocket {
         Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
     }
 
+    /// Frames that were lost since the last call, because nobody took those before them in time.
+    ///
+    /// # Errors
+    /// The kernel's; none is expected.
+    pub fn take_overruns(&self) -> io::Result<u32> {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = socket_length::<libc::tpacket_stats>();
+        // SAFETY: the kernel writes at most `length` bytes into a struct of that length, whose fields are integers.
+        let result = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut length,
+            )
+        };
+        if result == 0 { Ok(statistics.tp_drops) } else { Err(io::Error::last_os_error()) }
+    }
+
     fn set(&self, option: c_int) -> io::Result<()> {
         let on: c_int = 1;
         let length = socket_length::<c_int>();

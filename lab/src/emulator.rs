@@ -43,6 +43,9 @@ pub struct Counters {
     pub swallowed: u64,
     /// Came out at a NIC that was down or full.
     pub refused: u64,
+    /// Never got in, because the emulator did not get to run in time; a superframe counts as one. What is measured
+    /// over such a wire is not due to its flaws.
+    pub overrun: u64,
 }
 
 /// A wire at work; dropping it ends it.

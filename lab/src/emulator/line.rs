@@ -137,6 +137,11 @@ impl Line {
         *counter += size(frame).frames;
     }
 
+    /// Counts frames that never arrived here.
+    pub(super) fn count_overruns(&mut self, frames: u32) {
+        self.counters.overrun += u64::from(frames);
+    }
+
     /// What became of the frames so far.
     pub(super) fn counters(&self) -> Counters {
         self.counters

@@ -103,7 +103,12 @@ impl Pump {
                     }
                     done.send(now_ns()).ok();
                 }
-                Command::Count(answer) => drop(answer.send(self.lines.each_ref().map(Line::counters))),
+                Command::Count(answer) => {
+                    for (side, line) in self.sides.iter().zip(&mut self.lines) {
+                        line.count_overruns(side.take_overruns()?);
+                    }
+                    answer.send(self.lines.each_ref().map(Line::counters)).ok();
+                }
                 Command::Stop => return Ok(false),
             }
         }

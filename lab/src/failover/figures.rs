@@ -1,5 +1,7 @@
 //! What is measured in a trial.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde::Serialize;
 
@@ -7,9 +9,11 @@ use super::fault::VICTIM;
 use crate::bundle::Bundle;
 use crate::clock::{Moment, milliseconds_between};
 use crate::counters;
+use crate::emulator::Direction;
 use crate::netns::Namespace;
 use crate::report::Samples;
-use crate::status::{LINK_DOWN, LINK_UP, Status};
+use crate::status::{Event, LINK_DOWN, LINK_UP, Status};
+use crate::topology::Topology;
 use crate::workload::{sequence, transfer};
 
 /// The figures of one trial; sums and maxima over its rounds.
@@ -17,8 +21,8 @@ use crate::workload::{sequence, transfer};
 pub(super) struct Figures {
     /// From each fault to the first event that tells of it, in milliseconds.
     pub(super) detected_ms: Vec<f64>,
-    /// The same without traffic.
-    pub(super) detected_idle_ms: Option<f64>,
+    /// The same without traffic, for each fault that was noticed.
+    pub(super) detected_idle_ms: Vec<f64>,
     /// What the events said.
     pub(super) detected_by: Vec<String>,
     /// Faults of which no event told.
@@ -31,8 +35,10 @@ pub(super) struct Figures {
     pub(super) false_alarms: usize,
     /// Datagrams sent, from the first to the last.
     pub(super) udp_sent: u64,
-    /// Of these, lost since the first fault.
+    /// Of these, lost on the way since the first fault.
     pub(super) udp_lost: u64,
+    /// Came, but found the receiving socket full, because its thread did not get to run in time.
+    pub(super) udp_overruns: u64,
     /// Lost before it.
     pub(super) udp_lost_before: u64,
     /// Datagrams that came after one with a higher number.
@@ -47,6 +53,10 @@ pub(super) struct Figures {
     pub(super) tcp_retransmits: u64,
     /// And before it.
     pub(super) tcp_retransmits_before: u64,
+    /// Tail loss probes since the first fault (RFC 8985): sent after a stall of two round trips, some of them retransmits.
+    pub(super) tcp_loss_probes: u64,
+    /// Segments that the receiver had got twice since the first fault (RFC 2883): what was sent again in vain.
+    pub(super) tcp_duplicates: u64,
     /// TCP retransmission timeouts since the first fault.
     pub(super) tcp_timeouts: u64,
     /// Longest time without a byte since the first fault, in milliseconds.
@@ -61,25 +71,55 @@ pub(super) struct Figures {
     pub(super) cells_repaired: u64,
     /// Cells that the receiver's daemon waited for in vain.
     pub(super) cells_given_up: u64,
+    /// Frames that the emulated wires lost because the machine was too busy: above 0, the other figures mean little.
+    pub(super) wire_overruns: u64,
+    /// What the daemons dropped, with their reasons.
+    pub(super) drops: BTreeMap<String, u64>,
+    /// The latest events of both daemons.
+    pub(super) events: Vec<Told>,
+}
+
+/// An event, and when it was.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Told {
+    /// Since the first fault, in milliseconds; negative: before it.
+    at_ms: f64,
+    /// The host whose daemon told of it, from 1.
+    host: usize,
+    what: String,
+    link: Option<usize>,
+    detail: String,
+}
+
+/// Datagrams that found a socket of `host` full so far.
+pub(super) fn socket_overruns(host: &Namespace) -> Result<u64> {
+    counters::protocol(host, "Udp", "RcvbufErrors")
 }
 
 /// The kernel's TCP counters of the sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tcp {
     retransmits: u64,
+    loss_probes: u64,
+    duplicates: u64,
     timeouts: u64,
 }
 
 impl Tcp {
     /// As they are now.
     pub(super) fn now(host: &Namespace) -> Result<Tcp> {
-        let retransmits = counters::protocol(host, "Tcp", "RetransSegs")?;
-        Ok(Tcp { retransmits, timeouts: counters::protocol(host, "TcpExt", "TCPTimeouts")? })
+        let extended = |name| counters::protocol(host, "TcpExt", name);
+        Ok(Tcp {
+            retransmits: counters::protocol(host, "Tcp", "RetransSegs")?,
+            loss_probes: extended("TCPLossProbes")?,
+            duplicates: extended("TCPDSACKRecv")?,
+            timeouts: extended("TCPTimeouts")?,
+        })
     }
 }
 
 impl Figures {
-    /// What the daemons noticed of a fault that began at `began`, by what they say in the end.
+    /// What the daemons noticed of a fault, by what they said right before its end.
     pub(super) fn add_detection(&mut self, ends: &[Status], began: Moment, ended: Moment) {
         match first_notice(ends, began, ended) {
             Some((at_ns, detail)) => {
@@ -102,6 +142,8 @@ impl Figures {
         let [start, fault, end] = counted;
         self.tcp_retransmits_before = fault.retransmits - start.retransmits;
         self.tcp_retransmits = end.retransmits - fault.retransmits;
+        self.tcp_loss_probes = end.loss_probes - fault.loss_probes;
+        self.tcp_duplicates = end.duplicates - fault.duplicates;
         self.tcp_timeouts = end.timeouts - fault.timeouts;
         self.tcp_stall_ms = milliseconds(flow.gaps.longest_within(first_fault.before_ns, u64::MAX).length);
         self.tcp_gbps = flow.gbps();
@@ -110,29 +152,62 @@ impl Figures {
     }
 
     /// What became of the datagrams before and after the first fault.
-    pub(super) fn add_udp(&mut self, flow: &sequence::Outcome, first_fault: Moment) {
+    pub(super) fn add_udp(&mut self, flow: &sequence::Outcome, overruns: u64, first_fault: Moment) {
         // A datagram may be in a queue of the victim for some milliseconds before the fault.
         let from_ns = first_fault.before_ns.saturating_sub(IN_FLIGHT_NS);
         self.udp_sent = flow.sent;
-        self.udp_lost = flow.lost_at_ns.iter().filter(|at_ns| **at_ns >= from_ns).count() as u64;
-        self.udp_lost_before = flow.lost_at_ns.len() as u64 - self.udp_lost;
+        let missing = flow.lost_at_ns.iter().filter(|at_ns| **at_ns >= from_ns).count() as u64;
+        self.udp_lost = missing.saturating_sub(overruns);
+        self.udp_overruns = overruns;
+        self.udp_lost_before = flow.lost_at_ns.len() as u64 - missing;
         (self.udp_overtaken, self.udp_doubled, self.udp_damaged) =
             (flow.overtaken, flow.doubled, flow.damaged);
         self.udp_stall_ms = milliseconds(flow.gaps.longest_within(first_fault.before_ns, u64::MAX).length);
     }
 
-    /// What the daemons counted.
-    pub(super) fn add_counters(&mut self, ends: &[Status]) {
+    /// What the wires lost of their own accord.
+    pub(super) fn add_overruns(&mut self, topology: &Topology) -> Result<()> {
+        for link in 0..topology.plan().links.len() {
+            for direction in Direction::BOTH {
+                self.wire_overruns += topology.emulator(link)?.counters(direction)?.overrun;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the daemons counted and told.
+    pub(super) fn add_reports(&mut self, ends: &[Status], first_fault: Moment) {
         let total = |name: &str| ends.iter().map(|end| end.counter(name)).sum();
         self.cells_repaired = total("cells_repaired");
         self.cells_given_up = total("cells_given_up");
+        for (name, count) in ends.iter().flat_map(|end| &end.counters) {
+            if name.starts_with("drop_") && *count > 0 {
+                *self.drops.entry(name.clone()).or_default() += count;
+            }
+        }
+        for (end, host) in ends.iter().zip(1..) {
+            self.events.extend(end.events.iter().map(|event| Told::new(event, host, first_fault)));
+        }
+        self.events.sort_by(|one, other| one.at_ms.total_cmp(&other.at_ms));
     }
+}
 
-    /// The median time of detection under load; `None`: nothing was detected.
-    pub(super) fn detected_median_ms(&self) -> Option<f64> {
-        let median = Samples::new("ms", self.detected_ms.clone()).median();
-        (!median.is_nan()).then_some(median)
+impl Told {
+    fn new(event: &Event, host: usize, first_fault: Moment) -> Told {
+        Told {
+            at_ms: (event.at_ns as f64 - first_fault.after_ns as f64) / 1e6,
+            host,
+            what: event.what.clone(),
+            link: event.link,
+            detail: event.detail.clone(),
+        }
     }
+}
+
+/// The median of some times; `None`: there are none.
+pub(super) fn median_ms(times_ms: &[f64]) -> Option<f64> {
+    let median = Samples::new("ms", times_ms.to_vec()).median();
+    (!median.is_nan()).then_some(median)
 }
 
 /// Longest time between the sending of a datagram and its place on a wire.

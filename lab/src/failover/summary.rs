@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::fault::Fault;
-use super::figures::Figures;
+use super::figures::{Figures, median_ms};
 use super::matrix::{Mode, Trial};
 use crate::report::{Report, Samples, Table, Verdict};
 
@@ -29,6 +29,13 @@ pub(super) fn write(report: &mut Report, seen: &[Seen]) {
     report.show(table(seen));
     report.show("  times in ms; noticed: median under load; false: events that took a sound link for dead");
     report.show("  sums and longest stalls: 3 faults for pulled cable, black hole and dead way, else 1");
+    let busy = |figures: &Figures| figures.wire_overruns + figures.udp_overruns;
+    let overruns: u64 = measured(seen).map(|(_, figures)| busy(figures)).sum();
+    if overruns > 0 {
+        report.show(format!(
+            "  the machine was too busy: {overruns} frames or datagrams were not taken in time"
+        ));
+    }
     for failure in failures(seen) {
         report.show(failure);
     }
@@ -64,7 +71,7 @@ fn judge_black_hole(report: &mut Report, seen: &[Seen]) {
     let (repaired, duplicated) = (of(Mode::On), of(Mode::Duplicate));
     if !repaired.is_empty() {
         let loaded = repaired.iter().flat_map(|figures| figures.detected_ms.iter().copied()).collect();
-        let idle = repaired.iter().filter_map(|figures| figures.detected_idle_ms).collect();
+        let idle = repaired.iter().flat_map(|figures| figures.detected_idle_ms.iter().copied()).collect();
         let retransmits: u64 = repaired.iter().map(|figures| figures.tcp_retransmits).sum();
         let (loaded, idle) = (Samples::new("ms", loaded).median(), Samples::new("ms", idle).median());
         report.verdict(Verdict::at_most("black_hole.detected_ms", loaded, DETECTED_MS_MAX));
@@ -136,8 +143,8 @@ fn cells(figures: &Figures) -> Vec<String> {
     let tcp_stall =
         if figures.tcp_lost.is_some() { "LOST".to_string() } else { time(Some(figures.tcp_stall_ms)) };
     vec![
-        time(figures.detected_median_ms()),
-        time(figures.detected_idle_ms),
+        time(median_ms(&figures.detected_ms)),
+        time(median_ms(&figures.detected_idle_ms)),
         figures.false_alarms.to_string(),
         figures.udp_lost.to_string(),
         time(Some(figures.udp_stall_ms)),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::fault::Fault;
-use super::figures::{Figures, Tcp, noticed_ms};
+use super::figures::{Figures, Tcp, noticed_ms, socket_overruns};
 use super::matrix::Trial;
 use crate::bundle::{self, Bundle};
 use crate::clock::{Moment, wait_for};
@@ -78,7 +78,7 @@ impl Bench<'_> {
         let transfer = Transfer::start(client, server, at, Source::random(FILE_BYTES, seed)?)?;
         let sequence = Sequence::start(client, server, at, PACE, LIMIT)?;
         thread::sleep(WARM_UP);
-        let before_fault = Tcp::now(client)?;
+        let (before_fault, overruns) = (Tcp::now(client)?, socket_overruns(server)?);
         let mut first_fault = None;
         for _ in 0..self.fault.rounds() {
             let began = self.round(figures)?;
@@ -92,9 +92,10 @@ impl Bench<'_> {
         let tcp = transfer.finish()?;
         let ends = self.statuses()?;
         figures.add_tcp(&tcp, [start, before_fault, Tcp::now(client)?], first_fault);
-        figures.add_udp(&udp, first_fault);
+        figures.add_udp(&udp, socket_overruns(server)? - overruns, first_fault);
         figures.add_false_alarms(&ends, first_fault);
-        figures.add_counters(&ends);
+        figures.add_reports(&ends, first_fault);
+        figures.add_overruns(self.topology)?;
         Ok(())
     }
 
@@ -105,31 +106,39 @@ impl Bench<'_> {
         let seen = self.statuses()?;
         let ended = self.fault.end(self.topology)?;
         figures.add_detection(&seen, began, ended);
-        self.wait_until_whole(figures)?;
+        let since = Instant::now();
+        if self.is_whole_again()? {
+            figures.recovered_ms.push(since.elapsed().as_secs_f64() * 1e3);
+        } else {
+            figures.unrecovered += 1;
+        }
         thread::sleep(SETTLE);
         Ok(began)
     }
 
-    /// Breaks the link once more, with nothing under way but heartbeats.
+    /// Breaks and mends the link as often again, with nothing under way but heartbeats.
     fn in_quiet(&self, figures: &mut Figures) -> Result<()> {
-        let began = self.fault.begin(self.topology, LINK_RATE)?;
-        let noticed = wait_for("notice", NOTICED_WITHIN, || noticed_ms(self.bundles, began));
-        self.fault.end(self.topology)?;
-        figures.detected_idle_ms = noticed.ok();
+        for _ in 0..self.fault.rounds() {
+            let began = self.fault.begin(self.topology, LINK_RATE)?;
+            let noticed = wait_for("notice", NOTICED_WITHIN, || noticed_ms(self.bundles, began));
+            self.fault.end(self.topology)?;
+            figures.detected_idle_ms.extend(noticed.ok());
+            if !self.is_whole_again()? {
+                break;
+            }
+        }
         Ok(())
     }
 
-    fn wait_until_whole(&self, figures: &mut Figures) -> Result<()> {
-        let since = Instant::now();
-        let is_whole = || {
-            let ends = self.statuses()?;
-            Ok(ends.iter().all(|end| end.is_ready(1, self.links)).then_some(()))
-        };
-        match wait_for("whole bundle", WHOLE_WITHIN, is_whole) {
-            Ok(()) => figures.recovered_ms.push(since.elapsed().as_secs_f64() * 1e3),
-            Err(_) => figures.unrecovered += 1,
+    /// Waits until every link is up both ways; `false`: it takes too long.
+    fn is_whole_again(&self) -> Result<bool> {
+        let end = Instant::now() + WHOLE_WITHIN;
+        while Instant::now() < end {
+            if self.statuses()?.iter().all(|end| end.is_ready(1, self.links)) {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn statuses(&self) -> Result<Vec<Status>> {

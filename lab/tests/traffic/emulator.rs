@@ -49,10 +49,12 @@ fn without_flaw(topology: &Topology) -> Result<()> {
     exchange(first, second, address(0, 1).into(), &WHOLE, 300)?;
     exchange(second, first, address(0, 0).into(), &FRAGMENTED, 300)?;
     send_file(first, second, address(0, 1).into(), 8 << 20)?;
-    let Counters { passed, dropped, lost, corrupted, swallowed, .. } = count(topology, Direction::Forward)?;
+    let Counters { passed, dropped, lost, corrupted, swallowed, overrun, .. } =
+        count(topology, Direction::Forward)?;
     let segments = (8 << 20) / 1448;
     ensure!(passed > segments, "{passed} frames carried {segments} segments");
     ensure!((dropped, lost, corrupted, swallowed) == (0, 0, 0, 0), "a wire without flaw has some");
+    ensure!(overrun == 0, "{overrun} frames came too fast for the wire");
     Ok(())
 }
 
