@@ -218,10 +218,10 @@ impl Bundle {
         }
     }
 
-    /// How many cells may leave the queue before they can be sent: few where the ports are slow.
+    /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
     fn commit_limit(&self) -> usize {
-        let rate = self.ports.iter().try_fold(0u64, |sum, port| Some(sum.saturating_add(port.rate()?)));
-        let bytes = rate.map_or(u64::MAX, |rate| bytes_in(rate, COMMIT_FOR));
+        let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
+        let bytes = rate.filter(|rate| *rate > 0).map_or(u64::MAX, |rate| bytes_in(rate, COMMIT_FOR));
         let cells = usize::try_from(bytes).unwrap_or(usize::MAX) / self.arena.cell_max();
         cells.clamp(1, COMMIT_CELLS)
     }

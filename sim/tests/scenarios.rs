@@ -256,7 +256,7 @@ fn a_link_that_leaves_and_joins_costs_no_frame() {
             let goodput = world.goodput(flows[0], again) / GIGABIT;
             assert!(goodput >= 0.9 * 3.0 * 0.25, "seed {seed}: {goodput:.3} Gbit/s");
             flows.iter().for_each(|flow| world.stop(*flow));
-            world.run_for(millis(50)).unwrap();
+            world.run_for(millis(100)).unwrap();
             for flow in flows {
                 assert_eq!(world.result(flow).lost(), 0, "seed {seed}, repair {repair}");
             }
