@@ -75,6 +75,8 @@ pub struct Bundle {
     pub(crate) queue: FairQueue,
     /// Slots that have left the queue and have numbers, to be sent in this order.
     pub(crate) outgoing: VecDeque<u64>,
+    /// Slots that have numbers, too, but step aside until their link takes more.
+    pub(crate) stalled: VecDeque<u64>,
     /// Slots to be sent again, before anything new.
     pub(crate) resend: VecDeque<Repair>,
     /// Copies of cells for further links.
@@ -125,6 +127,7 @@ impl Bundle {
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             queue: FairQueue::default(),
             outgoing: VecDeque::new(),
+            stalled: VecDeque::new(),
             resend: VecDeque::new(),
             copies: Copies::default(),
             repair_budget: crate::repair::BUDGET_MAX,
@@ -206,6 +209,7 @@ impl Bundle {
 
     /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.step_back();
         if self.cells_shrink {
             self.fit_cells();
         }

@@ -46,7 +46,7 @@ pub struct Class {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Treatment {
     /// 0: the bundle's policy; else that of the rule before this number.
-    class: u8,
+    pub(crate) class: u8,
     /// What the policy takes for a flow; 0 when it does not tell flows apart.
     pub(crate) flow: u32,
 }

@@ -13,7 +13,7 @@
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
-//!   beside it: class (which policy), copies (for further links),
+//!   beside it: class (which policy), copies (for further links), stall (flows that wait for a link),
 //!              membership (who is there), heartbeat (what was sent and heard),
 //!              health, debt, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
@@ -60,6 +60,7 @@ mod queue;
 mod reorder;
 mod repair;
 mod rx;
+mod stall;
 mod status;
 pub mod time;
 mod tx;

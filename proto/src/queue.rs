@@ -9,7 +9,7 @@
 //! frame. Superframes of TCP are spared: when it is they that crowd the arena, reading stops, the device fills, and the
 //! kernel tells the sender, who then slows down without having lost anything.
 //!
-//! Invariant: a flow with cells is in exactly one of the two lists.
+//! Invariant: a flow with cells is in exactly one of the lists.
 //! Source: RFC 8290, 4.1 and 4.2; deficit round robin: Shreedhar and Varghese, SIGCOMM 1995. Unlike there, a turn counts
 //! cells, not whole packets, so that a superframe of 64 KB does not keep everyone waiting.
 
@@ -35,6 +35,8 @@ struct Flow {
     /// Bytes that it may still send in this turn; what it took beyond is missing in the next ones.
     deficit: i32,
     is_listed: bool,
+    /// Cells of it that have left the queue stand still: it gets no turn.
+    is_paused: bool,
     codel: Codel,
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct FairQueue {
     /// Flows that have just begun, and all others that wait; both hold indices of `flows`.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
+    /// Flows that are paused; in neither list.
+    paused: Vec<usize>,
 }
 
 impl FairQueue {
@@ -82,6 +86,10 @@ impl FairQueue {
         let before = out.len();
         // Each round gives a flow its quantum, or takes one off a list that has run empty.
         while let Some((index, is_new)) = self.next() {
+            if self.flows[index].is_paused {
+                self.paused.push(index);
+                continue;
+            }
             let is_alone = self.new.is_empty() && self.old.is_empty();
             let flow = &mut self.flows[index];
             if is_alone {
@@ -122,6 +130,19 @@ impl FairQueue {
         }
     }
 
+    /// A lane gets no turn until [`Self::resume`].
+    pub(crate) fn pause(&mut self, peer: u16, lane: u8) {
+        if let Some(flow) = self.flows.get_mut(index(peer, lane)) {
+            flow.is_paused = true;
+        }
+    }
+
+    /// All lanes get turns again; those that were paused come first.
+    pub(crate) fn resume(&mut self) {
+        self.flows.iter_mut().for_each(|flow| flow.is_paused = false);
+        self.paused.drain(..).rev().for_each(|index| self.old.push_front(index));
+    }
+
     /// Drops frames while the arena is crowded, unless it is their senders who should wait.
     pub(crate) fn relieve(&mut self, arena: &mut Arena, counters: &mut Counters) {
         while arena.is_crowded() && self.drop_of_fattest(arena) {
@@ -132,14 +153,15 @@ impl FairQueue {
     /// Drops the oldest frame of the flow of which most waits, among those that have more than their share and can be
     /// told in no other way; returns whether there is one.
     fn drop_of_fattest(&mut self, arena: &mut Arena) -> bool {
-        let share = arena.waiting_max() / (self.new.len() + self.old.len()).max(1);
+        let flows = || self.new.iter().chain(&self.old).chain(&self.paused);
+        let share = arena.waiting_max() / flows().count().max(1);
         let victim = |index: usize| {
             let chain = &self.flows[index].chain;
             let record = chain.next_record(arena).filter(|_| chain.cells() >= share)?;
             let is_spared = mark::is_tcp_superframe(&arena.filled(record.slot)[record.at + PREFIX..]);
             (!is_spared).then_some((chain.cells(), index, record))
         };
-        let victims = self.new.iter().chain(&self.old).filter_map(|index| victim(*index));
+        let victims = flows().filter_map(|index| victim(*index));
         let Some((_, index, record)) = victims.max_by_key(|(cells, ..)| *cells) else { return false };
         self.flows[index].chain.drop_record(arena, record);
         true

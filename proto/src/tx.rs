@@ -230,13 +230,19 @@ impl Bundle {
     pub fn poll_batch(&mut self, now: Instant) -> Option<Batch<'_>> {
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
         (self.frames_between, self.cells_between) = (0, 0);
-        if self.outgoing.is_empty() {
-            self.commit(now);
-        }
-        let (index, source) = self.gather_run()?;
+        let (index, source, share) = loop {
+            if self.outgoing.is_empty() {
+                self.commit(now);
+            }
+            let (index, source) = self.gather_run()?;
+            match self.share(index, source) {
+                Some(share) => break (index, source, share),
+                None if self.step_aside(source) => {}
+                None => return None,
+            }
+        };
         let segment = self.arena.cell_bytes(self.run[0]);
         let treatment = self.arena.cell(self.run[0]).treatment;
-        let share = self.share(index, source, segment, treatment)?;
         let port = self.choices[share.index].port;
         let room = self.ports[usize::from(port)].queue_limit() / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
@@ -247,8 +253,9 @@ impl Bundle {
     }
 
     /// Which of the choices carries how many cells of `run`.
-    fn share(&mut self, peer: u16, source: Source, cell_bytes: usize, treatment: Treatment) -> Option<Share> {
-        let cells = self.run.len();
+    fn share(&mut self, peer: u16, source: Source) -> Option<Share> {
+        let (cells, cell_bytes) = (self.run.len(), self.arena.cell_bytes(self.run[0]));
+        let treatment = self.arena.cell(self.run[0]).treatment;
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
         }
@@ -413,6 +420,7 @@ impl Bundle {
     /// A port takes cells again.
     pub fn handle_writable(&mut self, now: Instant, port: u8) {
         self.ports[usize::from(port)].full = false;
+        self.step_back();
         for peer in self.peers.iter_mut().filter(|peer| peer.heartbeat_owed) {
             peer.heartbeat_owed = false;
             peer.heartbeat_at = now;
