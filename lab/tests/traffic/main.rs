@@ -11,6 +11,7 @@ mod failover;
 mod faults;
 mod jumbo;
 mod lab;
+mod mesh;
 mod neighbours;
 mod stage;
 mod streams;
@@ -78,6 +79,7 @@ fn cases() -> Vec<Case> {
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
+        mesh::cases(),
         bridge::cases(),
         faults::cases(),
         failover::cases(),
