@@ -37,6 +37,7 @@ pub mod class;
 mod classify;
 mod copies;
 pub mod counters;
+mod crowd;
 mod debt;
 pub mod event;
 pub mod health;
