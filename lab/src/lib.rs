@@ -19,6 +19,7 @@ pub mod demo;
 pub mod emulator;
 pub mod failover;
 pub mod machine;
+pub mod mesh;
 pub mod netns;
 pub mod options;
 pub mod prerequisites;

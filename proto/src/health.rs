@@ -3,7 +3,8 @@
 //! Intuition first. Under load, the other links tell within a millisecond that this link has been given cells; a link
 //! that still has shown nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::debt`]).
 //! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one was heard is dead,
-//! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. When *all*
+//! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
+//! peers come in by the same port, cells may be waiting in the switch, and more time is given ([`crate::crowd`]). When *all*
 //! links fall silent at once, it is far more likely that the peer or we did not get the processor, so that takes 200 ms.
 //!
 //! A dead link is used again after three heartbeats in a row. One that keeps falling is held down
@@ -14,6 +15,7 @@
 //!
 //! Source: P2, section 2.2. Thresholds: [`OWED_FOR`] must exceed the time in which a receiver is not scheduled (1 ms
 //! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
+use crate::crowd::CROWDED_FOR;
 use crate::debt::{Account, OWED_FOR};
 use crate::hold_down::HoldDown;
 use crate::time::Instant;
@@ -29,6 +31,8 @@ pub const SILENT_FOR: Duration = Duration::from_millis(42);
 pub const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
 /// Heartbeats in a row that bring a link back.
 const HEARTBEATS_TO_RISE: u8 = 3;
+/// A port is crowded while another peer's cells come in by it at least this often.
+pub(crate) const CROWD_HEARD_WITHIN: Duration = Duration::from_millis(4);
 /// What showed that a link is dead, and the figures behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -138,25 +142,34 @@ impl Health {
     }
 
     /// Judges the link. `next`: the number after the highest that was heard; `skew`: how much later than the fastest
-    /// link it is; `any_heard`: when any link of the peer was heard last.
-    pub fn poll(&mut self, now: Instant, next: u64, skew: Duration, any_heard: Instant) -> Option<Change> {
+    /// link it is; `crowded`: whether the port is; `any_heard`: when any link of the peer was heard last.
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        next: u64,
+        skew: Duration,
+        crowded: bool,
+        any_heard: Instant,
+    ) -> Option<Change> {
         if !self.up {
             return None;
         }
-        let overdue = self.account.overdue(now, next, 2 * skew);
+        let overdue = self.account.overdue(now, next, late(skew, crowded));
         if let Some((owed, waited)) = overdue.filter(|_| now.since(self.heard) >= OWED_FOR) {
             return Some(self.down(now, Signal::BurstSkew { owed, waited }));
         }
         let waited = now.since(self.heard.max(self.busy));
-        let limit = if now.since(any_heard) < 2 * HEARTBEAT_QUIET { SILENT_FOR } else { ALL_SILENT_FOR };
+        let is_alone = now.since(any_heard) < 2 * HEARTBEAT_QUIET && !crowded;
+        let limit = if is_alone { SILENT_FOR } else { ALL_SILENT_FOR };
         (waited >= limit).then(|| self.down(now, Signal::Silence { waited }))
     }
 
     /// When to judge next, at the latest; arguments as for [`Self::poll`].
     #[must_use]
-    pub fn deadline(&self, next: u64, skew: Duration) -> Option<Instant> {
+    pub fn deadline(&self, next: u64, skew: Duration, crowded: bool) -> Option<Instant> {
         let silent = self.heard.max(self.busy) + SILENT_FOR;
-        let owed = self.account.due(next, 2 * skew).map_or(silent, |due| due.max(self.heard + OWED_FOR));
+        let owed =
+            self.account.due(next, late(skew, crowded)).map_or(silent, |due| due.max(self.heard + OWED_FOR));
         self.up.then(|| silent.min(owed))
     }
 
@@ -174,6 +187,11 @@ impl Health {
         self.account = Account::default();
         Change::Down(signal)
     }
+}
+
+/// How late cells may be by nature.
+fn late(skew: Duration, crowded: bool) -> Duration {
+    2 * skew + if crowded { CROWDED_FOR } else { Duration::ZERO }
 }
 
 #[cfg(test)]
@@ -208,26 +226,37 @@ mod tests {
         let mut health = risen();
         health.handle_departed(at(1_000), 57, 0, 0);
         let due = at(1_000) + OWED_FOR;
-        assert_eq!(health.deadline(0, Duration::ZERO), Some(due));
+        assert_eq!(health.deadline(0, Duration::ZERO, false), Some(due));
         let just_before = due - Duration::from_nanos(1);
-        assert_eq!(health.poll(just_before, 0, Duration::ZERO, just_before), None);
+        assert_eq!(health.poll(just_before, 0, Duration::ZERO, false, just_before), None);
         let signal = Signal::BurstSkew { owed: 57, waited: OWED_FOR };
-        assert_eq!(health.poll(due, 0, Duration::ZERO, due), Some(Change::Down(signal)));
+        assert_eq!(health.poll(due, 0, Duration::ZERO, false, due), Some(Change::Down(signal)));
         assert!(!health.is_up());
+    }
+
+    #[test]
+    fn a_crowded_port_gives_more_time_to_pay() {
+        let mut health = risen();
+        health.handle_departed(at(1_000), 57, 0, 0);
+        let due = at(1_000) + OWED_FOR + CROWDED_FOR;
+        assert_eq!(health.deadline(0, Duration::ZERO, true), Some(at(0) + SILENT_FOR));
+        let just_before = due - Duration::from_nanos(1);
+        assert_eq!(health.poll(just_before, 0, Duration::ZERO, true, just_before), None);
+        assert!(health.poll(due, 0, Duration::ZERO, true, due).is_some());
     }
 
     #[test]
     fn silence_of_one_link_is_noticed_before_silence_of_all() {
         let mut one = risen();
-        assert_eq!(one.poll(at(41_999), 0, Duration::ZERO, at(41_999)), None);
+        assert_eq!(one.poll(at(41_999), 0, Duration::ZERO, false, at(41_999)), None);
         let waited = SILENT_FOR;
         assert_eq!(
-            one.poll(at(42_000), 0, Duration::ZERO, at(42_000)),
+            one.poll(at(42_000), 0, Duration::ZERO, false, at(42_000)),
             Some(Change::Down(Signal::Silence { waited }))
         );
         let mut all = risen();
-        assert_eq!(all.poll(at(199_999), 0, Duration::ZERO, at(0)), None);
-        assert!(all.poll(at(200_000), 0, Duration::ZERO, at(0)).is_some());
+        assert_eq!(all.poll(at(199_999), 0, Duration::ZERO, false, at(0)), None);
+        assert!(all.poll(at(200_000), 0, Duration::ZERO, false, at(0)).is_some());
     }
 
     #[test]
@@ -236,14 +265,14 @@ mod tests {
         for millis in 1..200 {
             health.handle_departed(at(millis * 1_000), millis / 10, 30_000, millis / 10);
             assert_eq!(
-                health.poll(at(millis * 1_000), millis / 10, Duration::ZERO, at(millis * 1_000)),
+                health.poll(at(millis * 1_000), millis / 10, Duration::ZERO, false, at(millis * 1_000)),
                 None
             );
         }
         for millis in 200..300 {
             health.handle_departed(at(millis * 1_000), 19, 30_000, 19);
         }
-        let change = health.poll(at(300_000), 19, Duration::ZERO, at(300_000));
+        let change = health.poll(at(300_000), 19, Duration::ZERO, false, at(300_000));
         assert!(matches!(change, Some(Change::Down(Signal::Silence { .. }))), "it stands still: {change:?}");
     }
 
@@ -253,7 +282,7 @@ mod tests {
         let mut now = at(0);
         let fall_and_beat = |health: &mut Health, now: &mut Instant, alone: bool| {
             *now = *now + SILENT_FOR;
-            assert!(health.poll(*now, 0, Duration::ZERO, *now).is_some());
+            assert!(health.poll(*now, 0, Duration::ZERO, false, *now).is_some());
             (0..1_000).find(|_| {
                 *now = *now + HEARTBEAT_QUIET;
                 health.handle_cell(*now, true, alone).is_some()

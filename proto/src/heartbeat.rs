@@ -5,7 +5,7 @@
 
 use crate::bundle::Bundle;
 use crate::event::{Direction, Event};
-use crate::health::{Change, HEARTBEAT_QUIET, Signal};
+use crate::health::{CROWD_HEARD_WITHIN, Change, HEARTBEAT_QUIET, Signal};
 use crate::time::{Instant, wire_micros};
 use crate::wire::cell::{HEADER, Header, Kind, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use crate::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
@@ -18,6 +18,9 @@ use core::time::Duration;
 pub(crate) const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX));
 /// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
 const NOT_SCHEDULED: Duration = Duration::from_millis(20);
+
+/// Whoever lives is heard on each port this often.
+const OTHERS_HEARD_WITHIN: Duration = Duration::from_millis(12);
 
 const fn max(one: usize, other: usize) -> usize {
     if one > other { one } else { other }
@@ -204,6 +207,8 @@ impl Bundle {
     fn handle_report(&mut self, now: Instant, index: u16, port: u8, report: Heard) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let node = peer.node;
+        // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
+        let crowded = self.ports[usize::from(port)].crowd.heard_others(now, index, OTHERS_HEARD_WITHIN);
         let link = &mut peer.outbound[usize::from(port)];
         if let Some(heard) = unwrap_seq(report.next, link.heard()) {
             link.handle_heard(now, heard, self.ports[usize::from(port)].departed());
@@ -211,7 +216,7 @@ impl Bundle {
         link.skew = Duration::from_micros(u64::from(report.skew_micros));
         if !report.up {
             self.leave_link(now, index, port, Signal::Report);
-        } else if let Some(signal) = link.stalled(now).filter(|_| link.up) {
+        } else if let Some(signal) = link.stalled(now).filter(|_| link.up && !crowded) {
             self.leave_link(now, index, port, signal);
         } else if !link.up && self.ports[usize::from(port)].carrier && now >= link.obey_reports_from {
             link.rise(now);
@@ -260,12 +265,15 @@ impl Bundle {
         peer.judge_at = now + HEARTBEAT_QUIET;
         for link in 0..LINKS {
             let Some(peer) = self.peers.get_mut(index) else { return };
+            let port = peer.paired.iter().position(|paired| paired.map(usize::from) == Some(link));
+            let crowd = port.map(|port| self.ports[port].crowd);
+            let crowded = crowd.is_some_and(|crowd| crowd.heard_others(now, index, CROWD_HEARD_WITHIN));
             let state = &mut peer.inbound[link];
             let skew = state.skew(fastest);
-            let change = state.health.poll(now, state.next_seq(), skew, heard);
+            let change = state.health.poll(now, state.next_seq(), skew, crowded, heard);
             let due = state
                 .health
-                .deadline(state.next_seq(), skew)
+                .deadline(state.next_seq(), skew, crowded)
                 .unwrap_or(peer.judge_at)
                 .max(now + HEARTBEAT_QUIET / 20);
             peer.judge_at = peer.judge_at.min(due);

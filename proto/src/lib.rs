@@ -39,6 +39,7 @@ mod classify;
 mod codel;
 mod copies;
 pub mod counters;
+mod crowd;
 mod debt;
 pub mod event;
 pub mod health;

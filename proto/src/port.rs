@@ -3,6 +3,7 @@
 //! Beside [`crate::tx`]. The kernel tells how many bytes handed to it have not left yet; from that the port measures its
 //! rate while it is busy, and sets how much may wait in it, so that the queue stays short at any rate.
 
+use crate::crowd::Crowd;
 use crate::time::{Instant, nanos};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -58,6 +59,8 @@ pub(crate) struct Port {
     pub(crate) carrier: bool,
     /// The socket took no more; cleared when it does again.
     pub(crate) full: bool,
+    /// Who came in by it lately.
+    pub(crate) crowd: Crowd,
     /// When everyone is greeted next, or bidden farewell.
     pub(crate) greet_at: Instant,
     /// Bytes handed to the kernel since start.
@@ -79,6 +82,7 @@ impl Port {
             presence: Presence::Member,
             carrier: true,
             full: false,
+            crowd: Crowd::default(),
             greet_at: now,
             sent: 0,
             queued: 0,

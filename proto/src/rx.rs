@@ -133,6 +133,7 @@ impl Bundle {
     fn count_on_link(&mut self, now: Instant, port: u8, index: u16, header: &Header) -> bool {
         // What comes in by a port that leaves brings no link back.
         let rises = header.kind == Kind::Heartbeat && self.ports[usize::from(port)].is_member();
+        self.ports[usize::from(port)].crowd.note(now, index);
         let Some(peer) = self.peers.get_mut(index) else { return false };
         let was_up = peer.inbound[usize::from(header.link)].health.is_up();
         let alone = !was_up && peer.links_heard() == 0;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
@@ -38,6 +38,7 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Transfer {
     end: Arc<AtomicBool>,
+    arrived: Arc<AtomicU64>,
     sender: JoinHandle<Result<u64>>,
     receiver: JoinHandle<Result<Received>>,
     source: (u64, Sum),
@@ -103,9 +104,22 @@ impl Transfer {
         let at = listener.local_addr()?;
         let end = Arc::new(AtomicBool::new(false));
         let (ended, bytes, sum) = (Arc::clone(&end), source.bytes, source.sum);
-        let receiver = server.spawn("receiver", move || receive(&listener, bytes))?;
+        let arrived = Arc::new(AtomicU64::new(0));
+        let progress = Arc::clone(&arrived);
+        let receiver = server.spawn("receiver", move || receive(&listener, bytes, &progress))?;
         let sender = client.spawn("sender", move || send(at, source.file, &ended))?;
-        Ok(Transfer { end, sender, receiver, source: (bytes, sum) })
+        Ok(Transfer { end, arrived, sender, receiver, source: (bytes, sum) })
+    }
+
+    /// Bytes that have arrived so far.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    /// Lets the copy at work be the last one, without waiting for its arrival.
+    pub fn end(&self) {
+        self.end.store(true, Ordering::Relaxed);
     }
 
     /// Lets the copy at work be the last one, and waits for its arrival.
@@ -113,7 +127,7 @@ impl Transfer {
     /// # Errors
     /// The file cannot be read; a lost connection is not an error but part of the outcome.
     pub fn finish(self) -> Result<Outcome> {
-        self.end.store(true, Ordering::Relaxed);
+        self.end();
         let sent = joined(self.sender);
         let received = joined(self.receiver)?;
         let (copies, complaint) = match sent {
@@ -157,16 +171,21 @@ fn for_each_chunk(file: &mut File, mut take: impl FnMut(&[u8]) -> Result<()>) ->
     }
 }
 
-fn receive(listener: &TcpListener, bytes_per_copy: u64) -> Result<Received> {
+fn receive(listener: &TcpListener, bytes_per_copy: u64, arrived: &AtomicU64) -> Result<Received> {
     let mut received = Received::default();
     let mut connection = accept(listener)?;
-    if let Err(error) = receive_copies(&mut connection, bytes_per_copy, &mut received) {
+    if let Err(error) = receive_copies(&mut connection, bytes_per_copy, &mut received, arrived) {
         received.lost = Some(format!("receiver, after {} bytes: {error:#}", received.bytes));
     }
     Ok(received)
 }
 
-fn receive_copies(connection: &mut TcpStream, bytes_per_copy: u64, received: &mut Received) -> Result<()> {
+fn receive_copies(
+    connection: &mut TcpStream,
+    bytes_per_copy: u64,
+    received: &mut Received,
+    arrived: &AtomicU64,
+) -> Result<()> {
     let mut chunk = vec![0; CHUNK];
     let mut digest = Sha256::new();
     let mut left = bytes_per_copy;
@@ -180,6 +199,7 @@ fn receive_copies(connection: &mut TcpStream, bytes_per_copy: u64, received: &mu
         };
         received.gaps.note(monotonic_ns()?);
         received.bytes += length as u64;
+        arrived.store(received.bytes, Ordering::Relaxed);
         digest.update(&chunk[..length]);
         left -= length as u64;
         if left == 0 {
@@ -214,7 +234,9 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         client.write_all(b"half").unwrap();
         drop(client);
-        let received = receive(&listener, 8).unwrap();
+        let arrived = AtomicU64::new(0);
+        let received = receive(&listener, 8, &arrived).unwrap();
         assert_eq!((received.bytes, received.sums.len()), (4, 0));
+        assert_eq!(arrived.into_inner(), 4);
     }
 }

@@ -12,6 +12,7 @@ mod failover;
 mod faults;
 mod jumbo;
 mod lab;
+mod mesh;
 mod neighbours;
 mod policies;
 mod stage;
@@ -82,6 +83,7 @@ fn cases() -> Vec<Case> {
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
+        mesh::cases(),
         bridge::cases(),
         faults::cases(),
         failover::cases(),
