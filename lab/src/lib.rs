@@ -10,6 +10,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 pub mod bench;
 pub mod bundle;
 pub mod clock;

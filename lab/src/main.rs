@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{bench, demo, failover};
+use tabane_lab::{aggregate, bench, demo, failover};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -24,6 +24,7 @@ enum Command {
     Demo(demo::Options),
     Bench(bench::Options),
     Failover(failover::Options),
+    Aggregate(aggregate::Options),
 }
 
 impl Command {
@@ -32,6 +33,7 @@ impl Command {
             Command::Demo(_) => demo::TOOLS,
             Command::Bench(_) => bench::TOOLS,
             Command::Failover(_) => failover::TOOLS,
+            Command::Aggregate(_) => aggregate::TOOLS,
         }
     }
 
@@ -40,6 +42,7 @@ impl Command {
             Command::Demo(options) => demo::run(options),
             Command::Bench(options) => bench::run(options),
             Command::Failover(options) => failover::run(options),
+            Command::Aggregate(options) => aggregate::run(options),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! on its hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names
 //! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
 
+mod aggregate;
 mod bridge;
 mod datagrams;
 mod emulator;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::bundle;
-use tabane_lab::prerequisites::{TCPDUMP, require_daemon, require_tools};
+use tabane_lab::prerequisites::{IPERF3, TCPDUMP, Tool, require_daemon, require_tools};
 use tabane_lab::sandbox::{self, Side};
 
 /// A named trial and what it needs besides the sandbox.
@@ -37,6 +38,7 @@ enum Need {
     Nothing,
     Daemon,
     DaemonAndTcpdump,
+    DaemonAndIperf,
 }
 
 impl Case {
@@ -81,17 +83,19 @@ fn cases() -> Vec<Case> {
         bridge::cases(),
         faults::cases(),
         failover::cases(),
+        aggregate::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
 
 fn missing(need: Need) -> Option<String> {
     let daemon = || require_daemon(&bundle::program(None)?).map_err(anyhow::Error::from);
-    let tcpdump = || Ok(require_tools(&std::env::var_os("PATH").unwrap_or_default(), &[TCPDUMP])?);
+    let tool = |tool: Tool| Ok(require_tools(&std::env::var_os("PATH").unwrap_or_default(), &[tool])?);
     let lack = match need {
         Need::Nothing => Ok(()),
         Need::Daemon => daemon(),
-        Need::DaemonAndTcpdump => daemon().and_then(|()| tcpdump()),
+        Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
+        Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
     };
     lack.err().map(|lack| format!("{lack:#}"))
 }
