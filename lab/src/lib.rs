@@ -19,6 +19,7 @@ pub mod cpu;
 pub mod demo;
 pub mod emulator;
 pub mod failover;
+pub mod loss;
 pub mod machine;
 pub mod netns;
 pub mod options;

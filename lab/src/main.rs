@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{aggregate, bench, demo, failover};
+use tabane_lab::{aggregate, bench, demo, failover, loss};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -25,6 +25,7 @@ enum Command {
     Bench(bench::Options),
     Failover(failover::Options),
     Aggregate(aggregate::Options),
+    Loss(loss::Options),
 }
 
 impl Command {
@@ -34,6 +35,7 @@ impl Command {
             Command::Bench(_) => bench::TOOLS,
             Command::Failover(_) => failover::TOOLS,
             Command::Aggregate(_) => aggregate::TOOLS,
+            Command::Loss(_) => loss::TOOLS,
         }
     }
 
@@ -43,6 +45,7 @@ impl Command {
             Command::Bench(options) => bench::run(options),
             Command::Failover(options) => failover::run(options),
             Command::Aggregate(options) => aggregate::run(options),
+            Command::Loss(options) => loss::run(options),
         }
     }
 }

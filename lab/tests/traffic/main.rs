@@ -12,6 +12,7 @@ mod failover;
 mod faults;
 mod jumbo;
 mod lab;
+mod loss;
 mod neighbours;
 mod stage;
 mod streams;
@@ -84,6 +85,7 @@ fn cases() -> Vec<Case> {
         faults::cases(),
         failover::cases(),
         aggregate::cases(),
+        loss::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
