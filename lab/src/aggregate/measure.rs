@@ -13,8 +13,8 @@ use crate::clock::monotonic_ns;
 use crate::counters;
 use crate::emulator::{Direction, Impairment};
 use crate::netns::Namespace;
-use crate::status::LINK_DOWN;
-use crate::topology::{Topology, address};
+use crate::status::{Event, LINK_DOWN};
+use crate::topology::{Topology, address, nic};
 use crate::workload::Stream;
 use crate::workload::iperf::{Flow, Server};
 use crate::workload::transfer::{Source, Transfer};
@@ -31,8 +31,8 @@ pub(super) struct Figures {
     pub(super) directions: [Pair; 2],
     /// What the daemons counted, added up.
     pub(super) counters: BTreeMap<String, u64>,
-    /// Links taken for dead.
-    pub(super) links_down: usize,
+    /// Each time that a link was taken for dead, with the signal that fired; all of them are sound.
+    pub(super) false_alarms: Vec<String>,
 }
 
 /// One direction.
@@ -80,7 +80,8 @@ pub(super) fn run(case: Case, daemon: &Path, seconds: u32, seed: u64) -> Result<
     let alone = bench.both_ways("the best link alone", |host| address(best, host).into())?;
     let bundles = Bundle::start_all(&topology, &bundle::Options::new(daemon))?;
     let bundled = bench.both_ways("the bundle", bundle::address)?;
-    let mut figures = Figures { directions: pairs(alone, bundled), counters: BTreeMap::new(), links_down: 0 };
+    let mut figures =
+        Figures { directions: pairs(alone, bundled), counters: BTreeMap::new(), false_alarms: Vec::new() };
     for bundle in &bundles {
         figures.add_daemon(bundle)?;
     }
@@ -98,7 +99,12 @@ fn pairs(alone: [Speed; 2], bundled: [Speed; 2]) -> [Pair; 2] {
 impl Figures {
     fn add_daemon(&mut self, bundle: &Bundle<'_>) -> Result<()> {
         let status = bundle.status()?;
-        self.links_down += status.events.iter().filter(|event| event.what == LINK_DOWN).count();
+        let alarms = status.events.iter().filter(|event| event.what == LINK_DOWN);
+        let sentence = |event: &Event| {
+            let nic = event.link.map_or("all links".to_string(), nic);
+            format!("{nic} of {}: {}", status.node, event.detail)
+        };
+        self.false_alarms.extend(alarms.map(sentence));
         for (name, count) in status.counters.into_iter().filter(|(_, count)| *count > 0) {
             *self.counters.entry(name).or_default() += count;
         }

@@ -32,6 +32,12 @@ pub(super) fn write(report: &mut Report, seen: &[Seen], seconds: u32) {
     report.show(
         "  link: the best one alone; share: of the sum of both rates; resent: TCP segments, file and flow",
     );
+    for (case, figures) in seen.iter().filter_map(|(case, figures)| Some((case, figures.as_ref().ok()?))) {
+        if let [first, ..] = &figures.false_alarms[..] {
+            let times = figures.false_alarms.len();
+            report.show(format!("  {case}: {times} times a sound link was taken for dead, first {first}"));
+        }
+    }
     report.show("  the buffers of TCP may grow to 32 MiB (tcp_rmem and tcp_wmem of both hosts)");
 }
 
