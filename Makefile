@@ -12,7 +12,7 @@ DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
 TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
 BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
 
-.PHONY: help build demo bench failover mesh test lint sim fuzz clean rust
+.PHONY: help build demo bench failover aggregate loss mesh test lint sim fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -20,6 +20,8 @@ help:
 	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
+	@echo "make aggregate  TCP over two links of unequal rate and delay, beside the best of them alone: about 8 minutes"
+	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 5 minutes"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make fuzz    coverage-guided fuzzing, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target (needs a nightly toolchain)"
 	@echo "make build   release binaries in target/release"
@@ -42,6 +44,14 @@ failover: build
 mesh: build
 	@lab/packages.sh ip=iproute2 tc=iproute2
 	target/release/tabane-lab mesh
+
+aggregate: build
+	@lab/packages.sh ip=iproute2 tc=iproute2 iperf3=iperf3
+	target/release/tabane-lab aggregate
+
+loss: build
+	@lab/packages.sh ip=iproute2 tc=iproute2 iperf3=iperf3
+	target/release/tabane-lab loss
 
 bench: build
 	@lab/packages.sh $(BENCH_TOOLS)

@@ -10,6 +10,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 pub mod bench;
 pub mod bundle;
 pub mod clock;
@@ -18,6 +19,7 @@ pub mod cpu;
 pub mod demo;
 pub mod emulator;
 pub mod failover;
+pub mod loss;
 pub mod machine;
 pub mod mesh;
 pub mod netns;

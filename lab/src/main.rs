@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{bench, demo, failover, mesh};
+use tabane_lab::{aggregate, bench, demo, failover, loss, mesh};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -24,6 +24,8 @@ enum Command {
     Demo(demo::Options),
     Bench(bench::Options),
     Failover(failover::Options),
+    Aggregate(aggregate::Options),
+    Loss(loss::Options),
     Mesh(mesh::Options),
 }
 
@@ -33,6 +35,8 @@ impl Command {
             Command::Demo(_) => demo::TOOLS,
             Command::Bench(_) => bench::TOOLS,
             Command::Failover(_) => failover::TOOLS,
+            Command::Aggregate(_) => aggregate::TOOLS,
+            Command::Loss(_) => loss::TOOLS,
             Command::Mesh(_) => mesh::TOOLS,
         }
     }
@@ -42,6 +46,8 @@ impl Command {
             Command::Demo(options) => demo::run(options),
             Command::Bench(options) => bench::run(options),
             Command::Failover(options) => failover::run(options),
+            Command::Aggregate(options) => aggregate::run(options),
+            Command::Loss(options) => loss::run(options),
             Command::Mesh(options) => mesh::run(options),
         }
     }

@@ -31,6 +31,12 @@ impl Bitrate {
         self.0
     }
 
+    /// Million bits per second.
+    #[must_use]
+    pub const fn mbps(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
     /// Bytes that pass in `milliseconds`.
     #[must_use]
     pub const fn bytes_in(self, milliseconds: u64) -> u64 {

@@ -86,7 +86,7 @@ impl Bench<'_> {
     }
 
     fn flow(&self, seconds: u32) -> Flow {
-        Flow { server: self.path.server(), seconds, kind: Kind::Tcp(self.path.stream()) }
+        Flow { kind: Kind::Tcp(self.path.stream()), ..Flow::tcp(self.path.server(), seconds) }
     }
 
     fn ping_pong(&self, duration: Duration) -> Result<ping_pong::RoundTrips> {

@@ -12,6 +12,10 @@ use crate::rate::Bitrate;
 
 /// Bucket of the token bucket filters: GSO packets are up to 64 KB, and some of them must fit.
 const BURST_BYTES: u64 = 256 << 10;
+/// Bucket where frames go one by one: two of the largest Ethernet frames.
+const FRAME_BURST_BYTES: u64 = 4 << 10;
+/// Below this rate a superframe takes more than half a millisecond, and no NIC sends one as a burst.
+const WHOLE_SUPERFRAMES_MIN: Bitrate = Bitrate::gbit(1);
 /// Smallest queue of a shaped port: four send buffers of a link.
 const QUEUE_BYTES_MIN: u64 = 1 << 20;
 /// Time that a shaped port may queue at rates where that is more than [`QUEUE_BYTES_MIN`].
@@ -27,28 +31,36 @@ pub struct LinkPlan {
     pub rate: Option<Bitrate>,
     /// MTU of the NICs and switch ports, in bytes.
     pub mtu: u32,
+    /// Most bytes sent at once; the kernel cuts superframes that are longer.
+    pub burst_bytes: u64,
 }
 
 impl LinkPlan {
     /// A link of MTU 1500 shaped to `rate`.
     #[must_use]
     pub const fn shaped(rate: Bitrate) -> LinkPlan {
-        LinkPlan { rate: Some(rate), mtu: 1500 }
+        LinkPlan { rate: Some(rate), mtu: 1500, burst_bytes: BURST_BYTES }
     }
 
     /// A link of MTU 1500 that is as fast as the machine.
     #[must_use]
     pub const fn unshaped() -> LinkPlan {
-        LinkPlan { rate: None, mtu: 1500 }
+        LinkPlan { rate: None, mtu: 1500, burst_bytes: BURST_BYTES }
+    }
+
+    /// A link of MTU 1500 shaped to `rate` as a NIC of that rate sends: frame by frame, where a superframe would be
+    /// a burst of milliseconds.
+    #[must_use]
+    pub fn paced(rate: Bitrate) -> LinkPlan {
+        let burst_bytes = if rate < WHOLE_SUPERFRAMES_MIN { FRAME_BURST_BYTES } else { BURST_BYTES };
+        LinkPlan { burst_bytes, ..LinkPlan::shaped(rate) }
     }
 
     /// Makes `device` of `namespace` send at this link's rate.
     fn shape(&self, namespace: &Namespace, device: &str) -> Result<()> {
         let Some(rate) = self.rate else { return Ok(()) };
-        let (bits, queue) = (rate.bits_per_second(), queue_bytes(rate));
-        namespace.tc(&format!(
-            "qdisc add dev {device} root tbf rate {bits}bit burst {BURST_BYTES}b limit {queue}b"
-        ))
+        let (bits, queue, burst) = (rate.bits_per_second(), queue_bytes(rate), self.burst_bytes);
+        namespace.tc(&format!("qdisc add dev {device} root tbf rate {bits}bit burst {burst}b limit {queue}b"))
     }
 }
 

@@ -52,6 +52,12 @@ impl Gaps {
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.first_ns.map_or(0, |first_ns| self.last_ns - first_ns))
     }
+
+    /// From `start_ns` of CLOCK_MONOTONIC to the last arrival; zero without one.
+    #[must_use]
+    pub fn until_last(&self, start_ns: u64) -> Duration {
+        Duration::from_nanos(self.last_ns.saturating_sub(start_ns))
+    }
 }
 
 impl Gap {

@@ -1,4 +1,4 @@
-//! iperf3: one TCP (CUBIC) or UDP flow and what both of its ends measured.
+//! iperf3: TCP (CUBIC) or UDP flows and what both of its ends measured.
 
 use std::fs;
 use std::net::IpAddr;
@@ -47,6 +47,8 @@ pub struct Flow {
     pub server: IpAddr,
     /// Duration in whole seconds.
     pub seconds: u32,
+    /// Number of connections at once; what they do is added up.
+    pub connections: u8,
     /// What flows.
     pub kind: Kind,
 }
@@ -91,7 +93,7 @@ impl Flow {
     /// One TCP flow.
     #[must_use]
     pub const fn tcp(server: IpAddr, seconds: u32) -> Flow {
-        Flow { server, seconds, kind: Kind::Tcp(Stream::Tcp) }
+        Flow { server, seconds, connections: 1, kind: Kind::Tcp(Stream::Tcp) }
     }
 
     /// Starts the flow from `client`.
@@ -106,6 +108,7 @@ impl Flow {
         let mut command = program(client, stream);
         command.args(["--client", &self.server.to_string(), "--port", &PORT.to_string()]);
         command.args(["--time", &self.seconds.to_string(), "--interval", "0.1", "--json"]);
+        command.args(["--parallel", &self.connections.to_string()]);
         match self.kind {
             Kind::Tcp(_) => command.args(["--congestion", CONGESTION]),
             Kind::Udp { bytes, rate } => {

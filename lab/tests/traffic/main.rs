@@ -4,6 +4,7 @@
 //! on its hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names
 //! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
 
+mod aggregate;
 mod bridge;
 mod changes;
 mod datagrams;
@@ -12,6 +13,7 @@ mod failover;
 mod faults;
 mod jumbo;
 mod lab;
+mod loss;
 mod mesh;
 mod neighbours;
 mod policies;
@@ -24,7 +26,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::bundle;
-use tabane_lab::prerequisites::{IPERF3, TCPDUMP, require_daemon, require_tools};
+use tabane_lab::prerequisites::{IPERF3, TCPDUMP, Tool, require_daemon, require_tools};
 use tabane_lab::sandbox::{self, Side};
 
 /// A named trial and what it needs besides the sandbox.
@@ -87,6 +89,8 @@ fn cases() -> Vec<Case> {
         bridge::cases(),
         faults::cases(),
         failover::cases(),
+        aggregate::cases(),
+        loss::cases(),
         changes::cases(),
     ];
     groups.into_iter().flatten().collect()
@@ -94,7 +98,7 @@ fn cases() -> Vec<Case> {
 
 fn missing(need: Need) -> Option<String> {
     let daemon = || require_daemon(&bundle::program(None)?).map_err(anyhow::Error::from);
-    let tool = |tool| Ok(require_tools(&std::env::var_os("PATH").unwrap_or_default(), &[tool])?);
+    let tool = |tool: Tool| Ok(require_tools(&std::env::var_os("PATH").unwrap_or_default(), &[tool])?);
     let lack = match need {
         Need::Nothing => Ok(()),
         Need::Daemon => daemon(),

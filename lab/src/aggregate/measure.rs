@@ -1,0 +1,150 @@
+//! One case: the best link alone, then the bundle, both ways.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use super::case::Case;
+use crate::bundle::{self, Bundle};
+use crate::clock::monotonic_ns;
+use crate::counters;
+use crate::emulator::{Direction, Impairment};
+use crate::netns::Namespace;
+use crate::status::{Event, LINK_DOWN};
+use crate::topology::{Topology, address, nic};
+use crate::workload::Stream;
+use crate::workload::iperf::{Flow, Server};
+use crate::workload::transfer::{Source, Transfer};
+
+/// The file.
+pub(super) const FILE_BYTES: u64 = 16 << 20;
+/// Most that the buffers of a connection may grow to: far more than any case has on the way.
+const BUFFER_BYTES_MAX: u32 = 32 << 20;
+
+/// What was measured in one case.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figures {
+    /// From the first host to the second, and back.
+    pub(super) directions: [Pair; 2],
+    /// What the daemons counted, added up.
+    pub(super) counters: BTreeMap<String, u64>,
+    /// Each time that a link was taken for dead, with the signal that fired; all of them are sound.
+    pub(super) false_alarms: Vec<String>,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Pair {
+    /// The best link alone.
+    pub(super) link: Speed,
+    /// The bundle.
+    pub(super) bundle: Speed,
+}
+
+/// One path in one direction.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Speed {
+    /// Seconds from the request to connect to the arrival of the file's last byte.
+    pub(super) file_s: f64,
+    /// Payload of the sustained flow, in Mbit/s.
+    pub(super) mbps: f64,
+    /// TCP segments sent again in both.
+    pub(super) retransmits: u64,
+}
+
+impl Pair {
+    /// Speed of the bundle as a multiple of the link's, the worse of file and flow.
+    pub(super) fn gain(&self) -> f64 {
+        (self.link.file_s / self.bundle.file_s).min(self.bundle.mbps / self.link.mbps)
+    }
+}
+
+/// Measures `case`.
+///
+/// # Errors
+/// A tool or daemon fails, or a file arrives wrong.
+pub(super) fn run(case: Case, daemon: &Path, seconds: u32, seed: u64) -> Result<Figures> {
+    let topology = Topology::build(case.plan(seed))?;
+    for (link, delay) in case.delays().into_iter().flatten().enumerate() {
+        topology.impair_both(link, Impairment::delay(delay))?;
+    }
+    for host in topology.hosts() {
+        host.set("net/ipv4/tcp_rmem", &format!("4096 131072 {BUFFER_BYTES_MAX}"))?;
+        host.set("net/ipv4/tcp_wmem", &format!("4096 16384 {BUFFER_BYTES_MAX}"))?;
+    }
+    let bench = Bench { topology: &topology, seconds, seed };
+    let best = case.best_link();
+    let alone = bench.both_ways("the best link alone", |host| address(best, host).into())?;
+    let bundles = Bundle::start_all(&topology, &bundle::Options::new(daemon))?;
+    let bundled = bench.both_ways("the bundle", bundle::address)?;
+    let mut figures =
+        Figures { directions: pairs(alone, bundled), counters: BTreeMap::new(), false_alarms: Vec::new() };
+    for bundle in &bundles {
+        figures.add_daemon(bundle)?;
+    }
+    for bundle in bundles {
+        bundle.stop()?.success("a daemon told to stop")?;
+    }
+    Ok(figures)
+}
+
+fn pairs(alone: [Speed; 2], bundled: [Speed; 2]) -> [Pair; 2] {
+    let ([forward, backward], [bundle_forward, bundle_backward]) = (alone, bundled);
+    [Pair { link: forward, bundle: bundle_forward }, Pair { link: backward, bundle: bundle_backward }]
+}
+
+impl Figures {
+    fn add_daemon(&mut self, bundle: &Bundle<'_>) -> Result<()> {
+        let status = bundle.status()?;
+        let alarms = status.events.iter().filter(|event| event.what == LINK_DOWN);
+        let sentence = |event: &Event| {
+            let nic = event.link.map_or("all links".to_string(), nic);
+            format!("{nic} of {}: {}", status.node, event.detail)
+        };
+        self.false_alarms.extend(alarms.map(sentence));
+        for (name, count) in status.counters.into_iter().filter(|(_, count)| *count > 0) {
+            *self.counters.entry(name).or_default() += count;
+        }
+        Ok(())
+    }
+}
+
+struct Bench<'a> {
+    topology: &'a Topology,
+    seconds: u32,
+    seed: u64,
+}
+
+impl Bench<'_> {
+    /// Both directions of a path on which hosts have these addresses.
+    fn both_ways(&self, path: &str, address: impl Fn(usize) -> IpAddr) -> Result<[Speed; 2]> {
+        let way = |direction: Direction| {
+            let (from, to) = (direction as usize, 1 - direction as usize);
+            let measured = self.one_way(self.topology.host(from), self.topology.host(to), address(to));
+            measured.with_context(|| format!("{path} from {}", self.topology.host(from).name()))
+        };
+        Ok([way(Direction::Forward)?, way(Direction::Backward)?])
+    }
+
+    fn one_way(&self, from: &Namespace, to: &Namespace, at: IpAddr) -> Result<Speed> {
+        let before = counters::protocol(from, "Tcp", "RetransSegs")?;
+        let file_s = self.file(from, to, at)?;
+        let _server = Server::start(to, Stream::Tcp)?;
+        let flow = Flow::tcp(at, self.seconds).run(from)?;
+        let retransmits = counters::protocol(from, "Tcp", "RetransSegs")? - before;
+        Ok(Speed { file_s, mbps: flow.gbps * 1e3, retransmits })
+    }
+
+    /// Sends the file and returns its seconds.
+    fn file(&self, from: &Namespace, to: &Namespace, at: IpAddr) -> Result<f64> {
+        let source = Source::random(FILE_BYTES, self.seed)?;
+        let start_ns = monotonic_ns()?;
+        let outcome = Transfer::start(from, to, SocketAddr::new(at, 0), source)?.finish()?;
+        ensure!(outcome.lost.is_none(), "the connection was lost: {outcome:?}");
+        ensure!(outcome.sha256_ok && outcome.copies == 1, "the file arrived wrong: {outcome:?}");
+        Ok(outcome.gaps.until_last(start_ns).as_secs_f64())
+    }
+}

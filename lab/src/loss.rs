@@ -1,0 +1,77 @@
+//! The price of lost frames: plain TCP over links that lose some at random, bare, bundled, and bundled with repair.
+//!
+//! Two links of one rate, at which the emulator of the wires passes every frame by itself and is not the limit: that
+//! shows where nothing is lost. Each link loses the same share of the frames of each direction.
+//!
+//! 1. [`share`]: how much is lost.
+//! 2. [`measure`]: one such share, all paths and numbers of flows.
+//! 3. [`summary`]: a row per share and number of flows, against what is wanted.
+
+mod measure;
+mod share;
+mod summary;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+
+use crate::options::Common;
+use crate::prerequisites::{IPERF3, Tool};
+use crate::progress;
+use crate::rate::Bitrate;
+use crate::report::Report;
+use measure::Bench;
+use share::Share;
+
+/// What the command needs besides the sandbox's own tools.
+pub const TOOLS: &[Tool] = &[IPERF3];
+/// Seconds of a flow unless told otherwise, and when it has to be quick.
+const SECONDS: u32 = 8;
+const SECONDS_QUICK: u32 = 3;
+/// Numbers of TCP connections at once.
+const FLOWS: [u8; 2] = [1, 4];
+
+/// TCP over links that lose frames at random: bare, and bundled without and with repair: about 5 minutes
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Share of the frames that each link loses, in percent; can be repeated [default: 0, 0.01, 0.1 and 1]
+    #[arg(long = "loss", value_name = "PERCENT", value_delimiter = ',')]
+    shares: Vec<Share>,
+    /// Rate of each of the two links, in Mbit/s
+    #[arg(long, value_name = "MBPS", default_value_t = 200, value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
+    rate: u32,
+    /// Seconds of each flow
+    #[arg(long, default_value_t = SECONDS, value_parser = RangedU64ValueParser::<u32>::new().range(1..=600))]
+    seconds: u32,
+    /// No loss and 1 %, short flows: about a minute
+    #[arg(long, conflicts_with_all = ["shares", "seconds"])]
+    quick: bool,
+}
+
+/// Measures at the wanted losses.
+///
+/// # Errors
+/// A missing prerequisite; what fails at one loss is part of the report.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let common = &options.common;
+    let daemon = common.daemon()?;
+    let (shares, seconds) = match (options.quick, &options.shares[..]) {
+        (true, _) => (share::QUICK.to_vec(), SECONDS_QUICK),
+        (false, []) => (share::ALL.to_vec(), options.seconds),
+        (false, named) => (named.to_vec(), options.seconds),
+    };
+    let rate = Bitrate::mbit(options.rate.into());
+    let bench = Bench { daemon: &daemon, rate, seconds, seed: common.seed };
+    let mut report = Report::new("loss", common.seed);
+    let mut seen = Vec::new();
+    for (number, share) in shares.iter().enumerate() {
+        let _step = progress::step(&format!("{} of {}: {share} lost", number + 1, shares.len()));
+        seen.push((*share, bench.run(*share).map_err(|error| format!("{error:#}"))));
+    }
+    summary::write(&mut report, &seen, rate, seconds);
+    report.finish(common.json.as_deref())
+}

@@ -1,0 +1,132 @@
+//! All paths and numbers of flows at one loss.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::FLOWS;
+use super::share::Share;
+use crate::bundle::{self, Bundle};
+use crate::emulator::{Direction, Impairment};
+use crate::rate::Bitrate;
+use crate::topology::{LinkPlan, Plan, Topology, Wiring, address};
+use crate::workload::Stream;
+use crate::workload::iperf::{Flow, Server};
+
+/// How it is measured.
+pub(super) struct Bench<'a> {
+    pub(super) daemon: &'a Path,
+    /// Rate of each link.
+    pub(super) rate: Bitrate,
+    /// Length of each flow.
+    pub(super) seconds: u32,
+    pub(super) seed: u64,
+}
+
+/// One number of flows on all paths.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    /// Number of TCP connections at once.
+    pub(super) flows: u8,
+    /// One link without bundle.
+    pub(super) bare: Speed,
+    /// A bundle of two that does not repair.
+    pub(super) unrepaired: Speed,
+    /// A bundle of two as it is.
+    pub(super) repaired: Speed,
+}
+
+/// One path.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Speed {
+    /// Payload that arrived, in Mbit/s.
+    pub(super) mbps: f64,
+    /// TCP segments sent again.
+    pub(super) retransmits: u64,
+    /// Frames that the wires lost, both directions.
+    pub(super) frames_lost: u64,
+    /// What the daemons counted since their start, added up.
+    pub(super) counters: BTreeMap<String, u64>,
+}
+
+impl Row {
+    /// Goodput of the bundle with repair as a multiple of the bare link's.
+    pub(super) fn gain(&self) -> f64 {
+        self.repaired.mbps / self.bare.mbps
+    }
+}
+
+impl Bench<'_> {
+    /// Measures with each link losing `share`.
+    ///
+    /// # Errors
+    /// A tool or daemon fails.
+    pub(super) fn run(&self, share: Share) -> Result<Vec<Row>> {
+        let links = vec![LinkPlan::paced(self.rate); 2];
+        let plan = Plan { wiring: Wiring::Emulator, seed: self.seed, ..Plan::two_hosts(links) };
+        let topology = Topology::build(plan)?;
+        for link in 0..2 {
+            topology.impair_both(link, Impairment::loss(share.probability()))?;
+        }
+        let bare = self.flows(&topology, &[], address(0, 1).into()).context("the bare link")?;
+        let unrepaired = self.bundled(&topology, &["--no-repair"]).context("the bundle without repair")?;
+        let repaired = self.bundled(&topology, &[]).context("the bundle")?;
+        let paths = bare.into_iter().zip(unrepaired).zip(repaired);
+        let row = |(flows, ((bare, unrepaired), repaired))| Row { flows, bare, unrepaired, repaired };
+        Ok(FLOWS.into_iter().zip(paths).map(row).collect())
+    }
+
+    /// Starts bundles with these further arguments, measures, and stops them.
+    fn bundled(&self, topology: &Topology, arguments: &[&str]) -> Result<Vec<Speed>> {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let options = bundle::Options { arguments, ..bundle::Options::new(self.daemon) };
+        let bundles = Bundle::start_all(topology, &options)?;
+        let speeds = self.flows(topology, &bundles, bundle::address(1))?;
+        for bundle in bundles {
+            bundle.stop()?.success("a daemon told to stop")?;
+        }
+        Ok(speeds)
+    }
+
+    /// Every number of flows on one path.
+    fn flows(&self, topology: &Topology, bundles: &[Bundle<'_>], at: IpAddr) -> Result<Vec<Speed>> {
+        let _server = Server::start(topology.host(1), Stream::Tcp)?;
+        let measure = |connections| {
+            let before = frames_lost(topology)?;
+            let flow = Flow { connections, ..Flow::tcp(at, self.seconds) };
+            let outcome = flow.run(topology.host(0))?;
+            Ok(Speed {
+                mbps: outcome.gbps * 1e3,
+                retransmits: outcome.retransmits,
+                frames_lost: frames_lost(topology)? - before,
+                counters: counters(bundles)?,
+            })
+        };
+        FLOWS.into_iter().map(measure).collect()
+    }
+}
+
+/// Frames that all wires have lost so far.
+fn frames_lost(topology: &Topology) -> Result<u64> {
+    let mut lost = 0;
+    for link in 0..topology.nics().len() {
+        for direction in Direction::BOTH {
+            lost += topology.emulator(link)?.counters(direction)?.lost;
+        }
+    }
+    Ok(lost)
+}
+
+/// The counters of all daemons that are not zero.
+fn counters(bundles: &[Bundle<'_>]) -> Result<BTreeMap<String, u64>> {
+    let mut sums = BTreeMap::new();
+    for bundle in bundles {
+        for (name, count) in bundle.status()?.counters.into_iter().filter(|(_, count)| *count > 0) {
+            *sums.entry(name).or_default() += count;
+        }
+    }
+    Ok(sums)
+}
