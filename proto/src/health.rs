@@ -60,6 +60,13 @@ pub enum Signal {
     Farewell,
 }
 
+impl Signal {
+    /// Whether it only says that nothing was heard: the link may work all the same.
+    pub(crate) fn is_doubt(self) -> bool {
+        matches!(self, Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report)
+    }
+}
+
 /// A change of the judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {

@@ -68,7 +68,8 @@ impl Inbound {
     pub(crate) fn handle_heartbeat(&mut self, now: Instant, sent_at: u32) {
         self.last_heartbeat = Some((sent_at, now));
         let sample = now.as_wire_micros().wrapping_sub(sent_at);
-        self.delay = Some(self.delay.map_or(sample, |old| {
+        // A link that comes back may have another delay for good.
+        self.delay = Some(self.delay.filter(|_| self.health.is_up()).map_or(sample, |old| {
             let later = sample.wrapping_sub(old).cast_signed();
             if later < 0 { sample } else { old.wrapping_add_signed(later / 8) }
         }));

@@ -27,6 +27,8 @@ pub(crate) struct Outbound {
     pub(crate) cell_max: u16,
     /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
     pub(crate) up: bool,
+    /// It is down only because cells are not heard, so it is better than nothing: both may just not have been scheduled.
+    pub(crate) doubted: bool,
     /// The peer's reports count again from here on: an error on our side must not be overruled by an old report.
     pub(crate) obey_reports_from: Instant,
     /// How much later than on the fastest link a cell arrives, as the peer reports it.
@@ -57,6 +59,7 @@ impl Outbound {
             endpoint: None,
             cell_max: 0,
             up: false,
+            doubted: false,
             obey_reports_from: now,
             skew: Duration::ZERO,
             round_trip: None,
@@ -80,6 +83,7 @@ impl Outbound {
     /// The peer hears the link.
     pub(crate) fn rise(&mut self, now: Instant) {
         self.up = self.endpoint.is_some();
+        self.doubted = false;
         self.progressed = now;
         self.account = Account::default();
         self.loss.restart();
@@ -89,6 +93,7 @@ impl Outbound {
     pub(crate) fn withdraw(&mut self) {
         self.endpoint = None;
         self.up = false;
+        self.doubted = false;
         self.skew = Duration::ZERO;
         self.round_trip = None;
         self.marks.clear();

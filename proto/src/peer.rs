@@ -113,9 +113,9 @@ impl Peer {
         self.session_out != 0
     }
 
-    /// Whether some link to it is up.
+    /// Whether some link to it is up, or might be.
     pub(crate) fn is_reachable(&self) -> bool {
-        self.outbound.iter().any(|link| link.up)
+        self.outbound.iter().any(|link| link.up || link.doubted)
     }
 
     /// The links from it that may still bring cells, a bit each.

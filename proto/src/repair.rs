@@ -66,7 +66,9 @@ impl Bundle {
         if signal != Signal::Report {
             link.obey_reports_from = now + DISTRUST;
         }
-        if !core::mem::replace(&mut link.up, false) {
+        let was_up = core::mem::replace(&mut link.up, false);
+        link.doubted = signal.is_doubt() && (was_up || link.doubted);
+        if !was_up {
             return;
         }
         let unheard = link.heard()..link.next_seq();

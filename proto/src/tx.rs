@@ -288,25 +288,25 @@ impl Bundle {
         }
     }
 
-    /// Lists the links to a peer that are up, without the suspect ones unless all are.
+    /// Lists the links to a peer that are up, without the suspect ones unless all are; the doubted ones when none is up.
     pub(crate) fn list_choices(&mut self, index: u16) {
         self.choices.clear();
         let Some(peer) = self.peers.get(index) else { return };
-        let usable = |link: &Outbound| link.up && link.endpoint.is_some();
+        let any_up = peer.outbound.iter().any(|link| link.up);
+        let usable = |link: &Outbound| if any_up { link.up } else { link.doubted };
         let all_suspect = peer.outbound.iter().filter(|link| usable(link)).all(|link| link.loss.is_suspect());
+        let chosen = |link: &Outbound| usable(link) && link.loss.is_suspect() == all_suspect;
         let links = peer.outbound.iter().zip(&self.ports).zip(0..);
-        self.choices.extend(
-            links.filter(|((link, _), _)| usable(link) && link.loss.is_suspect() == all_suspect).map(
-                |((link, port), number)| Choice {
-                    port: number,
-                    queued: port.queued(),
-                    rate: port.rate(),
-                    weight: port.settings.weight,
-                    skew: link.skew,
-                    full: port.full,
-                },
-            ),
-        );
+        self.choices.extend(links.filter(|((link, _), _)| chosen(link)).map(|((link, port), number)| {
+            Choice {
+                port: number,
+                queued: port.queued(),
+                rate: port.rate(),
+                weight: port.settings.weight,
+                skew: link.skew,
+                full: port.full,
+            }
+        }));
     }
 
     /// Lists the slots from the first one on that fit into one batch: same peer, sent alike, same length but for the
