@@ -5,6 +5,8 @@ CARGO ?= cargo
 # One seed of the simulation for `make sim SEED=…`; without it, a range of seeds.
 SEED ?=
 SEEDS ?= 0..5000
+# Seeds of `make nightly`.
+NIGHTLY_SEEDS ?= 0..100000
 # Seconds that each fuzz target runs in `make fuzz`.
 FUZZ_SECONDS ?= 60
 
@@ -12,7 +14,7 @@ DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
 TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
 BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
 
-.PHONY: help build demo bench failover aggregate loss mesh test lint sim fuzz clean rust
+.PHONY: help build demo bench failover aggregate loss mesh test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -23,6 +25,8 @@ help:
 	@echo "make aggregate  TCP over two links of unequal rate and delay, beside the best of them alone: about 8 minutes"
 	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 5 minutes"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
+	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
+	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
 	@echo "make fuzz    coverage-guided fuzzing, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target (needs a nightly toolchain)"
 	@echo "make build   release binaries in target/release"
 	@echo "make lint    formatting and clippy"
@@ -61,6 +65,15 @@ bench: build
 sim: rust
 	$(CARGO) build --locked -p tabane-sim
 	target/debug/tabane-sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+# Failing seeds are named with the command that replays them, and the others go on.
+nightly: rust
+	$(CARGO) build --locked -p tabane-sim
+	target/debug/tabane-sim --nightly $(NIGHTLY_SEEDS)
+
+scale: rust
+	$(CARGO) build --release --locked -p tabane-sim
+	target/release/tabane-sim --scale 2,16,64,256
 
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name.
 test: rust

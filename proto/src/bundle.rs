@@ -94,6 +94,8 @@ pub struct Bundle {
     pub(crate) scratch: Vec<u8>,
     pub(crate) run: Vec<u64>,
     pub(crate) choices: Vec<Choice>,
+    /// Reused: peers for which something is to be done.
+    pub(crate) overdue: Vec<u16>,
 
     // Receiving: rx.rs.
     pub(crate) pool: Pool,
@@ -103,6 +105,8 @@ pub struct Bundle {
 
     // What nodes say to each other: membership.rs, heartbeat.rs.
     pub(crate) control: VecDeque<Control>,
+    /// Heartbeats to some peers wait until their port is not full.
+    pub(crate) owes_heartbeats: bool,
     pub(crate) control_bytes: Vec<u8>,
 }
 
@@ -138,10 +142,12 @@ impl Bundle {
             scratch: Vec::new(),
             run: Vec::new(),
             choices: Vec::new(),
+            overdue: Vec::new(),
             pool: Pool::new(settings.buffers),
             ready: Ready::default(),
             delivering: Vec::new(),
             control: VecDeque::new(),
+            owes_heartbeats: false,
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
             settings,
         }
@@ -195,16 +201,7 @@ impl Bundle {
         if self.cells_shrink {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
-        let repair = self.settings.repair;
-        for peer in self.peers.iter_mut() {
-            let round_trip = repair.then(|| peer.round_trip());
-            at = at.min(peer.heartbeat_at).min(peer.judge_at);
-            if peer.gapped != 0 {
-                let wait = peer.hold.wait(now, round_trip);
-                at = at.min(peer.gap_deadline(wait).unwrap_or(at));
-            }
-        }
-        at
+        self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
     }
 
     /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
@@ -215,11 +212,14 @@ impl Bundle {
         }
         self.see_off(now);
         self.greet(now);
-        self.beat(now);
-        self.judge(now);
-        self.give_up_gaps(now);
+        let mut overdue = core::mem::take(&mut self.overdue);
+        self.peers.list_overdue(now, self.settings.repair, &mut overdue);
+        self.beat(now, &overdue);
+        self.judge(now, &overdue);
+        self.give_up_gaps(now, &overdue);
         self.forget_repairs(now);
-        self.expire(now);
+        self.expire(now, &overdue);
+        self.overdue = overdue;
         self.polled = now;
     }
 }

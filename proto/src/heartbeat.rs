@@ -53,8 +53,8 @@ pub struct ControlMessage<'a> {
 
 impl Bundle {
     /// Queues heartbeats for the peers whose time has come.
-    pub(crate) fn beat(&mut self, now: Instant) {
-        for index in self.peers.indices() {
+    pub(crate) fn beat(&mut self, now: Instant, overdue: &[u16]) {
+        for index in overdue.iter().copied() {
             let Some(peer) = self.peers.get_mut(index).filter(|peer| now >= peer.heartbeat_at) else {
                 continue;
             };
@@ -111,6 +111,7 @@ impl Bundle {
         let peer = self.peers.get_mut(index)?;
         if self.ports[usize::from(port)].full {
             peer.heartbeat_owed = true;
+            self.owes_heartbeats = true;
             return None;
         }
         let paired = peer.paired[usize::from(port)].map(usize::from);
@@ -247,9 +248,9 @@ impl Bundle {
     }
 
     /// Judges the links of the peers whose time has come.
-    pub(crate) fn judge(&mut self, now: Instant) {
+    pub(crate) fn judge(&mut self, now: Instant, overdue: &[u16]) {
         let rested = now.since(self.polled) > NOT_SCHEDULED;
-        for index in self.peers.indices() {
+        for index in overdue.iter().copied() {
             let Some(peer) = self.peers.get_mut(index).filter(|peer| now >= peer.judge_at) else { continue };
             if rested {
                 peer.judge_at = now + HEARTBEAT_QUIET / 4;

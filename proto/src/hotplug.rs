@@ -101,8 +101,9 @@ impl Bundle {
         if let Presence::Leaving { until } = port.presence {
             port.greet_at = until.min(now + FAREWELL_EVERY);
         }
-        for (index, peer) in self.peers.indices().zip(self.peers.iter()) {
-            if let Some(to) = peer.outbound[usize::from(number)].endpoint {
+        for index in self.peers.indices() {
+            let peer = self.peers.get(index);
+            if let Some(to) = peer.and_then(|peer| peer.outbound[usize::from(number)].endpoint) {
                 self.control.push_back(Control::Farewell { port: number, peer: index, to });
             }
         }

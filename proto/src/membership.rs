@@ -176,9 +176,9 @@ impl Bundle {
         self.cells_shrink = usize::from(fits) < self.arena.cell_max();
     }
 
-    /// Forgets peers that no link has heard for long.
-    pub(crate) fn expire(&mut self, now: Instant) {
-        for index in self.peers.indices() {
+    /// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.
+    pub(crate) fn expire(&mut self, now: Instant, overdue: &[u16]) {
+        for index in overdue.iter().copied() {
             let gone = self.peers.get(index).is_some_and(|peer| now.since(peer.heard()) > FORGET_AFTER);
             if gone {
                 self.part(index);

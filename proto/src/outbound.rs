@@ -100,6 +100,11 @@ impl Outbound {
         self.departed = self.next_seq;
     }
 
+    /// Bytes that it has on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.log.capacity() * size_of::<u64>() + self.marks.capacity() * size_of::<(u64, u64)>()
+    }
+
     /// The number of the next cell.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next_seq

@@ -63,6 +63,8 @@ pub(crate) struct Peer {
     pub(crate) latest_report: Option<(u32, u16)>,
     /// When its links are judged next.
     pub(crate) judge_at: Instant,
+    /// Its number is in [`Peers::touched`].
+    touched: bool,
 }
 
 impl Peer {
@@ -91,6 +93,7 @@ impl Peer {
             serial: 0,
             latest_report: None,
             judge_at: now,
+            touched: true,
         }
     }
 
@@ -149,6 +152,24 @@ impl Peer {
             .map(|since| since + wait)
     }
 
+    /// Bytes of memory that its state takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let outbound = self.outbound.iter().map(|link| size_of_val(link) + link.bytes()).sum::<usize>();
+        let lanes =
+            self.lanes_in.iter().map(|lane| lane.reorder.bytes() + lane.unpack.bytes()).sum::<usize>();
+        size_of_val(self) + outbound + lanes + size_of_val(&*self.paired) + size_of_val(&*self.inbound)
+    }
+
+    /// When something is to be done for it, at the latest.
+    fn due(&mut self, now: Instant, repair: bool) -> Instant {
+        let due = self.heartbeat_at.min(self.judge_at);
+        if self.gapped == 0 {
+            return due;
+        }
+        let wait = self.hold.wait(now, repair.then(|| self.round_trip()));
+        self.gap_deadline(wait).map_or(due, |at| due.min(at))
+    }
+
     /// Lanes with a gap.
     pub(crate) fn gapped_lanes(&self) -> impl Iterator<Item = usize> + use<> {
         let gapped = self.gapped;
@@ -164,10 +185,20 @@ impl Peer {
     }
 }
 
+/// Of a number that no peer has.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
 /// All peers, by index.
+///
+/// What is done for each frame costs the same however many there are: who is due is looked up in a flat table, which is
+/// brought up to date for those alone whose state may have changed.
 #[derive(Debug)]
 pub(crate) struct Peers {
     slots: Vec<Option<Box<Peer>>>,
+    /// When each is due, by index.
+    due: Vec<Instant>,
+    /// Those whose `due` may be out of date.
+    touched: Vec<u16>,
     /// This node's.
     incarnation: u64,
     /// Peers admitted since start.
@@ -177,7 +208,7 @@ pub(crate) struct Peers {
 impl Peers {
     /// No peers. `incarnation` is this node's.
     pub(crate) fn new(incarnation: u64) -> Self {
-        Self { slots: Vec::new(), incarnation, admitted: 0 }
+        Self { slots: Vec::new(), due: Vec::new(), touched: Vec::new(), incarnation, admitted: 0 }
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Peer> {
@@ -185,15 +216,39 @@ impl Peers {
     }
 
     pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Peer> {
-        self.slots.get_mut(usize::from(index))?.as_deref_mut()
+        let peer = self.slots.get_mut(usize::from(index))?.as_deref_mut()?;
+        if !peer.touched {
+            peer.touched = true;
+            self.touched.push(index);
+        }
+        Some(peer)
     }
 
-    /// Indices of all peers.
+    /// All numbers that peers have, and some that none has.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
-        let present: Vec<u16> =
-            (0..self.slots.len() as u16).filter(|index| self.get(*index).is_some()).collect();
-        present.into_iter()
+        let end = self.slots.len() as u16;
+        0..end
+    }
+
+    /// When something is to be done for any of them, at the latest.
+    pub(crate) fn due(&mut self, now: Instant, repair: bool) -> Option<Instant> {
+        self.touched.retain(|index| {
+            let index = usize::from(*index);
+            let Some(peer) = &mut self.slots[index] else { return false };
+            self.due[index] = peer.due(now, repair);
+            // The time for which a gap is waited depends on the time.
+            peer.touched = peer.gapped != 0;
+            peer.touched
+        });
+        self.due.iter().min().copied().filter(|due| *due != NEVER)
+    }
+
+    /// Puts the numbers of those that are due into `overdue`.
+    pub(crate) fn list_overdue(&mut self, now: Instant, repair: bool, overdue: &mut Vec<u16>) {
+        overdue.clear();
+        self.due(now, repair);
+        overdue.extend((0..).zip(&self.due).filter(|(_, due)| **due <= now).map(|(index, _)| index));
     }
 
     /// The peer, if there is just one.
@@ -208,7 +263,12 @@ impl Peers {
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
-        self.slots.iter_mut().flatten().map(Box::as_mut)
+        self.touched.clear();
+        self.touched.extend(self.indices());
+        self.slots.iter_mut().flatten().map(|peer| {
+            peer.touched = true;
+            &mut **peer
+        })
     }
 
     pub(crate) fn find(&self, node: NodeId) -> Option<u16> {
@@ -235,8 +295,10 @@ impl Peers {
         let peer = Box::new(Peer::new(now, hello, self.incarnation, nonce << SLOT_BITS | index, ports));
         if vacant == self.slots.len() {
             self.slots.push(None);
+            self.due.push(NEVER);
         }
         self.slots[vacant] = Some(peer);
+        self.touched.push(index);
         Some(index)
     }
 
@@ -252,6 +314,7 @@ impl Peers {
     /// Drops a peer's state.
     pub(crate) fn remove(&mut self, index: u16, pool: &mut Pool) -> Option<NodeId> {
         let mut peer = self.slots.get_mut(usize::from(index))?.take()?;
+        self.due[usize::from(index)] = NEVER;
         peer.release(pool);
         Some(peer.node)
     }

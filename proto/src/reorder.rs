@@ -66,6 +66,11 @@ impl Reorder {
         Self { next, ..Self::default() }
     }
 
+    /// Bytes that it has on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.waiting.capacity() * size_of::<Option<Arrived>>()
+    }
+
     /// The number that comes out next.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next

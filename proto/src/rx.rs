@@ -205,8 +205,8 @@ impl Bundle {
     }
 
     /// Goes on without what has been waited for long enough.
-    pub(crate) fn give_up_gaps(&mut self, now: Instant) {
-        for index in self.peers.indices() {
+    pub(crate) fn give_up_gaps(&mut self, now: Instant, overdue: &[u16]) {
+        for index in overdue.iter().copied() {
             let repair = self.settings.repair;
             let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.gapped != 0) else { continue };
             let round_trip = repair.then(|| peer.round_trip());

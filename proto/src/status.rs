@@ -1,6 +1,7 @@
 //! What can be seen from outside: peers and links as they stand.
 
 use crate::bundle::Bundle;
+use crate::peer::Peer;
 use crate::policy::PolicyKind;
 use crate::time::Instant;
 use crate::wire::hello::{Name, NodeId};
@@ -75,6 +76,11 @@ impl Bundle {
             });
             (status, links)
         })
+    }
+
+    /// Bytes of memory that the state of each peer takes, cells that wait in receive buffers not included.
+    pub fn peer_bytes(&self) -> impl Iterator<Item = usize> {
+        self.peers.iter().map(Peer::bytes)
     }
 
     /// The policy in force.

@@ -138,12 +138,12 @@ impl Bundle {
     /// Sends the frame that was read to every peer.
     fn flood(&mut self, now: Instant, like: Cell, length: usize) {
         self.copy_record(length);
-        let mut peers = 0;
+        let mut is_alone = true;
         for peer in self.peers.indices() {
+            is_alone &= self.peers.get(peer).is_none();
             self.append(now, peer, like, length);
-            peers += 1;
         }
-        self.counters.drop_no_peer += u64::from(peers == 0);
+        self.counters.drop_no_peer += u64::from(is_alone);
     }
 
     /// Cuts the frame that was read into cells of a lane.
@@ -421,6 +421,9 @@ impl Bundle {
     pub fn handle_writable(&mut self, now: Instant, port: u8) {
         self.ports[usize::from(port)].full = false;
         self.step_back();
+        if !core::mem::take(&mut self.owes_heartbeats) {
+            return;
+        }
         for peer in self.peers.iter_mut().filter(|peer| peer.heartbeat_owed) {
             peer.heartbeat_owed = false;
             peer.heartbeat_at = now;

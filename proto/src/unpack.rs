@@ -49,6 +49,11 @@ pub(crate) struct Unpack {
 }
 
 impl Unpack {
+    /// Bytes that it has on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.begun.capacity() * size_of::<Piece>()
+    }
+
     /// Takes the next cell of the lane, whose reference it takes over, and hands what is complete to `ready`.
     pub(crate) fn cell(
         &mut self,

@@ -1,8 +1,11 @@
-//! `tabane-sim`: runs seeds of the swarm, or replays one with a line per event.
+//! `tabane-sim`: runs seeds of the swarm, or replays one with a line per event; or measures what many nodes cost.
 //!
 //! Exit status: 0, everything held; 1, something did not; 2, the command cannot be understood.
 
 #![forbid(unsafe_code)]
+
+mod nightly;
+mod scale;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -16,10 +19,15 @@ use tabane_sim::swarm::Plan;
 
 const USAGE: &str = "\
 usage: tabane-sim --seed N       replays one run, a line per event
-       tabane-sim --seeds A..B   runs the seeds from A up to, without, B";
+       tabane-sim --seeds A..B   runs the seeds from A up to, without, B
+       tabane-sim --nightly A..B runs them on all processors, and goes on after those that fail
+       tabane-sim --scale N,...  measures what each frame and each peer costs one of N nodes, as 2,16,64,256";
 
 /// From one line of progress to the next.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Nodes of a bundle whose cost is measured.
+const NODES_MAX: u16 = 1_024;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,6 +35,8 @@ enum Command {
     Help,
     Replay(u64),
     Swarm(Range<u64>),
+    Nightly(Range<u64>),
+    Scale(Vec<u16>),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +48,8 @@ fn main() -> ExitCode {
         }
         Ok(Command::Replay(seed)) => replay(seed),
         Ok(Command::Swarm(seeds)) => swarm(seeds),
+        Ok(Command::Nightly(seeds)) => nightly::run(&seeds),
+        Ok(Command::Scale(nodes)) => scale(&nodes),
         Err(reason) => {
             eprintln!("tabane-sim: {reason}\n{USAGE}");
             ExitCode::from(2)
@@ -53,22 +65,41 @@ fn parse(words: &[&str]) -> Result<Command, String> {
     match words {
         ["--help" | "-h"] => Ok(Command::Help),
         ["--seed", seed] => parse_seed(seed).map(Command::Replay),
-        ["--seeds", range] => {
-            let (first, end) =
-                range.split_once("..").ok_or(format!("--seeds {range}: expected A..B, as 0..2000"))?;
-            let range = parse_seed(first)?..parse_seed(end)?;
-            if range.is_empty() {
-                Err(format!("--seeds: there is no seed in {range:?}"))
-            } else {
-                Ok(Command::Swarm(range))
-            }
-        }
-        _ => Err(format!("expected --seed N or --seeds A..B, not '{}'", words.join(" "))),
+        ["--seeds", range] => parse_seeds(range).map(Command::Swarm),
+        ["--nightly", range] => parse_seeds(range).map(Command::Nightly),
+        ["--scale", nodes] => nodes.split(',').map(parse_nodes).collect::<Result<_, _>>().map(Command::Scale),
+        _ => Err(format!("expected --seed N, --seeds A..B or --scale N,..., not '{}'", words.join(" "))),
     }
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}' is not a seed: expected a number from 0 to {}", u64::MAX))
+}
+
+fn parse_seeds(range: &str) -> Result<Range<u64>, String> {
+    let (first, end) = range.split_once("..").ok_or(format!("'{range}': expected A..B, as 0..2000"))?;
+    let seeds = parse_seed(first)?..parse_seed(end)?;
+    if seeds.is_empty() { Err(format!("there is no seed in {seeds:?}")) } else { Ok(seeds) }
+}
+
+fn parse_nodes(text: &str) -> Result<u16, String> {
+    let nodes = text.parse().ok().filter(|nodes| (2..=NODES_MAX).contains(nodes));
+    nodes.ok_or(format!("--scale: '{text}' is no number of nodes: expected 2 to {NODES_MAX}"))
+}
+
+/// Measures bundles of so many nodes, a line for each.
+fn scale(nodes: &[u16]) -> ExitCode {
+    println!("{}", scale::Cost::HEAD);
+    for nodes in nodes {
+        match scale::measure(*nodes) {
+            Ok(cost) => println!("{cost}"),
+            Err(reason) => {
+                eprintln!("tabane-sim: {reason}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Runs one seed with a line per event.
@@ -126,6 +157,7 @@ mod tests {
             (&["--seed", "x"][..], "'x' is not a seed"),
             (&["--seeds", "7"], "expected A..B"),
             (&["--seeds", "9..5"], "there is no seed"),
+            (&["--scale", "2,1"], "'1' is no number of nodes"),
             (&["--sed"], "expected --seed N"),
             (&[], "expected --seed N"),
         ] {
