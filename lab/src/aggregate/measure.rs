@@ -14,7 +14,7 @@ use crate::counters;
 use crate::emulator::{Direction, Impairment};
 use crate::netns::Namespace;
 use crate::status::{Event, LINK_DOWN};
-use crate::topology::{Topology, address, nic};
+use crate::topology::{Topology, Wiring, address, nic};
 use crate::workload::Stream;
 use crate::workload::iperf::{Flow, Server};
 use crate::workload::transfer::{Source, Transfer};
@@ -31,6 +31,8 @@ pub(super) struct Figures {
     pub(super) directions: [Pair; 2],
     /// What the daemons counted, added up.
     pub(super) counters: BTreeMap<String, u64>,
+    /// Frames that emulated wires had no room for, or could not hand over: flaws of the measurement, if any.
+    pub(super) frames_refused: u64,
     /// Each time that a link was taken for dead, with the signal that fired; all of them are sound.
     pub(super) false_alarms: Vec<String>,
 }
@@ -80,8 +82,12 @@ pub(super) fn run(case: Case, daemon: &Path, seconds: u32, seed: u64) -> Result<
     let alone = bench.both_ways("the best link alone", |host| address(best, host).into())?;
     let bundles = Bundle::start_all(&topology, &bundle::Options::new(daemon))?;
     let bundled = bench.both_ways("the bundle", bundle::address)?;
-    let mut figures =
-        Figures { directions: pairs(alone, bundled), counters: BTreeMap::new(), false_alarms: Vec::new() };
+    let mut figures = Figures {
+        directions: pairs(alone, bundled),
+        counters: BTreeMap::new(),
+        frames_refused: frames_refused(&topology)?,
+        false_alarms: Vec::new(),
+    };
     for bundle in &bundles {
         figures.add_daemon(bundle)?;
     }
@@ -89,6 +95,18 @@ pub(super) fn run(case: Case, daemon: &Path, seconds: u32, seed: u64) -> Result<
         bundle.stop()?.success("a daemon told to stop")?;
     }
     Ok(figures)
+}
+
+/// Frames that the wires did not pass although nothing told them so.
+fn frames_refused(topology: &Topology) -> Result<u64> {
+    let mut refused = 0;
+    for link in (0..topology.nics().len()).filter(|_| topology.plan().wiring == Wiring::Emulator) {
+        for direction in Direction::BOTH {
+            let counted = topology.emulator(link)?.counters(direction)?;
+            refused += counted.dropped + counted.refused;
+        }
+    }
+    Ok(refused)
 }
 
 fn pairs(alone: [Speed; 2], bundled: [Speed; 2]) -> [Pair; 2] {
