@@ -14,7 +14,7 @@ DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
 TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
 BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
 
-.PHONY: help build demo bench failover mesh test lint sim nightly scale fuzz clean rust
+.PHONY: help build demo bench failover mesh skew test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
+	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -46,6 +47,10 @@ failover: build
 mesh: build
 	@lab/packages.sh ip=iproute2 tc=iproute2
 	target/release/tabane-lab mesh
+
+skew: build
+	@lab/packages.sh ip=iproute2 tc=iproute2
+	target/release/tabane-lab skew
 
 bench: build
 	@lab/packages.sh $(BENCH_TOOLS)

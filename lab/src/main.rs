@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{bench, demo, failover, mesh};
+use tabane_lab::{bench, demo, failover, mesh, skew};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -25,6 +25,7 @@ enum Command {
     Bench(bench::Options),
     Failover(failover::Options),
     Mesh(mesh::Options),
+    Skew(skew::Options),
 }
 
 impl Command {
@@ -34,6 +35,7 @@ impl Command {
             Command::Bench(_) => bench::TOOLS,
             Command::Failover(_) => failover::TOOLS,
             Command::Mesh(_) => mesh::TOOLS,
+            Command::Skew(_) => skew::TOOLS,
         }
     }
 
@@ -43,6 +45,7 @@ impl Command {
             Command::Bench(options) => bench::run(options),
             Command::Failover(options) => failover::run(options),
             Command::Mesh(options) => mesh::run(options),
+            Command::Skew(options) => skew::run(options),
         }
     }
 }
