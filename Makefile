@@ -14,7 +14,7 @@ DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
 TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
 BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
 
-.PHONY: help build demo bench failover aggregate loss mesh test lint sim nightly scale fuzz clean rust
+.PHONY: help build demo bench failover aggregate loss mesh skew test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -24,6 +24,7 @@ help:
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
 	@echo "make aggregate  TCP over two links of unequal rate and delay, beside the best of them alone: about 8 minutes"
 	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 5 minutes"
+	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -56,6 +57,10 @@ aggregate: build
 loss: build
 	@lab/packages.sh ip=iproute2 tc=iproute2 iperf3=iperf3
 	target/release/tabane-lab loss
+
+skew: build
+	@lab/packages.sh ip=iproute2 tc=iproute2
+	target/release/tabane-lab skew
 
 bench: build
 	@lab/packages.sh $(BENCH_TOOLS)

@@ -30,6 +30,7 @@ pub mod progress;
 pub mod rate;
 pub mod report;
 pub mod sandbox;
+pub mod skew;
 pub mod status;
 pub mod strip;
 pub mod tool;

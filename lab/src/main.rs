@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{aggregate, bench, demo, failover, loss, mesh};
+use tabane_lab::{aggregate, bench, demo, failover, loss, mesh, skew};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -27,6 +27,7 @@ enum Command {
     Aggregate(aggregate::Options),
     Loss(loss::Options),
     Mesh(mesh::Options),
+    Skew(skew::Options),
 }
 
 impl Command {
@@ -38,6 +39,7 @@ impl Command {
             Command::Aggregate(_) => aggregate::TOOLS,
             Command::Loss(_) => loss::TOOLS,
             Command::Mesh(_) => mesh::TOOLS,
+            Command::Skew(_) => skew::TOOLS,
         }
     }
 
@@ -49,6 +51,7 @@ impl Command {
             Command::Aggregate(options) => aggregate::run(options),
             Command::Loss(options) => loss::run(options),
             Command::Mesh(options) => mesh::run(options),
+            Command::Skew(options) => skew::run(options),
         }
     }
 }

@@ -114,6 +114,15 @@ impl Topology {
         &self.hosts
     }
 
+    /// The switch of `link`, or what stands in its place.
+    ///
+    /// # Panics
+    /// There is none.
+    #[must_use]
+    pub fn switch(&self, link: usize) -> &Namespace {
+        &self.switches[link]
+    }
+
     /// What was built.
     #[must_use]
     pub fn plan(&self) -> &Plan {

@@ -4,8 +4,9 @@
 //! at once when a judgement has changed. The I/O sends what [`Bundle::poll_control`] gives.
 
 use crate::bundle::Bundle;
+use crate::crowd::OTHERS_HEARD_WITHIN;
 use crate::event::{Direction, Event};
-use crate::health::{CROWD_HEARD_WITHIN, Change, HEARTBEAT_QUIET, Signal};
+use crate::health::{Change, HEARTBEAT_QUIET, Signal};
 use crate::time::{Instant, wire_micros};
 use crate::wire::cell::{HEADER, Header, Kind, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use crate::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
@@ -18,9 +19,6 @@ use core::time::Duration;
 pub(crate) const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX));
 /// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
 const NOT_SCHEDULED: Duration = Duration::from_millis(20);
-
-/// Whoever lives is heard on each port this often.
-const OTHERS_HEARD_WITHIN: Duration = Duration::from_millis(12);
 
 const fn max(one: usize, other: usize) -> usize {
     if one > other { one } else { other }
@@ -268,7 +266,7 @@ impl Bundle {
             let Some(peer) = self.peers.get_mut(index) else { return };
             let port = peer.paired.iter().position(|paired| paired.map(usize::from) == Some(link));
             let crowd = port.map(|port| self.ports[port].crowd);
-            let crowded = crowd.is_some_and(|crowd| crowd.heard_others(now, index, CROWD_HEARD_WITHIN));
+            let crowded = crowd.is_some_and(|crowd| crowd.heard_others(now, index, OTHERS_HEARD_WITHIN));
             let state = &mut peer.inbound[link];
             let skew = state.skew(fastest);
             let change = state.health.poll(now, state.next_seq(), skew, crowded, heard);

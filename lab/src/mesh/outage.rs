@@ -13,6 +13,7 @@ use crate::counters;
 use crate::progress;
 use crate::status::{Event, LINK_DOWN, Status};
 use crate::topology::{Moment, Topology};
+use crate::workload::transfer::Outcome;
 
 /// The link whose switch dies.
 const VICTIM: usize = 1;
@@ -34,8 +35,8 @@ pub(super) struct Outage {
     pub(super) noticed_ms: Option<f64>,
     /// From the revival until every host had been seen to use every link to every other.
     pub(super) whole_after_ms: Option<f64>,
-    /// Events in which a link that worked was taken for dead.
-    pub(super) false_alarms: usize,
+    /// What was said when a link that worked was taken for dead, of each time.
+    pub(super) false_alarms: Vec<String>,
     /// TCP segments that all hosts sent again.
     pub(super) retransmits: u64,
 }
@@ -69,17 +70,25 @@ pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], span: Duration, s
     let again = phase("all switches again", LINKS);
 
     let _step = progress::step("letting all connections end");
-    let outcomes = pairs.finish()?;
+    let outcomes = pairs.finish();
     let ends = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
     Ok(Outage {
         phases: [whole, dead, again],
-        damaged: outcomes.iter().filter(|outcome| !outcome.sha256_ok).count(),
-        lost: outcomes.into_iter().filter_map(|outcome| outcome.lost).collect(),
+        damaged: outcomes.iter().flatten().filter(|outcome| !outcome.sha256_ok).count(),
+        lost: outcomes.into_iter().filter_map(lost).collect(),
         noticed_ms: noticed(&ends, killed),
         whole_after_ms,
         false_alarms: false_alarms(&ends, began_ns, killed, revived),
         retransmits: retransmits(topology)? - before,
     })
+}
+
+/// Why a connection was lost, if it was.
+fn lost(outcome: Result<Outcome>) -> Option<String> {
+    match outcome {
+        Ok(outcome) => outcome.lost,
+        Err(error) => Some(format!("never connected: {error:#}")),
+    }
 }
 
 /// Waits until every host uses every link; how long that took.
@@ -105,14 +114,15 @@ fn noticed(ends: &[Status], killed: Moment) -> Option<f64> {
 }
 
 /// Links taken for dead since `began_ns` that were not.
-fn false_alarms(ends: &[Status], began_ns: u64, killed: Moment, revived: Moment) -> usize {
+fn false_alarms(ends: &[Status], began_ns: u64, killed: Moment, revived: Moment) -> Vec<String> {
     let dead = killed.before_ns..=revived.after_ns;
     let is_false = |event: &&Event| {
         event.what == LINK_DOWN
             && event.at_ns >= began_ns
             && !(event.link == Some(VICTIM) && dead.contains(&event.at_ns))
     };
-    ends.iter().flat_map(|end| &end.events).filter(is_false).count()
+    let events = ends.iter().flat_map(|end| &end.events).filter(is_false);
+    events.map(|event| event.detail.clone()).collect()
 }
 
 fn retransmits(topology: &Topology) -> Result<u64> {

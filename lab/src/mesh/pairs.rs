@@ -42,8 +42,8 @@ impl Pairs {
         self.0.iter().map(Transfer::arrived).collect()
     }
 
-    /// Ends all connections.
-    pub(super) fn finish(self) -> Result<Vec<Outcome>> {
+    /// Ends all connections; one that never was is an error of its own.
+    pub(super) fn finish(self) -> Vec<Result<Outcome>> {
         self.0.iter().for_each(Transfer::end);
         self.0.into_iter().map(Transfer::finish).collect()
     }

@@ -36,6 +36,7 @@ pub(super) fn write(report: &mut Report, nodes: usize, rate: Bitrate, outage: &O
     report.field("whole_after_ms", outage.whole_after_ms);
     report.field("retransmits", outage.retransmits);
     report.field("lost", outage.lost.clone());
+    report.field("false_alarms", outage.false_alarms.clone());
     report.show(table(nodes, rate, &outage.phases));
     report.show("  Mbit/s of TCP payload; slowest, fastest: of all connections");
     report.show(format!("  can carry: {nodes} hosts x links x {rate} x 1448 / 1514"));
@@ -54,7 +55,7 @@ fn judge(report: &mut Report, nodes: usize, rate: Bitrate, outage: &Outage) {
     }
     report.verdict(Verdict::equals("connections_lost", outage.lost.len(), 0));
     report.verdict(Verdict::equals("connections_damaged", outage.damaged, 0));
-    report.verdict(Verdict::equals("false_alarms", outage.false_alarms, 0));
+    report.verdict(Verdict::equals("false_alarms", outage.false_alarms.len(), 0));
     report.verdict(Verdict::present("noticed_by_every_host_ms", outage.noticed_ms));
     report.verdict(Verdict::present("whole_again_after_ms", outage.whole_after_ms));
 }
