@@ -288,7 +288,7 @@ impl Worker {
         for port in 0..self.ports.len() {
             if writable & 1 << port != 0 {
                 #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
-                self.bundle.handle_writable(now, port as u8);
+                self.bundle.handle_writable(port as u8);
                 self.watch_room(port, false);
             }
         }

@@ -105,8 +105,6 @@ pub struct Bundle {
 
     // What nodes say to each other: membership.rs, heartbeat.rs.
     pub(crate) control: VecDeque<Control>,
-    /// Heartbeats to some peers wait until their port is not full.
-    pub(crate) owes_heartbeats: bool,
     pub(crate) control_bytes: Vec<u8>,
 }
 
@@ -147,7 +145,6 @@ impl Bundle {
             ready: Ready::default(),
             delivering: Vec::new(),
             control: VecDeque::new(),
-            owes_heartbeats: false,
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
             settings,
         }

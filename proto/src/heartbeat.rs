@@ -5,6 +5,7 @@
 
 use crate::bundle::Bundle;
 use crate::crowd::OTHERS_HEARD_WITHIN;
+use crate::debt::OWED_FOR;
 use crate::event::{Direction, Event};
 use crate::health::{Change, HEARTBEAT_QUIET, Signal};
 use crate::time::{Instant, wire_micros};
@@ -69,6 +70,19 @@ impl Bundle {
         }
     }
 
+    /// A port takes cells again: heartbeats that it did not take come first.
+    pub(crate) fn catch_up(&mut self, port: u8) {
+        if !core::mem::take(&mut self.ports[usize::from(port)].owes_heartbeats) {
+            return;
+        }
+        for index in self.peers.indices() {
+            let Some(peer) = self.peers.get(index).filter(|peer| peer.is_joined()) else { continue };
+            if peer.outbound[usize::from(port)].endpoint.is_some() {
+                self.control.push_back(Control::Heartbeat { port, peer: index });
+            }
+        }
+    }
+
     /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`].
     pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
         loop {
@@ -108,8 +122,7 @@ impl Bundle {
     ) -> Option<(u8, Option<SocketAddr>, usize)> {
         let peer = self.peers.get_mut(index)?;
         if self.ports[usize::from(port)].full {
-            peer.heartbeat_owed = true;
-            self.owes_heartbeats = true;
+            self.ports[usize::from(port)].owes_heartbeats = true;
             return None;
         }
         let paired = peer.paired[usize::from(port)].map(usize::from);
@@ -196,14 +209,15 @@ impl Bundle {
             }
         }
         peer.judge_at = now;
+        let is_fresh = skew < OWED_FOR;
         let heard = &heartbeat.heard[..usize::from(heartbeat.heard_links).min(self.ports.len())];
         for (report, port) in heard.iter().zip(0..) {
-            self.handle_report(now, index, port, *report);
+            self.handle_report(now, index, port, *report, is_fresh);
         }
     }
 
-    /// The peer says what it has heard on our link over `port`.
-    fn handle_report(&mut self, now: Instant, index: u16, port: u8, report: Heard) {
+    /// The peer says what it has heard on our link over `port`. `is_fresh`: this came over a link about as fast as any.
+    fn handle_report(&mut self, now: Instant, index: u16, port: u8, report: Heard, is_fresh: bool) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let node = peer.node;
         // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
@@ -215,7 +229,7 @@ impl Bundle {
         link.skew = Duration::from_micros(u64::from(report.skew_micros));
         if !report.up {
             self.leave_link(now, index, port, Signal::Report);
-        } else if let Some(signal) = link.stalled(now).filter(|_| link.up && !crowded) {
+        } else if let Some(signal) = link.stalled(now).filter(|_| link.up && is_fresh && !crowded) {
             self.leave_link(now, index, port, signal);
         } else if !link.up && self.ports[usize::from(port)].carrier && now >= link.obey_reports_from {
             link.rise(now);

@@ -55,8 +55,6 @@ pub(crate) struct Peer {
     /// When heartbeats were sent last, and when they are due.
     pub(crate) heartbeat_sent: Instant,
     pub(crate) heartbeat_at: Instant,
-    /// A heartbeat could not be sent because its port was full.
-    pub(crate) heartbeat_owed: bool,
     /// The serial number of the last heartbeat to it.
     pub(crate) serial: u16,
     /// `sent_at` and `serial` of the latest heartbeat that was obeyed.
@@ -89,7 +87,6 @@ impl Peer {
             missing: Request::default(),
             heartbeat_sent: now,
             heartbeat_at: now,
-            heartbeat_owed: false,
             serial: 0,
             latest_report: None,
             judge_at: now,

@@ -418,16 +418,10 @@ impl Bundle {
     }
 
     /// A port takes cells again.
-    pub fn handle_writable(&mut self, now: Instant, port: u8) {
+    pub fn handle_writable(&mut self, port: u8) {
         self.ports[usize::from(port)].full = false;
         self.step_back();
-        if !core::mem::take(&mut self.owes_heartbeats) {
-            return;
-        }
-        for peer in self.peers.iter_mut().filter(|peer| peer.heartbeat_owed) {
-            peer.heartbeat_owed = false;
-            peer.heartbeat_at = now;
-        }
+        self.catch_up(port);
     }
 
     /// The kernel says that `queued` bytes of a port have not left.

@@ -51,7 +51,7 @@ impl Node {
                 self.bundle.handle_carrier(now, number, carrier);
             }
             if core::mem::take(&mut self.socket(port).writable) {
-                self.bundle.handle_writable(now, number);
+                self.bundle.handle_writable(number);
             }
         }
     }
