@@ -100,8 +100,15 @@ fn hello() -> Hello {
 }
 
 fn heartbeat() -> Heartbeat {
-    let mut heartbeat =
-        Heartbeat { sent_at: 1, echo: 2, echo_age: 3, sent_links: 1, heard_links: 1, ..Heartbeat::default() };
+    let mut heartbeat = Heartbeat {
+        sent_at: 1,
+        echo: 2,
+        echo_age: 3,
+        serial: 9,
+        sent_links: 1,
+        heard_links: 1,
+        ..Heartbeat::default()
+    };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
     heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true };
     heartbeat
@@ -255,6 +262,7 @@ fn dissected_heartbeat() -> Result<()> {
             ("tabane.heartbeat.sent_at", "1"),
             ("tabane.heartbeat.echo", "2"),
             ("tabane.heartbeat.echo_age", "3"),
+            ("tabane.heartbeat.serial", "9"),
             ("tabane.heartbeat.departed", "4,0"),
             ("tabane.heartbeat.queued", "5,0"),
             ("tabane.heartbeat.next", "6"),
