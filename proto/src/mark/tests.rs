@@ -1,3 +1,5 @@
+//! Frames that are marked, trimmed or left alone, against checksums computed from scratch.
+
 use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;

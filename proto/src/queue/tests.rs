@@ -1,3 +1,5 @@
+//! The fair queue: turns, sparse flows, what is dropped when it is crowded.
+
 use super::*;
 use crate::arena::Cell;
 use crate::wire::record;
