@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tabane_lab::netns::Namespace;
