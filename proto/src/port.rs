@@ -10,8 +10,9 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 /// Bounds of what may wait before the rate is known. It begins at the lower end, so that the first frames do not fill a
-/// slow link for longer than its peer waits for a heartbeat, and doubles when half of it is gone within [`PROOF`].
-const UNPROVEN: (u64, u64) = (16 * 1024, 256 * 1024);
+/// slow link for longer than its peer waits for a heartbeat, and doubles when half of it is gone within [`PROOF`]. It ends
+/// where a token bucket, which lets much pass before it shows its rate, can mislead for 13 ms at 20 Mbit/s.
+const UNPROVEN: (u64, u64) = (16 * 1024, 32 * 1024);
 /// Time between two questions to the kernel within which bytes have to leave to prove something.
 const PROOF: Duration = Duration::from_micros(500);
 /// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
