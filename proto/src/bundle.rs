@@ -69,7 +69,7 @@ pub struct Bundle {
     /// When timers ran last.
     pub(crate) polled: Instant,
 
-    // Sending: tx.rs, repair.rs.
+    // Sending: pack.rs, schedule.rs, tx.rs, repair.rs.
     pub(crate) arena: Arena,
     pub(crate) policies: Policies,
     pub(crate) queue: FairQueue,

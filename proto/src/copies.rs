@@ -1,12 +1,12 @@
 //! Copies of cells for further links: what `duplicate` needs beyond a choice of the first link.
 //!
-//! Beside [`crate::tx`]. When the first copy of a cell has left, the others wait here for their ports, and go before
+//! Beside [`crate::schedule`]. When the first copy of a cell has left, the others wait here for their ports, and go before
 //! anything new. So equal links carry the same cells, and the fastest link sets the pace: a port that is more than
 //! [`BEHIND_MAX`] cells behind leaves the oldest of them out. A cell that every copy was lost of is sent again; one
 //! that another link still carries is not ([`crate::repair`]).
 
 use crate::bundle::Bundle;
-use crate::tx::Source;
+use crate::schedule::Source;
 use crate::wire::cell::LINKS;
 use alloc::collections::VecDeque;
 use core::array;

@@ -15,6 +15,7 @@
 //!
 //! Source: P2, section 2.2. Thresholds: [`OWED_FOR`] must exceed the time in which a receiver is not scheduled (1 ms
 //! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
+
 use crate::crowd::CROWDED_FOR;
 use crate::debt::{Account, OWED_FOR};
 use crate::hold_down::HoldDown;
@@ -31,6 +32,7 @@ pub const SILENT_FOR: Duration = Duration::from_millis(42);
 pub const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
 /// Heartbeats in a row that bring a link back.
 const HEARTBEATS_TO_RISE: u8 = 3;
+
 /// What showed that a link is dead, and the figures behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -80,7 +82,7 @@ pub struct Health {
     up: bool,
     /// When a cell was heard last.
     heard: Instant,
-    /// Until when the sender had an empty queue to explain silence by.
+    /// When the sender last explained silence by a queue that moves.
     busy: Instant,
     /// Cells that had left the sender when it spoke last.
     departed: u64,

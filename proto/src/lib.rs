@@ -7,7 +7,7 @@
 //!   device                                                                            links
 //!     |  read_space, handle_frame                                poll_batch, handle_sent |
 //!     v                                                                                  ^
-//!   classify -> learn -> arena (pack) -> queue ---> policy (schedule) -> header ---------+   tx.rs
+//!   classify -> learn -> pack -> queue -------> schedule (policy) ------> number --------+   pack.rs, schedule.rs, tx.rs
 //!
 //!   deliver  <- unpack <- reorder (hold) <--------- inbound (link account) <- header <---+   rx.rs
 //!     |                                                                                  |
@@ -53,6 +53,7 @@ mod loss;
 mod mark;
 mod membership;
 mod outbound;
+mod pack;
 mod peer;
 pub mod policy;
 mod pool;
@@ -61,6 +62,7 @@ mod queue;
 mod reorder;
 mod repair;
 mod rx;
+mod schedule;
 mod stall;
 mod status;
 pub mod time;

@@ -1,6 +1,6 @@
 //! What waits to leave: a short, fair queue per flow, `FQ-CoDel`.
 //!
-//! Stands between packing and scheduling in [`crate::tx`]. A flow here is a lane of a peer: flows are hashed onto lanes
+//! Stands between [`crate::pack`] and [`crate::schedule`]. A flow here is a lane of a peer: flows are hashed onto lanes
 //! already. Flows take turns of [`QUANTUM`] bytes; one that has just begun to send goes before those that have sent for a
 //! while, so what is sparse (a keystroke, an ACK, a ping) never waits behind what is bulky. A flow whose frames wait too
 //! long is told so by one of them ([`crate::codel`], [`crate::mark`]).

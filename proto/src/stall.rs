@@ -1,13 +1,13 @@
 //! Lanes that stand still because the link of their cells is full while other links are not.
 //!
-//! Beside [`crate::tx`]. Policies that bind flows to links, and classes with policies of their own, may want to wait for
+//! Beside [`crate::schedule`]. Policies that bind flows to links, and classes with policies of their own, may want to wait for
 //! one link. Their cells step aside, so that lanes bound for other links go on; when a port takes cells again, they
 //! come first.
 //!
 //! Invariant: the cells of a lane that stands still are the next of that lane; the queue gives none of it meanwhile.
 
 use crate::bundle::Bundle;
-use crate::tx::Source;
+use crate::schedule::Source;
 
 impl Bundle {
     /// The policy waits for a link with the cells in `run`: lets others pass, if it may be only these that have to

@@ -3,6 +3,7 @@
 //! A sender is a flow, or several whose hashes fall on one of [`SENDERS`] entries: they are moved together. So the table
 //! is bounded whatever comes (Linux's balance-tlb has 256 entries).
 
+use super::Choice;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -44,6 +45,12 @@ impl Senders {
     /// The sender of a flow.
     pub(super) fn of(&mut self, flow: u32) -> &mut Sender {
         &mut self.table[flow as usize % SENDERS]
+    }
+
+    /// Which of the choices a flow's sender is associated with.
+    pub(super) fn seat(&mut self, flow: u32, choices: &[Choice]) -> Option<usize> {
+        let port = self.of(flow).port?;
+        choices.iter().position(|choice| choice.port == port)
     }
 
     /// All senders.

@@ -28,9 +28,8 @@ impl Distribute for Tlb {
             self.expected = [0; LINKS];
             self.senders.iter_mut().for_each(|sender| sender.port = None);
         }
-        let port = self.senders.of(waiting.flow).port;
-        let known = choices.iter().position(|choice| Some(choice.port) == port);
-        let index = known.or_else(|| self.associate(choices, waiting.flow))?;
+        let seat = self.senders.seat(waiting.flow, choices);
+        let index = seat.or_else(|| self.associate(choices, waiting.flow))?;
         Share::all(choices, index, waiting)
     }
 

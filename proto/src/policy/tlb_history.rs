@@ -60,9 +60,8 @@ impl Distribute for TlbHistory {
             self.judge();
             self.balance(choices);
         }
-        let port = self.senders.of(waiting.flow).port;
-        let known = choices.iter().position(|choice| Some(choice.port) == port);
-        let index = known.or_else(|| self.associate(choices, waiting.flow))?;
+        let seat = self.senders.seat(waiting.flow, choices);
+        let index = seat.or_else(|| self.associate(choices, waiting.flow))?;
         Share::all(choices, index, waiting)
     }
 

@@ -1,0 +1,122 @@
+//! A frame from the device becomes cells that wait: classify, look up, pack, queue.
+//!
+//! The first half of a frame's way out; [`crate::schedule`] is the second. The I/O reads frames into
+//! [`Bundle::read_space`] while [`Bundle::wants_frames`], and says so by [`Bundle::handle_frame`]. Frames are read whether
+//! or not the links take more, so that they wait where flows are told apart.
+
+use crate::arena::Cell;
+use crate::bundle::Bundle;
+use crate::classify::{self, Headers};
+use crate::time::Instant;
+use crate::tx::BATCH_CELLS;
+use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
+use core::ops::Range;
+
+/// Frames that may be read between two batches, even when none of them becomes a cell (no link is up): bounds a turn.
+const FRAMES_BETWEEN: u16 = 256;
+/// Frames up to this length are copied behind others that wait; longer ones stay where they were read.
+const COPY_MAX: usize = 4_096;
+
+impl Bundle {
+    /// Whether another frame is to be read before the next batch is asked for.
+    #[must_use]
+    pub fn wants_frames(&self) -> bool {
+        let few = self.cells_between < BATCH_CELLS as u64 && self.frames_between < FRAMES_BETWEEN;
+        few && !self.cells_shrink && self.takes_frames()
+    }
+
+    /// Whether frames are taken at all: not while as much waits as may.
+    #[must_use]
+    pub fn takes_frames(&self) -> bool {
+        !self.arena.is_crowded() && self.arena.has_past()
+    }
+
+    /// Where the next frame is to be read into: its virtio header, then its bytes.
+    pub fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.arena.read_space()
+    }
+
+    /// A frame was read into [`Self::read_space`]: `length` bytes, virtio header included.
+    pub fn handle_frame(&mut self, now: Instant, length: usize) {
+        self.frames_between += 1;
+        if !(VNET + ETHERNET..=VNET + FRAME_MAX).contains(&length) {
+            self.counters.drop_frame_length += 1;
+            return;
+        }
+        let head = self.arena.read_head();
+        let frame = &head[VNET..length.min(head.len())];
+        let headers = Headers::parse(frame);
+        let treatment = self.policies.classify(&headers, length - VNET);
+        let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
+        let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
+        match known.or_else(|| self.peers.only()) {
+            Some(peer) => self.pack(now, peer, like, length),
+            None => self.flood(now, like, length),
+        }
+        self.queue.relieve(&mut self.arena, &mut self.counters);
+    }
+
+    /// Sends the frame that was read to every peer.
+    fn flood(&mut self, now: Instant, like: Cell, length: usize) {
+        self.copy_record(length);
+        let mut is_alone = true;
+        for peer in self.peers.indices() {
+            is_alone &= self.peers.get(peer).is_none();
+            self.append(now, peer, like, length);
+        }
+        self.counters.drop_no_peer += u64::from(is_alone);
+    }
+
+    /// Cuts the frame that was read into cells of a lane.
+    fn pack(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
+        if length <= COPY_MAX && self.open_cell(peer, like).is_some() {
+            self.copy_record(length);
+            return self.append(now, peer, like, length);
+        }
+        let Some(cell) = self.next_cell(now, peer, like, length) else { return };
+        let slots = self.arena.cut_in_place(length, cell);
+        self.push(cell, slots);
+    }
+
+    /// The last cell of a lane, if it still waits and holds records that are sent alike.
+    fn open_cell(&self, peer: u16, like: Cell) -> Option<u64> {
+        let slot = self.queue.open(peer, like.lane)?;
+        (self.arena.cell(slot).treatment == like.treatment).then_some(slot)
+    }
+
+    /// Copies the frame that was read, as a record, to `scratch`.
+    fn copy_record(&mut self, length: usize) {
+        self.scratch.clear();
+        self.scratch.resize(PREFIX, 0);
+        crate::wire::record::emit(length, &mut self.scratch);
+        self.arena.copy_read(length, &mut self.scratch);
+    }
+
+    /// Appends the record in `scratch` to a lane.
+    fn append(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
+        let Some(cell) = self.next_cell(now, peer, like, length) else { return };
+        let slots = self.arena.append(&self.scratch, self.open_cell(peer, like), cell);
+        self.push(cell, slots);
+    }
+
+    /// What the next cell of a lane is like, if the peer can be reached and there is room.
+    fn next_cell(&mut self, now: Instant, index: u16, like: Cell, length: usize) -> Option<Cell> {
+        let peer = self.peers.get(index)?;
+        if !peer.is_reachable() {
+            self.counters.drop_no_link += 1;
+            return None;
+        }
+        if !self.arena.has_room() {
+            self.counters.drop_queue_full += 1;
+            return None;
+        }
+        self.counters.frames_sent += 1;
+        self.counters.frame_bytes_sent += (length - VNET) as u64;
+        Some(Cell { peer: index, since: now, ..like })
+    }
+
+    fn push(&mut self, like: Cell, slots: Range<u64>) {
+        self.cells_between += slots.end - slots.start;
+        self.queue.push(&mut self.arena, like.peer, like.lane, slots);
+    }
+}

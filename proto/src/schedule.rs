@@ -1,0 +1,153 @@
+//! Which cells leave next, and over which link.
+//!
+//! What a frame became in [`crate::pack`] leaves the queue here, in turns that are fair among lanes, and gets its lane's
+//! numbers; the policy then chooses the link. Repairs come first, copies for further links before new cells.
+//! Invariant: a cell keeps its place in its lane whatever link it takes, and however often it is sent.
+
+use crate::arena::Cell;
+use crate::bundle::Bundle;
+use crate::outbound::Outbound;
+use crate::policy::{Choice, Share, Waiting};
+use crate::port::bytes_in;
+use crate::time::Instant;
+use crate::tx::BATCH_CELLS;
+use crate::wire::cell::HEADER;
+use core::time::Duration;
+
+/// Bytes of one batch: the largest UDP payload over IPv4.
+const BATCH_BYTES: usize = 65_507;
+/// What leaves the queue at once lasts so long on all ports together: a sparse flow waits no longer behind it.
+const COMMIT_FOR: Duration = Duration::from_millis(1);
+/// Cells that leave the queue at once: the batches of two superframes.
+const COMMIT_CELLS: usize = 2 * BATCH_CELLS;
+
+/// Where the cells of a batch waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In the arena, to be sent for the first time.
+    New,
+    /// In `resend`.
+    Again,
+    /// In `copies`, for this port.
+    Copies(u8),
+}
+
+impl Bundle {
+    /// Takes the next cells out of the queue and gives them their numbers.
+    pub(crate) fn commit(&mut self, now: Instant) {
+        let most = self.commit_limit();
+        while self.outgoing.len() < most {
+            let numbered = self.outgoing.len();
+            let Self { queue, arena, counters, outgoing, .. } = self;
+            if !queue.take_turn(now, most, arena, counters, outgoing) {
+                return;
+            }
+            let Cell { peer, lane, .. } = *arena.cell(outgoing[numbered]);
+            let Some(peer) = self.peers.get_mut(peer) else { continue };
+            let next_seq = &mut peer.lanes_out[usize::from(lane)];
+            for slot in outgoing.range(numbered..) {
+                arena.cell_mut(*slot).lane_seq = *next_seq;
+                *next_seq += 1;
+            }
+        }
+    }
+
+    /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
+    fn commit_limit(&self) -> usize {
+        let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
+        let bytes = rate.filter(|rate| *rate > 0).map_or(u64::MAX, |rate| bytes_in(rate, COMMIT_FOR));
+        let cells = usize::try_from(bytes).unwrap_or(usize::MAX) / self.arena.cell_max();
+        cells.clamp(1, COMMIT_CELLS)
+    }
+
+    /// Which of the choices carries how many cells of `run`.
+    pub(crate) fn share(&mut self, peer: u16, source: Source) -> Option<Share> {
+        let (cells, cell_bytes) = (self.run.len(), self.arena.cell_bytes(self.run[0]));
+        let treatment = self.arena.cell(self.run[0]).treatment;
+        if let Source::Copies(_) = source {
+            return Some(Share { index: 0, cells });
+        }
+        let waiting = Waiting { now: self.polled, peer, flow: treatment.flow, cells, cell_bytes };
+        self.policies.of(treatment).share(&self.choices, &waiting)
+    }
+
+    /// Puts the slots that one batch can carry into `run` and the links that can carry them into `choices`. Returns
+    /// the peer, and where they wait.
+    pub(crate) fn gather_run(&mut self) -> Option<(u16, Source)> {
+        if self.resend.is_empty()
+            && let Some(copies) = self.gather_copies()
+        {
+            return Some(copies);
+        }
+        loop {
+            let again = !self.resend.is_empty();
+            let source = if again { Source::Again } else { Source::New };
+            let repair = self.resend.front().map(|repair| repair.slot);
+            let slot = repair.or_else(|| self.outgoing.front().copied())?;
+            let cell = *self.arena.cell(slot);
+            let kept = !again || self.arena.keeps(slot);
+            self.list_choices(cell.peer);
+            if kept && !self.choices.is_empty() {
+                self.list_run(cell, source);
+                return Some((cell.peer, source));
+            }
+            self.counters.drop_no_link += 1;
+            self.drop_first(source, 1);
+        }
+    }
+
+    /// Lists the links to a peer that are up, without the suspect ones unless all are; the doubted ones when none is up.
+    pub(crate) fn list_choices(&mut self, index: u16) {
+        self.choices.clear();
+        let Some(peer) = self.peers.get(index) else { return };
+        let any_up = peer.outbound.iter().any(|link| link.up);
+        let usable = |link: &Outbound| if any_up { link.up } else { link.doubted };
+        let all_suspect = peer.outbound.iter().filter(|link| usable(link)).all(|link| link.loss.is_suspect());
+        let chosen = |link: &Outbound| usable(link) && link.loss.is_suspect() == all_suspect;
+        let links = peer.outbound.iter().zip(&self.ports).zip(0..);
+        self.choices.extend(links.filter(|((link, _), _)| chosen(link)).map(|((link, port), number)| {
+            Choice {
+                port: number,
+                queued: port.queued(),
+                rate: port.rate(),
+                weight: port.settings.weight,
+                skew: link.skew,
+                full: port.full,
+            }
+        }));
+    }
+
+    /// Lists the slots from the first one on that fit into one batch: same peer, sent alike, same length but for the
+    /// last.
+    pub(crate) fn list_run(&mut self, first: Cell, source: Source) {
+        self.run.clear();
+        let most = BATCH_CELLS.min(BATCH_BYTES / (HEADER + usize::from(first.length)));
+        while self.run.len() < most {
+            let next = self.run.len();
+            let slot = match source {
+                Source::New => self.outgoing.get(next).copied(),
+                Source::Again => self.resend.get(next).map(|repair| repair.slot),
+                Source::Copies(port) => self.copies.waiting(port).get(next).copied(),
+            };
+            let Some(slot) = slot.filter(|slot| self.arena.keeps(*slot)) else { return };
+            let cell = self.arena.cell(slot);
+            let alike = cell.peer == first.peer && cell.treatment == first.treatment;
+            if !alike || cell.length > first.length {
+                return;
+            }
+            self.run.push(slot);
+            if cell.length < first.length {
+                return;
+            }
+        }
+    }
+
+    /// The first cells that wait no longer do.
+    pub(crate) fn drop_first(&mut self, source: Source, cells: usize) {
+        match source {
+            Source::New => self.outgoing.drain(..cells).for_each(|slot| self.arena.release(slot)),
+            Source::Again => drop(self.resend.drain(..cells)),
+            Source::Copies(port) => self.copies.drop_first(port, cells),
+        }
+    }
+}
