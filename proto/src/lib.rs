@@ -63,6 +63,7 @@ mod reorder;
 mod repair;
 mod rx;
 mod schedule;
+pub mod security;
 mod stall;
 mod status;
 pub mod time;

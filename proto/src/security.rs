@@ -1,0 +1,82 @@
+//! What protects cells: the face that cryptography has for the core.
+//!
+//! The core decides who is spoken to, when keys are made and which of them opens a cell; how is behind these traits
+//! (crate `seal`, made of well-kept libraries), for nothing of it belongs into a pure core. Time and randomness stay
+//! outside, too: whoever makes a [`Security`] says where its randomness comes from, so that a simulated run can be
+//! repeated.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Bytes of a tag, at the end of what it protects.
+pub const TAG: usize = 16;
+
+/// What a node shares with its group.
+pub trait Security: Send {
+    /// The tag of what may be heard by everyone in the group, under the group key that this node speaks with.
+    fn mark(&self, bytes: &[u8]) -> [u8; TAG];
+
+    /// Which of the group keys that this node accepts made the tag: its place in their order, 0 for the one that it
+    /// speaks with.
+    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize>;
+
+    /// Begins a handshake under the group key that this node speaks with.
+    fn initiate(&mut self) -> Box<dyn Handshake>;
+
+    /// Takes part in a handshake that another node has begun, under the accepted group key of this place.
+    fn respond(&mut self, key: usize) -> Box<dyn Handshake>;
+
+    /// Bytes that nobody can guess.
+    fn random(&mut self) -> [u8; TAG];
+}
+
+/// One side of a handshake of two messages, the initiator's and the responder's.
+pub trait Handshake: Send {
+    /// Appends this side's message, which carries a payload in secret.
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>);
+
+    /// Reads the other side's message and appends its payload; `false`: it is forged or damaged, and nothing has
+    /// changed.
+    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> bool;
+
+    /// The keys, when both messages have passed.
+    fn finish(self: Box<Self>) -> SessionKeys;
+}
+
+/// The keys of a session.
+pub struct SessionKeys {
+    /// For what this node sends.
+    pub sealing: Box<dyn Key>,
+    /// For what it hears.
+    pub opening: Box<dyn Key>,
+}
+
+/// A key that seals, or opens, what goes in one direction.
+pub trait Key: Send {
+    /// Encrypts a payload in place and returns its tag, which covers the header, too. A number must never be used twice.
+    fn seal(&self, number: Number, header: &[u8], payload: &mut [u8]) -> [u8; TAG];
+
+    /// Decrypts in place a payload whose tag is its end; `false`: it is forged or damaged, and what the bytes are now
+    /// means nothing.
+    fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool;
+}
+
+/// What is different for each cell under one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    /// The sender's number of the link.
+    pub link: u8,
+    /// The cell's full number on that link.
+    pub seq: u64,
+}
+
+impl Number {
+    /// The nonce: the link in the first four bytes, the link's number in the other eight, big-endian.
+    #[must_use]
+    pub fn nonce(self) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce[3] = self.link;
+        nonce[4..].copy_from_slice(&self.seq.to_be_bytes());
+        nonce
+    }
+}
