@@ -1,7 +1,8 @@
 //! P0.skew: sender A starts 10 s before B, C and D, over two links of 100 Mbit/s.
 //!
-//! At the next renewal `tlb` takes A for the heaviest, and B, C and D share the other link for the rest of the run (P0,
-//! finding 6 and figure 10); `tlb-history` spreads them.
+//! At the next renewal `tlb` takes A for the heaviest, and B, C and D share the other link (P0, finding 6 and figure 10).
+//! At later renewals the order decides in which the four happen to send: three share a link again unless two of them send
+//! before A. The paper saw it at every renewal of its run. `tlb-history` spreads them.
 //!
 //! 1. [`senders`]: the four connections, and when they start.
 //! 2. [`seats`]: which link carries which of them, seen at the switches.
@@ -39,6 +40,8 @@ const LINK_RATE: Bitrate = Bitrate::mbit(100);
 const SENDERS: usize = 4;
 /// When B, C and D start.
 const LATER: usize = 10;
+/// How long associations last.
+const PERIOD: usize = 10;
 /// The policies that are compared.
 const POLICIES: [&str; 2] = ["tlb", "tlb-history"];
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{LATER, LINKS, POLICIES, SENDERS, Second, Series};
+use super::{LATER, LINKS, PERIOD, POLICIES, SENDERS, Second, Series};
 use crate::report::{Report, Samples, Verdict};
 
 /// Names of the senders.
@@ -32,11 +32,18 @@ pub(super) fn write(report: &mut Report, policy: &str, series: &Series) {
         let mbits = settled.iter().map(|second| second[sender].mbit).collect();
         report.samples(format!("{policy}.{name}"), Samples::new("Mbit/s", mbits));
     }
-    report.verdict(if policy == POLICIES[0] {
-        Verdict::at_least("tlb.latecomers_share_one_link", part(settled, is_skewed), PART_MIN)
+    let id = |what: &str| format!("{policy}.{what}");
+    let first = &settled[..settled.len().min(PERIOD - STARTING)];
+    if policy == POLICIES[0] {
+        report.verdict(Verdict::at_least(
+            &id("three_share_in_the_first_period"),
+            part(first, is_skewed),
+            PART_MIN,
+        ));
     } else {
-        Verdict::at_least("tlb-history.two_on_each_link", part(settled, is_even), PART_MIN)
-    });
+        report.verdict(Verdict::at_least(&id("two_on_each_link"), part(settled, is_even), PART_MIN));
+    }
+    report.verdict(Verdict::present(&id("three_share_one_link"), Some(part(settled, is_skewed))));
 }
 
 /// A character per second: the number of the link, or a dot.
