@@ -10,8 +10,9 @@ use core::time::Duration;
 /// How much longer a link of a crowded port may owe cells: 1 MiB in a switch's queue at 42 Mbit/s. A queue that stands for
 /// longer is measured as skew.
 pub(crate) const CROWDED_FOR: Duration = Duration::from_millis(200);
-/// A port is crowded while another peer was heard on it so lately: whoever lives is heard on each port each 10 ms.
-pub(crate) const OTHERS_HEARD_WITHIN: Duration = Duration::from_millis(12);
+/// A port is crowded while another peer was heard on it so lately: whoever lives is heard on each port each 10 ms, or
+/// when what stands before it in the queue has passed.
+pub(crate) const OTHERS_HEARD_WITHIN: Duration = Duration::from_millis(20);
 
 /// Who came in by a port lately.
 #[derive(Clone, Copy, Debug, Default)]

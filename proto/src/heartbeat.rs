@@ -187,13 +187,9 @@ impl Bundle {
         peer.inbound[usize::from(link)].handle_heartbeat(now, heartbeat.sent_at);
         let skew = peer.inbound[usize::from(link)].skew(peer.fastest());
         peer.hold.saw_skew(now, skew);
-        if heartbeat.echo_age != u32::MAX {
-            let round_trip =
-                now.as_wire_micros().wrapping_sub(heartbeat.echo).wrapping_sub(heartbeat.echo_age);
-            if round_trip.cast_signed() >= 0 {
-                let sample = Duration::from_micros(u64::from(round_trip));
-                peer.outbound[usize::from(port)].handle_round_trip(sample);
-            }
+        let round_trip = round_trip(now, heartbeat);
+        if let Some(sample) = round_trip {
+            peer.outbound[usize::from(port)].handle_round_trip(sample);
         }
         let order = (heartbeat.sent_at, heartbeat.serial);
         if peer.latest_report.is_some_and(|latest| !is_later(order, latest)) {
@@ -209,28 +205,34 @@ impl Bundle {
             }
         }
         peer.judge_at = now;
-        let is_fresh = skew < OWED_FOR;
+        // What the peer says now was true when it had just heard what it echoes, or later.
+        let as_of = round_trip.filter(|_| skew < OWED_FOR).map(|round_trip| now - round_trip);
         let heard = &heartbeat.heard[..usize::from(heartbeat.heard_links).min(self.ports.len())];
         for (report, port) in heard.iter().zip(0..) {
-            self.handle_report(now, index, port, *report, is_fresh);
+            self.handle_report(now, index, port, *report, as_of);
         }
     }
 
-    /// The peer says what it has heard on our link over `port`. `is_fresh`: this came over a link about as fast as any.
-    fn handle_report(&mut self, now: Instant, index: u16, port: u8, report: Heard, is_fresh: bool) {
+    /// The peer says what it has heard on our link over `port`. `as_of`: it said so then or later, and over a link about as
+    /// fast as any.
+    fn handle_report(&mut self, now: Instant, index: u16, port: u8, report: Heard, as_of: Option<Instant>) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let node = peer.node;
-        // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
-        let crowded = self.ports[usize::from(port)].crowd.heard_others(now, index, OTHERS_HEARD_WITHIN);
+        let crowd = self.ports[usize::from(port)].crowd;
         let link = &mut peer.outbound[usize::from(port)];
         if let Some(heard) = unwrap_seq(report.next, link.heard()) {
             link.handle_heard(now, heard, self.ports[usize::from(port)].departed());
         }
         link.skew = Duration::from_micros(u64::from(report.skew_micros));
+        // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
+        let alone =
+            |waited: Duration| !crowd.heard_others(now, index, OTHERS_HEARD_WITHIN.max(waited / 4 * 3));
+        let stalled =
+            as_of.and_then(|as_of| link.stalled(as_of)).filter(|(_, waited)| link.up && alone(*waited));
         if !report.up {
             self.leave_link(now, index, port, Signal::Report);
-        } else if let Some(signal) = link.stalled(now).filter(|_| link.up && is_fresh && !crowded) {
-            self.leave_link(now, index, port, signal);
+        } else if let Some((owed, waited)) = stalled {
+            self.leave_link(now, index, port, Signal::BurstSkew { owed, waited });
         } else if !link.up && self.ports[usize::from(port)].carrier && now >= link.obey_reports_from {
             link.rise(now);
             if link.up {
@@ -307,6 +309,13 @@ impl Bundle {
             Change::Down(signal) => Event::LinkDown { peer, link, direction, signal },
         });
     }
+}
+
+/// How long our heartbeat and the peer's answer to it travelled, without the time that the peer had it.
+fn round_trip(now: Instant, heartbeat: &Heartbeat) -> Option<Duration> {
+    let micros = now.as_wire_micros().wrapping_sub(heartbeat.echo).wrapping_sub(heartbeat.echo_age);
+    let echoes = heartbeat.echo_age != u32::MAX && micros.cast_signed() >= 0;
+    echoes.then(|| Duration::from_micros(u64::from(micros)))
 }
 
 /// Whether one heartbeat was written after another: by the speaker's clock, then by its serial number.

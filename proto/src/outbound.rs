@@ -4,7 +4,6 @@
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
 use crate::debt::{Account, OWED_FOR};
-use crate::health::Signal;
 use crate::loss::Loss;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
@@ -166,12 +165,12 @@ impl Outbound {
         self.account.note(now, departed, self.heard);
     }
 
-    /// Whether the peer reports, but hears nothing of what has left. It would find that out by itself, but what has left
-    /// is known here at once, and there only by a heartbeat that waits behind data.
-    pub(crate) fn stalled(&self, now: Instant) -> Option<Signal> {
-        let late = 2 * self.skew + self.round_trip?;
-        let (owed, waited) = self.account.overdue(now, self.heard, late)?;
-        (now.since(self.progressed) >= OWED_FOR).then_some(Signal::BurstSkew { owed, waited })
+    /// Whether the peer reports, but hears nothing of what has left; its report was written at `as_of` or later. It would
+    /// find that out by itself, but what has left is known here at once, and there only by a heartbeat that waits behind
+    /// data. Returns what is owed, and for how long.
+    pub(crate) fn stalled(&self, as_of: Instant) -> Option<(u64, Duration)> {
+        let overdue = self.account.overdue(as_of, self.heard, 2 * self.skew);
+        overdue.filter(|_| as_of.since(self.progressed) >= OWED_FOR)
     }
 
     /// The slot that went out under `seq`, once: it is asked for because it did not arrive.
