@@ -1,21 +1,28 @@
 //! The bundle's device: opened, set up, and kept in step with the peers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tabane_io::netlink::{self, DeviceSettings};
 use tabane_io::{Offload, Tap, TapQueue, TapSpec};
-use tabane_proto::Bundle;
+use tabane_proto::{Bundle, Instant};
 
 use crate::config::Config;
 use crate::error::BadInput;
+
+/// The device keeps its carrier for so long when no peer can be reached: Linux may let a device that regains it wait for
+/// a second, and most such moments are shorter.
+const CARRIER_KEPT: Duration = Duration::from_secs(3);
 
 /// The device, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Device {
     tap: Tap,
     wanted: Offload,
-    /// Whether the device has a carrier: whether some peer can be reached.
+    /// Whether the device has a carrier.
     carrier: AtomicBool,
+    /// When some peer could be reached last, in nanoseconds of the workers' clock.
+    reached: AtomicU64,
     /// Frames that the kernel did not take.
     refused: AtomicU64,
 }
@@ -38,7 +45,13 @@ impl Device {
         for notice in tap.notices() {
             tracing::warn!("{notice}");
         }
-        let device = Self { tap, wanted, carrier: AtomicBool::new(true), refused: AtomicU64::new(0) };
+        let device = Self {
+            tap,
+            wanted,
+            carrier: AtomicBool::new(true),
+            reached: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        };
         device.set_up(config, superframe, mac)?;
         Ok((device, queues))
     }
@@ -64,10 +77,18 @@ impl Device {
         Ok(())
     }
 
-    /// Follows what a worker knows of the peers: a carrier while one can be reached, UDP superframes if all take them.
-    pub(crate) fn follow(&self, bundle: &Bundle) {
-        let reachable = bundle.peers().any(|(_, mut links)| links.any(|link| link.sending));
-        self.set_carrier(reachable);
+    /// Has a carrier while a worker can reach some peer, and a little longer. To be asked regularly.
+    pub(crate) fn follow_reach(&self, now: Instant, bundle: &Bundle) {
+        if bundle.peers().any(|(_, mut links)| links.any(|link| link.sending)) {
+            self.reached.store(now.as_nanos(), Ordering::Relaxed);
+            self.set_carrier(true);
+        } else if now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed))) > CARRIER_KEPT {
+            self.set_carrier(false);
+        }
+    }
+
+    /// Takes UDP superframes while all peers do.
+    pub(crate) fn follow_peers(&self, bundle: &Bundle) {
         let wanted = Offload { uso: self.wanted.uso && bundle.peers_take_uso(), ..self.wanted };
         if wanted != self.tap.offload() {
             // What the kernel did not take when the device was opened, it does not take now.

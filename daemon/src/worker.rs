@@ -168,8 +168,9 @@ impl Worker {
                 self.bundle.handle_timeout(now);
                 self.close_left();
                 self.send(now);
+                self.shared.device.follow_reach(now, &self.bundle);
             }
-            self.tell();
+            self.tell(now);
             self.watch_tap()?;
         }
     }
@@ -408,14 +409,15 @@ impl Worker {
     }
 
     /// Logs what happened, and lets the device follow it.
-    fn tell(&mut self) {
+    fn tell(&mut self, now: Instant) {
         let mut changed = false;
         while let Some(event) = self.bundle.poll_event() {
             changed = true;
             self.shared.events.record(now_ns(), self.shared.number, &event, &self.nics);
         }
         if changed {
-            self.shared.device.follow(&self.bundle);
+            self.shared.device.follow_reach(now, &self.bundle);
+            self.shared.device.follow_peers(&self.bundle);
             for port in self.ports.iter_mut().flatten() {
                 while let Some(notice) = port.link.take_notice() {
                     tracing::warn!("{notice}");
