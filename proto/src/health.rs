@@ -4,7 +4,8 @@
 //! that still has shown nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::debt`]).
 //! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one was heard is dead,
 //! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
-//! peers come in by the same port, cells may be waiting in the switch, and more time is given ([`crate::crowd`]). When *all*
+//! peers come in by the same port, cells may be waiting in the switch, and more time is given ([`crate::crowd`]); more, too,
+//! after errors ([`crate::patience`]). When *all*
 //! links fall silent at once, it is far more likely that the peer or we did not get the processor, so that takes 200 ms.
 //!
 //! A dead link is used again after three heartbeats in a row. One that keeps falling is held down
@@ -19,6 +20,7 @@
 use crate::crowd::CROWDED_FOR;
 use crate::debt::{Account, OWED_FOR};
 use crate::hold_down::HoldDown;
+use crate::patience::Patience;
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -89,6 +91,7 @@ pub struct Health {
     /// Heartbeats in a row while the link is down.
     risen: u8,
     hold: HoldDown,
+    patience: Patience,
     account: Account,
 }
 
@@ -103,6 +106,7 @@ impl Health {
             departed: 0,
             risen: 0,
             hold: HoldDown::new(now),
+            patience: Patience::new(now),
             account: Account::default(),
         }
     }
@@ -134,8 +138,15 @@ impl Health {
             return None;
         }
         self.hold.recover(now);
-        *self = Self { up: true, risen: 0, busy: now, account: Account::default(), ..*self };
+        (self.up, self.risen, self.busy, self.account) = (true, 0, now, Account::default());
         Some(Change::Up)
+    }
+
+    /// A cell came while the link was down. If the link was given up for this one, that was an error.
+    pub(crate) fn handle_late(&mut self, now: Instant, seq: u64) {
+        if !self.up && self.patience.handle_seq(now, seq) {
+            self.hold.forgive(now);
+        }
     }
 
     /// A heartbeat on some link told that cells up to `departed` have left the sender, which has `queued` bytes waiting
@@ -161,8 +172,9 @@ impl Health {
         if !self.up {
             return None;
         }
-        let overdue = self.account.overdue(now, next, late(skew, crowded));
+        let overdue = self.account.overdue(now, next, self.late(now, skew, crowded));
         if let Some((owed, waited)) = overdue.filter(|_| now.since(self.heard) >= OWED_FOR) {
+            self.patience.doubt(next..next + owed);
             return Some(self.down(now, Signal::BurstSkew { owed, waited }));
         }
         let waited = now.since(self.heard.max(self.busy));
@@ -173,10 +185,10 @@ impl Health {
 
     /// When to judge next, at the latest; arguments as for [`Self::poll`].
     #[must_use]
-    pub fn deadline(&self, next: u64, skew: Duration, crowded: bool) -> Option<Instant> {
+    pub fn deadline(&self, now: Instant, next: u64, skew: Duration, crowded: bool) -> Option<Instant> {
         let silent = self.heard.max(self.busy) + SILENT_FOR;
-        let owed =
-            self.account.due(next, late(skew, crowded)).map_or(silent, |due| due.max(self.heard + OWED_FOR));
+        let late = self.late(now, skew, crowded);
+        let owed = self.account.due(next, late).map_or(silent, |due| due.max(self.heard + OWED_FOR));
         self.up.then(|| silent.min(owed))
     }
 
@@ -187,6 +199,11 @@ impl Health {
         was_up
     }
 
+    /// How late cells may be by nature.
+    fn late(&self, now: Instant, skew: Duration, crowded: bool) -> Duration {
+        2 * skew + self.patience.extra(now) + if crowded { CROWDED_FOR } else { Duration::ZERO }
+    }
+
     fn down(&mut self, now: Instant, signal: Signal) -> Change {
         self.hold.fail(now);
         self.up = false;
@@ -194,11 +211,6 @@ impl Health {
         self.account = Account::default();
         Change::Down(signal)
     }
-}
-
-/// How late cells may be by nature.
-fn late(skew: Duration, crowded: bool) -> Duration {
-    2 * skew + if crowded { CROWDED_FOR } else { Duration::ZERO }
 }
 
 #[cfg(test)]
@@ -233,7 +245,7 @@ mod tests {
         let mut health = risen();
         health.handle_departed(at(1_000), 57, 0, 0);
         let due = at(1_000) + OWED_FOR;
-        assert_eq!(health.deadline(0, Duration::ZERO, false), Some(due));
+        assert_eq!(health.deadline(at(1_000), 0, Duration::ZERO, false), Some(due));
         let just_before = due - Duration::from_nanos(1);
         assert_eq!(health.poll(just_before, 0, Duration::ZERO, false, just_before), None);
         let signal = Signal::BurstSkew { owed: 57, waited: OWED_FOR };

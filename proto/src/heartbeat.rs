@@ -221,7 +221,7 @@ impl Bundle {
         let crowd = self.ports[usize::from(port)].crowd;
         let link = &mut peer.outbound[usize::from(port)];
         if let Some(heard) = unwrap_seq(report.next, link.heard()) {
-            link.handle_heard(now, heard, self.ports[usize::from(port)].departed());
+            link.handle_heard(now, heard, report.count, self.ports[usize::from(port)].departed());
         }
         link.skew = Duration::from_micros(u64::from(report.skew_micros));
         // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
@@ -232,6 +232,7 @@ impl Bundle {
         if !report.up {
             self.leave_link(now, index, port, Signal::Report);
         } else if let Some((owed, waited)) = stalled {
+            link.patience.doubt(link.heard()..link.heard() + owed);
             self.leave_link(now, index, port, Signal::BurstSkew { owed, waited });
         } else if !link.up && self.ports[usize::from(port)].carrier && now >= link.obey_reports_from {
             link.rise(now);
@@ -288,7 +289,7 @@ impl Bundle {
             let change = state.health.poll(now, state.next_seq(), skew, crowded, heard);
             let due = state
                 .health
-                .deadline(state.next_seq(), skew, crowded)
+                .deadline(now, state.next_seq(), skew, crowded)
                 .unwrap_or(peer.judge_at)
                 .max(now + HEARTBEAT_QUIET / 20);
             peer.judge_at = peer.judge_at.min(due);

@@ -35,6 +35,12 @@ impl HoldDown {
         self.until = doublings.map_or(now, |doublings| now + FIRST * (1 << doublings));
     }
 
+    /// It had not failed after all.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        self.relapses = self.relapses.saturating_sub(1);
+        self.until = now;
+    }
+
     /// It works again.
     pub(crate) fn recover(&mut self, now: Instant) {
         self.recovered = now;

@@ -15,7 +15,7 @@
 //!
 //!   beside it: class (which policy), copies (for further links), stall (flows that wait for a link),
 //!              membership (who is there), heartbeat (what was sent and heard),
-//!              health, debt, loss, hold_down (which link is dead or sick),
+//!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
 //!              status and event (what is seen)
 //! ```
@@ -54,6 +54,7 @@ mod mark;
 mod membership;
 mod outbound;
 mod pack;
+mod patience;
 mod peer;
 pub mod policy;
 mod pool;

@@ -5,7 +5,9 @@
 
 use crate::debt::{Account, OWED_FOR};
 use crate::loss::Loss;
+use crate::patience::Patience;
 use crate::time::Instant;
+use crate::wire::cell::wire_seq;
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -49,6 +51,9 @@ pub(crate) struct Outbound {
     /// When the peer's reports last showed that something new was heard.
     progressed: Instant,
     account: Account,
+    /// Cells before `heard` that the peer has not heard, modulo 2^32.
+    lacks: u32,
+    pub(crate) patience: Patience,
     pub(crate) loss: Loss,
 }
 
@@ -70,6 +75,8 @@ impl Outbound {
             departed: 0,
             progressed: now,
             account: Account::default(),
+            lacks: 0,
+            patience: Patience::new(now),
             loss: Loss::new(now),
         }
     }
@@ -155,9 +162,17 @@ impl Outbound {
         self.departed
     }
 
-    /// The peer reports the number after the highest that it has heard, when `port_departed` bytes have left the port.
-    pub(crate) fn handle_heard(&mut self, now: Instant, heard: u64, port_departed: u64) {
+    /// The peer reports the number after the highest that it has heard and how many it has heard, when `port_departed`
+    /// bytes have left the port.
+    pub(crate) fn handle_heard(&mut self, now: Instant, heard: u64, count: u32, port_departed: u64) {
+        let lacks = wire_seq(heard).wrapping_sub(count);
         if heard > self.heard && heard <= self.next_seq {
+            // Nothing was lost, so what was waited for in vain has come.
+            if core::mem::replace(&mut self.lacks, lacks) == lacks
+                && self.patience.handle_seq(now, self.heard)
+            {
+                self.obey_reports_from = now;
+            }
             self.heard = heard;
             self.progressed = now;
         }
@@ -169,7 +184,8 @@ impl Outbound {
     /// find that out by itself, but what has left is known here at once, and there only by a heartbeat that waits behind
     /// data. Returns what is owed, and for how long.
     pub(crate) fn stalled(&self, as_of: Instant) -> Option<(u64, Duration)> {
-        let overdue = self.account.overdue(as_of, self.heard, 2 * self.skew);
+        let late = 2 * self.skew + self.patience.extra(as_of);
+        let overdue = self.account.overdue(as_of, self.heard, late);
         overdue.filter(|_| as_of.since(self.progressed) >= OWED_FOR)
     }
 

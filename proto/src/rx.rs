@@ -142,6 +142,7 @@ impl Bundle {
             self.counters.drop_session += 1;
             return false;
         };
+        link.health.handle_late(now, link.next_seq() - 1);
         let change = link.health.handle_cell(now, rises, alone);
         if was_up && !missing.is_empty() {
             self.counters.cells_missed += missing.end - missing.start;
