@@ -22,7 +22,7 @@ help:
 	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
-	@echo "make aggregate  TCP over two links of unequal rate and delay, beside the best of them alone: about 8 minutes"
+	@echo "make aggregate  TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 11 minutes"
 	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 5 minutes"
 	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
