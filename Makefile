@@ -9,12 +9,15 @@ SEEDS ?= 0..5000
 NIGHTLY_SEEDS ?= 0..100000
 # Seconds that each fuzz target runs in `make fuzz`.
 FUZZ_SECONDS ?= 60
+# Minutes and faults of `make soak`.
+SOAK_MINUTES ?= 15
+SOAK_FAULTS ?= 1000
 
 DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
 TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
 BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
 
-.PHONY: help build demo bench failover aggregate loss mesh skew test lint sim nightly scale fuzz clean rust
+.PHONY: help build demo bench failover aggregate loss mesh skew soak test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -22,9 +25,10 @@ help:
 	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
-	@echo "make aggregate  TCP over two links of unequal rate and delay, beside the best of them alone: about 8 minutes"
+	@echo "make aggregate  TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 11 minutes"
 	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 5 minutes"
 	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
+	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -61,6 +65,10 @@ loss: build
 skew: build
 	@lab/packages.sh ip=iproute2 tc=iproute2
 	target/release/tabane-lab skew
+
+soak: build
+	@lab/packages.sh ip=iproute2 tc=iproute2
+	target/release/tabane-lab soak --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
 
 bench: build
 	@lab/packages.sh $(BENCH_TOOLS)

@@ -1,7 +1,7 @@
-//! Unequal links add up: plain TCP through a bundle over two links of different rates and delays.
+//! Unequal links add up: plain TCP, and QUIC, through a bundle over two links of different rates and delays.
 //!
-//! Every case is measured in both directions: a file of 16 MiB and a sustained flow, first over the best of its links
-//! alone, then through the bundle. The host's NICs send at the rate of the link, frame by frame where it is slow, and
+//! Every case is measured in both directions: a file of 16 MiB, a sustained flow and a stream of QUIC, first over the
+//! best of its links alone, then through the bundle. The host's NICs send at the rate of the link, frame by frame where it is slow, and
 //! hold back who sends faster; an emulated wire adds the delay, a switch stands in its place where there is none.
 //!
 //! 1. [`case`]: which links there are, and what is wanted of them.
@@ -30,7 +30,7 @@ pub const TOOLS: &[Tool] = &[IPERF3];
 const SECONDS: u32 = 10;
 const SECONDS_QUICK: u32 = 3;
 
-/// Plain TCP over two links of unequal rate and delay, beside the best of them alone: about 8 minutes
+/// TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 11 minutes
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]

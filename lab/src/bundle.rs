@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
 
 use crate::clock::wait_for;
 use crate::netns::Namespace;
@@ -36,6 +37,8 @@ pub struct Options {
 pub struct Bundle<'a> {
     host: &'a Namespace,
     program: PathBuf,
+    /// Arguments of the program, for another start.
+    arguments: Vec<String>,
     process: Option<Process>,
 }
 
@@ -76,19 +79,47 @@ impl<'a> Bundle<'a> {
         nics: &[String],
         options: &Options,
     ) -> Result<Bundle<'a>> {
-        let mut command = host.command(&options.program);
-        command.args(["up", "--name", DEVICE]);
+        let mut arguments = ["up", "--name", DEVICE].map(String::from).to_vec();
         for nic in nics {
-            command.args(["--link", nic]);
+            arguments.extend(["--link".into(), nic.clone()]);
         }
-        command.args(["--address", &format!("{}/24", address(number))]);
-        command.args(["--address", &format!("{}/64", address_v6(number))]);
+        arguments.extend(["--address".into(), format!("{}/24", address(number))]);
+        arguments.extend(["--address".into(), format!("{}/64", address_v6(number))]);
         if let Some(mtu) = options.mtu {
-            command.args(["--mtu", &mtu.to_string()]);
+            arguments.extend(["--mtu".into(), mtu.to_string()]);
         }
-        command.args(&options.arguments);
-        let process = Some(Process::start(command)?);
-        Ok(Bundle { host, program: options.program.clone(), process })
+        arguments.extend(options.arguments.iter().cloned());
+        let mut bundle = Bundle { host, program: options.program.clone(), arguments, process: None };
+        bundle.start_again()?;
+        Ok(bundle)
+    }
+
+    /// Starts the daemon once more, after it has ended, without waiting for anything.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start_again(&mut self) -> Result<()> {
+        let mut command = self.host.command(&self.program);
+        command.args(&self.arguments);
+        self.process = Some(Process::start(command)?);
+        Ok(())
+    }
+
+    /// Ends the daemon by SIGKILL.
+    ///
+    /// # Errors
+    /// It has ended before; its last words are quoted.
+    pub fn kill(&mut self) -> Result<()> {
+        self.still_running()?;
+        self.process.take().map_or(Ok(()), |process| process.kill().map(drop))
+    }
+
+    /// Sends `signal` to the daemon.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.process.as_ref().context("the daemon has ended already")?.signal(signal)
     }
 
     /// Process id of the daemon; `None` once it has ended.
@@ -139,7 +170,11 @@ impl<'a> Bundle<'a> {
         self.process.take().context("the daemon has ended already")?.stop()
     }
 
-    fn still_running(&mut self) -> Result<()> {
+    /// Checks that the daemon runs.
+    ///
+    /// # Errors
+    /// It has ended; its last words are quoted.
+    pub fn still_running(&mut self) -> Result<()> {
         if let Some(process) = &mut self.process
             && process.is_running()?
         {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use tabane_io::Waker;
+use tabane_io::{PacketSocket, Waker};
 
 use crate::clock::{Moment, monotonic_ns};
 use crate::netns::{Namespace, joined};
@@ -101,6 +101,12 @@ impl Emulator {
     /// As [`Emulator::set`].
     pub fn counters(&self, direction: Direction) -> Result<Counters> {
         Ok(self.ask(Command::Count)?[direction as usize])
+    }
+
+    /// Joins the NIC `name` of `namespace` at `end`, 0 or 1, in the place of one that is gone.
+    pub(crate) fn plug(&self, namespace: &Namespace, end: usize, name: &str) -> Result<()> {
+        let socket = namespace.enter(|| PacketSocket::open(name))??;
+        self.ask(|done| Command::Plug(end, socket, done))
     }
 
     /// Sets the black hole of both directions and leaves the rest as it is.

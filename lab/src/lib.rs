@@ -31,6 +31,7 @@ pub mod rate;
 pub mod report;
 pub mod sandbox;
 pub mod skew;
+pub mod soak;
 pub mod status;
 pub mod strip;
 pub mod tool;

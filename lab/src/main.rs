@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{aggregate, bench, demo, failover, loss, mesh, skew};
+use tabane_lab::{aggregate, bench, demo, failover, loss, mesh, skew, soak};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -28,6 +28,7 @@ enum Command {
     Loss(loss::Options),
     Mesh(mesh::Options),
     Skew(skew::Options),
+    Soak(soak::Options),
 }
 
 impl Command {
@@ -40,6 +41,7 @@ impl Command {
             Command::Loss(_) => loss::TOOLS,
             Command::Mesh(_) => mesh::TOOLS,
             Command::Skew(_) => skew::TOOLS,
+            Command::Soak(_) => soak::TOOLS,
         }
     }
 
@@ -52,6 +54,7 @@ impl Command {
             Command::Loss(options) => loss::run(options),
             Command::Mesh(options) => mesh::run(options),
             Command::Skew(options) => skew::run(options),
+            Command::Soak(options) => soak::run(options),
         }
     }
 }

@@ -86,6 +86,24 @@ impl Process {
         self.ending(status)
     }
 
+    /// Ends the program at once: it cannot notice.
+    ///
+    /// # Errors
+    /// It cannot be ended.
+    pub fn kill(mut self) -> Result<Ending> {
+        self.child.kill()?;
+        let status = self.child.wait()?;
+        self.ending(status)
+    }
+
+    /// Sends `signal` to the program.
+    ///
+    /// # Errors
+    /// The program has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
+    }
+
     fn ending(&mut self, status: ExitStatus) -> Result<Ending> {
         let output = self.output.take().map_or(Ok(String::new()), joined)?;
         let complaint = self.complaint.take().map_or(Ok(String::new()), joined)?;
@@ -96,7 +114,7 @@ impl Process {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }
-        kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGTERM)?;
+        self.signal(Signal::SIGTERM)?;
         let heeded = wait_for("end after SIGTERM", HEED, || Ok(self.child.try_wait()?));
         heeded.or_else(|_| {
             self.child.kill()?;

@@ -117,7 +117,7 @@ impl Strip {
 }
 
 /// The bar nearest to `sample`; something is never drawn as nothing.
-fn bar(sample: f64, full: f64) -> char {
+pub(crate) fn bar(sample: f64, full: f64) -> char {
     let eighths = sample / full * 8.0;
     let height = (1..BARS.len()).rev().find(|height| eighths >= *height as f64 - 0.5);
     height.map_or(if eighths > 0.02 { BARS[1] } else { BARS[0] }, |height| BARS[height])

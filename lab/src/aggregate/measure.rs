@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -17,12 +19,16 @@ use crate::status::{Event, LINK_DOWN};
 use crate::topology::{Topology, Wiring, address, nic};
 use crate::workload::Stream;
 use crate::workload::iperf::{Flow, Server};
-use crate::workload::transfer::{Source, Transfer};
+use crate::workload::transfer::{Carrier, Outcome, Source, Transfer};
 
 /// The file.
 pub(super) const FILE_BYTES: u64 = 16 << 20;
 /// Most that the buffers of a connection may grow to: far more than any case has on the way.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;
+/// What QUIC sends again and again: small, so that the last copy ends soon.
+const QUIC_BYTES: u64 = 1 << 20;
+/// Most seconds of QUIC.
+const QUIC_SECONDS_MAX: u32 = 5;
 
 /// What was measured in one case.
 #[derive(Clone, Debug, Serialize)]
@@ -55,12 +61,19 @@ pub(super) struct Speed {
     pub(super) mbps: f64,
     /// TCP segments sent again in both.
     pub(super) retransmits: u64,
+    /// Payload of a stream of QUIC, in Mbit/s.
+    pub(super) quic_mbps: f64,
 }
 
 impl Pair {
     /// Speed of the bundle as a multiple of the link's, the worse of file and flow.
     pub(super) fn gain(&self) -> f64 {
         (self.link.file_s / self.bundle.file_s).min(self.bundle.mbps / self.link.mbps)
+    }
+
+    /// The same for QUIC.
+    pub(super) fn quic_gain(&self) -> f64 {
+        self.bundle.quic_mbps / self.link.quic_mbps
     }
 }
 
@@ -153,7 +166,8 @@ impl Bench<'_> {
         let _server = Server::start(to, Stream::Tcp)?;
         let flow = Flow::tcp(at, self.seconds).run(from)?;
         let retransmits = counters::protocol(from, "Tcp", "RetransSegs")? - before;
-        Ok(Speed { file_s, mbps: flow.gbps * 1e3, retransmits })
+        let quic_mbps = self.quic(from, to, at)?;
+        Ok(Speed { file_s, mbps: flow.gbps * 1e3, retransmits, quic_mbps })
     }
 
     /// Sends the file and returns its seconds.
@@ -161,8 +175,30 @@ impl Bench<'_> {
         let source = Source::random(FILE_BYTES, self.seed)?;
         let start_ns = monotonic_ns()?;
         let outcome = Transfer::start(from, to, SocketAddr::new(at, 0), source)?.finish()?;
-        ensure!(outcome.lost.is_none(), "the connection was lost: {outcome:?}");
-        ensure!(outcome.sha256_ok && outcome.copies == 1, "the file arrived wrong: {outcome:?}");
+        arrived_whole(&outcome)?;
+        ensure!(outcome.copies == 1, "{} files arrived", outcome.copies);
         Ok(outcome.gaps.until_last(start_ns).as_secs_f64())
     }
+
+    /// Sends by QUIC for a while and returns the Mbit/s of payload.
+    fn quic(&self, from: &Namespace, to: &Namespace, at: IpAddr) -> Result<f64> {
+        let source = Source::random(QUIC_BYTES, self.seed)?;
+        let start_ns = monotonic_ns()?;
+        let transfer = Transfer::over(Carrier::Quic, from, to, SocketAddr::new(at, 0), source)?;
+        thread::sleep(Duration::from_secs(quic_seconds(self.seconds).into()));
+        let outcome = transfer.finish().context("QUIC")?;
+        arrived_whole(&outcome).context("QUIC")?;
+        Ok(outcome.bytes as f64 * 8e-6 / outcome.gaps.until_last(start_ns).as_secs_f64())
+    }
+}
+
+/// Seconds of QUIC beside sustained flows of `seconds`.
+pub(super) fn quic_seconds(seconds: u32) -> u32 {
+    seconds.min(QUIC_SECONDS_MAX)
+}
+
+fn arrived_whole(outcome: &Outcome) -> Result<()> {
+    ensure!(outcome.lost.is_none(), "the connection was lost: {outcome:?}");
+    ensure!(outcome.sha256_ok, "the file arrived wrong: {outcome:?}");
+    Ok(())
 }

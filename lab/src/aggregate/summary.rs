@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::case::Case;
-use super::measure::{FILE_BYTES, Figures, Pair};
+use super::measure::{FILE_BYTES, Figures, Pair, quic_seconds};
 use crate::report::{Report, Table, Verdict};
 
 /// Least speed of a bundle as a multiple of its best link's, anywhere: at most 5 % slower.
@@ -16,6 +16,7 @@ pub(super) type Seen = (Case, Result<Figures, String>);
 pub(super) fn write(report: &mut Report, seen: &[Seen], seconds: u32) {
     report.field("file_bytes", FILE_BYTES);
     report.field("seconds", seconds);
+    report.field("quic_seconds", quic_seconds(seconds));
     report.field("cases", seen.iter().map(fields).collect::<Vec<_>>());
     for (case, figures) in seen {
         match figures {
@@ -50,7 +51,13 @@ fn judge(report: &mut Report, case: Case, figures: &Figures, seconds: u32) {
     let flow = Verdict::at_least(&format!("{case}.flow_mbps"), least.min(other), case.mbps_min(seconds));
     let [gain, other] = of(Pair::gain);
     let gain = Verdict::at_least(&format!("{case}.of_best_link"), gain.min(other), GAIN_MIN);
-    for verdict in [file, flow, gain] {
+    let [least, other] = of(|pair| pair.bundle.quic_mbps);
+    let quic_min = case.mbps_min(quic_seconds(seconds));
+    let quic = Verdict::at_least(&format!("{case}.quic_mbps"), least.min(other), quic_min);
+    let [quic_gain, other] = of(Pair::quic_gain);
+    let id = format!("{case}.quic_of_best_link");
+    let quic_gain = Verdict::at_least(&id, quic_gain.min(other), GAIN_MIN);
+    for verdict in [file, flow, gain, quic, quic_gain] {
         report.verdict(verdict);
     }
 }
@@ -79,6 +86,9 @@ fn table(seen: &[Seen]) -> Table {
         for (way, pair) in ["there", "back"].into_iter().zip(&figures.directions) {
             table.row(row(*case, way, pair));
         }
+        for (way, pair) in ["QUIC there", "QUIC back"].into_iter().zip(&figures.directions) {
+            table.row(quic_row(*case, way, pair));
+        }
     }
     table
 }
@@ -95,4 +105,13 @@ fn row(case: Case, way: &str, Pair { link, bundle }: &Pair) -> Vec<String> {
         format!("{:.2}", bundle.mbps / case.sum_mbps()),
         bundle.retransmits.to_string(),
     ]
+}
+
+fn quic_row(case: Case, way: &str, Pair { link, bundle }: &Pair) -> Vec<String> {
+    let flow = [
+        format!("{:.1}", link.quic_mbps),
+        format!("{:.1}", bundle.quic_mbps),
+        format!("{:.2}", bundle.quic_mbps / case.sum_mbps()),
+    ];
+    [vec![case.to_string(), way.to_string()], vec![String::new(); 3], flow.to_vec()].concat()
 }

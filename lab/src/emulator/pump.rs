@@ -27,6 +27,8 @@ const COMMAND: u64 = 2;
 pub(super) enum Command {
     /// Change directions, and say when that was done.
     Set(Box<[Option<Impairment>; 2]>, Sender<u64>),
+    /// Use another NIC at this side, and say when that is done.
+    Plug(usize, PacketSocket, Sender<()>),
     /// Say what became of the frames.
     Count(Sender<[Counters; 2]>),
     /// End.
@@ -102,6 +104,11 @@ impl Pump {
                         }
                     }
                     done.send(now_ns()).ok();
+                }
+                Command::Plug(side, socket, done) => {
+                    self.poll.add(&socket, side as u64, Interest::Read)?;
+                    self.sides[side] = socket;
+                    done.send(()).ok();
                 }
                 Command::Count(answer) => {
                     for (side, line) in self.sides.iter().zip(&mut self.lines) {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::port::{self, State};
-use super::{Topology, Wiring, nic};
+use super::{Topology, Wiring, link, nic};
 use crate::clock::{Moment, monotonic_ns};
 use crate::emulator::{Direction, Emulator, Impairment};
 
@@ -41,6 +41,37 @@ impl Topology {
     /// As [`Topology::pull_cable`].
     pub fn plug_cable(&self, host: usize, link: usize) -> Result<Moment> {
         self.set_cable(host, link, "up")
+    }
+
+    /// Sets the NIC of `host` on `link` down, or up again.
+    ///
+    /// # Errors
+    /// What `ip` complains about.
+    pub fn set_nic(&self, host: usize, link: usize, is_up: bool) -> Result<()> {
+        let state = if is_up { "up" } else { "down" };
+        self.hosts[host].ip(&format!("link set {} {state}", nic(link))).map(drop)
+    }
+
+    /// Takes the NIC of `host` on `link` out of the machine, as it were.
+    ///
+    /// # Errors
+    /// Hosts joined without a switch or emulator, or what `ip` complains about.
+    pub fn delete_nic(&self, host: usize, link: usize) -> Result<()> {
+        self.has_switches()?;
+        self.hosts[host].ip(&format!("link delete {}", nic(link))).map(drop)
+    }
+
+    /// Ends [`Topology::delete_nic`]: the NIC has its name, address and rate again, and another index.
+    ///
+    /// # Errors
+    /// As [`Topology::delete_nic`].
+    pub fn make_nic(&self, host: usize, link: usize) -> Result<()> {
+        self.has_switches()?;
+        link::lay_to_port(self, link, host)?;
+        match self.emulators.get(link) {
+            Some(wire) => wire.plug(&self.switches[link], host, &port::name(host)),
+            None => Ok(()),
+        }
     }
 
     /// Makes one direction of an emulated `link` do `impairment`; [`Direction::Forward`] is from the first host.

@@ -66,18 +66,31 @@ impl LinkPlan {
 
 /// Lays `link` of a topology whose namespaces stand.
 pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
-    match topology.plan.wiring {
-        Wiring::Switch => lay_through_switch(topology, link)?,
-        Wiring::Emulator => lay_to_emulator(topology, link)?,
-        Wiring::Cable => {
-            let far = End { namespace: &topology.hosts[1], device: nic(link) };
-            lay_cable(topology, link, 0, &far)?;
-        }
+    if topology.plan.wiring == Wiring::Cable {
+        let far = End { namespace: &topology.hosts[1], device: nic(link) };
+        lay_cable(topology, link, 0, &far)?;
+        return (0..2).try_for_each(|host| finish_nic(topology, link, host));
     }
-    for host in 0..topology.hosts.len() {
-        finish_nic(topology, link, host)?;
+    let switch = &topology.switches[link];
+    switch.set("net/ipv6/conf/default/disable_ipv6", "1")?;
+    if topology.plan.wiring == Wiring::Switch {
+        switch.ip("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0")?;
+        switch.ip("link set br0 up")?;
     }
-    Ok(())
+    (0..topology.hosts.len()).try_for_each(|host| lay_to_port(topology, link, host))
+}
+
+/// Lays the cable of `host` on `link`, from a new NIC to a new port of the switch, or of what stands in its place.
+pub(super) fn lay_to_port(topology: &Topology, link: usize, host: usize) -> Result<()> {
+    let (switch, plan, port) = (&topology.switches[link], topology.plan.links[link], port::name(host));
+    lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
+    if topology.plan.wiring == Wiring::Switch {
+        switch.ip(&format!("link set {port} master br0 mtu {} up", plan.mtu))?;
+        plan.shape(switch, &port)?;
+    } else {
+        switch.ip(&format!("link set {port} mtu {} up", plan.mtu))?;
+    }
+    finish_nic(topology, link, host)
 }
 
 /// Waits until `link` carries frames: NICs get carrier, and ports begin to forward, some time after they are set up.
@@ -103,33 +116,6 @@ pub(super) fn wait_until_up(topology: &Topology, link: usize) -> Result<()> {
 struct End<'a> {
     namespace: &'a Namespace,
     device: String,
-}
-
-fn lay_through_switch(topology: &Topology, link: usize) -> Result<()> {
-    let switch = &topology.switches[link];
-    let plan = topology.plan.links[link];
-    switch.set("net/ipv6/conf/default/disable_ipv6", "1")?;
-    switch.ip("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0")?;
-    switch.ip("link set br0 up")?;
-    for host in 0..topology.hosts.len() {
-        let port = port::name(host);
-        lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
-        switch.ip(&format!("link set {port} master br0 mtu {} up", plan.mtu))?;
-        plan.shape(switch, &port)?;
-    }
-    Ok(())
-}
-
-/// Two ports that nothing joins yet.
-fn lay_to_emulator(topology: &Topology, link: usize) -> Result<()> {
-    let (place, mtu) = (&topology.switches[link], topology.plan.links[link].mtu);
-    place.set("net/ipv6/conf/default/disable_ipv6", "1")?;
-    for host in 0..topology.hosts.len() {
-        let port = port::name(host);
-        lay_cable(topology, link, host, &End { namespace: place, device: port.clone() })?;
-        place.ip(&format!("link set {port} mtu {mtu} up"))?;
-    }
-    Ok(())
 }
 
 /// Joins the two ports in each of `places`. Each wire has random numbers of its own, which follow from `seed`.

@@ -1,8 +1,9 @@
 //! Numbered datagrams at a steady rate: each one that is lost, doubled, late or damaged is known by its number.
 //!
 //! What the sender's device has no room for is not lost: the socket says so (IP_RECVERR), and it is sent again at the
-//! next tick.
+//! next tick. So is what finds no device at all.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,11 +144,18 @@ fn send_all(socket: &UdpSocket, pace: Pace, limit: Duration, total: &AtomicU64) 
         thread::sleep(due.saturating_sub(start.elapsed()));
         match socket.send(&datagram(number, pace.bytes)) {
             Ok(_) => sent_ns.push(monotonic_ns()?),
-            Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => thread::sleep(interval),
+            Err(error) if is_not_sent(&error) => thread::sleep(interval),
             Err(error) => return Err(error).context("sending a datagram"),
         }
     }
     Ok(sent_ns)
+}
+
+/// Whether the kernel says that a datagram has not left: no room, or no device with a route or the sender's address
+/// (EINVAL).
+fn is_not_sent(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw);
+    matches!(number, Some(Errno::ENOBUFS | Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::EINVAL))
 }
 
 /// Receives until all have come, or none has for a while after the last was sent.

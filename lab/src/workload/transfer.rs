@@ -1,11 +1,14 @@
-//! A file sent over one TCP connection, again and again until told to end, and checked by SHA-256 at both ends.
+//! A file sent over one connection, again and again until told to end, and checked by SHA-256 at both ends.
 //!
 //! The receiver notes the time of every read: the largest gap between two reads is the longest stall that an
-//! application would have seen, to the microsecond.
+//! application would have seen, to the microsecond. What carries the file is a module: [`tcp`] or [`quic`].
+
+mod quic;
+mod tcp;
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Seek, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -16,7 +19,6 @@ use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
 use super::gaps::Gaps;
-use super::{Stream, accept};
 use crate::clock::monotonic_ns;
 use crate::netns::{Namespace, joined};
 
@@ -25,6 +27,15 @@ const CHUNK: usize = 256 << 10;
 
 /// SHA-256 of some bytes.
 pub type Sum = [u8; 32];
+
+/// What carries a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// A TCP connection with CUBIC.
+    Tcp,
+    /// One stream of a QUIC connection with CUBIC, which takes a packet for lost when three later ones have arrived.
+    Quic,
+}
 
 /// A file of random bytes that has no name, and so is gone with the process.
 #[derive(Debug)]
@@ -39,9 +50,15 @@ pub struct Source {
 pub struct Transfer {
     end: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
+    ends: Ends,
+    source: (u64, Sum),
+}
+
+/// The threads at both ends: the sender's tells how many copies it sent.
+#[derive(Debug)]
+struct Ends {
     sender: JoinHandle<Result<u64>>,
     receiver: JoinHandle<Result<Received>>,
-    source: (u64, Sum),
 }
 
 /// What became of a transfer.
@@ -53,6 +70,8 @@ pub struct Outcome {
     pub copies: u64,
     /// Every copy arrived, whole, with the sum of the file.
     pub sha256_ok: bool,
+    /// Copies that arrived with another sum than the file's.
+    pub damaged: u64,
     /// Times between two reads that got something.
     pub gaps: Gaps,
     /// Why the connection was lost, if it was.
@@ -60,12 +79,18 @@ pub struct Outcome {
 }
 
 /// What the receiving end saw.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Received {
     bytes: u64,
+    /// Sums of the copies that are whole, and of the one that is not.
     sums: Vec<Sum>,
+    digest: Sha256,
+    /// Bytes of a copy, and those that the last one still lacks.
+    copy_bytes: u64,
+    lacking: u64,
     gaps: Gaps,
     lost: Option<String>,
+    progress: Arc<AtomicU64>,
 }
 
 impl Source {
@@ -84,31 +109,55 @@ impl Source {
             file.write_all(&chunk[..length]).context("writing a temporary file")?;
             left -= length as u64;
         }
+        file.rewind()?;
+        let mut source = Source { file, bytes, sum: [0; 32] };
         let mut digest = Sha256::new();
-        for_each_chunk(&mut file, |chunk| {
+        while let Some(chunk) = source.next(&mut chunk)? {
             digest.update(chunk);
-            Ok(())
-        })?;
-        Ok(Source { file, bytes, sum: digest.finalize().into() })
+        }
+        source.sum = digest.finalize().into();
+        Ok(source)
+    }
+
+    /// The file's next bytes; `None` at its end, after which it begins anew.
+    fn next<'a>(&mut self, chunk: &'a mut [u8]) -> Result<Option<&'a [u8]>> {
+        let length = self.file.read(chunk)?;
+        if length == 0 {
+            self.file.rewind()?;
+        }
+        Ok(Some(&chunk[..length]).filter(|chunk| !chunk.is_empty()))
     }
 }
 
 impl Transfer {
-    /// Starts sending `source` from `client` to `server`, which has the address `at`.
+    /// Starts sending `source` by TCP from `client` to `server`, which has the address `at`.
     ///
     /// # Errors
     /// The connection cannot be prepared.
     pub fn start(client: &Namespace, server: &Namespace, at: SocketAddr, source: Source) -> Result<Transfer> {
-        let listener =
-            server.enter(|| Stream::Tcp.listen(at))?.with_context(|| format!("listening at {at}"))?;
-        let at = listener.local_addr()?;
+        Transfer::over(Carrier::Tcp, client, server, at, source)
+    }
+
+    /// As [`Transfer::start`], over any `carrier`.
+    ///
+    /// # Errors
+    /// As [`Transfer::start`].
+    pub fn over(
+        carrier: Carrier,
+        client: &Namespace,
+        server: &Namespace,
+        at: SocketAddr,
+        source: Source,
+    ) -> Result<Transfer> {
         let end = Arc::new(AtomicBool::new(false));
-        let (ended, bytes, sum) = (Arc::clone(&end), source.bytes, source.sum);
+        let (ended, identity) = (Arc::clone(&end), (source.bytes, source.sum));
         let arrived = Arc::new(AtomicU64::new(0));
-        let progress = Arc::clone(&arrived);
-        let receiver = server.spawn("receiver", move || receive(&listener, bytes, &progress))?;
-        let sender = client.spawn("sender", move || send(at, source.file, &ended))?;
-        Ok(Transfer { end, arrived, sender, receiver, source: (bytes, sum) })
+        let received = Received::new(source.bytes, Arc::clone(&arrived));
+        let ends = match carrier {
+            Carrier::Tcp => tcp::start([client, server], at, source, received, ended)?,
+            Carrier::Quic => quic::start([client, server], at, source, received, ended)?,
+        };
+        Ok(Transfer { end, arrived, ends, source: identity })
     }
 
     /// Bytes that have arrived so far.
@@ -128,83 +177,62 @@ impl Transfer {
     /// The file cannot be read; a lost connection is not an error but part of the outcome.
     pub fn finish(self) -> Result<Outcome> {
         self.end();
-        let sent = joined(self.sender);
-        let received = joined(self.receiver)?;
+        let sent = joined(self.ends.sender);
+        let received = joined(self.ends.receiver)?;
         let (copies, complaint) = match sent {
             Ok(copies) => (copies, None),
             Err(error) => (0, Some(format!("sender: {error:#}"))),
         };
         let (bytes, sum) = self.source;
         let whole = received.bytes == copies * bytes && received.sums.len() as u64 == copies && copies > 0;
+        let damaged = received.sums.iter().filter(|each| **each != sum).count() as u64;
         Ok(Outcome {
             bytes: received.bytes,
             copies,
-            sha256_ok: whole && received.sums.iter().all(|each| *each == sum),
+            sha256_ok: whole && damaged == 0,
+            damaged,
             gaps: received.gaps,
             lost: received.lost.or(complaint),
         })
     }
 }
 
-/// Sends one whole copy, and more until told to end; returns how many.
-fn send(at: SocketAddr, mut file: File, end: &AtomicBool) -> Result<u64> {
-    let mut connection = Stream::Tcp.connect(at).with_context(|| format!("connecting to {at}"))?;
-    let mut copies = 0;
-    loop {
-        for_each_chunk(&mut file, |chunk| Ok(connection.write_all(chunk)?))?;
-        copies += 1;
-        if end.load(Ordering::Relaxed) {
-            return Ok(copies);
+impl Received {
+    fn new(copy_bytes: u64, progress: Arc<AtomicU64>) -> Received {
+        Received {
+            bytes: 0,
+            sums: Vec::new(),
+            digest: Sha256::new(),
+            copy_bytes,
+            lacking: copy_bytes,
+            gaps: Gaps::default(),
+            lost: None,
+            progress,
         }
     }
-}
 
-/// Reads `file` from its start to its end.
-fn for_each_chunk(file: &mut File, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut chunk = vec![0; CHUNK];
-    file.rewind()?;
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(()),
-            length => take(&chunk[..length])?,
+    /// Takes what was read.
+    fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.gaps.note(monotonic_ns()?);
+        self.bytes += bytes.len() as u64;
+        self.progress.store(self.bytes, Ordering::Relaxed);
+        while !bytes.is_empty() {
+            let (of_this_copy, rest) = bytes.split_at(bytes.len().min(usize::try_from(self.lacking)?));
+            self.digest.update(of_this_copy);
+            self.lacking -= of_this_copy.len() as u64;
+            if self.lacking == 0 {
+                self.sums.push(self.digest.finalize_reset().into());
+                self.lacking = self.copy_bytes;
+            }
+            bytes = rest;
         }
+        Ok(())
     }
-}
 
-fn receive(listener: &TcpListener, bytes_per_copy: u64, arrived: &AtomicU64) -> Result<Received> {
-    let mut received = Received::default();
-    let mut connection = accept(listener)?;
-    if let Err(error) = receive_copies(&mut connection, bytes_per_copy, &mut received, arrived) {
-        received.lost = Some(format!("receiver, after {} bytes: {error:#}", received.bytes));
-    }
-    Ok(received)
-}
-
-fn receive_copies(
-    connection: &mut TcpStream,
-    bytes_per_copy: u64,
-    received: &mut Received,
-    arrived: &AtomicU64,
-) -> Result<()> {
-    let mut chunk = vec![0; CHUNK];
-    let mut digest = Sha256::new();
-    let mut left = bytes_per_copy;
-    loop {
-        let room = CHUNK.min(usize::try_from(left)?);
-        let length = match connection.read(&mut chunk[..room]) {
-            Ok(0) => return Ok(()),
-            Ok(length) => length,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        received.gaps.note(monotonic_ns()?);
-        received.bytes += length as u64;
-        arrived.store(received.bytes, Ordering::Relaxed);
-        digest.update(&chunk[..length]);
-        left -= length as u64;
-        if left == 0 {
-            received.sums.push(digest.finalize_reset().into());
-            left = bytes_per_copy;
+    /// Notes why nothing more comes.
+    fn end_with(&mut self, ended: Result<()>) {
+        if let Err(error) = ended {
+            self.lost = Some(format!("receiver, after {} bytes: {error:#}", self.bytes));
         }
     }
 }
@@ -229,14 +257,23 @@ mod tests {
     }
 
     #[test]
-    fn half_a_copy_has_no_sum() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        client.write_all(b"half").unwrap();
-        drop(client);
-        let arrived = AtomicU64::new(0);
-        let received = receive(&listener, 8, &arrived).unwrap();
-        assert_eq!((received.bytes, received.sums.len()), (4, 0));
-        assert_eq!(arrived.into_inner(), 4);
+    fn a_source_begins_anew_after_its_end() {
+        let mut source = Source::random(7, 1).unwrap();
+        let mut chunk = [0; 8];
+        let first = source.next(&mut chunk).unwrap().unwrap().to_vec();
+        assert!(source.next(&mut chunk).unwrap().is_none());
+        assert_eq!(source.next(&mut chunk).unwrap(), Some(&first[..]));
+    }
+
+    #[test]
+    fn copies_are_told_apart_and_half_a_copy_has_no_sum() {
+        let arrived = Arc::new(AtomicU64::new(0));
+        let mut received = Received::new(8, Arc::clone(&arrived));
+        for bytes in [&b"firstfi"[..], b"rsecond-half"] {
+            received.take(bytes).unwrap();
+        }
+        let sum = |bytes: &[u8]| Sum::from(Sha256::digest(bytes));
+        assert_eq!(received.sums, [sum(b"firstfir"), sum(b"second-h")]);
+        assert_eq!((received.bytes, arrived.load(Ordering::Relaxed)), (19, 19));
     }
 }

@@ -17,6 +17,7 @@ mod loss;
 mod mesh;
 mod neighbours;
 mod policies;
+mod soak;
 mod stage;
 mod streams;
 mod vlan;
@@ -92,6 +93,7 @@ fn cases() -> Vec<Case> {
         aggregate::cases(),
         loss::cases(),
         changes::cases(),
+        soak::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
