@@ -209,10 +209,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => Err(BadInput::new(sentence(&error)).into()),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report(&error),
-    }
+    let code = done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+    log::flush();
+    code
 }
 
 impl Command {

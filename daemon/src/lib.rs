@@ -21,6 +21,7 @@ pub mod events;
 pub mod key;
 mod links;
 pub mod log;
+mod notify;
 mod privileges;
 mod requests;
 pub mod run;

@@ -19,8 +19,10 @@ use crate::config::Config;
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
-use crate::events::EventLog;
+use crate::events::{Entry, EventLog};
 use crate::links::{self, CELL_MOST, Links};
+use crate::log;
+use crate::notify::Notify;
 use crate::privileges::Privileges;
 use crate::requests::Requests;
 use crate::worker::{Command, Shared, Worker};
@@ -74,7 +76,9 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let device = Arc::new(device);
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let workers = make_workers(config, &nics, mac, &device, &events, queues)?;
+    let notify = Notify::connect();
     privileges.give_up()?;
+    log::detach().context("cannot start a thread")?;
     let workers = workers.into_iter().map(Ready::start).collect::<std::io::Result<Vec<_>>>()?;
     let askers =
         Askers::new(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))));
@@ -95,17 +99,31 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     };
     let listener = listener.open_to(privileges.control_group);
     let control = listener.serve(Arc::clone(&events), move |request| requests.answer(&request))?;
+    notify.ready();
     let ended = wait(&signals, watch, &stop, &links, &workers);
+    notify.stopping();
     askers.tell(|| Command::Stop);
-    let results = workers.into_iter().map(|worker| worker.thread.join());
+    let results: Vec<_> = workers.into_iter().map(|worker| worker.thread.join()).collect();
     for result in results {
-        result.map_err(|_| anyhow::anyhow!("a worker panicked"))?.context("a worker failed")?;
+        let result = result.map_err(|_| anyhow::anyhow!("a worker panicked"))?;
+        result.map_err(|error| worker_failed(&config.name, error, &events))?;
     }
     // The device goes before the name is given back, so that who finds the name free finds the device gone.
     drop(device);
     drop(control);
     tracing::info!(name = config.name, "down");
     ended
+}
+
+/// What ended a worker. That somebody deleted the device is no failure of ours, and is told as what it is.
+fn worker_failed(name: &str, error: std::io::Error, events: &EventLog) -> anyhow::Error {
+    if error.raw_os_error() != Some(libc::EBADFD) {
+        return anyhow::Error::new(error).context("a worker failed");
+    }
+    let detail = format!("device {name} was deleted");
+    let what = "device-gone".to_owned();
+    events.keep(now_ns(), Entry { what, detail: detail.clone(), ..Entry::default() });
+    anyhow::anyhow!("{detail}, so the bundle ends; `tabane up` makes it again")
 }
 
 /// The NICs of all links, which have to be up.

@@ -2,12 +2,14 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
+mod refusal;
 mod stage;
 
 use std::process::ExitCode;
 
 use libtest_mimic::Failed;
-use stage::{START, Test, refused, shell};
+use refusal::refused;
+use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
     let trials: [(&str, Test); 14] = [

@@ -2,12 +2,14 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
+mod refusal;
 mod stage;
 
 use std::process::ExitCode;
 
 use libtest_mimic::Failed;
-use stage::{START, Test, refused, shell};
+use refusal::refused;
+use stage::{START, Test, shell};
 
 /// Prints what all threads of `$pid` may do, each line once.
 const RIGHTS: &str = r#"
@@ -45,7 +47,7 @@ fn confined() -> Result<(), Failed> {
     let output = shell(&script)?;
     let text = String::from_utf8(output.stdout)?;
     let (threads, text) = text.split_once('\n').unwrap_or_default();
-    assert_eq!(threads, "4", "main, control and two workers");
+    assert_eq!(threads, "5", "main, log, control and two workers");
     let without_groups = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.starts_with("Groups:")).map(str::to_owned).collect()
     };

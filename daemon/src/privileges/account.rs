@@ -29,9 +29,12 @@ impl Account {
         let wanted = name.unwrap_or(USUAL);
         let found =
             User::from_name(wanted).map_err(|error| BadInput::new(format!("user {wanted}: {error}")))?;
-        let is_root = rustix::process::geteuid().is_root();
+        let own = rustix::process::geteuid();
         match found {
-            Some(user) if is_root => Ok(Self::Other { user, named: name.is_some() }),
+            Some(user) if user.uid.as_raw() == own.as_raw() => {
+                Ok(Self::Same(format!("it is {wanted} already")))
+            }
+            Some(user) if own.is_root() => Ok(Self::Other { user, named: name.is_some() }),
             Some(_) => Ok(Self::Same(format!("only root can become user {wanted}"))),
             None if name.is_none() => Ok(Self::Same(format!("there is no user {wanted}"))),
             None => Err(BadInput::new(format!(
