@@ -14,7 +14,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::problem::quoted;
-use crate::config::settings::{Given, LinkSettings, OffloadSettings, Settings, parse_link_flag};
+use crate::config::settings::{
+    AccessSettings, Given, LinkSettings, OffloadSettings, Settings, parse_link_flag,
+};
 use crate::control::{self, Request};
 use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError};
@@ -166,6 +168,15 @@ struct UpFlags {
     /// Address of the device, such as 10.9.0.1/24; can be repeated
     #[arg(long = "address", value_name = "CIDR")]
     addresses: Vec<String>,
+    /// User that the daemon becomes once all is open [default: tabane, if there is one]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Group whose members may ask the running bundle, besides root
+    #[arg(long, value_name = "NAME")]
+    control_group: Option<String>,
+    /// Keep all rights of who starts it: for debuggers, never for shared machines
+    #[arg(long)]
+    no_sandbox: bool,
     #[command(flatten)]
     offload: OffloadFlags,
 }
@@ -198,10 +209,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => Err(BadInput::new(sentence(&error)).into()),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report(&error),
-    }
+    let code = done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+    log::flush();
+    code
 }
 
 impl Command {
@@ -254,6 +264,11 @@ impl UpFlags {
                 .map(|address| Given::by_flag(address, "--address"))
                 .collect(),
             security: None,
+            access: AccessSettings {
+                user: self.user.map(|user| Given::by_flag(user, "--user")),
+                control_group: self.control_group.map(|group| Given::by_flag(group, "--control-group")),
+                sandbox: self.no_sandbox.then(|| Given::by_flag(false, "--no-sandbox")),
+            },
             tx_queue_len: None,
             offload: self.offload.settings(),
             links: self.links,

@@ -8,6 +8,7 @@
 //!
 //! A [`Config`] exists only when every rule holds. Printed, it is TOML that reads back as the same [`Config`].
 
+mod access;
 pub mod address;
 mod classes;
 pub mod file;
@@ -25,6 +26,7 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+pub use access::Access;
 pub use address::Cidr;
 pub use links::parse_link;
 use problem::{Place, Problem};
@@ -63,6 +65,8 @@ pub struct Config {
     pub addresses: Vec<Cidr>,
     /// How cells are protected.
     pub security: Security,
+    /// Rights of the running daemon, and rights over it.
+    pub access: Access,
     /// Transmit queue of the device, 1 to 10,000 frames.
     pub tx_queue_len: u32,
     /// Offloads that may be used where the kernel has them.
@@ -146,6 +150,7 @@ impl Default for Config {
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),
+            access: Access::default(),
             tx_queue_len: 1_000,
             offload: Offload::default(),
             links: Vec::new(),

@@ -8,10 +8,11 @@
 //!
 //! The socket is an abstract Unix socket named `tabane/NAME`. Like the device it belongs to the network namespace, so
 //! one name means one bundle there; and the kernel removes it with the process, whatever ended it. Such sockets have
-//! no file permissions: the server asks the kernel who connected (`SO_PEERCRED`, unix(7)).
+//! no file permissions: the server asks the kernel who connected (`gate.rs`).
 
 mod client;
 mod follower;
+mod gate;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 pub use client::{AskError, ask, follow, stop};
+pub use gate::Group;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use server::{BindError, Listener, Server};
 
@@ -66,8 +68,15 @@ fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("tabane/{name}"))
 }
 
-/// The process at the other end: its pid, 0 when it lives in a foreign pid namespace, and its uid.
-fn peer_of(stream: &UnixStream) -> io::Result<(i32, u32)> {
+/// The process at the other end, as it was when it connected or began to listen.
+struct Peer {
+    /// 0 when it lives in a foreign pid namespace.
+    pid: i32,
+    uid: u32,
+    gid: u32,
+}
+
+fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let peer = getsockopt(stream, PeerCredentials)?;
-    Ok((peer.pid(), peer.uid()))
+    Ok(Peer { pid: peer.pid(), uid: peer.uid(), gid: peer.gid() })
 }

@@ -3,11 +3,12 @@
 //! Inside the binary errors travel as [`anyhow::Error`]. This is the one place that decides which of them are the
 //! user's to correct (exit code 2) and which are failures at run time (exit code 1).
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::config::problem::Problem;
 use crate::control::{AskError, BindError};
+use crate::log::Stderr;
 
 /// Exit code of a failure at run time.
 const RUN_TIME: u8 = 1;
@@ -41,10 +42,9 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         Some(bad_input) => (bad_input.sentences.clone(), BAD_INPUT),
         None => (vec![format!("{error:#}")], code_of(error)),
     };
-    let mut stderr = io::stderr().lock();
     for sentence in sentences {
         // Nobody is left to tell when stderr is closed; the exit code still speaks.
-        let _ = writeln!(stderr, "tabane: {}", one_line(&sentence));
+        let _ = Stderr.write_all(format!("tabane: {}\n", one_line(&sentence)).as_bytes());
     }
     ExitCode::from(code)
 }

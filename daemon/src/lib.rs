@@ -21,6 +21,8 @@ pub mod events;
 pub mod key;
 mod links;
 pub mod log;
+mod notify;
+mod privileges;
 mod requests;
 pub mod run;
 mod snapshot;

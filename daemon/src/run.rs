@@ -1,6 +1,6 @@
 //! Runs a bundle from its configuration until it is told to stop.
 //!
-//! The main thread opens everything, starts a worker per queue, and then only waits: for signals, for changes of the
+//! The main thread opens everything, gives up its rights, starts a worker per queue, and then only waits: for signals, for changes of the
 //! NICs, and for the control socket. Everything is given back by dropping it, whatever ends the run.
 
 use std::sync::Arc;
@@ -19,8 +19,11 @@ use crate::config::Config;
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
-use crate::events::EventLog;
+use crate::events::{Entry, EventLog};
 use crate::links::{self, CELL_MOST, Links};
+use crate::log;
+use crate::notify::Notify;
+use crate::privileges::Privileges;
 use crate::requests::Requests;
 use crate::worker::{Command, Shared, Worker};
 
@@ -28,6 +31,15 @@ use crate::worker::{Command, Shared, Worker};
 const SLOTS: usize = 4_096;
 /// Receive buffers of 64 KB: what waits behind a gap for as long.
 const BUFFERS: u16 = 128;
+
+/// A worker with all that it needs, its thread not yet started.
+struct Ready {
+    number: u16,
+    worker: Worker,
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+}
+
 /// A running worker, as the main thread sees it.
 struct Handle {
     commands: Sender<Command>,
@@ -35,11 +47,20 @@ struct Handle {
     thread: JoinHandle<std::io::Result<()>>,
 }
 
+impl Ready {
+    fn start(self) -> std::io::Result<Handle> {
+        let Self { number, worker, commands, waker } = self;
+        let thread = std::thread::Builder::new().name(format!("worker {number}"));
+        Ok(Handle { commands, waker, thread: thread.spawn(move || worker.run())? })
+    }
+}
+
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request.
 ///
 /// # Errors
 /// Whatever kept the bundle from starting or made it end.
 pub fn up(config: &Config) -> anyhow::Result<()> {
+    let privileges = Privileges::plan(config)?;
     let signals = Signals::block().context("cannot wait for signals")?;
     let listener = Listener::bind(&config.name)?;
     let watch = Watch::new()?;
@@ -54,7 +75,11 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
     let device = Arc::new(device);
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
-    let workers = start_workers(config, &nics, mac, &device, &events, queues)?;
+    let workers = make_workers(config, &nics, mac, &device, &events, queues)?;
+    let notify = Notify::connect();
+    privileges.give_up()?;
+    log::detach().context("cannot start a thread")?;
+    let workers = workers.into_iter().map(Ready::start).collect::<std::io::Result<Vec<_>>>()?;
     let askers =
         Askers::new(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))));
     tracing::info!(name = config.name, links = nics.len(), "up");
@@ -72,18 +97,33 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
         events: Arc::clone(&events),
         stop: Arc::clone(&stop),
     };
+    let listener = listener.open_to(privileges.control_group);
     let control = listener.serve(Arc::clone(&events), move |request| requests.answer(&request))?;
+    notify.ready();
     let ended = wait(&signals, watch, &stop, &links, &workers);
+    notify.stopping();
     askers.tell(|| Command::Stop);
-    let results = workers.into_iter().map(|worker| worker.thread.join());
+    let results: Vec<_> = workers.into_iter().map(|worker| worker.thread.join()).collect();
     for result in results {
-        result.map_err(|_| anyhow::anyhow!("a worker panicked"))?.context("a worker failed")?;
+        let result = result.map_err(|_| anyhow::anyhow!("a worker panicked"))?;
+        result.map_err(|error| worker_failed(&config.name, error, &events))?;
     }
     // The device goes before the name is given back, so that who finds the name free finds the device gone.
     drop(device);
     drop(control);
     tracing::info!(name = config.name, "down");
     ended
+}
+
+/// What ended a worker. That somebody deleted the device is no failure of ours, and is told as what it is.
+fn worker_failed(name: &str, error: std::io::Error, events: &EventLog) -> anyhow::Error {
+    if error.raw_os_error() != Some(libc::EBADFD) {
+        return anyhow::Error::new(error).context("a worker failed");
+    }
+    let detail = format!("device {name} was deleted");
+    let what = "device-gone".to_owned();
+    events.keep(now_ns(), Entry { what, detail: detail.clone(), ..Entry::default() });
+    anyhow::anyhow!("{detail}, so the bundle ends; `tabane up` makes it again")
 }
 
 /// The NICs of all links, which have to be up.
@@ -105,16 +145,16 @@ fn local(mac: [u8; 6]) -> [u8; 6] {
     [mac[0] & !1 | 2, mac[1] ^ 0x74, mac[2], mac[3], mac[4], mac[5]]
 }
 
-fn start_workers(
+fn make_workers(
     config: &Config,
     nics: &[Nic],
     mac: [u8; 6],
     device: &Arc<Device>,
     events: &Arc<EventLog>,
     queues: Vec<TapQueue>,
-) -> anyhow::Result<Vec<Handle>> {
+) -> anyhow::Result<Vec<Ready>> {
     let incarnation = now_ns();
-    let start = |(queue, number): (TapQueue, u16)| -> anyhow::Result<Handle> {
+    let make = |(queue, number): (TapQueue, u16)| -> anyhow::Result<Ready> {
         let links = config.links.iter().map(|link| links::bind(config, link, number));
         let links = links.collect::<Result<_, _>>().map_err(BadInput::new)?;
         let settings = settings(config, nics, NodeId::new(mac, config.port), incarnation, number, device);
@@ -123,11 +163,9 @@ fn start_workers(
         let waker = Arc::new(Waker::new()?);
         let shared = Shared { number, device: Arc::clone(device), events: Arc::clone(events) };
         let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, shared)?;
-        let thread =
-            std::thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.run())?;
-        Ok(Handle { commands, waker, thread })
+        Ok(Ready { number, worker, commands, waker })
     };
-    queues.into_iter().zip(0..).map(start).collect()
+    queues.into_iter().zip(0..).map(make).collect()
 }
 
 fn settings(

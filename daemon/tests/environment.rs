@@ -1,29 +1,17 @@
 //! What the machine does not allow: one clear sentence, exit code 2, and nothing left behind; and clean ends.
 //!
-//! Each trial runs a shell script with the real binary in a network and mount namespace of its own, which only root
-//! can make here; elsewhere the trials are ignored.
+//! Each trial is a shell script on the [`stage`].
 
-use std::process::{Command, ExitCode, Output};
+mod refusal;
+mod stage;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use std::process::ExitCode;
 
-/// Set-up of every script: two NICs that are one cable.
-const NICS: &str = "ip link add eth1 type veth peer name eth2; ip link set eth1 up; ip link set eth2 up";
-
-/// Starts `tabane up` with the words of `$1` and waits until it can be asked.
-const START: &str = r#"
-start() { "$TABANE" up $1 2>log & pid=$!; for _ in $(seq 200); do "$TABANE" status $2 >/dev/null 2>&1 && return; sleep 0.02; done; cat log >&2; exit 99; }
-"#;
-
-/// A trial's body.
-type Test = fn() -> Result<(), Failed>;
+use libtest_mimic::Failed;
+use refusal::refused;
+use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let missing = missing();
-    let trial = |(name, test): (&str, Test)| match &missing {
-        None => Trial::test(name, test),
-        Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
-    };
     let trials: [(&str, Test); 14] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
@@ -40,39 +28,7 @@ fn main() -> ExitCode {
         ("a_link_joins_and_leaves_and_its_number_is_taken_again", link_changed),
         ("a_nic_vanishes_and_is_taken_back_under_another_index", nic_replaced),
     ];
-    libtest_mimic::run(&Arguments::from_args(), trials.into_iter().map(trial).collect()).exit_code()
-}
-
-fn missing() -> Option<&'static str> {
-    if !rustix::process::getuid().is_root() {
-        return Some("needs root");
-    }
-    if !std::path::Path::new("/dev/net/tun").exists() {
-        return Some("needs /dev/net/tun");
-    }
-    let tool = |name: &str| Command::new(name).arg("-V").output().is_ok();
-    (!tool("ip") || !tool("unshare")).then_some("needs ip and unshare (Debian packages iproute2, util-linux)")
-}
-
-/// Runs `script` in namespaces of its own; `$TABANE` is the binary.
-fn shell(script: &str) -> std::io::Result<Output> {
-    let directory = tempfile::tempdir()?;
-    Command::new("unshare")
-        .args(["--net", "--mount", "sh", "-c", &format!("{NICS}; {script}")])
-        .env("TABANE", env!("CARGO_BIN_EXE_tabane"))
-        .env_remove("TABANE_LOG")
-        .current_dir(directory.path())
-        .output()
-}
-
-/// The script's `tabane up` ends with code 2 and this sentence, and leaves no device.
-fn refused(script: &str, sentence: &str) -> Result<(), Failed> {
-    let output = shell(&format!("{script}; code=$?; ip -o link | grep -c ' tb0[:@]'; exit $code"))?;
-    let errors = String::from_utf8(output.stderr)?;
-    assert_eq!(errors, format!("tabane: {sentence}\n"));
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(output.stdout, b"0\n", "a device was left behind");
-    Ok(())
+    stage::run(trials)
 }
 
 fn unknown_nic() -> Result<(), Failed> {

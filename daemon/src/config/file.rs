@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Place, Problem, in_order, nearest};
-use super::settings::{ClassSettings, Given, LinkSettings, OffloadSettings, Settings};
+use super::settings::{AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, Settings};
 use super::units::BITRATE_ALLOWED;
 
 /// What a policy is given by, for error sentences.
@@ -80,6 +80,7 @@ impl Reader {
             workers: top.number("workers"),
             addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
             security: top.text("security", "the name of a protection"),
+            access: top.access(),
             tx_queue_len: top.number("tx_queue_len"),
             offload: top.offload(),
             links: top.links(),
@@ -157,6 +158,14 @@ impl<'r, 't> Section<'r, 't> {
         let list = self.take(key, allowed, |value| value.as_array().cloned());
         let items = list.into_iter().flat_map(|list| list.value);
         items.filter_map(|item| self.converted(key, &item, allowed, text_of)).collect()
+    }
+
+    fn access(&mut self) -> AccessSettings {
+        AccessSettings {
+            user: self.text("user", "the name of a user"),
+            control_group: self.text("control_group", "the name of a group"),
+            sandbox: self.switch("sandbox"),
+        }
     }
 
     fn offload(&mut self) -> OffloadSettings {

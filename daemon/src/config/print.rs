@@ -32,6 +32,7 @@ impl fmt::Display for Config {
             "security = {}  # cells are neither encrypted nor authenticated",
             text(self.security.name())
         )?;
+        write!(f, "{}", self.access)?;
         writeln!(f, "tx_queue_len = {}", self.tx_queue_len)?;
         write!(f, "{}", self.offload)?;
         self.links.iter().try_for_each(|link| write!(f, "{link}"))?;

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::access::resolve_access;
 use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
 use super::limits::{
@@ -55,6 +56,7 @@ pub fn resolve(
             Security::name,
             default.security,
         ),
+        access: resolve_access(&mut problems, &settings.access),
         tx_queue_len: number(
             &mut problems,
             settings.tx_queue_len.as_ref(),

@@ -61,12 +61,25 @@ pub struct Settings {
     pub addresses: Vec<Given<String>>,
     /// How cells are protected.
     pub security: Option<Given<String>>,
+    /// Rights of the daemon, and over it.
+    pub access: AccessSettings,
     /// Transmit queue of the device, in frames.
     pub tx_queue_len: Option<Given<i64>>,
     /// Offloads that were switched.
     pub offload: OffloadSettings,
     /// Links in the order given.
     pub links: Vec<LinkSettings>,
+}
+
+/// Rights of the daemon, and over it, as typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessSettings {
+    /// User that the daemon becomes.
+    pub user: Option<Given<String>>,
+    /// Group whose members may ask it.
+    pub control_group: Option<Given<String>>,
+    /// Whether it gives up what it needs no more.
+    pub sandbox: Option<Given<bool>>,
 }
 
 /// Offloads as typed.
@@ -146,9 +159,20 @@ impl Settings {
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             security: flags.security.or(self.security),
+            access: self.access.overlaid(flags.access),
             tx_queue_len: flags.tx_queue_len.or(self.tx_queue_len),
             offload: self.offload.overlaid(flags.offload),
             links: self.links,
+        }
+    }
+}
+
+impl AccessSettings {
+    fn overlaid(self, flags: AccessSettings) -> AccessSettings {
+        AccessSettings {
+            user: flags.user.or(self.user),
+            control_group: flags.control_group.or(self.control_group),
+            sandbox: flags.sandbox.or(self.sandbox),
         }
     }
 }

@@ -59,6 +59,18 @@ fn every_value_is_understood() {
 }
 
 #[test]
+fn rights_are_understood() {
+    let access = config("user = 'x'\ncontrol_group = 'net admins'\n[[link]]\nnic = 'eth1'\n");
+    assert_eq!(
+        access.expect_err("a space")[0].to_string(),
+        "tb.toml:2: control_group: `net admins` is no name; allowed: 1 to 32 bytes without spaces, `:` and `/`"
+    );
+    let config = config("user = 'x'\ncontrol_group = 'wheel'\nsandbox = false\n[[link]]\nnic = 'eth1'\n");
+    let want = Access { user: Some("x".into()), control_group: Some("wheel".into()), sandbox: false };
+    assert_eq!(config.expect("valid").access, want);
+}
+
+#[test]
 fn values_out_of_range() {
     assert_eq!(
         problem("mtu = 65522"),
@@ -281,11 +293,13 @@ fn policies() -> impl Strategy<Value = (PolicyKind, PolicyOptions, Vec<Class>)> 
 fn any_config() -> impl Strategy<Value = Config> {
     let numbers = (1..=65_000_u16, 68..=65_521_u16, 1..=64_u16, 1..=10_000_u32);
     let words = ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), policies());
+    let names = || option::of("[!-.0-9;-~]{1,32}");
+    let access = (names(), names(), any::<bool>());
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
         (1..cidrs.len()).all(|at| cidrs[..at].iter().all(|before| before.address != cidrs[at].address))
     });
-    (numbers, words, addresses, any::<[bool; 6]>(), links()).prop_map(
-        |(numbers, words, addresses, switches, links)| {
+    (numbers, words, access, addresses, any::<[bool; 6]>(), links()).prop_map(
+        |(numbers, words, access, addresses, switches, links)| {
             let (port, mtu, workers, tx_queue_len) = numbers;
             let [repair, gso, gro, tso, uso, checksum] = switches;
             let (name, key_file, (policy, mut policy_options, classes)) = words;
@@ -294,6 +308,8 @@ fn any_config() -> impl Strategy<Value = Config> {
             let key = key_file.is_some().then_some(ZERO_KEY);
             let key_file = key_file.map(PathBuf::from);
             let security = Security::None;
+            let (user, control_group, sandbox) = access;
+            let access = Access { user, control_group, sandbox };
             Config {
                 name,
                 key,
@@ -307,6 +323,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 workers,
                 addresses,
                 security,
+                access,
                 tx_queue_len,
                 offload,
                 links,

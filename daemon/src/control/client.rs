@@ -122,7 +122,7 @@ pub fn follow(name: &str, mut take: impl FnMut(&str) -> io::Result<bool>) -> Res
 /// As [`ask`], and [`AskError::StillThere`].
 pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
     let stream = connect(name)?;
-    let (pid, _) = peer_of(&stream)?;
+    let pid = peer_of(&stream)?.pid;
     // Opened before the request, while the connection still shows that the pid is the bundle's.
     let process = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let deadline = Instant::now() + wait;
@@ -144,7 +144,7 @@ fn connect(name: &str) -> Result<UnixStream, AskError> {
 }
 
 fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value, AskError> {
-    let (pid, _) = peer_of(stream)?;
+    let pid = peer_of(stream)?.pid;
     let no_answer = |error| AskError::NoAnswer { name: name.to_owned(), pid, error };
     let answer = exchange(stream, request).map_err(no_answer)?;
     let answer: Value = serde_json::from_slice(&answer).map_err(|error| no_answer(error.into()))?;

@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde_json::{Value, json};
 
 use super::follower::Follower;
+use super::gate::{Gate, Group};
 use super::{REQUESTS, Request, address, peer_of};
 use crate::events::EventLog;
 
@@ -52,6 +53,7 @@ pub enum BindError {
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
+    gate: Gate,
 }
 
 impl Listener {
@@ -65,17 +67,23 @@ impl Listener {
         let mut refusal = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..TRIES {
             match UnixListener::bind_addr(&address) {
-                Ok(socket) => return Ok(Listener { socket }),
+                Ok(socket) => return Ok(Listener { socket, gate: Gate::default() }),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => refusal = error,
                 Err(error) => return Err(error.into()),
             }
             // The holder may end between the two calls; then the name is free at the next try.
             if let Ok(stream) = UnixStream::connect_addr(&address) {
-                let (pid, _) = peer_of(&stream)?;
+                let pid = peer_of(&stream)?.pid;
                 return Err(BindError::AlreadyRunning { name: name.to_owned(), pid });
             }
         }
         Err(refusal.into())
+    }
+
+    /// Lets members of `group` ask, too.
+    #[must_use]
+    pub fn open_to(self, group: Option<Group>) -> Listener {
+        Listener { gate: Gate { group }, ..self }
     }
 
     /// Serves clients on a thread of its own; `handler` makes the answer to each request there, and who wants to follow
@@ -91,6 +99,7 @@ impl Listener {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let service = Service {
             socket: self.socket,
+            gate: self.gate,
             stop: Arc::clone(&stop),
             handler,
             log,
@@ -124,6 +133,7 @@ impl Drop for Server {
 /// The thread's state.
 struct Service<H> {
     socket: UnixListener,
+    gate: Gate,
     stop: Arc<OwnedFd>,
     handler: H,
     log: Arc<EventLog>,
@@ -185,7 +195,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     fn accept(&mut self, now: Instant) {
         while self.clients.len() < CLIENTS_MAX && now >= self.accept_from {
             match self.socket.accept() {
-                Ok((stream, _)) => self.clients.extend(Client::admit(stream, now)),
+                Ok((stream, _)) => self.clients.extend(Client::admit(stream, &self.gate, now)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     tracing::warn!("the control socket cannot accept: {error}");
@@ -213,15 +223,15 @@ struct Client {
 }
 
 impl Client {
-    /// Takes a client in if it may ask: root, or the user who runs the bundle.
-    fn admit(stream: UnixStream, now: Instant) -> Option<Client> {
+    /// Takes a client in if it may ask.
+    fn admit(stream: UnixStream, gate: &Gate, now: Instant) -> Option<Client> {
         stream.set_nonblocking(true).ok()?;
-        let (_, uid) = peer_of(&stream).ok()?;
+        let refusal = gate.refusal(&stream).ok()?;
         let deadline = now + CLIENT_PATIENCE;
         let (input, output) = (Vec::new(), Vec::new());
         let mut client = Client { stream, input, output, sent: 0, deadline, closing: false, follows: false };
-        if uid != 0 && uid != rustix::process::getuid().as_raw() {
-            client.close_with("only root and the user who runs the bundle may ask");
+        if let Some(refusal) = refusal {
+            client.close_with(&refusal);
             client.flush().ok()?;
             return None;
         }

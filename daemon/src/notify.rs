@@ -1,0 +1,81 @@
+//! Tells the service manager that the bundle is up, and that it ends (`sd_notify(3)`).
+//!
+//! Only when `NOTIFY_SOCKET` names a socket, as systemd does for services of `Type=notify`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// The service manager's ear, if there is one.
+pub(crate) struct Notify {
+    socket: Option<UnixDatagram>,
+}
+
+impl Notify {
+    /// Connects while there still are files.
+    pub(crate) fn connect() -> Self {
+        let address = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
+        let socket = address.and_then(|address| match connect(&address) {
+            Ok(socket) => Some(socket),
+            Err(error) => {
+                tracing::warn!("the service manager's socket {} does not answer: {error}", address.display());
+                None
+            }
+        });
+        Self { socket }
+    }
+
+    /// The bundle is up.
+    pub(crate) fn ready(&self) {
+        self.send("READY=1");
+    }
+
+    /// The bundle ends.
+    pub(crate) fn stopping(&self) {
+        self.send("STOPPING=1");
+    }
+
+    fn send(&self, state: &str) {
+        let sent = self.socket.as_ref().map(|socket| socket.send(state.as_bytes()));
+        if let Some(Err(error)) = sent {
+            tracing::warn!("the service manager does not hear {state}: {error}");
+        }
+    }
+}
+
+/// A path, or the name of an abstract socket after `@`.
+fn connect(address: &OsString) -> io::Result<UnixDatagram> {
+    let address = match address.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(address),
+    }?;
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_address_are_connected() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("notify");
+        let name = format!("tabane-notify-{}", std::process::id());
+        let abstract_name = SocketAddr::from_abstract_name(&name).expect("short");
+        let ears = [
+            (UnixDatagram::bind(&path).expect("bound"), path.into_os_string()),
+            (UnixDatagram::bind_addr(&abstract_name).expect("bound"), format!("@{name}").into()),
+        ];
+        for (ear, address) in ears {
+            Notify { socket: Some(connect(&address).expect("connected")) }.ready();
+            let mut heard = [0; 16];
+            let length = ear.recv(&mut heard).expect("heard");
+            assert_eq!(&heard[..length], b"READY=1");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What the daemon gives up before it hears the network.
+//!
+//! ```text
+//!   1  read    configuration, key files                      with the rights of who starts it
+//!   2  open    control socket, netlink, device, sockets      with the same
+//!   3  user    becomes `tabane`, without groups              account.rs; when it is root and there is such a user
+//!   4  rights  keeps CAP_NET_ADMIN and CAP_NET_RAW           capabilities.rs; can gain none (no_new_privs)
+//!   5  files   sees none                                     files.rs; Landlock
+//!   6  calls   has those of a list, any other ends it        calls.rs; seccomp
+//!   7  serve   workers and control socket start              only now is a byte of somebody else's read
+//! ```
+//!
+//! Invariant: stages 3 to 6 pass while the process has a single thread. Rights belong to threads, and threads that are
+//! started later inherit them.
+//!
+//! What a kernel lacks is logged once, and the stages around it stand. Model: `isolation.c` of passt.
+
+mod account;
+mod calls;
+mod capabilities;
+mod files;
+
+use anyhow::Context;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+use crate::config::Config;
+use crate::control::Group;
+use crate::error::BadInput;
+use account::Account;
+
+/// The stages that are to come, decided while names can still be looked up.
+pub(crate) struct Privileges {
+    /// `None`: all rights are kept.
+    account: Option<Account>,
+    /// UDP port of the first worker.
+    port: u16,
+    /// Whose members may use the control socket.
+    pub(crate) control_group: Option<Group>,
+}
+
+impl Privileges {
+    /// Looks up the user and the group that the configuration names.
+    ///
+    /// # Errors
+    /// One of them is named and does not exist.
+    pub(crate) fn plan(config: &Config) -> Result<Self, BadInput> {
+        let access = &config.access;
+        let account = if access.sandbox { Some(Account::find(access.user.as_deref())?) } else { None };
+        let control_group = access.control_group.as_deref().map(account::group).transpose()?;
+        Ok(Self { account, port: config.port, control_group })
+    }
+
+    /// Stages 3 to 6.
+    ///
+    /// # Errors
+    /// A stage that the kernel has, and refuses.
+    pub(crate) fn give_up(&self) -> anyhow::Result<()> {
+        let Some(account) = &self.account else {
+            tracing::warn!("no sandbox: the daemon keeps all rights of who started it, for debugging");
+            return Ok(());
+        };
+        account.take_on()?;
+        let kept = capabilities::reduce(self.port).context("cannot give up capabilities")?;
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
+        files::hide().context("cannot give up files")?;
+        calls::restrict().context("cannot restrict system calls")?;
+        let uid = rustix::process::getuid().as_raw();
+        tracing::info!(uid, capabilities = kept, "sandbox: no files, listed system calls only");
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Stage 3: the user that the daemon becomes.
+
+use anyhow::Context;
+use nix::unistd::{Group as GroupEntry, User};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+use crate::control::Group;
+use crate::error::BadInput;
+
+/// The user that the daemon becomes when none is named.
+const USUAL: &str = "tabane";
+
+/// Whom the daemon becomes.
+pub(super) enum Account {
+    /// Another user.
+    Other {
+        user: User,
+        /// It was named; else it is the usual one, and doing without is no error.
+        named: bool,
+    },
+    /// Who started it, and why.
+    Same(String),
+}
+
+impl Account {
+    /// The user of this name, else the usual one, if the process may become it.
+    pub(super) fn find(name: Option<&str>) -> Result<Self, BadInput> {
+        let wanted = name.unwrap_or(USUAL);
+        let found =
+            User::from_name(wanted).map_err(|error| BadInput::new(format!("user {wanted}: {error}")))?;
+        let own = rustix::process::geteuid();
+        match found {
+            Some(user) if user.uid.as_raw() == own.as_raw() => {
+                Ok(Self::Same(format!("it is {wanted} already")))
+            }
+            Some(user) if own.is_root() => Ok(Self::Other { user, named: name.is_some() }),
+            Some(_) => Ok(Self::Same(format!("only root can become user {wanted}"))),
+            None if name.is_none() => Ok(Self::Same(format!("there is no user {wanted}"))),
+            None => Err(BadInput::new(format!(
+                "user {wanted} does not exist; allowed: a user of this machine, or no `user` at all"
+            ))),
+        }
+    }
+
+    /// Becomes the user. Capabilities are kept for the next stage.
+    pub(super) fn take_on(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Other { user, named } => match change(user) {
+                // In a user namespace that does not map the usual user.
+                Err(error) if !named => tracing::info!("the daemon keeps its user: {}: {error}", user.name),
+                changed => changed.with_context(|| format!("cannot become user {}", user.name))?,
+            },
+            Self::Same(reason) => tracing::info!("the daemon keeps its user: {reason}"),
+        }
+        Ok(())
+    }
+}
+
+fn change(user: &User) -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(user.uid.as_raw()), Gid::from_raw(user.gid.as_raw()));
+    set_keep_capabilities(true)?;
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)
+}
+
+/// The group of this name.
+pub(super) fn group(name: &str) -> Result<Group, BadInput> {
+    match GroupEntry::from_name(name) {
+        Ok(Some(group)) => Ok(Group { name: name.to_owned(), gid: group.gid.as_raw() }),
+        Ok(None) => Err(BadInput::new(format!(
+            "control_group {name} does not exist; allowed: a group of this machine (`groupadd {name}` makes it)"
+        ))),
+        Err(error) => Err(BadInput::new(format!("control_group {name}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_looked_up() {
+        let error = Account::find(Some("no-such-user")).err().expect("unknown").to_string();
+        assert!(error.starts_with("user no-such-user does not exist; allowed:"), "{error}");
+        assert!(group("no-such-group").is_err());
+        assert_eq!(group("root").expect("every machine has it").gid, 0);
+    }
+}

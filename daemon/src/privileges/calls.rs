@@ -1,0 +1,188 @@
+//! Stage 6: the system calls of a running bundle.
+//!
+//! Whatever is not listed ends the process by SIGSYS, and the kernel logs which call it was. Where one call has many
+//! meanings its arguments are looked at: no memory that can be executed, no process besides threads, no sockets but UDP
+//! and `NETLINK_ROUTE`, no rules of iptables. Calls that look for files are answered "there is none" rather than by the
+//! end, for libraries ask for files that they can do without, and so does a panic.
+//!
+//! Source: `seccomp(2)`; the list is what `strace -f` shows of the tests, and what glibc may use instead.
+
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+
+use libc::{c_int, c_long};
+use rustix::thread::secure_computing_mode;
+use seccompiler::SeccompCmpOp::{self, Eq, Lt, MaskedEq};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    apply_filter,
+};
+
+/// Calls that are allowed whatever their arguments are.
+const ALLOWED: &[c_long] = &[
+    // Frames, cells, requests.
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_write,
+    libc::SYS_writev,
+    // Sockets that join, control clients that come.
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_shutdown,
+    // Descriptors and readiness.
+    libc::SYS_close,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_eventfd2,
+    libc::SYS_fcntl,
+    libc::SYS_ppoll,
+    // Time and randomness.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_gettimeofday,
+    libc::SYS_nanosleep,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    // Threads, their end, and that of the process.
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    libc::SYS_tgkill,
+    libc::SYS_uname,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+];
+
+/// Calls that look for files: there are none.
+const FILES: &[c_long] = &[
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_getcwd,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_readlinkat,
+    libc::SYS_statx,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_access,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_stat,
+];
+
+/// Calls that this kernel seems not to have: the C library then makes threads by `clone`, whose arguments can be seen.
+const UNKNOWN: &[c_long] = &[libc::SYS_clone3];
+
+/// The controls of descriptors that are used: of the device, of a socket's queue, of blocking, and the terminal's test.
+const CONTROLS: &[u64] =
+    &[libc::TUNSETOFFLOAD, libc::TUNSETCARRIER, libc::TIOCOUTQ, libc::FIONBIO, libc::TCGETS];
+
+/// Restricts this thread, and those that it starts, to the listed calls. A machine without seccomp is told of in the log.
+pub(super) fn restrict() -> anyhow::Result<()> {
+    if secure_computing_mode().is_err() || TargetArch::try_from(ARCH).is_err() {
+        tracing::info!("no seccomp on this kernel or processor: any system call remains");
+        return Ok(());
+    }
+    for (calls, errno) in [(FILES, libc::ENOENT), (UNKNOWN, libc::ENOSYS)] {
+        apply(plain(calls), SeccompAction::Allow, SeccompAction::Errno(errno.cast_unsigned()))?;
+    }
+    let mut rules = plain(&[ALLOWED, FILES, UNKNOWN].concat());
+    rules.extend(conditional()?);
+    apply(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+}
+
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+fn apply(rules: Rules, others: SeccompAction, listed: SeccompAction) -> anyhow::Result<()> {
+    let filter = SeccompFilter::new(rules, others, listed, ARCH.try_into()?)?;
+    let program: BpfProgram = filter.try_into()?;
+    Ok(apply_filter(&program)?)
+}
+
+fn plain(calls: &[c_long]) -> Rules {
+    calls.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+/// Calls whose arguments decide. A call is allowed when one of its rules holds, a rule when all its conditions do.
+fn conditional() -> anyhow::Result<Rules> {
+    let no_code = || rule(&[(2, MaskedEq(number(libc::PROT_EXEC)), 0)]);
+    let thread = number(libc::CLONE_THREAD);
+    let controls = CONTROLS.iter().map(|control| rule(&[(1, Eq, *control)]));
+    Ok(BTreeMap::from([
+        (libc::SYS_mmap, vec![no_code()?]),
+        (libc::SYS_mprotect, vec![no_code()?]),
+        (libc::SYS_clone, vec![rule(&[(0, MaskedEq(thread), thread)])?]),
+        (libc::SYS_prctl, vec![rule(&[(0, Eq, number(libc::PR_SET_NAME))])?]),
+        (libc::SYS_ioctl, controls.collect::<Result<_, _>>()?),
+        (libc::SYS_socket, sockets()?),
+        (libc::SYS_setsockopt, socket_options()?),
+    ]))
+}
+
+/// UDP, and netlink as far as it is about NICs.
+fn sockets() -> anyhow::Result<Vec<SeccompRule>> {
+    const KIND: u64 = 0xf;
+    let udp = |domain| rule(&[(0, Eq, number(domain)), (1, MaskedEq(KIND), number(libc::SOCK_DGRAM))]);
+    let netlink = [(0, Eq, number(libc::AF_NETLINK)), (2, Eq, number(libc::NETLINK_ROUTE))];
+    Ok(vec![udp(libc::AF_INET)?, udp(libc::AF_INET6)?, rule(&netlink)?])
+}
+
+/// All of sockets and UDP; of IP what lies below the numbers that iptables has taken.
+fn socket_options() -> anyhow::Result<Vec<SeccompRule>> {
+    const IPTABLES: u64 = 64;
+    let level = |level| (1, Eq, number(level));
+    Ok(vec![
+        rule(&[level(libc::SOL_SOCKET)])?,
+        rule(&[level(libc::SOL_UDP)])?,
+        rule(&[level(libc::SOL_IP), (2, Lt, IPTABLES)])?,
+        rule(&[level(libc::SOL_IPV6), (2, Lt, IPTABLES)])?,
+    ])
+}
+
+/// A rule over arguments: the number of each, how it is compared, and with what.
+fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> anyhow::Result<SeccompRule> {
+    let condition = |(argument, operator, value): &(u8, SeccompCmpOp, u64)| {
+        SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
+    };
+    Ok(SeccompRule::new(conditions.iter().map(condition).collect::<Result<_, _>>()?)?)
+}
+
+/// A constant of the C library as an argument of 32 bits.
+fn number(value: c_int) -> u64 {
+    value.cast_unsigned().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! What the list forbids ends the process, and what it allows works. Each call is made by this test program, started
+//! once more for it: the kernel ends whole processes.
+
+use std::net::UdpSocket;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
+
+use super::*;
+
+/// Names the call that the inner program is to make.
+const MARK: &str = "TABANE_TEST_CALL";
+
+/// How a process of its own ends that restricts itself and then makes the call.
+fn end_of(call: &str) -> ExitStatus {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--exact", "privileges::calls::tests::inner", "--test-threads", "1"]).env(MARK, call);
+    command.output().expect("started").status
+}
+
+/// Does nothing unless it is started by [`end_of`].
+#[test]
+fn inner() {
+    let Ok(call) = std::env::var(MARK) else { return };
+    restrict().expect("a kernel with seccomp");
+    let datagram = |family| {
+        socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).expect("allowed");
+    };
+    match call.as_str() {
+        "udp" => drop(UdpSocket::bind("127.0.0.1:0").expect("allowed")),
+        "netlink" => drop(tabane_io::netlink::nic("lo").expect("allowed")),
+        "thread" => std::thread::spawn(|| ()).join().expect("allowed"),
+        "file" => {
+            let error = std::fs::read("/etc/hostname").expect_err("no files");
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        }
+        "make a directory" => drop(std::fs::create_dir("/tmp")),
+        "start a program" => drop(Command::new("/bin/true").spawn()),
+        "tcp" => drop(std::net::TcpStream::connect("127.0.0.1:1")),
+        "unix" => datagram(AddressFamily::Unix),
+        "packet" => datagram(AddressFamily::Packet),
+        "netfilter" => {
+            let kind = SockType::Raw;
+            let protocol = SockProtocol::NetlinkNetFilter;
+            socket(AddressFamily::Netlink, kind, SockFlag::empty(), protocol).expect("allowed");
+        }
+        "become root" => rustix::thread::set_thread_uid(rustix::process::Uid::ROOT).expect("allowed"),
+        other => panic!("no call is named {other}"),
+    }
+}
+
+#[test]
+fn what_a_bundle_does_is_allowed() {
+    for call in ["udp", "netlink", "thread", "file"] {
+        let end = end_of(call);
+        assert!(end.success(), "{call}: {end:?}");
+    }
+}
+
+#[test]
+fn everything_else_ends_the_process() {
+    let forbidden =
+        ["make a directory", "start a program", "tcp", "unix", "packet", "netfilter", "become root"];
+    for call in forbidden {
+        assert_eq!(end_of(call).signal(), Some(libc::SIGSYS), "{call}");
+    }
+}

@@ -1,0 +1,121 @@
+//! What a running bundle may still do, and that it does all its work with that.
+//!
+//! Each trial is a shell script on the [`stage`].
+
+mod refusal;
+mod stage;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Failed;
+use refusal::refused;
+use stage::{START, Test, shell};
+
+/// Prints what all threads of `$pid` may do, each line once.
+const RIGHTS: &str = r#"
+rights() { cat /proc/$pid/task/*/status | grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' | tr -s '\t ' ' ' | sort -u; }
+"#;
+
+/// A user and group that every machine has: `nobody` and `nogroup` on Debian.
+const NOBODY: &str = "65534";
+
+fn main() -> ExitCode {
+    let trials: [(&str, Test); 6] = [
+        ("all_threads_keep_two_capabilities_and_nothing_else", confined),
+        ("the_daemon_becomes_the_named_user_and_goes_on_working", another_user),
+        ("capabilities_are_enough_to_start_it", without_root),
+        ("low_ports_cost_a_third_capability", low_port),
+        ("without_the_sandbox_all_rights_stay", no_sandbox),
+        ("unknown_users_and_groups_are_refused", unknown_names),
+    ];
+    stage::run(trials)
+}
+
+/// The rights of a sandboxed daemon; CAP_NET_ADMIN and CAP_NET_RAW are bits 12 and 13.
+fn rights(ids: &str, capabilities: &str) -> String {
+    let ids = format!("{ids} {ids} {ids} {ids}");
+    format!(
+        "CapAmb: 0000000000000000\nCapEff: {capabilities}\nCapInh: 0000000000000000\nCapPrm: {capabilities}\n\
+        Gid: {ids}\nGroups: \nNoNewPrivs: 1\nSeccomp: 2\nUid: {ids}\n"
+    )
+}
+
+fn confined() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} {RIGHTS} start "--link eth1 --workers 2"; ls /proc/$pid/task | wc -l; rights; "$TABANE" down; wait $pid"#
+    );
+    let output = shell(&script)?;
+    let text = String::from_utf8(output.stdout)?;
+    let (threads, text) = text.split_once('\n').unwrap_or_default();
+    assert_eq!(threads, "5", "main, log, control and two workers");
+    let without_groups = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.starts_with("Groups:")).map(str::to_owned).collect()
+    };
+    assert_eq!(without_groups(text), without_groups(&rights("0", "0000000000003000")));
+    assert!(output.status.success(), "{:?}", output.status);
+    Ok(())
+}
+
+fn another_user() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} {RIGHTS} mount -t tmpfs none /mnt; cp "$TABANE" /mnt/tabane; chmod 755 /mnt /mnt/tabane
+        start "--link eth1 --user nobody --address 10.9.0.1/24"; rights
+        "$TABANE" link add tb0 eth2,rate=1Gbit/s; "$TABANE" policy tb0 rr; "$TABANE" link remove tb0 eth1
+        ip link del eth1; ip link add eth2 type veth peer name eth1; ip link set eth1 up; ip link set eth2 up
+        for _ in $(seq 200); do "$TABANE" events | grep -q nic-back && break; sleep 0.02; done
+        (cd /; setpriv --reuid {NOBODY} --clear-groups /mnt/tabane events) | cut -d ' ' -f 3- | cut -d ' ' -f 1
+        "$TABANE" down; wait $pid; echo $?"#
+    );
+    let output = shell(&script)?;
+    let done = "link 1 joined\npolicy rr, was adaptive\nlink 0 left\n\
+        link-added\npolicy\nlink-removed\nnic-gone\nnic-back\n0\n";
+    let text = String::from_utf8(output.stdout)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(text.starts_with(&(rights(NOBODY, "0000000000003000") + done)), "{text}\n{errors}");
+    Ok(())
+}
+
+fn without_root() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} {RIGHTS} mount -t tmpfs none /mnt; cp "$TABANE" /mnt/tabane; chmod 755 /mnt /mnt/tabane
+        mknod /mnt/tun c 10 200; chmod 666 /mnt/tun; mount --bind /mnt/tun /dev/net/tun
+        setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --inh-caps +net_admin,+net_raw \
+            --ambient-caps +net_admin,+net_raw /mnt/tabane up --link eth1 2>log & pid=$!
+        for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
+        rights; grep -oE 'keeps its user: there is no user|only root can become' log; "$TABANE" down; wait $pid"#
+    );
+    let output = shell(&script)?;
+    let text = String::from_utf8(output.stdout)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(text.starts_with(&rights(NOBODY, "0000000000003000")), "{text}\n{errors}");
+    assert_eq!(text.lines().count(), 10, "{text}");
+    assert!(output.status.success(), "{:?}", output.status);
+    Ok(())
+}
+
+fn low_port() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} {RIGHTS} start "--link eth1 --port 1000"; rights | grep CapEff; "$TABANE" link add tb0 eth2; "$TABANE" down"#
+    );
+    assert_eq!(shell(&script)?.stdout, b"CapEff: 0000000000003400\nlink 1 joined\n");
+    Ok(())
+}
+
+fn no_sandbox() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} {RIGHTS} start "--link eth1 --no-sandbox"; rights | grep -E 'Seccomp|NoNew'; "$TABANE" down; grep -c ' WARN no sandbox: ' log"#
+    );
+    assert_eq!(shell(&script)?.stdout, b"NoNewPrivs: 0\nSeccomp: 0\n1\n");
+    Ok(())
+}
+
+fn unknown_names() -> Result<(), Failed> {
+    refused(
+        r#""$TABANE" up --link eth1 --user no-such-user"#,
+        "user no-such-user does not exist; allowed: a user of this machine, or no `user` at all",
+    )?;
+    refused(
+        r#""$TABANE" up --link eth1 --control-group no-such-group"#,
+        "control_group no-such-group does not exist; allowed: a group of this machine (`groupadd no-such-group` makes it)",
+    )
+}

@@ -1,0 +1,78 @@
+//! What happens to a running bundle on a machine that others use, too: it goes on, or ends with one clear sentence.
+//!
+//! Each trial is a shell script on the [`stage`].
+
+mod stage;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Failed;
+use stage::{START, Test, shell};
+
+fn main() -> ExitCode {
+    let trials: [(&str, Test); 4] = [
+        ("a_deleted_device_ends_the_bundle_with_one_sentence", device_deleted),
+        ("a_full_disk_for_the_log_stops_nothing", log_on_a_full_disk),
+        ("a_log_that_nobody_reads_stops_nothing", log_nobody_reads),
+        ("the_service_manager_is_told", service_manager),
+    ];
+    stage::run(trials)
+}
+
+fn device_deleted() -> Result<(), Failed> {
+    for workers in ["1", "2"] {
+        let script = format!(
+            r#"{START} start "--link eth1 --workers {workers}"; "$TABANE" events --follow >lines & follower=$!
+            for _ in $(seq 200); do "$TABANE" policy tb0 rr >/dev/null && grep -q policy lines && break; "$TABANE" policy tb0 hash >/dev/null; sleep 0.02; done
+            ip link delete tb0; wait $pid; echo $?; wait $follower; tail -1 lines | cut -d ' ' -f 3-; tail -1 log
+            ip -o link | grep -c ' tb0[:@]'; start "--link eth1"; "$TABANE" down"#
+        );
+        let output = shell(&script)?;
+        let want = "1\ndevice-gone  device tb0 was deleted\n\
+            tabane: device tb0 was deleted, so the bundle ends; `tabane up` makes it again\n0\n";
+        assert_eq!(String::from_utf8(output.stdout)?, want, "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+fn log_on_a_full_disk() -> Result<(), Failed> {
+    let script = r#"TABANE_LOG=trace "$TABANE" up --link eth1 2>/dev/full >/dev/full & pid=$!
+        for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
+        "$TABANE" policy tb0 rr; "$TABANE" link add tb0 eth2; "$TABANE" down; wait $pid; echo $?"#;
+    let output = shell(script)?;
+    let want = "policy rr, was adaptive\nlink 1 joined\n0\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want, "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// The pipe is full once the bundle is up; a thousand events later it still answers, and ends in time.
+fn log_nobody_reads() -> Result<(), Failed> {
+    let script = r#"mkfifo pipe; exec 3<>pipe; "$TABANE" up --link eth1 2>pipe & pid=$!
+        for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
+        timeout 1 head -c 1000000 /dev/zero >pipe; echo $?
+        for _ in $(seq 50); do "$TABANE" policy tb0 rr; "$TABANE" policy tb0 hash; done | sort | uniq -c | tr -s ' '
+        "$TABANE" events | wc -l; "$TABANE" down; wait $pid; echo $?"#;
+    let output = shell(script)?;
+    let want = "124\n 50 policy hash, was rr\n 1 policy rr, was adaptive\n 49 policy rr, was hash\n100\n0\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want, "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+fn service_manager() -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("notify");
+    let ear = std::os::unix::net::UnixDatagram::bind(&path)?;
+    ear.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
+    let script = format!(
+        r#"{START} export NOTIFY_SOCKET={}; start "--link eth1"; "$TABANE" down; wait $pid"#,
+        path.display()
+    );
+    let output = shell(&script)?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for want in ["READY=1", "STOPPING=1"] {
+        let mut heard = [0; 64];
+        let length = ear.recv(&mut heard)?;
+        assert_eq!(String::from_utf8_lossy(&heard[..length]), want);
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! The stage of tests with the real binary: a shell script in a network and mount namespace of its own, which only root
+//! can make here.
+
+use std::process::{Command, ExitCode, Output};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Set-up of every script: two NICs that are one cable.
+const NICS: &str = "ip link add eth1 type veth peer name eth2; ip link set eth1 up; ip link set eth2 up";
+
+/// Starts `tabane up` with the words of `$1` and waits until it can be asked.
+pub(crate) const START: &str = r#"
+start() { "$TABANE" up $1 2>log & pid=$!; for _ in $(seq 200); do "$TABANE" status $2 >/dev/null 2>&1 && return; sleep 0.02; done; cat log >&2; exit 99; }
+"#;
+
+/// A trial's body.
+pub(crate) type Test = fn() -> Result<(), Failed>;
+
+/// Runs the trials; where they cannot run they are reported as ignored, with the reason.
+pub(crate) fn run(trials: impl IntoIterator<Item = (&'static str, Test)>) -> ExitCode {
+    let missing = missing();
+    let trial = |(name, test): (&str, Test)| match &missing {
+        None => Trial::test(name, test),
+        Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
+    };
+    libtest_mimic::run(&Arguments::from_args(), trials.into_iter().map(trial).collect()).exit_code()
+}
+
+fn missing() -> Option<&'static str> {
+    if !rustix::process::getuid().is_root() {
+        return Some("needs root");
+    }
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return Some("needs /dev/net/tun");
+    }
+    let tool = |name: &str| Command::new(name).arg("-V").output().is_ok();
+    (!tool("ip") || !tool("unshare")).then_some("needs ip and unshare (Debian packages iproute2, util-linux)")
+}
+
+/// Runs `script` in namespaces of its own; `$TABANE` is the binary.
+pub(crate) fn shell(script: &str) -> std::io::Result<Output> {
+    let directory = tempfile::tempdir()?;
+    Command::new("unshare")
+        .args(["--net", "--mount", "sh", "-c", &format!("{NICS}; {script}")])
+        .env("TABANE", env!("CARGO_BIN_EXE_tabane"))
+        .env_remove("TABANE_LOG")
+        .current_dir(directory.path())
+        .output()
+}
