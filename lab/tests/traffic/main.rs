@@ -16,6 +16,7 @@ mod lab;
 mod loss;
 mod mesh;
 mod neighbours;
+mod nics;
 mod policies;
 mod stage;
 mod streams;
@@ -92,6 +93,7 @@ fn cases() -> Vec<Case> {
         aggregate::cases(),
         loss::cases(),
         changes::cases(),
+        nics::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
