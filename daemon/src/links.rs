@@ -35,6 +35,8 @@ struct Member {
     link: LinkConfig,
     /// Index of its NIC.
     nic: u32,
+    /// The largest cell that the NIC takes, in bytes.
+    cell_max: u16,
     /// The NIC was deleted.
     lost: bool,
     /// It is on its way out.
@@ -140,25 +142,41 @@ impl Links {
         let present =
             (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
         for (port, member) in present.filter(|(_, member)| !member.leaving && !member.lost) {
-            let carrier = match event {
-                NicEvent::Changed(nic) if nic.index == member.nic => nic.admin_up && nic.carrier,
-                NicEvent::Gone { index, .. } if *index == member.nic => {
-                    member.lost = true;
-                    false
+            let nic = match event {
+                NicEvent::Changed(nic) if nic.index == member.nic => Some(nic.clone()),
+                NicEvent::Gone { index, .. } if *index == member.nic => None,
+                NicEvent::Address { index, .. } if *index != member.nic => continue,
+                // At another address the peers are greeted anew.
+                NicEvent::Missed | NicEvent::Address { .. } => {
+                    netlink::nic(&member.link.nic).ok().filter(|nic| nic.index == member.nic)
                 }
-                NicEvent::Missed => match netlink::nic(&member.link.nic) {
-                    Ok(nic) if nic.index == member.nic => nic.admin_up && nic.carrier,
-                    _ => {
-                        member.lost = true;
-                        false
-                    }
-                },
                 _ => continue,
             };
-            if member.lost {
-                self.tell("nic-gone", port, &member.link.nic, "is gone; the link waits for one of this name");
+            match nic {
+                Some(nic) => self.follow_nic(port, member, &nic),
+                None => {
+                    member.lost = true;
+                    self.tell(
+                        "nic-gone",
+                        port,
+                        &member.link.nic,
+                        "is gone; the link waits for one of this name",
+                    );
+                    self.askers.tell(|| Command::Carrier { port, carrier: false });
+                }
             }
-            self.askers.tell(|| Command::Carrier { port, carrier });
+        }
+    }
+
+    /// The NIC of a link is now like this.
+    fn follow_nic(&self, port: u8, member: &mut Member, nic: &Nic) {
+        let carrier = nic.admin_up && nic.carrier;
+        self.askers.tell(|| Command::Carrier { port, carrier });
+        let cell_max = cell_max(nic, &member.link);
+        if nic.mtu != 0 && cell_max != member.cell_max {
+            member.cell_max = cell_max;
+            self.tell("nic-mtu", port, &member.link.nic, &format!("has an MTU of {} bytes now", nic.mtu));
+            self.askers.tell(|| Command::Resize { port, cell_max });
         }
     }
 
@@ -180,7 +198,7 @@ impl Links {
                     if self.askers.ask_each(shares, replace).len() < self.askers.count() {
                         tracing::warn!(nic = nic.name, "not all workers took the NIC back");
                     }
-                    (member.nic, member.lost) = (nic.index, false);
+                    *member = Member::new(member.link.clone(), &nic);
                     self.askers.tell(|| Command::Carrier { port, carrier: nic.carrier });
                     self.tell("nic-back", port, &nic.name, "is back");
                 }
@@ -210,7 +228,8 @@ impl Links {
 
 impl Member {
     fn new(link: LinkConfig, nic: &Nic) -> Self {
-        Self { link, nic: nic.index, lost: false, leaving: false }
+        let cell_max = cell_max(nic, &link);
+        Self { link, nic: nic.index, cell_max, lost: false, leaving: false }
     }
 }
 

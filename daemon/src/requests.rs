@@ -92,7 +92,6 @@ impl Requests {
         counters.insert("device_refused".to_owned(), self.device.refused());
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
-        let carrier = |nic: &str| netlink::nic(nic).is_ok_and(|nic| nic.carrier);
         let policy = first.map_or(PolicyKind::default(), |first| first.policy);
         Status {
             name: self.config.name.clone(),
@@ -104,11 +103,19 @@ impl Requests {
             cell_bytes: first.map_or(0, |first| first.cell_bytes),
             workers: self.config.workers.into(),
             now_ns: now_ns(),
-            links: links.into_iter().map(|link| LinkStatus { carrier: carrier(&link.nic), ..link }).collect(),
+            links: links.into_iter().map(as_its_nic_is).collect(),
             peers: first.map_or_else(Vec::new, |first: &Snapshot| first.peers.clone()),
             counters,
             events: self.events.latest(),
         }
+    }
+}
+
+/// The link with what may have changed of its NIC.
+fn as_its_nic_is(link: LinkStatus) -> LinkStatus {
+    match netlink::nic(&link.nic) {
+        Ok(nic) => LinkStatus { carrier: nic.carrier, mtu: nic.mtu, ..link },
+        Err(_) => LinkStatus { carrier: false, ..link },
     }
 }
 

@@ -68,6 +68,13 @@ pub(crate) enum Command {
         /// Who waits for it to be done.
         answer: Sender<()>,
     },
+    /// The largest cell of a link is another.
+    Resize {
+        /// Number of the link.
+        port: u8,
+        /// Bytes of its largest cell.
+        cell_max: u16,
+    },
     /// Take a link out.
     Leave {
         /// Its number.
@@ -210,6 +217,7 @@ impl Worker {
                     self.replace(now, port, socket, settings);
                     let _ = answer.send(());
                 }
+                Command::Resize { port, cell_max } => self.bundle.resize_port(now, port, cell_max),
                 Command::Leave { port, answer } => self.leave(now, port, answer),
                 Command::Policy { kind, answer } => {
                     let old = self.bundle.policy();
@@ -354,6 +362,10 @@ impl Worker {
             {
                 Sent::Done => Outcome::Sent,
                 Sent::Full => Outcome::Full,
+                Sent::Lost(error) => {
+                    tracing::debug!(nic = self.nics[port], %error, "send lost");
+                    Outcome::Lost
+                }
                 Sent::Refused(error) => {
                     tracing::debug!(nic = self.nics[port], %error, "send refused");
                     Outcome::Refused

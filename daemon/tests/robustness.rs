@@ -10,8 +10,9 @@ use libtest_mimic::Failed;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 4] = [
+    let trials: [(&str, Test); 5] = [
         ("a_deleted_device_ends_the_bundle_with_one_sentence", device_deleted),
+        ("the_device_may_go_down_be_renamed_and_move", device_moved),
         ("a_full_disk_for_the_log_stops_nothing", log_on_a_full_disk),
         ("a_log_that_nobody_reads_stops_nothing", log_nobody_reads),
         ("the_service_manager_is_told", service_manager),
@@ -35,6 +36,26 @@ fn device_deleted() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Two bundles over one cable. The device of one goes down and up, gets another name, and moves to a container's
+/// namespace: neighbours find it there by IPv6.
+fn device_moved() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip netns add inner; ip link set eth2 netns far
+        ip -n far link set eth2 up; ip link set eth1 up; start "--link eth1"
+        ip netns exec far "$TABANE" up --link eth2 --address fd00::2/64 2>far.log & far=$!
+        ip link set tb0 down; ip link set tb0 name inner0; ip link set inner0 netns inner
+        ip -n inner link set inner0 up; ip -n inner address add fd00::1/64 dev inner0 nodad
+        for _ in $(seq 400); do ip -n far neighbour replace fd00::1 dev tb0 use
+            ip -n far neighbour show fd00::1 | grep -q REACHABLE && break; sleep 0.02; done
+        ip -n far neighbour show fd00::1 | grep -c REACHABLE
+        "$TABANE" down; wait $pid; echo $?; kill $far; wait $far; echo $?; ip netns del far; ip netns del inner"#
+    );
+    let output = shell(&script)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n0\n0\n", "{errors}");
+    Ok(())
+}
+
 fn log_on_a_full_disk() -> Result<(), Failed> {
     let script = r#"TABANE_LOG=trace "$TABANE" up --link eth1 2>/dev/full >/dev/full & pid=$!
         for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
@@ -45,7 +66,7 @@ fn log_on_a_full_disk() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The pipe is full once the bundle is up; a thousand events later it still answers, and ends in time.
+/// The pipe is full once the bundle is up; a hundred events later it still answers, and ends in time.
 fn log_nobody_reads() -> Result<(), Failed> {
     let script = r#"mkfifo pipe; exec 3<>pipe; "$TABANE" up --link eth1 2>pipe & pid=$!
         for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done

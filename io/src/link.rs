@@ -17,6 +17,9 @@ pub enum Sent {
     Done,
     /// The send buffer is full and nothing was taken: send the run again when the link is writable.
     Full,
+    /// Dropped (parts of it may have left), because the kernel had no memory or the NIC takes only smaller datagrams
+    /// now, and why. The link is sound: as if lost on the way.
+    Lost(io::Error),
     /// Dropped (parts of it may have left), and why. Sending it again now would fail again.
     Refused(io::Error),
 }

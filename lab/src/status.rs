@@ -14,6 +14,9 @@ pub struct Status {
     /// How cells are spread over the links.
     #[serde(default)]
     pub policy: String,
+    /// Bytes of the largest cell that is sent.
+    #[serde(default)]
+    pub cell_bytes: u64,
     /// The other nodes.
     pub peers: Vec<Peer>,
     /// Named counters since the start.
@@ -38,6 +41,9 @@ pub struct Link {
     pub link: usize,
     /// Name of the NIC.
     pub nic: String,
+    /// Where the peer is on it.
+    #[serde(default)]
+    pub endpoint: String,
     /// State towards the peer: `up` when usable.
     pub tx: String,
     /// State from the peer.

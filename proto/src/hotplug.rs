@@ -77,6 +77,17 @@ impl Bundle {
         self.fit_cells();
     }
 
+    /// The largest cell of a port is another, for the MTU of its NIC has changed. The peers are told at once. Cells that
+    /// are too large and wait already are lost where they do not fit ([`Outcome::Lost`](crate::Outcome::Lost)), and
+    /// repaired where they do.
+    pub fn resize_port(&mut self, now: Instant, number: u8, cell_max: u16) {
+        let port = self.ports.get_mut(usize::from(number)).filter(|port| port.is_member());
+        let Some(port) = port else { return };
+        port.settings.cell_max = cell_max;
+        port.greet_at = now;
+        self.fit_cells();
+    }
+
     /// Whether a port of this number is there, be it on its way out.
     #[must_use]
     pub fn has_port(&self, number: u8) -> bool {
@@ -225,6 +236,20 @@ mod tests {
         assert_eq!(bundle.cell_max(), 1_452);
         bundle.replace_port(at(0), 0, port(4_000));
         assert_eq!(bundle.cell_max(), 4_000);
+    }
+
+    #[test]
+    fn cells_follow_the_mtu_of_a_nic() {
+        let mut bundle = bundle(2);
+        pass(&mut bundle, 0);
+        for (number, cell_max, fits) in [(0, 8_952, 1_452), (1, 8_952, 8_952), (0, 1_232, 1_232)] {
+            bundle.resize_port(at(1), number, cell_max);
+            assert_eq!(bundle.cell_max(), fits);
+            assert!(bundle.poll_timeout(at(1)) <= at(1), "the peers are told at once");
+            pass(&mut bundle, 1);
+        }
+        bundle.resize_port(at(1), 9, 1_000);
+        assert_eq!(bundle.cell_max(), 1_232);
     }
 
     #[test]

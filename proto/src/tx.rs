@@ -45,6 +45,9 @@ pub enum Outcome {
     Sent,
     /// The port's queue is full: try again after [`Bundle::handle_writable`].
     Full,
+    /// The kernel dropped it, for want of memory or because the NIC now takes only smaller cells; perhaps some have left.
+    /// As if lost on the way: the port is sound, and repair is told by the peer.
+    Lost,
     /// The kernel refuses to send on this port.
     Refused,
 }
@@ -125,6 +128,11 @@ impl Bundle {
             Outcome::Full => {
                 self.ports[usize::from(flight.port)].full = true;
                 self.return_numbers(&flight);
+            }
+            Outcome::Lost => {
+                self.counters.drop_refused += flight.cells as u64;
+                // No byte of it says anything about the port's rate.
+                self.sent(&Flight { bytes: 0, ..flight });
             }
             Outcome::Refused => {
                 self.counters.drop_refused += flight.cells as u64;

@@ -66,6 +66,8 @@ pub(crate) struct Cable {
     pub(crate) up: Pipe,
     /// From the switch to the node.
     pub(crate) down: Pipe,
+    /// The kernel has memory for what is sent.
+    pub(crate) has_memory: bool,
     /// Causes for which there is no carrier.
     carrier_losses: u8,
     /// Bytes that the NIC takes now: the socket's send buffer.
@@ -81,6 +83,7 @@ impl Cable {
             link: settings.link,
             up: Pipe::new(settings.up),
             down: Pipe::new(settings.down),
+            has_memory: true,
             carrier_losses: 0,
             send_buffer: settings.up.queue,
             coalesce: settings.coalesce,

@@ -23,8 +23,12 @@ pub enum Fault {
     Removed(LinkNumber, NodeNumber),
     /// So many datagrams in a million are lost on the way to the nodes; when it ends, none.
     Loss(LinkNumber, u32),
+    /// The node's kernel has no memory for one in eight of the batches that the node sends on the link.
+    NoMemory(LinkNumber, NodeNumber),
     /// A node's process is not scheduled.
     Pause(NodeNumber),
+    /// A node's machine sleeps: its process is not scheduled, and its clock stands still.
+    Suspend(NodeNumber),
     /// A node's process is started anew; this has no end.
     Restart(NodeNumber),
 }
@@ -39,8 +43,9 @@ impl Fault {
             | Self::Deaf(link, _)
             | Self::NoCarrier(link, _)
             | Self::Removed(link, _)
-            | Self::Loss(link, _) => Some(link),
-            Self::Pause(_) | Self::Restart(_) => None,
+            | Self::Loss(link, _)
+            | Self::NoMemory(link, _) => Some(link),
+            Self::Pause(_) | Self::Suspend(_) | Self::Restart(_) => None,
         }
     }
 }

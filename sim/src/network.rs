@@ -131,6 +131,13 @@ impl Network {
             agenda.push(cable.writable_at(), Event::Writable(from));
             return Outcome::Full;
         }
+        let has_memory = cable.has_memory;
+        if !has_memory && self.random.chance(125_000) {
+            let cells = bytes.chunks(segment).count() as u64;
+            self.put_in += cells;
+            self.losses.send_buffer += cells;
+            return Outcome::Lost;
+        }
         for cell in bytes.chunks(segment) {
             self.put(agenda, now, Passage { from, to: Place::of(to), bytes: Rc::from(cell) });
         }

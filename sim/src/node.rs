@@ -10,6 +10,7 @@ use crate::socket::Socket;
 use crate::surroundings::Surroundings;
 use crate::topology::{CableSettings, NodeSettings, Topology};
 use core::net::SocketAddr;
+use core::time::Duration;
 use tabane_proto::{Bundle, Counters, Instant, Name, NodeId, PortSettings, Settings};
 
 /// A node.
@@ -29,6 +30,9 @@ pub(crate) struct Node {
     pub(crate) timer_at: Option<Instant>,
     /// Causes for which the process is not scheduled.
     pauses: u8,
+    /// When its machine fell asleep, and how long it has slept in all: its clock stood still.
+    suspended_at: Option<Instant>,
+    slept: Duration,
     /// What the bundles before the last restart counted.
     before: Counted,
     pub(crate) tally: Tally,
@@ -62,6 +66,8 @@ impl Node {
             bundle_settings,
             timer_at: None,
             pauses: 0,
+            suspended_at: None,
+            slept: Duration::ZERO,
             before: Vec::new(),
             tally: Tally::default(),
             frame: Vec::new(),
@@ -71,7 +77,7 @@ impl Node {
 
     /// The node's own clock.
     pub(crate) fn clock(&self, now: Instant) -> Instant {
-        now + self.settings.clock
+        now + self.settings.clock - self.slept
     }
 
     /// The numbers of its ports.
@@ -107,6 +113,16 @@ impl Node {
     /// The process is no longer scheduled, or is again.
     pub(crate) fn set_paused(&mut self, begins: bool) {
         self.pauses = if begins { self.pauses + 1 } else { self.pauses.saturating_sub(1) };
+    }
+
+    /// The machine sleeps, or wakes up.
+    pub(crate) fn set_suspended(&mut self, now: Instant, begins: bool) {
+        self.set_paused(begins);
+        if begins {
+            self.suspended_at = Some(now);
+        } else if let Some(since) = self.suspended_at.take() {
+            self.slept += now.since(since);
+        }
     }
 
     pub(crate) fn is_paused(&self) -> bool {

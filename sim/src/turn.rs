@@ -188,7 +188,7 @@ impl Node {
                 Some(cable) => world.send(self.place(cable), to, &self.batch, segment),
                 None => Outcome::Refused,
             };
-            if outcome == Outcome::Sent {
+            if matches!(outcome, Outcome::Sent | Outcome::Lost) {
                 self.tally.data_cells_sent += self.batch.len().div_ceil(segment) as u64;
             }
             self.bundle.handle_sent(now, outcome);

@@ -236,8 +236,18 @@ impl<'t> World<'t> {
                 let per_million = if begins { per_million } else { 0 };
                 self.surroundings.network.set_loss(|other| other == link, per_million);
             }
+            Fault::NoMemory(link, node) => {
+                for place in self.surroundings.network.places(link, Some(node)) {
+                    self.surroundings.network.cable(place).has_memory = !begins;
+                }
+            }
             Fault::Pause(node) => {
                 self.nodes[usize::from(node)].set_paused(begins);
+                self.nodes[usize::from(node)].turn(&mut self.surroundings);
+            }
+            Fault::Suspend(node) => {
+                let now = self.surroundings.now;
+                self.nodes[usize::from(node)].set_suspended(now, begins);
                 self.nodes[usize::from(node)].turn(&mut self.surroundings);
             }
             Fault::Restart(node) if begins => {

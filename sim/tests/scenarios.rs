@@ -446,6 +446,25 @@ fn first(world: &World<'_>, node: u8, since: Instant, wanted: impl Fn(&Event) ->
     entries.find(|entry| wanted(&entry.event)).expect("it happened").at.since(since)
 }
 
+/// What the kernel has no memory for is repaired like any loss; the link is not to blame.
+#[test]
+fn a_kernel_that_is_short_of_memory_costs_no_link() {
+    for seed in 0..SEEDS {
+        let mut world = settled(seed, &Topology::new(2, &[Link::FAST_ETHERNET; 2]).with_repair());
+        let flow = world.start(Flow::steady(0, 1, 1_400, micros(500)));
+        let since = world.begin(Fault::NoMemory(0, 0));
+        world.run_for(millis(50)).unwrap();
+        world.end(Fault::NoMemory(0, 0));
+        world.run_for(millis(50)).unwrap();
+        world.stop(flow);
+        world.run_for(millis(50)).unwrap();
+        assert!(counted(&world, "drop_refused") > 0);
+        assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
+        let mut later = world.log().iter().filter(|entry| entry.at >= since);
+        assert!(!later.any(|entry| matches!(entry.event, Event::LinkDown { .. })), "seed {seed}");
+    }
+}
+
 /// What all nodes have counted under a name.
 fn counted(world: &World<'_>, name: &str) -> u64 {
     world.counted().flatten().filter(|(other, _)| *other == name).map(|(_, count)| count).sum()

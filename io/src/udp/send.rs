@@ -73,7 +73,7 @@ impl UdpLink {
                 Err(error) if error.kind() == ErrorKind::WouldBlock && raised.is_none() => {
                     raised = Some(self.raise_send_buffer());
                 }
-                Err(error) => break Sent::Refused(error),
+                Err(error) => break dropped(error),
             }
         };
         if let Some(Ok(bytes)) = raised {
@@ -108,7 +108,15 @@ fn outcome(result: io::Result<()>) -> Sent {
     match result {
         Ok(()) => Sent::Done,
         Err(error) if error.kind() == ErrorKind::WouldBlock => Sent::Full,
-        Err(error) => Sent::Refused(error),
+        Err(error) => dropped(error),
+    }
+}
+
+/// Out of memory is no reason to wait for room: the socket says that it has some, and the worker would spin.
+fn dropped(error: io::Error) -> Sent {
+    match error.raw_os_error() {
+        Some(libc::ENOBUFS | libc::ENOMEM | libc::EMSGSIZE) => Sent::Lost(error),
+        _ => Sent::Refused(error),
     }
 }
 

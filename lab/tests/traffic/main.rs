@@ -16,6 +16,7 @@ mod lab;
 mod loss;
 mod mesh;
 mod neighbours;
+mod nics;
 mod policies;
 mod soak;
 mod stage;
@@ -93,6 +94,7 @@ fn cases() -> Vec<Case> {
         aggregate::cases(),
         loss::cases(),
         changes::cases(),
+        nics::cases(),
         soak::cases(),
     ];
     groups.into_iter().flatten().collect()

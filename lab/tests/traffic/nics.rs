@@ -1,0 +1,72 @@
+//! NICs that change under a connection: another MTU, another address. The connection lives, the file is whole.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, ensure};
+use tabane_lab::bundle::{Bundle, address};
+use tabane_lab::topology::{Topology, nic};
+use tabane_lab::workload::transfer::{Source, Transfer};
+
+use crate::faults::carry;
+use crate::stage::{FAST, options, plan, with_bundles};
+use crate::{Case, Need};
+
+/// The link whose NIC changes, at host 0.
+const CHANGED: usize = 1;
+const LINKS: usize = 2;
+/// Headers of UDP and IPv6 around a cell.
+const HEADERS: u64 = 48;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("cells_follow_the_mtu_of_a_nic_under_a_connection", Need::Daemon, || meanwhile(LINKS, mtu)),
+        Case::new("cells_follow_the_mtu_of_the_only_nic", Need::Daemon, || meanwhile(1, mtu)),
+        Case::new("another_address_of_a_nic_is_learned_under_a_connection", Need::Daemon, || {
+            meanwhile(LINKS, readdress)
+        }),
+    ]
+}
+
+/// A transfer over `links` links, and what happens to the NIC of the last one meanwhile.
+fn meanwhile(links: usize, change: fn(&Topology, &mut [Bundle<'_>], usize) -> Result<()>) -> Result<()> {
+    with_bundles(plan(&vec![FAST; links]), &options()?, |topology, bundles| {
+        let source = Source::random(4 << 20, 1)?;
+        let (client, server) = (topology.host(0), topology.host(1));
+        let transfer = Transfer::start(client, server, SocketAddr::new(address(1), 0), source)?;
+        carry(topology, links - 1)?;
+        change(topology, bundles, links - 1)?;
+        carry(topology, links - 1)?;
+        let outcome = transfer.finish()?;
+        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        Ok(())
+    })
+}
+
+fn mtu(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
+    for mtu in [1400, 1300, 1500] {
+        topology.host(0).ip(&format!("link set {} mtu {mtu}", nic(link)))?;
+        for bundle in &mut *bundles {
+            bundle.wait_until(&format!("cells for an MTU of {mtu}"), |status| {
+                status.cell_bytes == mtu - HEADERS && status.is_ready(1, link + 1)
+            })?;
+        }
+        carry(topology, link)?;
+    }
+    ensure!(bundles[0].status()?.events_of("nic-mtu", link, 0).count() == 3, "each change is told once");
+    Ok(())
+}
+
+fn readdress(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
+    for address in ["fe80::1234", "fe80::5678"] {
+        let (host, nic) = (topology.host(0), nic(link));
+        host.ip(&format!("address flush dev {nic} scope link"))?;
+        host.ip(&format!("address add {address}/64 dev {nic}"))?;
+        bundles[1].wait_until(address, |status| {
+            let endpoint = format!("[{address}");
+            status.is_ready(1, LINKS)
+                && status.peers[0].links.iter().any(|link| link.endpoint.starts_with(&endpoint))
+        })?;
+        carry(topology, CHANGED)?;
+    }
+    Ok(())
+}
