@@ -47,6 +47,11 @@ enum Command {
         #[command(flatten)]
         bundle: Bundle,
     },
+    /// Take a running bundle over with this program, in the foreground: the device and its connections live on
+    Upgrade {
+        #[command(flatten)]
+        bundle: Bundle,
+    },
     /// Show what a running bundle does
     Status {
         #[command(flatten)]
@@ -212,6 +217,7 @@ impl Command {
                 run::up(&load(file.as_deref(), flags.settings())?)
             }
             Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
+            Command::Upgrade { bundle } => run::upgrade(&bundle.name),
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),

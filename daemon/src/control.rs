@@ -21,6 +21,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 pub use client::{AskError, ask, follow, stop};
+pub(crate) use client::{open_request, refusal};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use server::{BindError, Listener, Server};
 
@@ -51,10 +52,13 @@ pub enum Request {
         /// Its NIC, and `,local=ADDRESS` where that is not enough.
         link: String,
     },
+    /// Hand everything over to the process that asks; answered as the module `handover` says.
+    Upgrade,
 }
 
 /// What may be asked, for who asks for something else.
-const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, link-add or link-remove"#;
+const REQUESTS: &str =
+    r#"{"do":WHAT} with status, stop, events, follow, policy, link-add, link-remove or upgrade"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

@@ -13,7 +13,10 @@ use crate::error::BadInput;
 #[derive(Debug)]
 pub(crate) struct Device {
     tap: Tap,
+    /// Offloads that the device is to have while all peers take them.
     wanted: Offload,
+    /// Whether the kernel has UDP superframes, and they are wanted.
+    has_uso: bool,
     /// Whether the device has a carrier: whether some peer can be reached.
     carrier: AtomicBool,
     /// Frames that the kernel did not take.
@@ -31,16 +34,23 @@ impl Device {
         superframe: u32,
         mac: [u8; 6],
     ) -> anyhow::Result<(Self, Vec<TapQueue>)> {
-        let offload = config.offload;
-        let wanted = Offload { checksum: offload.checksum, tso: offload.tso, uso: offload.uso };
+        let wanted = wanted(config);
         let spec = TapSpec { name: config.name.clone(), queues: config.workers, offload: wanted };
         let (tap, queues) = Tap::open(&spec).map_err(|error| BadInput::new(error.to_string()))?;
         for notice in tap.notices() {
             tracing::warn!("{notice}");
         }
-        let device = Self { tap, wanted, carrier: AtomicBool::new(true), refused: AtomicU64::new(0) };
+        let has_uso = tap.offload().uso;
+        let (carrier, refused) = (AtomicBool::new(true), AtomicU64::new(0));
+        let device = Self { tap, wanted, has_uso, carrier, refused };
         device.set_up(config, superframe, mac)?;
         Ok((device, queues))
+    }
+
+    /// The device that another process has opened and set up. `has_uso` and `carrier`: as that process knows it.
+    pub(crate) fn adopt(config: &Config, tap: Tap, has_uso: bool, carrier: bool) -> Self {
+        let (carrier, refused) = (AtomicBool::new(carrier), AtomicU64::new(0));
+        Self { tap, wanted: wanted(config), has_uso, carrier, refused }
     }
 
     fn set_up(&self, config: &Config, superframe: u32, mac: [u8; 6]) -> anyhow::Result<()> {
@@ -84,9 +94,19 @@ impl Device {
         }
     }
 
+    /// The offloads in force.
+    pub(crate) fn offload(&self) -> Offload {
+        self.tap.offload()
+    }
+
+    /// Whether the device has a carrier.
+    pub(crate) fn carrier(&self) -> bool {
+        self.carrier.load(Ordering::Relaxed)
+    }
+
     /// Whether the device takes UDP superframes.
-    pub(crate) fn takes_uso(&self) -> bool {
-        self.tap.offload().uso
+    pub(crate) fn has_uso(&self) -> bool {
+        self.has_uso
     }
 
     /// The kernel did not take a frame.
@@ -98,4 +118,9 @@ impl Device {
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
+}
+
+fn wanted(config: &Config) -> Offload {
+    let offload = config.offload;
+    Offload { checksum: offload.checksum, tso: offload.tso, uso: offload.uso }
 }

@@ -113,6 +113,11 @@ impl Key {
         })
     }
 
+    /// The key that `digits` write, as a key file holds it.
+    pub fn from_hex(digits: &str) -> Option<Key> {
+        parse(digits.as_bytes())
+    }
+
     /// The key as a key file holds it, without the end of the line.
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -48,8 +48,8 @@ impl Requests {
             }
             Request::Status => Ok(serde_json::to_value(self.status()).unwrap_or_else(|_| control::done())),
             Request::Events => Ok(json!({ "events": self.events.latest() })),
-            // The control socket serves followers by itself.
-            Request::Follow => Ok(control::done()),
+            // The control socket serves followers by itself, and the main thread successors.
+            Request::Follow | Request::Upgrade => Ok(control::done()),
             Request::Policy { policy } => self.switch_policy(policy),
             Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
             Request::LinkRemove { link } => {

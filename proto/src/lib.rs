@@ -17,6 +17,7 @@
 //!              membership (who is there), heartbeat (what was sent and heard),
 //!              health, debt, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
+//!              succession (a process that makes way for another),
 //!              status and event (what is seen)
 //! ```
 //!
@@ -66,6 +67,7 @@ mod schedule;
 pub mod security;
 mod stall;
 mod status;
+mod succession;
 pub mod time;
 mod tx;
 mod unpack;
