@@ -76,8 +76,7 @@ impl Device {
 
     /// Follows what a worker knows of the peers: a carrier while one can be reached, UDP superframes if all take them.
     pub(crate) fn follow(&self, bundle: &Bundle) {
-        let reachable = bundle.peers().any(|(_, mut links)| links.any(|link| link.sending));
-        self.set_carrier(reachable);
+        self.set_carrier(bundle.has_way());
         let wanted = Offload { uso: self.wanted.uso && bundle.peers_take_uso(), ..self.wanted };
         if wanted != self.tap.offload() {
             // What the kernel did not take when the device was opened, it does not take now.

@@ -56,6 +56,8 @@ pub(crate) struct Estate {
     pub(crate) mac: [u8; 6],
     /// Interface index of each link's NIC.
     pub(crate) nics: Vec<u32>,
+    /// How many peers there are.
+    pub(crate) peers: usize,
     /// Offloads in force on the device: checksum, TSO, USO.
     pub(crate) offload: [bool; 3],
     /// Whether the kernel has UDP superframes.
@@ -72,6 +74,7 @@ impl Estate {
         config: Config,
         mac: [u8; 6],
         nics: Vec<u32>,
+        peers: usize,
         device: &Device,
         events: Vec<Entry>,
     ) -> Self {
@@ -80,7 +83,7 @@ impl Estate {
         let Offload { checksum, tso, uso } = device.offload();
         let (takes_uso, carrier) = (device.has_uso(), device.carrier());
         let offload = [checksum, tso, uso];
-        Self { handover: VERSION, config, key, mac, nics, offload, takes_uso, carrier, events }
+        Self { handover: VERSION, config, key, mac, nics, peers, offload, takes_uso, carrier, events }
     }
 }
 

@@ -65,13 +65,13 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let (config, estate, nics) = (heir.config().clone(), heir.estate(), heir.nics()?);
     let events = EventLog::after(estate.events.clone()).context("cannot make an eventfd")?;
     let device = Device::adopt(&config, files.tap, estate.takes_uso, estate.carrier);
-    let mac = estate.mac;
+    let (mac, peers) = (estate.mac, estate.peers);
     let parts = Parts { config, nics, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.start_workers(shares, Worker::run_when_told)?;
     let running = parts.running(workers)?;
     heir.take()?;
-    running.begin();
+    running.begin(peers);
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     running.run(&signals, watch, &listener)
 }

@@ -73,11 +73,12 @@ impl Running {
     }
 
     /// Lets workers begin that another process's workers have made way for.
-    pub(crate) fn begin(&self) {
+    /// `peers`: how many those had.
+    pub(crate) fn begin(&self, peers: usize) {
         for port in self.dark.iter().copied() {
             self.askers.tell(|| Command::Carrier { port, carrier: false });
         }
-        self.askers.tell(|| Command::Resume);
+        self.askers.tell(|| Command::Succeed { peers });
         let detail = format!("version {} took over", env!("CARGO_PKG_VERSION"));
         let what = "upgraded".to_owned();
         self.requests.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
@@ -192,7 +193,9 @@ impl Running {
         let (mut config, nics) = links.in_force()?;
         let snapshots = askers.snapshots();
         let first = snapshots.first().filter(|_| snapshots.len() == askers.count());
-        config.policy = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?.policy;
-        Ok(Estate::of(config, self.mac, nics, device, events.latest()))
+        let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
+        config.policy = first.policy;
+        let peers = first.peers.len();
+        Ok(Estate::of(config, self.mac, nics, peers, device, events.latest()))
     }
 }

@@ -91,8 +91,13 @@ pub(crate) enum Command {
     Files(Sender<std::io::Result<Files>>),
     /// Deliver what is held, stand still, and say so.
     Rest(Sender<()>),
-    /// Go on.
+    /// Go on as before.
     Resume,
+    /// Go on in the place of another process's worker, which had so many peers.
+    Succeed {
+        /// Peers that are waited for.
+        peers: usize,
+    },
     /// End.
     Stop,
 }
@@ -280,8 +285,15 @@ impl Worker {
             Command::Files(asker) => {
                 let _ = asker.send(self.files());
             }
-            Command::Rest(answer) => self.rest = Some(Rest::new(now, answer)),
-            Command::Resume => {}
+            Command::Rest(answer) => {
+                self.bundle.rest(now);
+                self.rest = Some(Rest::new(now, answer));
+            }
+            Command::Resume => {
+                self.rest = None;
+                self.bundle.resume();
+            }
+            Command::Succeed { peers } => self.bundle.succeed(now, peers),
         }
         false
     }

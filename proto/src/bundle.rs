@@ -15,6 +15,7 @@ use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
 use crate::queue::FairQueue;
 use crate::repair::Repair;
+use crate::succession::Succession;
 use crate::time::Instant;
 use crate::tx::Flight;
 use crate::unpack::Ready;
@@ -103,7 +104,8 @@ pub struct Bundle {
     /// The pieces of the frame that the I/O is delivering.
     pub(crate) delivering: Vec<Piece>,
 
-    // What nodes say to each other: membership.rs, heartbeat.rs.
+    // What nodes say to each other: membership.rs, heartbeat.rs, succession.rs.
+    pub(crate) succession: Succession,
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
 }
@@ -144,6 +146,7 @@ impl Bundle {
             pool: Pool::new(settings.buffers),
             ready: Ready::default(),
             delivering: Vec::new(),
+            succession: Succession::default(),
             control: VecDeque::new(),
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
             settings,
@@ -198,6 +201,7 @@ impl Bundle {
         if self.cells_shrink {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
+        at = self.succession.paused_until().map_or(at, |until| at.min(until));
         self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
     }
 
@@ -208,6 +212,7 @@ impl Bundle {
             self.fit_cells();
         }
         self.see_off(now);
+        self.end_pause(now);
         self.greet(now);
         let mut overdue = core::mem::take(&mut self.overdue);
         self.peers.list_overdue(now, self.settings.repair, &mut overdue);

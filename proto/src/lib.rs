@@ -86,6 +86,7 @@ pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;
 pub use rx::Frame;
 pub use status::{LinkStatus, PeerStatus};
+pub use succession::PAUSE;
 pub use time::Instant;
 pub use tx::{BATCH_CELLS, Batch, Outcome};
 pub use wire::hello::{Name, NodeId};

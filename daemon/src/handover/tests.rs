@@ -20,6 +20,7 @@ fn estate() -> Estate {
         key: None,
         mac: [2, 0, 0, 0, 0, 1],
         nics: Vec::new(),
+        peers: 0,
         offload: [true; 3],
         takes_uso: true,
         carrier: true,

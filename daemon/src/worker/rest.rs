@@ -7,8 +7,8 @@ use tabane_proto::Instant;
 
 use super::{Command, Worker, clock};
 
-/// How long a worker tries to have everything delivered.
-const DELIVER_WITHIN: Duration = Duration::from_millis(15);
+/// How long a worker tries to have everything delivered: peers send what waits in their queues, too.
+const DELIVER_WITHIN: Duration = Duration::from_millis(60);
 /// How often it looks whether all is.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 
@@ -34,7 +34,7 @@ impl Worker {
 
     /// Stands still when it is to and everything is delivered; `true`: end.
     pub(super) fn rest(&mut self, now: Instant) -> bool {
-        let Some(rest) = self.rest.take_if(|rest| now >= rest.until || self.bundle.is_settled()) else {
+        let Some(rest) = self.rest.take_if(|rest| now >= rest.until || self.bundle.is_settled(now)) else {
             return false;
         };
         // Whoever asked may have given up waiting; then it says so next.
@@ -46,10 +46,11 @@ impl Worker {
     pub(super) fn stand_still(&mut self) -> bool {
         loop {
             match self.commands.recv() {
-                Ok(Command::Resume) => return false,
                 Ok(command) => {
-                    if self.execute(clock(), command) {
-                        return true;
+                    let goes_on = matches!(command, Command::Resume | Command::Succeed { .. });
+                    let ends = self.execute(clock(), command);
+                    if ends || goes_on {
+                        return ends;
                     }
                 }
                 Err(_) => return true,

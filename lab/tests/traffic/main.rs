@@ -19,6 +19,7 @@ mod neighbours;
 mod policies;
 mod stage;
 mod streams;
+mod upgrade;
 mod vlan;
 
 use std::process::ExitCode;
@@ -92,6 +93,7 @@ fn cases() -> Vec<Case> {
         aggregate::cases(),
         loss::cases(),
         changes::cases(),
+        upgrade::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
