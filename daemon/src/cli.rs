@@ -78,6 +78,14 @@ enum Command {
         /// How cells are spread over the links, as after `--policy` of `tabane up`
         policy: String,
     },
+    /// Change the group key while traffic runs: this node speaks the first, and accepts the others besides
+    Key {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// Key files; all that the bundle is to go by from now on
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
     /// Take a link in or out while traffic runs
     Link {
         #[command(subcommand)]
@@ -221,6 +229,7 @@ impl Command {
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
+            Command::Key { bundle, files } => asking::change_keys(&bundle.name, &files),
             Command::Link { change } => change.execute(),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
@@ -245,6 +254,7 @@ impl UpFlags {
             file: None,
             name: self.name.map(|name| Given::by_flag(name, "--name")),
             key: self.key.map(|key| Given::by_flag(key, "--key")),
+            accept_keys: Vec::new(),
             port: self.port.map(|port| Given::by_flag(port, "--port")),
             mtu: self.mtu.map(|mtu| Given::by_flag(mtu, "--mtu")),
             policy: self.policy.map(|policy| Given::by_flag(policy, "--policy")),

@@ -42,6 +42,11 @@ pub enum Request {
         /// The name of the new one.
         policy: String,
     },
+    /// Go by other group keys; answered by `{"group": …}`, which the first one makes.
+    Keys {
+        /// In hexadecimal digits: the one that is spoken, and those that are accepted besides.
+        keys: Vec<String>,
+    },
     /// Take a link in; answered by `{"link": …}`, its number.
     LinkAdd {
         /// As after `--link`.
@@ -58,7 +63,7 @@ pub enum Request {
 
 /// What may be asked, for who asks for something else.
 const REQUESTS: &str =
-    r#"{"do":WHAT} with status, stop, events, follow, policy, link-add, link-remove or upgrade"#;
+    r#"{"do":WHAT} with status, stop, events, follow, policy, keys, link-add, link-remove or upgrade"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

@@ -50,8 +50,8 @@ pub(crate) struct Estate {
     pub(crate) handover: u32,
     /// The configuration as it is in force, as TOML without the key.
     pub(crate) config: String,
-    /// The group key, in hexadecimal digits.
-    pub(crate) key: Option<String>,
+    /// The group keys in force, in hexadecimal digits, the one that is spoken first.
+    pub(crate) keys: Vec<String>,
     /// The address that names the node.
     pub(crate) mac: [u8; 6],
     /// Interface index of each link's NIC.
@@ -78,12 +78,12 @@ impl Estate {
         device: &Device,
         events: Vec<Entry>,
     ) -> Self {
-        let key = config.key.as_ref().map(Key::hex);
-        let config = Config { key: None, key_file: None, ..config }.to_string();
+        let keys = config.keys().iter().map(Key::hex).collect();
+        let config = config.with_keys(&[]).to_string();
         let Offload { checksum, tso, uso } = device.offload();
         let (takes_uso, carrier) = (device.has_uso(), device.carrier());
         let offload = [checksum, tso, uso];
-        Self { handover: VERSION, config, key, mac, nics, peers, offload, takes_uso, carrier, events }
+        Self { handover: VERSION, config, keys, mac, nics, peers, offload, takes_uso, carrier, events }
     }
 }
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+/// Keys that a bundle goes by at most: its own, and those that it accepts.
+pub const KEYS_MAX: usize = 8;
 /// Length of the line in a key file, without its end.
 const HEX_DIGITS: usize = 64;
 /// Largest part of a key file that is looked at, in bytes.

@@ -95,7 +95,9 @@ impl Parts {
     ) -> anyhow::Result<Vec<Handle>> {
         let incarnation = now_ns();
         let start = |(number, (queue, sockets)): (u16, (TapQueue, Vec<UdpLink>))| {
-            let bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
+            let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
+            let accepted = self.config.accept_keys.iter().map(|(_, key)| key.group());
+            bundle.set_groups(self.config.group(), accepted.collect());
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);
             let shared =

@@ -5,8 +5,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -65,8 +65,9 @@ impl Running {
         let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
         let links = Arc::new(Links::new(config, nics, askers.clone(), Arc::clone(&events)));
         let (name, config) = (config.name.clone(), config.clone());
+        let keys = Mutex::new(config.keys());
         let requests =
-            Requests { config, askers: askers.clone(), links, device, events, stop: Arc::clone(&stop) };
+            Requests { config, keys, askers: askers.clone(), links, device, events, stop: Arc::clone(&stop) };
         let dark = (0..).zip(nics).filter(|(_, nic)| !(nic.admin_up && nic.carrier));
         let dark = dark.map(|(number, _)| number).collect();
         Ok(Running { name, workers, askers, stop, requests: Arc::new(requests), mac, dark })
@@ -195,6 +196,7 @@ impl Running {
         let first = snapshots.first().filter(|_| snapshots.len() == askers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
         config.policy = first.policy;
+        let config = config.with_keys(&self.requests.keys());
         let peers = first.peers.len();
         Ok(Estate::of(config, self.mac, nics, peers, device, events.latest()))
     }

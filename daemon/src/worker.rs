@@ -22,6 +22,7 @@ use tabane_proto::{Buffer, Bundle, Instant, Outcome, PolicyKind, PortSettings};
 
 use crate::device::Device;
 use crate::events::EventLog;
+use crate::key::Key;
 use crate::snapshot::Snapshot;
 use ports::Port;
 use rest::Rest;
@@ -84,6 +85,13 @@ pub(crate) enum Command {
         kind: PolicyKind,
         /// Where the old one is told.
         answer: Sender<PolicyKind>,
+    },
+    /// Go by these group keys: speak the first, accept the others besides.
+    Keys {
+        /// At least one.
+        keys: Vec<Key>,
+        /// Who waits for it to be done.
+        answer: Sender<()>,
     },
     /// Tell what there is.
     Snapshot(Sender<Snapshot>),
@@ -276,6 +284,12 @@ impl Worker {
                     self.bundle.set_policy(kind);
                 }
                 let _ = answer.send(old);
+            }
+            Command::Keys { keys, answer } => {
+                let mut groups = keys.iter().map(Key::group);
+                let first = groups.next().unwrap_or(0);
+                self.bundle.set_groups(first, groups.collect());
+                let _ = answer.send(());
             }
             Command::Snapshot(asker) => {
                 let links = (0..).zip(&self.ports);

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         None => Trial::test(name, test),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
     };
-    let trials: [(&str, Test); 16] = [
+    let trials: [(&str, Test); 17] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
         ("port_taken", port_taken),
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         ("a_link_that_cannot_join_or_leave_changes_nothing", link_refused),
         ("a_link_joins_and_leaves_and_its_number_is_taken_again", link_changed),
         ("a_nic_vanishes_and_is_taken_back_under_another_index", nic_replaced),
+        ("a_group_changes_its_key_while_its_nodes_stay_joined", keys_changed),
         ("a_new_process_takes_the_bundle_over_as_it_is", upgraded),
         ("a_new_process_that_cannot_take_over_leaves_the_bundle_alone", upgrade_failed),
     ];
@@ -259,6 +260,37 @@ fn nic_replaced() -> Result<(), Failed> {
     let output = shell(&script)?;
     assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8(output.stdout)?, "nic-gone     eth3\nnic-back     eth3\n");
+    Ok(())
+}
+
+/// Accept the new key everywhere, speak it everywhere, drop the old one; a process that takes over goes by the same keys.
+fn keys_changed() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
+        ip link set eth1 up; "$TABANE" genkey old; "$TABANE" genkey new; start "--link eth1 --key old"
+        far() {{ ip netns exec far "$TABANE" "$@"; }}
+        far up --link eth2 --key old 2>far.log & far=$!
+        joined() {{ for _ in $(seq 400); do "$TABANE" events | grep -c peer-joined | grep -qx $1 && return; sleep 0.02; done; exit 97; }}
+        joined 1
+        "$TABANE" key tb0 old new; far key tb0 old new; "$TABANE" key tb0 new old; far key tb0 new
+        far upgrade 2>far2.log & far2=$!; wait $far || exit 3; joined 2
+        "$TABANE" key tb0 new; "$TABANE" upgrade 2>log2 & new=$!; wait $pid || exit 4; joined 3
+        "$TABANE" key tb0 none; echo $?; "$TABANE" key tb0; echo $?
+        "$TABANE" events | grep -c ' keys '; "$TABANE" down; wait $new || exit 5
+        far down; wait $far2 || exit 6; ip netns del far"#
+    );
+    let output = shell(&script)?;
+    let text = String::from_utf8(output.stdout)?;
+    assert!(
+        output.status.success(),
+        "{:?}: {text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    let accepted = [1, 1, 1, 0, 0].map(|further| format!(", {further} further keys accepted"));
+    assert!(lines.iter().zip(&accepted).all(|(line, end)| line.ends_with(end)), "{text}");
+    assert_eq!(lines[5..], ["2", "2", "3"], "{text}");
     Ok(())
 }
 

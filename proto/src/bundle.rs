@@ -105,6 +105,8 @@ pub struct Bundle {
     pub(crate) delivering: Vec<Piece>,
 
     // What nodes say to each other: membership.rs, heartbeat.rs, succession.rs.
+    /// Groups besides its own that this node takes for its own.
+    pub(crate) other_groups: Vec<u64>,
     pub(crate) succession: Succession,
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
@@ -146,6 +148,7 @@ impl Bundle {
             pool: Pool::new(settings.buffers),
             ready: Ready::default(),
             delivering: Vec::new(),
+            other_groups: Vec::new(),
             succession: Succession::default(),
             control: VecDeque::new(),
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
@@ -175,6 +178,13 @@ impl Bundle {
     /// options that the bundle was made with; classes keep theirs.
     pub fn set_policy(&mut self, kind: PolicyKind) {
         self.policies.set(kind);
+    }
+
+    /// Changes which group this node says it is of, and of which others it takes nodes for peers, from the next hello on.
+    /// Peers that have joined stay.
+    pub fn set_groups(&mut self, group: u64, others: Vec<u64>) {
+        self.settings.group = group;
+        self.other_groups = others;
     }
 
     /// A NIC has gained or lost its carrier.

@@ -71,7 +71,7 @@ impl Bundle {
 
     /// A node says who it is.
     pub(crate) fn handle_hello(&mut self, now: Instant, origin: Origin, hello: &Hello) {
-        if hello.group != self.settings.group {
+        if hello.group != self.settings.group && !self.other_groups.contains(&hello.group) {
             self.counters.drop_group += 1;
             return;
         }

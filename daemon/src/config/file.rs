@@ -69,6 +69,7 @@ impl Reader {
             file: Some(Arc::clone(&top.reader.file)),
             name: top.text("name", "a device name"),
             key: top.text("key", "the path of a key file").map(|key| beside(&top.reader.file, key)),
+            accept_keys: top.accept_keys(),
             port: top.number("port"),
             mtu: top.number("mtu"),
             policy: top.text("policy", POLICY),
@@ -157,6 +158,11 @@ impl<'r, 't> Section<'r, 't> {
         let list = self.take(key, allowed, |value| value.as_array().cloned());
         let items = list.into_iter().flat_map(|list| list.value);
         items.filter_map(|item| self.converted(key, &item, allowed, text_of)).collect()
+    }
+
+    fn accept_keys(&mut self) -> Vec<Given<PathBuf>> {
+        let keys = self.texts("accept_keys", "a list of key files such as [\"old.key\"]");
+        keys.into_iter().map(|key| beside(&self.reader.file, key)).collect()
     }
 
     fn offload(&mut self) -> OffloadSettings {

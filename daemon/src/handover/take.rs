@@ -113,16 +113,13 @@ impl Heir {
     }
 }
 
-/// The configuration in force. The key comes by itself: its file may be out of sight.
+/// The configuration in force. The keys come by themselves: their files may be out of sight.
 fn config_of(estate: &Estate) -> Result<Config, String> {
     let settings = file::parse("its configuration", &estate.config);
     let config = settings.and_then(|settings| resolve::resolve(&settings, Key::read));
     let config = config.map_err(|problems| problems.first().map_or(String::new(), ToString::to_string))?;
-    let key = match &estate.key {
-        Some(hex) => Some(Key::from_hex(hex).ok_or("its key is no key")?),
-        None => None,
-    };
-    Ok(Config { key, ..config })
+    let keys: Option<Vec<Key>> = estate.keys.iter().map(|hex| Key::from_hex(hex)).collect();
+    Ok(config.with_keys(&keys.ok_or("its key is no key")?))
 }
 
 fn failed(name: &str, reason: &str) -> AskError {

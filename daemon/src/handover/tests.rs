@@ -17,7 +17,7 @@ fn estate() -> Estate {
     Estate {
         handover: VERSION,
         config: Config { links: Vec::new(), ..Config::default() }.to_string(),
-        key: None,
+        keys: Vec::new(),
         mac: [2, 0, 0, 0, 0, 1],
         nics: Vec::new(),
         peers: 0,
