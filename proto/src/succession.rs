@@ -133,3 +133,89 @@ impl Bundle {
         self.succession.pause = self.succession.pause.filter(|pause| now < pause.until);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Settings;
+    use crate::policy::{PolicyKind, PolicyOptions};
+    use crate::port::PortSettings;
+    use crate::rx::Origin;
+    use crate::wire::hello::Name;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn node(number: u8) -> NodeId {
+        NodeId::new([2, 0, 0, 0, 0, number], 7420)
+    }
+
+    fn bundle() -> Bundle {
+        let port =
+            PortSettings { cell_max: 1_452, greet: Vec::new(), multicast: true, rate: None, weight: None };
+        let settings = Settings {
+            node: node(1),
+            incarnation: 1,
+            group: 0,
+            name: Name::new("h1"),
+            workers: 1,
+            takes_uso: true,
+            policy: PolicyKind::Adaptive,
+            policy_options: PolicyOptions::default(),
+            classes: Vec::new(),
+            repair: true,
+            ports: vec![port],
+            slots: 512,
+            buffers: 16,
+        };
+        Bundle::new(at(0), settings)
+    }
+
+    /// Node 2 says that it is this incarnation, with a session number, and whether it pauses.
+    fn say(bundle: &mut Bundle, millis: u64, incarnation: u64, pauses: bool) {
+        let hello = Hello { node: node(2), incarnation, session: 7, pauses, ..bundle.hello(0, None) };
+        let from = "192.0.2.2:7420".parse().unwrap();
+        bundle.handle_hello(at(millis), Origin { port: 0, from }, &hello);
+    }
+
+    #[test]
+    fn a_pause_lasts_until_the_successor_has_joined() {
+        let mut bundle = bundle();
+        say(&mut bundle, 0, 5, true);
+        assert!(bundle.takes_frames(), "a stranger pauses nobody");
+        say(&mut bundle, 0, 5, false);
+        say(&mut bundle, 10, 5, true);
+        assert!(!bundle.takes_frames());
+        say(&mut bundle, 20, 6, false);
+        assert!(bundle.takes_frames() && bundle.has_way());
+    }
+
+    #[test]
+    fn a_pause_ends_when_it_is_taken_back_and_by_itself() {
+        let mut bundle = bundle();
+        say(&mut bundle, 0, 5, false);
+        say(&mut bundle, 10, 5, true);
+        say(&mut bundle, 20, 5, false);
+        assert!(bundle.takes_frames());
+        say(&mut bundle, 30, 5, true);
+        assert!(bundle.poll_timeout(at(30)) <= at(30) + PAUSE);
+        bundle.handle_timeout(at(179));
+        assert!(!bundle.takes_frames());
+        bundle.handle_timeout(at(180));
+        assert!(bundle.takes_frames());
+    }
+
+    #[test]
+    fn a_successor_waits_for_its_peers() {
+        let mut bundle = bundle();
+        bundle.succeed(at(0), 1);
+        assert!(!bundle.takes_frames() && bundle.has_way());
+        say(&mut bundle, 5, 5, false);
+        assert!(bundle.takes_frames());
+        bundle.succeed(at(10), 0);
+        assert!(bundle.takes_frames(), "there was no peer");
+    }
+}
