@@ -47,6 +47,7 @@ local FIELDS = {
   { "hello.workers", "Workers", "uint8" },
   { "hello.takes_uso", "Takes UDP superframes", "bool", 8, nil, 0x01 },
   { "hello.leaves", "Takes this link out", "bool", 8, nil, 0x02 },
+  { "hello.pauses", "Makes way for its successor", "bool", 8, nil, 0x04 },
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
 
@@ -122,7 +123,8 @@ local function hello(tree, cell)
   add("hello.cell_max", 2)
   local link, workers = add("hello.link", 1):uint(), add("hello.workers", 1):uint()
   add("hello.takes_uso", 1, false, true)
-  add("hello.leaves", 1)
+  add("hello.leaves", 1, false, true)
+  add("hello.pauses", 1)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
   if link >= LINKS then return complain(tree, "link " .. link .. " is out of range") end

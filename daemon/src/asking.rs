@@ -1,12 +1,15 @@
 //! The commands that ask a running bundle, and what they print.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::Context;
 
 use crate::cli::print;
 use crate::control::{self, Request};
+use crate::error::BadInput;
 use crate::events::Entry;
+use crate::key::{Key, KeyError};
 
 /// Prints the events of the bundle `name`, and those to come when it is to `follow`.
 pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()> {
@@ -25,6 +28,16 @@ pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
     let answer = control::ask(name, &Request::Policy { policy })?;
     let word = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
     print(&format!("policy {}, was {}\n", word("new"), word("old")))
+}
+
+/// Hands the keys in `files` to the bundle `name`, which may not see files.
+pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
+    let read = |file: &PathBuf| Key::read(file).map(|key| key.hex());
+    let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
+    let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
+    let answer = control::ask(name, &Request::Keys { keys })?;
+    let group = answer["group"].as_str().unwrap_or("?");
+    print(&format!("group {group}, {} further keys accepted\n", files.len() - 1))
 }
 
 /// Takes a link into the bundle `name`, or out of it.

@@ -49,6 +49,11 @@ enum Command {
         #[command(flatten)]
         bundle: Bundle,
     },
+    /// Take a running bundle over with this program, in the foreground: the device and its connections live on
+    Upgrade {
+        #[command(flatten)]
+        bundle: Bundle,
+    },
     /// Show what a running bundle does
     Status {
         #[command(flatten)]
@@ -74,6 +79,14 @@ enum Command {
         bundle: NamedBundle,
         /// How cells are spread over the links, as after `--policy` of `tabane up`
         policy: String,
+    },
+    /// Change the group key while traffic runs: this node speaks the first, and accepts the others besides
+    Key {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// Key files; all that the bundle is to go by from now on
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
     },
     /// Take a link in or out while traffic runs
     Link {
@@ -222,9 +235,11 @@ impl Command {
                 run::up(&load(file.as_deref(), flags.settings())?)
             }
             Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
+            Command::Upgrade { bundle } => run::upgrade(&bundle.name),
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
+            Command::Key { bundle, files } => asking::change_keys(&bundle.name, &files),
             Command::Link { change } => change.execute(),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
@@ -249,6 +264,7 @@ impl UpFlags {
             file: None,
             name: self.name.map(|name| Given::by_flag(name, "--name")),
             key: self.key.map(|key| Given::by_flag(key, "--key")),
+            accept_keys: Vec::new(),
             port: self.port.map(|port| Given::by_flag(port, "--port")),
             mtu: self.mtu.map(|mtu| Given::by_flag(mtu, "--mtu")),
             policy: self.policy.map(|policy| Given::by_flag(policy, "--policy")),

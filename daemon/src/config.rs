@@ -47,6 +47,8 @@ pub struct Config {
     pub key: Option<Key>,
     /// The file the key was read from.
     pub key_file: Option<PathBuf>,
+    /// Keys whose nodes are of the group, too, each with its file: while a group changes its key.
+    pub accept_keys: Vec<(PathBuf, Key)>,
     /// UDP port of the first worker; worker i uses `port + i`, which exists.
     pub port: u16,
     /// MTU of the device, 68 to 65,521 bytes.
@@ -129,6 +131,18 @@ impl Config {
         resolve::resolve(&settings, Key::read)
     }
 
+    /// All keys, the one that this node speaks first; none without a key.
+    pub fn keys(&self) -> Vec<Key> {
+        self.key.iter().chain(self.accept_keys.iter().map(|(_, key)| key)).cloned().collect()
+    }
+
+    /// The same with other keys, the first of which this node speaks; their files are not known.
+    pub(crate) fn with_keys(self, keys: &[Key]) -> Config {
+        let key = keys.first().cloned();
+        let accept_keys = keys.iter().skip(1).map(|key| (PathBuf::new(), key.clone())).collect();
+        Config { key, key_file: None, accept_keys, ..self }
+    }
+
     /// The number that tells groups apart on the wire: from the key, or 0 without one.
     pub fn group(&self) -> u64 {
         self.key.as_ref().map_or(0, Key::group)
@@ -141,6 +155,7 @@ impl Default for Config {
             name: "tb0".to_owned(),
             key: None,
             key_file: None,
+            accept_keys: Vec::new(),
             port: 7420,
             mtu: 1500,
             policy: PolicyKind::default(),

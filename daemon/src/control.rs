@@ -22,6 +22,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 pub use client::{AskError, ask, follow, stop};
+pub(crate) use client::{open_request, refusal};
 pub use gate::Group;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use server::{BindError, Listener, Server};
@@ -43,6 +44,11 @@ pub enum Request {
         /// The name of the new one.
         policy: String,
     },
+    /// Go by other group keys; answered by `{"group": …}`, which the first one makes.
+    Keys {
+        /// In hexadecimal digits: the one that is spoken, and those that are accepted besides.
+        keys: Vec<String>,
+    },
     /// Take a link in; answered by `{"link": …}`, its number.
     LinkAdd {
         /// As after `--link`.
@@ -53,10 +59,13 @@ pub enum Request {
         /// Its NIC, and `,local=ADDRESS` where that is not enough.
         link: String,
     },
+    /// Hand everything over to the process that asks; answered as the module `handover` says.
+    Upgrade,
 }
 
 /// What may be asked, for who asks for something else.
-const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, link-add or link-remove"#;
+const REQUESTS: &str =
+    r#"{"do":WHAT} with status, stop, events, follow, policy, keys, link-add, link-remove or upgrade"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

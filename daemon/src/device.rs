@@ -18,7 +18,10 @@ const CARRIER_KEPT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Device {
     tap: Tap,
+    /// Offloads that the device is to have while all peers take them.
     wanted: Offload,
+    /// Whether the kernel has UDP superframes, and they are wanted.
+    has_uso: bool,
     /// Whether the device has a carrier.
     carrier: AtomicBool,
     /// When some peer could be reached last, in nanoseconds of the workers' clock.
@@ -38,22 +41,24 @@ impl Device {
         superframe: u32,
         mac: [u8; 6],
     ) -> anyhow::Result<(Self, Vec<TapQueue>)> {
-        let offload = config.offload;
-        let wanted = Offload { checksum: offload.checksum, tso: offload.tso, uso: offload.uso };
+        let wanted = wanted(config);
         let spec = TapSpec { name: config.name.clone(), queues: config.workers, offload: wanted };
         let (tap, queues) = Tap::open(&spec).map_err(|error| BadInput::new(error.to_string()))?;
         for notice in tap.notices() {
             tracing::warn!("{notice}");
         }
-        let device = Self {
-            tap,
-            wanted,
-            carrier: AtomicBool::new(true),
-            reached: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-        };
+        let has_uso = tap.offload().uso;
+        let (carrier, reached, refused) = (AtomicBool::new(true), AtomicU64::new(0), AtomicU64::new(0));
+        let device = Self { tap, wanted, has_uso, carrier, reached, refused };
         device.set_up(config, superframe, mac)?;
         Ok((device, queues))
+    }
+
+    /// The device that another process has opened and set up. `has_uso` and `carrier`: as that process knows it.
+    pub(crate) fn adopt(config: &Config, tap: Tap, has_uso: bool, carrier: bool) -> Self {
+        let (carrier, reached, refused) =
+            (AtomicBool::new(carrier), AtomicU64::new(tabane_io::now_ns()), AtomicU64::new(0));
+        Self { tap, wanted: wanted(config), has_uso, carrier, reached, refused }
     }
 
     fn set_up(&self, config: &Config, superframe: u32, mac: [u8; 6]) -> anyhow::Result<()> {
@@ -79,7 +84,7 @@ impl Device {
 
     /// Has a carrier while a worker can reach some peer, and a little longer. To be asked regularly.
     pub(crate) fn follow_reach(&self, now: Instant, bundle: &Bundle) {
-        if bundle.peers().any(|(_, mut links)| links.any(|link| link.sending)) {
+        if bundle.has_way() {
             self.reached.store(now.as_nanos(), Ordering::Relaxed);
             self.set_carrier(true);
         } else if now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed))) > CARRIER_KEPT {
@@ -105,9 +110,19 @@ impl Device {
         }
     }
 
+    /// The offloads in force.
+    pub(crate) fn offload(&self) -> Offload {
+        self.tap.offload()
+    }
+
+    /// Whether the device has a carrier.
+    pub(crate) fn carrier(&self) -> bool {
+        self.carrier.load(Ordering::Relaxed)
+    }
+
     /// Whether the device takes UDP superframes.
-    pub(crate) fn takes_uso(&self) -> bool {
-        self.tap.offload().uso
+    pub(crate) fn has_uso(&self) -> bool {
+        self.has_uso
     }
 
     /// The kernel did not take a frame.
@@ -119,4 +134,9 @@ impl Device {
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
+}
+
+fn wanted(config: &Config) -> Offload {
+    let offload = config.offload;
+    Offload { checksum: offload.checksum, tso: offload.tso, uso: offload.uso }
 }

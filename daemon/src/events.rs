@@ -47,6 +47,16 @@ impl EventLog {
         Ok(Self { kept: Mutex::default(), news: Waker::new()? })
     }
 
+    /// A log that goes on after `entries`.
+    ///
+    /// # Errors
+    /// No eventfd.
+    pub(crate) fn after(entries: Vec<Entry>) -> io::Result<Self> {
+        let next = entries.last().map_or(0, |last| last.number + 1);
+        let entries = entries.into_iter().map(Arc::new).collect();
+        Ok(Self { kept: Mutex::new(Kept { next, entries }), news: Waker::new()? })
+    }
+
     /// Records an event of `worker` at CLOCK_MONOTONIC `at_ns`. `nics` name the links of this node.
     pub(crate) fn record(&self, at_ns: u64, worker: u16, event: &Event, nics: &[String]) {
         self.keep(at_ns, Entry { worker: Some(worker), ..describe::describe(event, nics) });

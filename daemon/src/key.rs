@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+/// Keys that a bundle goes by at most: its own, and those that it accepts.
+pub const KEYS_MAX: usize = 8;
 /// Length of the line in a key file, without its end.
 const HEX_DIGITS: usize = 64;
 /// Largest part of a key file that is looked at, in bytes.
@@ -111,6 +113,11 @@ impl Key {
             let _ = std::fs::remove_file(path);
             unwritable(error)
         })
+    }
+
+    /// The key that `digits` write, as a key file holds it.
+    pub fn from_hex(digits: &str) -> Option<Key> {
+        parse(digits.as_bytes())
     }
 
     /// The key as a key file holds it, without the end of the line.

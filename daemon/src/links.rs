@@ -4,10 +4,11 @@
 //! fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them is told, so
 //! that a failure changes nothing.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tabane_io::netlink::{self, Nic, NicEvent};
-use tabane_io::{UdpLink, UdpSpec, now_ns};
+use tabane_io::{LinkError, UdpLink, UdpSpec, now_ns};
 use tabane_proto::PortSettings;
 use tabane_proto::wire::cell::LINKS;
 
@@ -136,6 +137,25 @@ impl Links {
         Err(Refusal::Input(refusal))
     }
 
+    /// The links as they are, in the order of their numbers, laid over the configuration that the bundle was started
+    /// with; and the index of each one's NIC.
+    pub(crate) fn in_force(&self) -> Result<(Config, Vec<u32>), Refusal> {
+        let members = self.lock();
+        if let Some(lost) = members.iter().flatten().find(|member| member.lost || member.leaving) {
+            let nic = &lost.link.nic;
+            return Err(Refusal::Input(format!(
+                "the NIC of link {nic} is gone; `tabane link remove` takes it out"
+            )));
+        }
+        let present = || members.iter().flatten();
+        let mut config = self.config.clone();
+        let primary = config.policy_options.primary.and_then(|port| members.get(usize::from(port))?.as_ref());
+        let number = primary.and_then(|primary| present().position(|member| member.nic == primary.nic));
+        config.policy_options.primary = number.and_then(|number| u8::try_from(number).ok());
+        config.links = present().map(|member| member.link.clone()).collect();
+        Ok((config, present().map(|member| member.nic).collect()))
+    }
+
     /// A NIC has changed.
     pub(crate) fn follow(&self, event: &NicEvent) {
         let mut members = self.lock();
@@ -259,7 +279,21 @@ pub(crate) fn cell_max(nic: &Nic, link: &LinkConfig) -> u16 {
 
 /// Worker `number`'s socket of a link.
 pub(crate) fn bind(config: &Config, link: &LinkConfig, number: u16) -> Result<UdpLink, String> {
-    let mut bound = UdpLink::bind(&UdpSpec {
+    UdpLink::bind(&spec(config, link, number)).map(noted).map_err(|error| error.to_string())
+}
+
+/// Worker `number`'s socket of a link, which another process has bound.
+pub(crate) fn adopt(
+    config: &Config,
+    link: &LinkConfig,
+    number: u16,
+    socket: OwnedFd,
+) -> Result<UdpLink, LinkError> {
+    UdpLink::adopt(socket, &spec(config, link, number)).map(noted)
+}
+
+fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
+    UdpSpec {
         nic: link.nic.clone(),
         local: link.local,
         port: config.port + number,
@@ -268,12 +302,15 @@ pub(crate) fn bind(config: &Config, link: &LinkConfig, number: u16) -> Result<Ud
         receive_buffer: RECEIVE_BUFFER,
         send_buffer: RECEIVE_BUFFER,
         multicast: multicast(link).then_some(GROUP),
-    })
-    .map_err(|error| error.to_string())?;
+    }
+}
+
+/// The socket, when what it lacks has been logged.
+fn noted(mut bound: UdpLink) -> UdpLink {
     while let Some(notice) = tabane_io::Link::take_notice(&mut bound) {
         tracing::warn!("{notice}");
     }
-    Ok(bound)
+    bound
 }
 
 /// What worker `number`'s core has to know of a link.

@@ -1,6 +1,6 @@
 //! The answers to what comes by the control socket. They are made on its thread; the workers are asked, never stopped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tabane_io::{Waker, netlink, now_ns};
@@ -12,6 +12,7 @@ use crate::config::{Config, LinkConfig, parse_link};
 use crate::control::{self, Request};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
+use crate::key::{KEYS_MAX, Key};
 use crate::links::Links;
 use crate::snapshot::{self, Snapshot};
 use crate::status::{LinkStatus, Status};
@@ -29,6 +30,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Requests {
     /// As the bundle was started.
     pub(crate) config: Config,
+    /// The keys in force.
+    pub(crate) keys: Mutex<Vec<Key>>,
     pub(crate) askers: Askers,
     pub(crate) links: Arc<Links>,
     pub(crate) device: Arc<Device>,
@@ -48,9 +51,10 @@ impl Requests {
             }
             Request::Status => Ok(serde_json::to_value(self.status()).unwrap_or_else(|_| control::done())),
             Request::Events => Ok(json!({ "events": self.events.latest() })),
-            // The control socket serves followers by itself.
-            Request::Follow => Ok(control::done()),
+            // The control socket serves followers by itself, and the main thread successors.
+            Request::Follow | Request::Upgrade => Ok(control::done()),
             Request::Policy { policy } => self.switch_policy(policy),
+            Request::Keys { keys } => self.change_keys(keys),
             Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
             Request::LinkRemove { link } => {
                 self.link(link).and_then(|link| self.links.remove(&link)).map(numbered)
@@ -83,6 +87,29 @@ impl Requests {
             self.events.keep(now_ns(), Entry { what, old_policy, policy, detail, ..Entry::default() });
         }
         Ok(json!({ "old": old.name(), "new": new.name() }))
+    }
+
+    /// Lets all workers go by other keys.
+    fn change_keys(&self, keys: &[String]) -> Result<Value, Refusal> {
+        if !(1..=KEYS_MAX).contains(&keys.len()) {
+            return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));
+        }
+        let keys: Option<Vec<Key>> = keys.iter().map(|key| Key::from_hex(key)).collect();
+        let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
+        let done = self.askers.ask(|answer| Command::Keys { keys: keys.clone(), answer });
+        let group = format!("{:016x}", keys[0].group());
+        let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+        if done.len() < self.askers.count() {
+            return Err(Refusal::Failed("not all workers answer".to_owned()));
+        }
+        self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
+        Ok(json!({ "group": group }))
+    }
+
+    /// The keys that the bundle goes by.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// One status from what the workers know: links and peers as the first one sees them, counters of all.

@@ -1,30 +1,28 @@
-//! Runs a bundle from its configuration until it is told to stop.
+//! Starts a bundle from its configuration, or from the process that runs it.
 //!
-//! The main thread opens everything, gives up its rights, starts a worker per queue, and then only waits: for signals, for changes of the
-//! NICs, and for the control socket. Everything is given back by dropping it, whatever ends the run.
+//! The main thread opens everything, or takes it from the process that has it, gives up its rights, starts a worker per
+//! queue, and leaves the rest to [`crate::running`].
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::Context;
 use tabane_io::netlink::{Nic, Watch};
-use tabane_io::{Interest, Poll, Signals, TapQueue, Waker, now_ns};
+use tabane_io::{Signals, TapQueue, UdpLink, Waker, now_ns};
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, Instant, Name, NodeId, Settings};
 
-use crate::askers::Askers;
 use crate::config::Config;
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
-use crate::events::{Entry, EventLog};
-use crate::links::{self, CELL_MOST, Links};
+use crate::events::EventLog;
+use crate::handover::Heir;
+use crate::links::{self, CELL_MOST};
 use crate::log;
 use crate::notify::Notify;
 use crate::privileges::Privileges;
-use crate::requests::Requests;
+use crate::running::{Handle, Running};
 use crate::worker::{Command, Shared, Worker};
 
 /// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
@@ -32,30 +30,7 @@ const SLOTS: usize = 4_096;
 /// Receive buffers of 64 KB: what waits behind a gap for as long.
 const BUFFERS: u16 = 128;
 
-/// A worker with all that it needs, its thread not yet started.
-struct Ready {
-    number: u16,
-    worker: Worker,
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
-}
-
-/// A running worker, as the main thread sees it.
-struct Handle {
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
-    thread: JoinHandle<std::io::Result<()>>,
-}
-
-impl Ready {
-    fn start(self) -> std::io::Result<Handle> {
-        let Self { number, worker, commands, waker } = self;
-        let thread = std::thread::Builder::new().name(format!("worker {number}"));
-        Ok(Handle { commands, waker, thread: thread.spawn(move || worker.run())? })
-    }
-}
-
-/// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request.
+/// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over.
 ///
 /// # Errors
 /// Whatever kept the bundle from starting or made it end.
@@ -73,57 +48,116 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
         .unwrap_or_default();
     let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
     let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
-    let device = Arc::new(device);
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
-    let workers = make_workers(config, &nics, mac, &device, &events, queues)?;
-    let notify = Notify::connect();
+    let parts = Parts { config: config.clone(), nics, mac, device: Arc::new(device), events };
+    let sockets = |number| config.links.iter().map(move |link| links::bind(config, link, number)).collect();
+    let sockets = (0..config.workers).map(sockets).collect::<Result<Vec<_>, _>>().map_err(BadInput::new)?;
+    let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
+    let (notify, listener) = (Notify::connect(), listener.open_to(privileges.control_group.clone()));
     privileges.give_up()?;
-    log::detach().context("cannot start a thread")?;
-    let workers = workers.into_iter().map(Ready::start).collect::<std::io::Result<Vec<_>>>()?;
-    let askers =
-        Askers::new(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))));
-    tracing::info!(name = config.name, links = nics.len(), "up");
-    tracing::warn!(
-        "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
-    );
-
-    let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
-    let links = Arc::new(Links::new(config, &nics, askers.clone(), Arc::clone(&events)));
-    let requests = Requests {
-        links: Arc::clone(&links),
-        config: config.clone(),
-        askers: askers.clone(),
-        device: Arc::clone(&device),
-        events: Arc::clone(&events),
-        stop: Arc::clone(&stop),
-    };
-    let listener = listener.open_to(privileges.control_group);
-    let control = listener.serve(Arc::clone(&events), move |request| requests.answer(&request))?;
-    notify.ready();
-    let ended = wait(&signals, watch, &stop, &links, &workers);
-    notify.stopping();
-    askers.tell(|| Command::Stop);
-    let results: Vec<_> = workers.into_iter().map(|worker| worker.thread.join()).collect();
-    for result in results {
-        let result = result.map_err(|_| anyhow::anyhow!("a worker panicked"))?;
-        result.map_err(|error| worker_failed(&config.name, error, &events))?;
-    }
-    // The device goes before the name is given back, so that who finds the name free finds the device gone.
-    drop(device);
-    drop(control);
-    tracing::info!(name = config.name, "down");
-    ended
+    let workers = start(workers, Worker::run)?;
+    tracing::info!(name = config.name, links = parts.nics.len(), "up");
+    parts.running(workers)?.run(&signals, watch, &listener, &notify)
 }
 
-/// What ended a worker. That somebody deleted the device is no failure of ours, and is told as what it is.
-fn worker_failed(name: &str, error: std::io::Error, events: &EventLog) -> anyhow::Error {
-    if error.raw_os_error() != Some(libc::EBADFD) {
-        return anyhow::Error::new(error).context("a worker failed");
+/// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does.
+///
+/// # Errors
+/// As [`up`]; until the bundle is taken the other process goes on.
+pub fn upgrade(name: &str) -> anyhow::Result<()> {
+    let signals = Signals::block().context("cannot wait for signals")?;
+    let mut heir = Heir::ask(name)?;
+    let watch = Watch::new()?;
+    let files = heir.files()?;
+    let (config, estate, nics) = (heir.config().clone(), heir.estate(), heir.nics()?);
+    let privileges = Privileges::plan(&config)?;
+    let events = EventLog::after(estate.events.clone()).context("cannot make an eventfd")?;
+    let device = Device::adopt(&config, files.tap, estate.takes_uso, estate.carrier);
+    let (mac, peers) = (estate.mac, estate.peers);
+    let parts = Parts { config, nics, mac, device: Arc::new(device), events: Arc::new(events) };
+    let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
+    let workers = parts.make_workers(shares)?;
+    let notify = Notify::connect();
+    privileges.give_up()?;
+    let running = parts.running(start(workers, Worker::run_when_told)?)?;
+    heir.take()?;
+    running.begin(peers);
+    let listener = Listener::adopt(files.listener).context("the control socket")?;
+    running.run(&signals, watch, &listener.open_to(privileges.control_group), &notify)
+}
+
+/// A worker with all that it needs, its thread not yet started.
+struct Ready {
+    number: u16,
+    worker: Worker,
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+}
+
+/// Starts the threads of this process, the workers' with what `begin` does: the first that are not the main thread.
+fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyhow::Result<Vec<Handle>> {
+    log::detach().context("cannot start a thread")?;
+    let start = |Ready { number, worker, commands, waker }| {
+        let thread = std::thread::Builder::new().name(format!("worker {number}"));
+        Ok(Handle { commands, waker, thread: thread.spawn(move || begin(worker))? })
+    };
+    workers.into_iter().map(start).collect()
+}
+
+/// What a bundle is made of before its workers start.
+struct Parts {
+    config: Config,
+    nics: Vec<Nic>,
+    /// The address that names the node.
+    mac: [u8; 6],
+    device: Arc<Device>,
+    events: Arc<EventLog>,
+}
+
+impl Parts {
+    /// A worker for each queue of the device and the sockets that go with it.
+    fn make_workers(
+        &self,
+        shares: impl Iterator<Item = (TapQueue, Vec<UdpLink>)>,
+    ) -> anyhow::Result<Vec<Ready>> {
+        let incarnation = now_ns();
+        let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<UdpLink>))| {
+            let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
+            let accepted = self.config.accept_keys.iter().map(|(_, key)| key.group());
+            bundle.set_groups(self.config.group(), accepted.collect());
+            let (commands, receiver) = channel();
+            let waker = Arc::new(Waker::new()?);
+            let shared =
+                Shared { number, device: Arc::clone(&self.device), events: Arc::clone(&self.events) };
+            let worker = Worker::new(bundle, queue, sockets, Arc::clone(&waker), receiver, shared)?;
+            Ok(Ready { number, worker, commands, waker })
+        };
+        (0..).zip(shares).map(make).collect()
     }
-    let detail = format!("device {name} was deleted");
-    let what = "device-gone".to_owned();
-    events.keep(now_ns(), Entry { what, detail: detail.clone(), ..Entry::default() });
-    anyhow::anyhow!("{detail}, so the bundle ends; `tabane up` makes it again")
+
+    fn running(self, workers: Vec<Handle>) -> anyhow::Result<Running> {
+        Running::new(&self.config, &self.nics, self.mac, self.device, self.events, workers)
+    }
+
+    fn settings(&self, incarnation: u64, number: u16) -> Settings {
+        let (host, config) = (rustix::system::uname(), &self.config);
+        let links = config.links.iter().zip(&self.nics);
+        Settings {
+            node: NodeId::new(self.mac, config.port),
+            incarnation,
+            group: config.group(),
+            name: Name::new(&host.nodename().to_string_lossy()),
+            workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
+            takes_uso: self.device.has_uso(),
+            policy: config.policy,
+            repair: config.repair,
+            policy_options: config.policy_options,
+            classes: config.classes.clone(),
+            ports: links.map(|(link, nic)| links::port_settings(link, nic, number)).collect(),
+            slots: SLOTS,
+            buffers: BUFFERS,
+        }
+    }
 }
 
 /// The NICs of all links, which have to be up.
@@ -143,87 +177,4 @@ fn superframe(cell_max: u16) -> u32 {
 /// A NIC's address, marked as locally administered: the device's own.
 fn local(mac: [u8; 6]) -> [u8; 6] {
     [mac[0] & !1 | 2, mac[1] ^ 0x74, mac[2], mac[3], mac[4], mac[5]]
-}
-
-fn make_workers(
-    config: &Config,
-    nics: &[Nic],
-    mac: [u8; 6],
-    device: &Arc<Device>,
-    events: &Arc<EventLog>,
-    queues: Vec<TapQueue>,
-) -> anyhow::Result<Vec<Ready>> {
-    let incarnation = now_ns();
-    let make = |(queue, number): (TapQueue, u16)| -> anyhow::Result<Ready> {
-        let links = config.links.iter().map(|link| links::bind(config, link, number));
-        let links = links.collect::<Result<_, _>>().map_err(BadInput::new)?;
-        let settings = settings(config, nics, NodeId::new(mac, config.port), incarnation, number, device);
-        let bundle = Bundle::new(Instant::from_nanos(now_ns()), settings);
-        let (commands, receiver) = channel();
-        let waker = Arc::new(Waker::new()?);
-        let shared = Shared { number, device: Arc::clone(device), events: Arc::clone(events) };
-        let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, shared)?;
-        Ok(Ready { number, worker, commands, waker })
-    };
-    queues.into_iter().zip(0..).map(make).collect()
-}
-
-fn settings(
-    config: &Config,
-    nics: &[Nic],
-    node: NodeId,
-    incarnation: u64,
-    number: u16,
-    device: &Device,
-) -> Settings {
-    let host = rustix::system::uname();
-    Settings {
-        node,
-        incarnation,
-        group: config.group(),
-        name: Name::new(&host.nodename().to_string_lossy()),
-        workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
-        takes_uso: device.takes_uso(),
-        policy: config.policy,
-        repair: config.repair,
-        policy_options: config.policy_options,
-        classes: config.classes.clone(),
-        ports: config
-            .links
-            .iter()
-            .zip(nics)
-            .map(|(link, nic)| links::port_settings(link, nic, number))
-            .collect(),
-        slots: SLOTS,
-        buffers: BUFFERS,
-    }
-}
-
-/// Waits for the end, and tells the workers what happens to their NICs.
-fn wait(
-    signals: &Signals,
-    mut watch: Watch,
-    stop: &Waker,
-    links: &Links,
-    workers: &[Handle],
-) -> anyhow::Result<()> {
-    const LOOK_AFTER_WORKERS: Duration = Duration::from_secs(1);
-    let mut poll = Poll::new()?;
-    poll.add(signals, 0, Interest::Read)?;
-    poll.add(&watch, 1, Interest::Read)?;
-    poll.add(stop, 2, Interest::Read)?;
-    loop {
-        let _ = poll.wait(Some(LOOK_AFTER_WORKERS))?.count();
-        if let Some(signal) = signals.next_signal()? {
-            tracing::info!(?signal, "stopping");
-            return Ok(());
-        }
-        if stop.clear()? || workers.iter().any(|worker| worker.thread.is_finished()) {
-            return Ok(());
-        }
-        while let Some(event) = watch.next_event()? {
-            links.follow(&event);
-        }
-        links.take_back();
-    }
 }

@@ -8,9 +8,11 @@
 //! device's is neither. Only when the core takes no more the device fills, and the kernel tells the sending sockets.
 
 mod ports;
+mod rest;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -20,8 +22,10 @@ use tabane_proto::{Buffer, Bundle, Instant, Outcome, PolicyKind, PortSettings};
 
 use crate::device::Device;
 use crate::events::EventLog;
+use crate::key::Key;
 use crate::snapshot::Snapshot;
 use ports::Port;
+use rest::Rest;
 
 /// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
 pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
@@ -89,10 +93,38 @@ pub(crate) enum Command {
         /// Where the old one is told.
         answer: Sender<PolicyKind>,
     },
+    /// Go by these group keys: speak the first, accept the others besides.
+    Keys {
+        /// At least one.
+        keys: Vec<Key>,
+        /// Who waits for it to be done.
+        answer: Sender<()>,
+    },
     /// Tell what there is.
     Snapshot(Sender<Snapshot>),
+    /// Copy the descriptors.
+    Files(Sender<std::io::Result<Files>>),
+    /// Deliver what is held, stand still, and say so.
+    Rest(Sender<()>),
+    /// Go on as before.
+    Resume,
+    /// Go on in the place of another process's worker, which had so many peers.
+    Succeed {
+        /// Peers that are waited for.
+        peers: usize,
+    },
     /// End.
     Stop,
+}
+
+/// A worker's open files, held once more.
+pub(crate) struct Files {
+    /// Which worker.
+    pub(crate) number: u16,
+    /// Its queue of the device.
+    pub(crate) queue: OwnedFd,
+    /// The sockets of the links, in the order of their numbers.
+    pub(crate) links: Vec<OwnedFd>,
 }
 
 /// What a worker shares with the others, and which of them it is.
@@ -120,6 +152,8 @@ pub(crate) struct Worker {
     lent: Vec<Buffer>,
     /// Whether epoll watches the device.
     tap_watched: bool,
+    /// It is about to stand still.
+    rest: Option<Rest>,
     shared: Shared,
     nics: Vec<String>,
 }
@@ -153,8 +187,29 @@ impl Worker {
         let watched = |(number, link)| Port::watched(&poll, number, link).map(Some);
         let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
-        let (leaving, tap_watched) = (Vec::new(), true);
-        Ok(Self { bundle, queue, ports, leaving, poll, waker, commands, lent, tap_watched, shared, nics })
+        let (leaving, tap_watched, rest) = (Vec::new(), true, None);
+        Ok(Self {
+            bundle,
+            queue,
+            ports,
+            leaving,
+            poll,
+            waker,
+            commands,
+            lent,
+            tap_watched,
+            rest,
+            shared,
+            nics,
+        })
+    }
+
+    /// Runs until it is told to stop, from when it is told to go on.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn run_when_told(mut self) -> std::io::Result<()> {
+        if self.stand_still() { Ok(()) } else { self.run() }
     }
 
     /// Runs until it is told to stop.
@@ -170,7 +225,7 @@ impl Worker {
             let now = clock();
             self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
-            self.transmit(now, ready.tap)?;
+            self.transmit(now, ready.tap && self.rest.is_none())?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
                 self.close_left();
@@ -179,6 +234,9 @@ impl Worker {
             }
             self.tell(now);
             self.watch_tap()?;
+            if self.rest(now) {
+                return Ok(());
+            }
         }
     }
 
@@ -186,6 +244,7 @@ impl Worker {
     fn sleep(&mut self) -> std::io::Result<Ready> {
         let now = clock();
         let timeout = self.bundle.poll_timeout(now).since(now);
+        let timeout = self.sleep_for(timeout);
         let mut ready = Ready::default();
         for event in self.poll.wait(Some(timeout))? {
             match event.token {
@@ -206,35 +265,67 @@ impl Worker {
         let _ = self.waker.clear();
         let now = clock();
         while let Ok(command) = self.commands.try_recv() {
-            match command {
-                Command::Stop => return true,
-                Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
-                Command::Join { socket, settings, answer } => {
-                    // Whoever asked may have given up waiting, here and below.
-                    let _ = answer.send(self.join(now, socket, settings));
-                }
-                Command::Replace { port, socket, settings, answer } => {
-                    self.replace(now, port, socket, settings);
-                    let _ = answer.send(());
-                }
-                Command::Resize { port, cell_max } => self.bundle.resize_port(now, port, cell_max),
-                Command::Leave { port, answer } => self.leave(now, port, answer),
-                Command::Policy { kind, answer } => {
-                    let old = self.bundle.policy();
-                    if old != kind {
-                        self.bundle.set_policy(kind);
-                    }
-                    let _ = answer.send(old);
-                }
-                Command::Snapshot(asker) => {
-                    let links = (0..).zip(&self.ports);
-                    let links = links.filter_map(|(number, port)| Some((number, &port.as_ref()?.link)));
-                    let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
-                }
+            if self.execute(now, command) {
+                return true;
             }
         }
         self.send(now);
         false
+    }
+
+    /// Does one thing that was asked; `true`: end. Whoever asked may have given up waiting for the answer.
+    fn execute(&mut self, now: Instant, command: Command) -> bool {
+        match command {
+            Command::Stop => return true,
+            Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
+            Command::Join { socket, settings, answer } => {
+                let _ = answer.send(self.join(now, socket, settings));
+            }
+            Command::Replace { port, socket, settings, answer } => {
+                self.replace(now, port, socket, settings);
+                let _ = answer.send(());
+            }
+            Command::Resize { port, cell_max } => self.bundle.resize_port(now, port, cell_max),
+            Command::Leave { port, answer } => self.leave(now, port, answer),
+            Command::Policy { kind, answer } => {
+                let old = self.bundle.policy();
+                if old != kind {
+                    self.bundle.set_policy(kind);
+                }
+                let _ = answer.send(old);
+            }
+            Command::Keys { keys, answer } => {
+                let mut groups = keys.iter().map(Key::group);
+                let first = groups.next().unwrap_or(0);
+                self.bundle.set_groups(first, groups.collect());
+                let _ = answer.send(());
+            }
+            Command::Snapshot(asker) => {
+                let links = (0..).zip(&self.ports);
+                let links = links.filter_map(|(number, port)| Some((number, &port.as_ref()?.link)));
+                let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
+            }
+            Command::Files(asker) => {
+                let _ = asker.send(self.files());
+            }
+            Command::Rest(answer) => {
+                self.bundle.rest(now);
+                self.rest = Some(Rest::new(now, answer));
+            }
+            Command::Resume => {
+                self.rest = None;
+                self.bundle.resume();
+            }
+            Command::Succeed { peers } => self.bundle.succeed(now, peers),
+        }
+        false
+    }
+
+    fn files(&self) -> std::io::Result<Files> {
+        let links = self.ports.iter().flatten().map(|port| port.link.as_fd().try_clone_to_owned());
+        let links = links.collect::<std::io::Result<_>>()?;
+        let queue = self.queue.as_fd().try_clone_to_owned()?;
+        Ok(Files { number: self.shared.number, queue, links })
     }
 
     /// From the links to the device.
@@ -412,7 +503,7 @@ impl Worker {
 
     /// Watches the device only while its frames are taken: it would be ready again and again.
     fn watch_tap(&mut self) -> std::io::Result<()> {
-        let wanted = self.bundle.takes_frames();
+        let wanted = self.bundle.takes_frames() && self.rest.is_none();
         if wanted == self.tap_watched {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use refusal::refused;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 14] = [
+    let trials: [(&str, Test); 17] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
         ("port_taken", port_taken),
@@ -27,6 +27,9 @@ fn main() -> ExitCode {
         ("a_link_that_cannot_join_or_leave_changes_nothing", link_refused),
         ("a_link_joins_and_leaves_and_its_number_is_taken_again", link_changed),
         ("a_nic_vanishes_and_is_taken_back_under_another_index", nic_replaced),
+        ("a_group_changes_its_key_while_its_nodes_stay_joined", keys_changed),
+        ("a_new_process_takes_the_bundle_over_as_it_is", upgraded),
+        ("a_new_process_that_cannot_take_over_leaves_the_bundle_alone", upgrade_failed),
     ];
     stage::run(trials)
 }
@@ -213,5 +216,75 @@ fn nic_replaced() -> Result<(), Failed> {
     let output = shell(&script)?;
     assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8(output.stdout)?, "nic-gone     eth3\nnic-back     eth3\n");
+    Ok(())
+}
+
+/// Accept the new key everywhere, speak it everywhere, drop the old one; a process that takes over goes by the same keys.
+fn keys_changed() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
+        ip link set eth1 up; "$TABANE" genkey old; "$TABANE" genkey new; start "--link eth1 --key old"
+        far() {{ ip netns exec far "$TABANE" "$@"; }}
+        far up --link eth2 --key old 2>far.log & far=$!
+        joined() {{ for _ in $(seq 400); do "$TABANE" events | grep -c peer-joined | grep -qx $1 && return; sleep 0.02; done; exit 97; }}
+        joined 1
+        "$TABANE" key tb0 old new; far key tb0 old new; "$TABANE" key tb0 new old; far key tb0 new
+        far upgrade 2>far2.log & far2=$!; wait $far || exit 3; joined 2
+        "$TABANE" key tb0 new; "$TABANE" upgrade 2>log2 & new=$!; wait $pid || exit 4; joined 3
+        "$TABANE" key tb0 none; echo $?; "$TABANE" key tb0; echo $?
+        "$TABANE" events | grep -c ' keys '; "$TABANE" down; wait $new || exit 5
+        far down; wait $far2 || exit 6; ip netns del far"#
+    );
+    let output = shell(&script)?;
+    let text = String::from_utf8(output.stdout)?;
+    assert!(
+        output.status.success(),
+        "{:?}: {text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    let accepted = [1, 1, 1, 0, 0].map(|further| format!(", {further} further keys accepted"));
+    assert!(lines.iter().zip(&accepted).all(|(line, end)| line.ends_with(end)), "{text}");
+    assert_eq!(lines[5..], ["2", "2", "3"], "{text}");
+    Ok(())
+}
+
+/// Policy, links, number of the next event, device and what `down` waits for pass to the new process.
+fn upgraded() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} start "--link eth1 --workers 2 --address 10.9.0.1/24"; "$TABANE" policy tb0 rr; "$TABANE" link add tb0 eth2,rate=1Gbit/s
+        device() {{ ip -o link show tb0 | cut -d , -f 1; ip -o -4 address show tb0 | grep -c 10.9.0.1/24; }}
+        device >before; "$TABANE" upgrade 2>log2 & new=$!; wait $pid || exit 3
+        device | diff before - || exit 4
+        "$TABANE" status | grep -c "pid $new .*policy rr .*workers 2"; "$TABANE" status | grep -E '^[0-9]+ +eth' | cut -c 1-10
+        "$TABANE" events --json | grep -o '"number":[0-9]*'; "$TABANE" link remove tb0 eth1
+        "$TABANE" down || exit 5; wait $new || exit 6; ip -o link | grep -c ' tb0[:@]'; true"#
+    );
+    let output = shell(&script)?;
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    let want = "policy rr, was adaptive\nlink 1 joined\n1\n0     eth1\n1     eth2\n\
+        \"number\":0\n\"number\":1\n\"number\":2\nlink 0 left\n0\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want);
+    Ok(())
+}
+
+fn upgrade_failed() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} start "--link eth1 --link eth2"; (ulimit -n 7; "$TABANE" upgrade); echo $?
+        "$TABANE" upgrade tb7; echo $?
+        ip link add eth3 type veth peer name eth4; ip link set eth3 up; "$TABANE" link add tb0 eth3; ip link del eth3
+        for _ in $(seq 200); do "$TABANE" events | grep -q nic-gone && break; sleep 0.02; done
+        "$TABANE" upgrade; echo $?; "$TABANE" status | grep -c "pid $pid "; "$TABANE" down"#
+    );
+    let output = shell(&script)?;
+    assert_eq!(String::from_utf8(output.stdout)?, "1\n2\nlink 2 joined\n2\n1\n");
+    let errors = String::from_utf8(output.stderr)?;
+    let want = [
+        "tabane: tb0: the bundle stays with its process: too many open files",
+        "tabane: no bundle named tb7 is up in this network namespace",
+        "tabane: tb0 refuses: the NIC of link eth3 is gone; `tabane link remove` takes it out",
+    ];
+    assert_eq!(errors.lines().collect::<Vec<_>>(), want);
     Ok(())
 }

@@ -16,6 +16,7 @@
 //! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
 
 pub mod clock;
+pub mod descriptors;
 pub mod link;
 pub mod netlink;
 pub mod notice;
@@ -26,6 +27,7 @@ pub mod tap;
 pub mod udp;
 
 pub use clock::now_ns;
+pub use descriptors::{receive_files, send_files};
 pub use link::{Link, ReceiveBuffer, Sent};
 pub use notice::Notice;
 pub use packet::{PacketError, PacketSocket};

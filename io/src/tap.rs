@@ -162,6 +162,18 @@ impl Tap {
         Ok((tap, queues))
     }
 
+    /// The device over queues that another process has opened; `offload` is in force there.
+    ///
+    /// # Errors
+    /// The kernel's: there is no device of that name, or no queue.
+    pub fn adopt(name: &str, queues: Vec<OwnedFd>, offload: Offload) -> io::Result<(Self, Vec<TapQueue>)> {
+        let control = queues.first().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
+        let index = index_of(name)?;
+        let offload = AtomicU32::new(offload.mask());
+        let tap = Self { control, name: name.to_owned(), index, offload, notices: Vec::new() };
+        Ok((tap, queues.into_iter().map(|file| TapQueue { file }).collect()))
+    }
+
     /// The device's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -17,7 +17,7 @@ mod send;
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::c_int;
 use rustix::net::sockopt;
@@ -155,6 +155,22 @@ impl UdpLink {
         let mut link = Self { socket, nic, local, gso: Gso::off(), gro: false, notices: Vec::new() };
         link.probe_offloads(spec);
         link.size_buffers(spec);
+        Ok(link)
+    }
+
+    /// The link over a socket that another process has bound to `spec`'s NIC, address and port. Its buffers keep their
+    /// sizes: the other process may still use it.
+    ///
+    /// # Errors
+    /// See [`LinkError`]; the NIC may be down.
+    pub fn adopt(socket: OwnedFd, spec: &UdpSpec) -> Result<Self, LinkError> {
+        let nic = netlink::nic(&spec.nic)?;
+        let socket = Socket::from(socket);
+        let bound = socket.local_addr().map(|local| local.as_socket());
+        let failed = |source| LinkError::Failed { nic: spec.nic.clone(), step: "getsockname", source };
+        let local = bound.map_err(failed)?.unwrap_or_else(|| socket_address(spec, &nic));
+        let mut link = Self { socket, nic, local, gso: Gso::off(), gro: false, notices: Vec::new() };
+        link.probe_offloads(spec);
         Ok(link)
     }
 

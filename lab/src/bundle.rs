@@ -162,6 +162,17 @@ impl<'a> Bundle<'a> {
         })
     }
 
+    /// Replaces the daemon by a new process that takes its device over; returns when the old one has ended.
+    ///
+    /// # Errors
+    /// The old one goes on, or does not end well.
+    pub fn upgrade(&mut self) -> Result<()> {
+        let mut command = self.host.command(&self.program);
+        command.args(["upgrade", DEVICE]);
+        let old = self.process.replace(Process::start(command)?).context("the daemon has ended already")?;
+        old.wait(FIND_EACH_OTHER)?.success("the daemon that was replaced").map(drop)
+    }
+
     /// Stops the daemon by SIGTERM and tells how it ended.
     ///
     /// # Errors

@@ -95,6 +95,7 @@ fn hello() -> Hello {
         workers: 1,
         takes_uso: true,
         leaves: false,
+        pauses: false,
         name: Name::new("h1"),
     }
 }
@@ -247,6 +248,7 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.workers", "1"),
             ("tabane.hello.takes_uso", "1"),
             ("tabane.hello.leaves", "0"),
+            ("tabane.hello.pauses", "0"),
             ("tabane.hello.name", "h1"),
         ],
     )

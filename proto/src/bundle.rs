@@ -15,6 +15,7 @@ use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
 use crate::queue::FairQueue;
 use crate::repair::Repair;
+use crate::succession::Succession;
 use crate::time::Instant;
 use crate::tx::Flight;
 use crate::unpack::Ready;
@@ -103,7 +104,10 @@ pub struct Bundle {
     /// The pieces of the frame that the I/O is delivering.
     pub(crate) delivering: Vec<Piece>,
 
-    // What nodes say to each other: membership.rs, heartbeat.rs.
+    // What nodes say to each other: membership.rs, heartbeat.rs, succession.rs.
+    /// Groups besides its own that this node takes for its own.
+    pub(crate) other_groups: Vec<u64>,
+    pub(crate) succession: Succession,
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
 }
@@ -144,6 +148,8 @@ impl Bundle {
             pool: Pool::new(settings.buffers),
             ready: Ready::default(),
             delivering: Vec::new(),
+            other_groups: Vec::new(),
+            succession: Succession::default(),
             control: VecDeque::new(),
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
             settings,
@@ -174,6 +180,13 @@ impl Bundle {
         self.policies.set(kind);
     }
 
+    /// Changes which group this node says it is of, and of which others it takes nodes for peers, from the next hello on.
+    /// Peers that have joined stay.
+    pub fn set_groups(&mut self, group: u64, others: Vec<u64>) {
+        self.settings.group = group;
+        self.other_groups = others;
+    }
+
     /// A NIC has gained or lost its carrier.
     pub fn handle_carrier(&mut self, now: Instant, port: u8, carrier: bool) {
         let Some(state) = self.ports.get_mut(usize::from(port)).filter(|port| port.is_member()) else {
@@ -198,6 +211,7 @@ impl Bundle {
         if self.cells_shrink {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
+        at = self.succession.paused_until().map_or(at, |until| at.min(until));
         self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
     }
 
@@ -208,6 +222,7 @@ impl Bundle {
             self.fit_cells();
         }
         self.see_off(now);
+        self.end_pause(now);
         self.greet(now);
         let mut overdue = core::mem::take(&mut self.overdue);
         self.peers.list_overdue(now, self.settings.repair, &mut overdue);

@@ -7,7 +7,7 @@ use crate::bundle::Bundle;
 use crate::crowd::OTHERS_HEARD_WITHIN;
 use crate::debt::OWED_FOR;
 use crate::event::{Direction, Event};
-use crate::health::{Change, HEARTBEAT_QUIET, Signal};
+use crate::health::{Change, HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::time::{Instant, wire_micros};
 use crate::wire::cell::{HEADER, Header, Kind, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use crate::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
@@ -57,7 +57,7 @@ impl Bundle {
             let Some(peer) = self.peers.get_mut(index).filter(|peer| now >= peer.heartbeat_at) else {
                 continue;
             };
-            peer.heartbeat_at = now + HEARTBEAT_QUIET;
+            peer.heartbeat_at = now + if peer.is_rising(now) { HEARTBEAT_BUSY } else { HEARTBEAT_QUIET };
             if !peer.is_joined() {
                 continue;
             }

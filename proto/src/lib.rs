@@ -17,6 +17,7 @@
 //!              membership (who is there), heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
+//!              succession (a process that makes way for another),
 //!              status and event (what is seen)
 //! ```
 //!
@@ -67,6 +68,7 @@ mod schedule;
 pub mod security;
 mod stall;
 mod status;
+mod succession;
 pub mod time;
 mod tx;
 mod unpack;
@@ -85,6 +87,7 @@ pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;
 pub use rx::Frame;
 pub use status::{LinkStatus, PeerStatus};
+pub use succession::PAUSE;
 pub use time::Instant;
 pub use tx::{BATCH_CELLS, Batch, Outcome};
 pub use wire::hello::{Name, NodeId};

@@ -64,13 +64,14 @@ impl Bundle {
             workers: self.settings.workers,
             takes_uso: self.settings.takes_uso,
             leaves: !self.ports[usize::from(port)].is_member(),
+            pauses: self.succession.rests,
             name: self.settings.name,
         }
     }
 
     /// A node says who it is.
     pub(crate) fn handle_hello(&mut self, now: Instant, origin: Origin, hello: &Hello) {
-        if hello.group != self.settings.group {
+        if hello.group != self.settings.group && !self.other_groups.contains(&hello.group) {
             self.counters.drop_group += 1;
             return;
         }
@@ -79,6 +80,9 @@ impl Bundle {
         }
         if hello.leaves {
             return self.handle_farewell(now, origin, hello);
+        }
+        if hello.pauses {
+            return self.handle_pause(now, hello);
         }
         let Some(index) = self.acquaint(now, hello) else { return };
         self.pair(now, index, origin, hello);
@@ -92,7 +96,11 @@ impl Bundle {
         let answer = hello.session == 0 || hello.your_session != peer.session_in;
         if joined && !was_joined {
             peer.heartbeat_at = now;
+            peer.joined_at = now;
             self.log(Event::PeerJoined { peer: node, name });
+        }
+        if joined {
+            self.resume_reading(node);
         }
         if answer {
             self.control.push_back(Control::Answer { port: origin.port, peer: index, to: origin.from });
@@ -160,7 +168,10 @@ impl Bundle {
             return;
         }
         peer.paired[port] = Some(hello.link);
-        peer.outbound[port].endpoint = Some(origin.from);
+        // The hello has come this way, so until heartbeats prove more the link is better than none.
+        let link = &mut peer.outbound[port];
+        link.doubted |= link.endpoint.is_none();
+        link.endpoint = Some(origin.from);
         peer.outbound[port].cell_max = hello.cell_max;
     }
 

@@ -126,6 +126,12 @@ impl Outbound {
         self.heard
     }
 
+    /// Whether the peer has heard all data cells, or has asked for them again.
+    pub(crate) fn is_heard(&self) -> bool {
+        let unheard = usize::try_from(self.next_seq - self.heard).unwrap_or(usize::MAX);
+        self.log.iter().rev().take(unheard).all(|slot| *slot == NOTHING)
+    }
+
     /// Takes the next number for a data cell in `slot`, or for a cell that is never repaired (`None`).
     pub(crate) fn take_seq(&mut self, slot: Option<u64>) -> u64 {
         if self.log.len() == LOG {

@@ -28,7 +28,7 @@ impl Bundle {
     /// Whether frames are taken at all: not while as much waits as may.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
-        !self.arena.is_crowded() && self.arena.has_past()
+        !self.arena.is_crowded() && self.arena.has_past() && !self.is_paused()
     }
 
     /// Where the next frame is to be read into: its virtio header, then its bytes.

@@ -17,6 +17,8 @@ use core::time::Duration;
 /// Peers of one bundle: their index takes ten bits of the session number.
 pub(crate) const PEERS_MAX: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u16 = 10;
+/// The links of a peer that has joined are up after this time, or never: heartbeats are quick until then.
+const RISES_WITHIN: Duration = Duration::from_millis(100);
 
 /// The receiving side of a lane.
 #[derive(Debug, Default)]
@@ -52,6 +54,8 @@ pub(crate) struct Peer {
     pub(crate) hold: Hold,
     /// What is to be asked for again.
     pub(crate) missing: Request,
+    /// When it gave us its session number.
+    pub(crate) joined_at: Instant,
     /// When heartbeats were sent last, and when they are due.
     pub(crate) heartbeat_sent: Instant,
     pub(crate) heartbeat_at: Instant,
@@ -85,6 +89,7 @@ impl Peer {
             gapped: 0,
             hold: Hold::new(now),
             missing: Request::default(),
+            joined_at: now,
             heartbeat_sent: now,
             heartbeat_at: now,
             serial: 0,
@@ -115,7 +120,12 @@ impl Peer {
 
     /// Whether some link to it is up, or might be.
     pub(crate) fn is_reachable(&self) -> bool {
-        self.outbound.iter().any(|link| link.up || link.doubted)
+        self.is_joined() && self.outbound.iter().any(|link| link.up || link.doubted)
+    }
+
+    /// Whether it has just joined, and its links have not had the time to prove themselves.
+    pub(crate) fn is_rising(&self, now: Instant) -> bool {
+        self.is_joined() && now.since(self.joined_at) < RISES_WITHIN && self.links_heard() == 0
     }
 
     /// The links from it that may still bring cells, a bit each.

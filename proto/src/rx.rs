@@ -159,6 +159,7 @@ impl Bundle {
         if !self.count_on_link(now, port, index, header) {
             return;
         }
+        self.succession.heard = now;
         let Some(peer) = self.peers.get_mut(index) else { return };
         let lane = &mut peer.lanes_in[usize::from(header.lane)];
         let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next_seq()) else {

@@ -69,6 +69,7 @@ impl Reader {
             file: Some(Arc::clone(&top.reader.file)),
             name: top.text("name", "a device name"),
             key: top.text("key", "the path of a key file").map(|key| beside(&top.reader.file, key)),
+            accept_keys: top.accept_keys(),
             port: top.number("port"),
             mtu: top.number("mtu"),
             policy: top.text("policy", POLICY),
@@ -166,6 +167,11 @@ impl<'r, 't> Section<'r, 't> {
             control_group: self.text("control_group", "the name of a group"),
             sandbox: self.switch("sandbox"),
         }
+    }
+
+    fn accept_keys(&mut self) -> Vec<Given<PathBuf>> {
+        let keys = self.texts("accept_keys", "a list of key files such as [\"old.key\"]");
+        keys.into_iter().map(|key| beside(&self.reader.file, key)).collect()
     }
 
     fn offload(&mut self) -> OffloadSettings {

@@ -20,6 +20,8 @@ impl fmt::Display for Config {
             }
             None => writeln!(f, "# key: none, so that any node without a key may join"),
         }?;
+        let accepted: Vec<_> = self.accept_keys.iter().map(|(file, _)| file.to_string_lossy()).collect();
+        writeln!(f, "accept_keys = {}", list(&accepted))?;
         writeln!(f, "port = {}", self.port)?;
         writeln!(f, "mtu = {}", self.mtu)?;
         writeln!(f, "policy = {}", text(self.policy.name()))?;

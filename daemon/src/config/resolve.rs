@@ -15,7 +15,7 @@ use super::links::resolve_links;
 use super::problem::{Problem, in_order, nearest, quoted};
 use super::settings::{Given, OffloadSettings, Settings};
 use super::{Cidr, Config, Offload, Security};
-use crate::key::{Key, KeyError};
+use crate::key::{KEYS_MAX, Key, KeyError};
 use tabane_proto::PolicyKind;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.
@@ -24,7 +24,7 @@ use tabane_proto::PolicyKind;
 /// Every rule that does not hold.
 pub fn resolve(
     settings: &Settings,
-    read_key: impl FnOnce(&Path) -> Result<Key, KeyError>,
+    read_key: impl Fn(&Path) -> Result<Key, KeyError>,
 ) -> Result<Config, Vec<Problem>> {
     let mut problems = Vec::new();
     let default = Config::default();
@@ -33,8 +33,9 @@ pub fn resolve(
     let links = resolve_links(&mut problems, settings, port);
     let config = Config {
         name: name(&mut problems, settings.name.as_ref(), default.name),
-        key: key(&mut problems, settings.key.as_ref(), read_key),
+        key: settings.key.as_ref().and_then(|given| key(&mut problems, given, &read_key)),
         key_file: settings.key.as_ref().map(|key| key.value.clone()),
+        accept_keys: accept_keys(&mut problems, settings, &read_key),
         port,
         mtu: number(&mut problems, settings.mtu.as_ref(), MTU, default.mtu),
         policy: word(
@@ -120,13 +121,30 @@ pub(super) fn word<T: Copy>(
 
 fn key(
     problems: &mut Vec<Problem>,
-    given: Option<&Given<PathBuf>>,
-    read_key: impl FnOnce(&Path) -> Result<Key, KeyError>,
+    given: &Given<PathBuf>,
+    read_key: impl Fn(&Path) -> Result<Key, KeyError>,
 ) -> Option<Key> {
-    let given = given?;
     read_key(&given.value)
         .inspect_err(|error| problems.push(Problem::new(&given.place, error.to_string(), KeyError::ALLOWED)))
         .ok()
+}
+
+fn accept_keys(
+    problems: &mut Vec<Problem>,
+    settings: &Settings,
+    read_key: impl Fn(&Path) -> Result<Key, KeyError>,
+) -> Vec<(PathBuf, Key)> {
+    let given = &settings.accept_keys;
+    if let (Some(first), None) = (given.first(), &settings.key) {
+        let what = "accepted besides which key?";
+        problems.push(Problem::new(&first.place, what, "with `key`, the one that this node speaks"));
+    }
+    if let Some(last) = given.last().filter(|_| given.len() >= KEYS_MAX) {
+        let what = format!("{} keys are too many", given.len());
+        problems.push(Problem::new(&last.place, what, format!("at most {}", KEYS_MAX - 1)));
+    }
+    let read = |given: &Given<PathBuf>| Some((given.value.clone(), key(problems, given, &read_key)?));
+    given.iter().filter_map(read).collect()
 }
 
 fn addresses(problems: &mut Vec<Problem>, given: &[Given<String>]) -> Vec<Cidr> {

@@ -39,6 +39,8 @@ pub struct Settings {
     pub name: Option<Given<String>>,
     /// Key file, relative to the working directory.
     pub key: Option<Given<PathBuf>>,
+    /// Files of further keys that are accepted.
+    pub accept_keys: Vec<Given<PathBuf>>,
     /// UDP port of the first worker.
     pub port: Option<Given<i64>>,
     /// MTU of the device, in bytes.
@@ -148,6 +150,7 @@ impl Settings {
             file: self.file.or(flags.file),
             name: flags.name.or(self.name),
             key: flags.key.or(self.key),
+            accept_keys: self.accept_keys,
             port: flags.port.or(self.port),
             mtu: flags.mtu.or(self.mtu),
             policy: flags.policy.or(self.policy),

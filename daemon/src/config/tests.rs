@@ -44,6 +44,19 @@ fn a_link_is_enough() {
 }
 
 #[test]
+fn further_keys_are_accepted_beside_the_one_that_is_spoken() {
+    let text = "key = 'new'\naccept_keys = ['old', '/etc/older']\n[[link]]\nnic = 'eth1'\n";
+    let config = config(text).expect("valid");
+    let files: Vec<_> = config.accept_keys.iter().map(|(file, _)| file.as_path()).collect();
+    assert_eq!(files, [Path::new("old"), Path::new("/etc/older")]);
+    assert_eq!(config.keys().len(), 3);
+    assert_eq!(
+        problem("accept_keys = ['old']"),
+        "tb.toml:1: accept_keys: accepted besides which key?; allowed: with `key`, the one that this node speaks"
+    );
+}
+
+#[test]
 fn every_value_is_understood() {
     let text = "name = 'x'\nkey = 'k'\nport = 9000\nmtu = 65521\npolicy = 'rr'\nrepair = false\nworkers = 2\nsecurity = 'none'\n\
         address = ['10.9.0.1/24', 'fd00::1/64']\ntx_queue_len = 8\noffload.uso = false\n\
@@ -306,6 +319,7 @@ fn any_config() -> impl Strategy<Value = Config> {
             policy_options.primary = policy_options.primary.filter(|port| usize::from(*port) < links.len());
             let offload = Offload { gso, gro, tso, uso, checksum };
             let key = key_file.is_some().then_some(ZERO_KEY);
+            let accept_keys = key.iter().map(|key| (PathBuf::from("old.key"), key.clone())).collect();
             let key_file = key_file.map(PathBuf::from);
             let security = Security::None;
             let (user, control_group, sandbox) = access;
@@ -313,6 +327,7 @@ fn any_config() -> impl Strategy<Value = Config> {
             Config {
                 name,
                 key,
+                accept_keys,
                 key_file,
                 port,
                 mtu,

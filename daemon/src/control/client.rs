@@ -82,10 +82,9 @@ pub fn ask(name: &str, request: &Request) -> Result<Value, AskError> {
 /// # Errors
 /// [`AskError::NotUp`], [`AskError::Refused`], and [`AskError::Io`] for those of `take`.
 pub fn follow(name: &str, mut take: impl FnMut(&str) -> io::Result<bool>) -> Result<(), AskError> {
-    let mut stream = connect(name)?;
+    let mut stream = open_request(name, &Request::Follow)?;
     let signals = Signals::block()?;
     let stdout = io::stdout();
-    stream.write_all(request_line(&Request::Follow)?.as_bytes())?;
     let mut input = Vec::new();
     let mut chunk = vec![0; 64 << 10];
     loop {
@@ -134,6 +133,13 @@ pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
     if gone { Ok(()) } else { Err(AskError::StillThere { name: name.to_owned(), pid, waited: wait }) }
 }
 
+/// Sends a request after which more is said than one answer.
+pub(crate) fn open_request(name: &str, request: &Request) -> Result<UnixStream, AskError> {
+    let mut stream = connect(name)?;
+    stream.write_all(request_line(request)?.as_bytes())?;
+    Ok(stream)
+}
+
 fn connect(name: &str) -> Result<UnixStream, AskError> {
     UnixStream::connect_addr(&address(name)?).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
@@ -152,7 +158,7 @@ fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value,
 }
 
 /// The answer, unless it is a refusal.
-fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
+pub(crate) fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
     let (name, reason) = (name.to_owned(), |key: &str| answer[key].as_str().map(str::to_owned));
     match (reason("error"), reason("failed")) {
         (Some(reason), _) => Err(AskError::Refused { name, reason }),

@@ -21,7 +21,7 @@ pub struct Group {
 }
 
 /// Lets some in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Gate {
     pub(super) group: Option<Group>,
 }

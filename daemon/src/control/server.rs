@@ -6,14 +6,16 @@
 //! [`Listener::serve`].
 
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde_json::{Value, json};
+use tabane_io::Waker;
 
 use super::follower::Follower;
 use super::gate::{Gate, Group};
@@ -91,32 +93,69 @@ impl Listener {
     ///
     /// # Errors
     /// No eventfd or no thread.
-    pub fn serve<H>(self, log: Arc<EventLog>, handler: H) -> io::Result<Server>
+    pub fn serve<H>(&self, log: Arc<EventLog>, handler: H) -> io::Result<Server>
     where
         H: FnMut(Request) -> Value + Send + 'static,
     {
         self.socket.set_nonblocking(true)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (sender, successors) = channel();
+        let news = Arc::new(Waker::new()?);
         let service = Service {
-            socket: self.socket,
-            gate: self.gate,
+            socket: self.socket.try_clone()?,
+            gate: self.gate.clone(),
             stop: Arc::clone(&stop),
             handler,
             log,
             clients: Vec::with_capacity(CLIENTS_MAX),
             followers: Vec::new(),
+            successors: (sender, Arc::clone(&news)),
             accept_from: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || service.run())?;
-        Ok(Server { stop, thread: Some(thread) })
+        Ok(Server { stop, thread: Some(thread), successors, news })
+    }
+
+    /// The name that another process has taken and hands over. From now on it is this process that clients see.
+    ///
+    /// # Errors
+    /// It is no listening socket.
+    pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Listener> {
+        const BACKLOG: i32 = 128;
+        // The kernel notes who listens (unix(7), SO_PEERCRED).
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(Listener { socket: socket.into(), gate: Gate::default() })
     }
 }
 
-/// A served name. Dropping it ends the thread and gives the name back.
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A served name. Dropping it ends the thread; clients then wait until the name is served again or given back.
 #[derive(Debug)]
 pub struct Server {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
+    successors: Receiver<UnixStream>,
+    news: Arc<Waker>,
+}
+
+impl Server {
+    /// A process that wants to take the bundle over. To be asked when the server is readable.
+    pub(crate) fn successor(&self) -> Option<UnixStream> {
+        // What cannot be cleared wakes again; the channel decides.
+        let _ = self.news.clear();
+        self.successors.try_recv().ok()
+    }
+}
+
+impl AsFd for Server {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.news.as_fd()
+    }
 }
 
 impl Drop for Server {
@@ -139,6 +178,8 @@ struct Service<H> {
     log: Arc<EventLog>,
     clients: Vec<Client>,
     followers: Vec<Follower>,
+    /// Where processes go that want to take over, and who is told of them.
+    successors: (Sender<UnixStream>, Arc<Waker>),
     /// No client is accepted before this time.
     accept_from: Instant,
 }
@@ -149,7 +190,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
             let now = Instant::now();
             let handler = &mut self.handler;
             self.clients.retain_mut(|client| now < client.deadline && client.turn(handler, now));
-            self.admit_followers();
+            self.see_off();
             self.log.heard();
             self.followers.retain_mut(|follower| follower.turn(&self.log));
             self.accept(now);
@@ -157,11 +198,16 @@ impl<H: FnMut(Request) -> Value> Service<H> {
         self.followers.retain_mut(|follower| follower.turn(&self.log));
     }
 
-    /// Clients that asked to follow the log become followers, as far as there are places.
-    fn admit_followers(&mut self) {
-        while let Some(index) = self.clients.iter().position(|client| client.follows) {
+    /// Clients that asked to follow the log become followers, as far as there are places; who wants to take over is the
+    /// main thread's to deal with.
+    fn see_off(&mut self) {
+        while let Some(index) = self.clients.iter().position(|client| client.leaves.is_some()) {
             let mut client = self.clients.swap_remove(index);
-            if self.followers.len() < FOLLOWERS_MAX {
+            if client.leaves == Some(Request::Upgrade) {
+                let (successors, news) = &self.successors;
+                // A server that is being dropped has nobody to take it, and the client sees the connection end.
+                let _ = successors.send(client.stream).map(|()| news.wake());
+            } else if self.followers.len() < FOLLOWERS_MAX {
                 self.followers.push(Follower::new(client.stream, &self.log));
             } else {
                 client.close_with(&format!("{FOLLOWERS_MAX} followers are served already"));
@@ -218,8 +264,8 @@ struct Client {
     deadline: Instant,
     /// No further request is read.
     closing: bool,
-    /// It asked to follow the event log.
-    follows: bool,
+    /// It asked for what takes more than an answer: to follow the event log, or to take over.
+    leaves: Option<Request>,
 }
 
 impl Client {
@@ -229,7 +275,7 @@ impl Client {
         let refusal = gate.refusal(&stream).ok()?;
         let deadline = now + CLIENT_PATIENCE;
         let (input, output) = (Vec::new(), Vec::new());
-        let mut client = Client { stream, input, output, sent: 0, deadline, closing: false, follows: false };
+        let mut client = Client { stream, input, output, sent: 0, deadline, closing: false, leaves: None };
         if let Some(refusal) = refusal {
             client.close_with(&refusal);
             client.flush().ok()?;
@@ -260,7 +306,7 @@ impl Client {
             if self.closing {
                 return Ok(false);
             }
-            if self.follows {
+            if self.leaves.is_some() {
                 return Ok(true);
             }
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
@@ -280,7 +326,7 @@ impl Client {
             return self.close_with("the request is longer than 65536 bytes");
         }
         match serde_json::from_slice(&self.input[..end]) {
-            Ok(Request::Follow) => self.follows = true,
+            Ok(request @ (Request::Follow | Request::Upgrade)) => self.leaves = Some(request),
             Ok(request) => self.output = line(&handler(request)),
             Err(_) => self.close_with(&format!("unknown request; allowed: {REQUESTS}")),
         }

@@ -21,6 +21,7 @@ mod policies;
 mod soak;
 mod stage;
 mod streams;
+mod upgrade;
 mod vlan;
 
 use std::process::ExitCode;
@@ -96,6 +97,7 @@ fn cases() -> Vec<Case> {
         changes::cases(),
         nics::cases(),
         soak::cases(),
+        upgrade::cases(),
     ];
     groups.into_iter().flatten().collect()
 }

@@ -84,6 +84,8 @@ pub struct Hello {
     pub takes_uso: bool,
     /// The speaker takes this link out: it hears what is still on its way, and nothing is to be sent there any more.
     pub leaves: bool,
+    /// The speaker is about to be replaced: its successor wants to find nothing on its way.
+    pub pauses: bool,
     /// For people.
     pub name: Name,
 }
@@ -91,6 +93,7 @@ pub struct Hello {
 /// Bits of the capabilities.
 const TAKES_USO: u8 = 1;
 const LEAVES: u8 = 2;
+const PAUSES: u8 = 4;
 
 impl Hello {
     /// Reads a hello from the payload of a cell. Bytes behind it are ignored (frames may be padded).
@@ -120,6 +123,7 @@ impl Hello {
             workers,
             takes_uso: capabilities & TAKES_USO != 0,
             leaves: capabilities & LEAVES != 0,
+            pauses: capabilities & PAUSES != 0,
             name,
         })
     }
@@ -129,7 +133,9 @@ impl Hello {
         let mut writer = Writer::new(payload);
         writer.u64(self.node.0).u64(self.incarnation).u64(self.group);
         writer.u16(self.session).u16(self.your_session).u16(self.cell_max);
-        let capabilities = if self.takes_uso { TAKES_USO } else { 0 } | if self.leaves { LEAVES } else { 0 };
+        let bit = |is_set, bit| if is_set { bit } else { 0 };
+        let capabilities =
+            bit(self.takes_uso, TAKES_USO) | bit(self.leaves, LEAVES) | bit(self.pauses, PAUSES);
         writer.u8(self.link).u8(self.workers).u8(capabilities);
         writer.u8(self.name.length).bytes(self.name.as_str().as_bytes());
         writer.len()
@@ -153,17 +159,21 @@ mod tests {
             workers: 1,
             takes_uso: true,
             leaves: false,
+            pauses: false,
             name: Name::new("h1"),
         }
     }
 
     #[test]
-    fn a_farewell_is_a_bit_of_the_capabilities() {
+    fn farewells_and_pauses_are_bits_of_the_capabilities() {
         let farewell = Hello { leaves: true, takes_uso: false, ..example() };
-        let mut bytes = [0; HELLO_MAX];
-        farewell.emit(&mut bytes);
-        assert_eq!(bytes[32], 2);
-        assert_eq!(Hello::parse(&bytes), Ok(farewell));
+        let pause = Hello { pauses: true, takes_uso: false, ..example() };
+        for (hello, bits) in [(farewell, 2), (pause, 4)] {
+            let mut bytes = [0; HELLO_MAX];
+            hello.emit(&mut bytes);
+            assert_eq!(bytes[32], bits);
+            assert_eq!(Hello::parse(&bytes), Ok(hello));
+        }
     }
 
     #[test]

@@ -1,0 +1,160 @@
+//! A running bundle passes from one process to another: `tabane upgrade`.
+//!
+//! ```text
+//!   new process (take.rs)                          old process (give.rs)
+//!   {"do":"upgrade"}                         ──>   serves its name no longer, goes on carrying frames
+//!                                            <──   open files, then the Estate: one JSON line
+//!   prepares cores, workers, threads
+//!   "ready"                                  ──>   its workers deliver what they hold, then stand still
+//!                                            <──   "yours"
+//!   "taken"                                  ──>   ends
+//!   its workers go on
+//! ```
+//!
+//! The files are the control socket, and of each worker the queue of the device and the sockets of its links: the same
+//! open files, so that the device, its addresses and what waits in it live on. Until "taken" has come the old process has
+//! everything, and whatever ends the conversation before makes it go on; after it the new one can no longer fail.
+//!
+//! Sessions do not travel: the new process is a new incarnation to the peers, so that versions need to share no state.
+
+mod give;
+mod take;
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tabane_io::{Offload, receive_files};
+
+use crate::config::Config;
+use crate::device::Device;
+use crate::events::Entry;
+use crate::key::Key;
+
+pub(crate) use give::give;
+pub(crate) use take::Heir;
+
+/// The version of this conversation.
+const VERSION: u32 = 1;
+/// The longest line, in bytes: 256 events, and a configuration of 1 MiB.
+const LINE_BYTES_MAX: usize = 4 << 20;
+
+/// What the new process has to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Estate {
+    /// [`VERSION`] of the old process.
+    pub(crate) handover: u32,
+    /// The configuration as it is in force, as TOML without the key.
+    pub(crate) config: String,
+    /// The group keys in force, in hexadecimal digits, the one that is spoken first.
+    pub(crate) keys: Vec<String>,
+    /// The address that names the node.
+    pub(crate) mac: [u8; 6],
+    /// Interface index of each link's NIC.
+    pub(crate) nics: Vec<u32>,
+    /// How many peers there are.
+    pub(crate) peers: usize,
+    /// Offloads in force on the device: checksum, TSO, USO.
+    pub(crate) offload: [bool; 3],
+    /// Whether the kernel has UDP superframes.
+    pub(crate) takes_uso: bool,
+    /// Whether the device has a carrier.
+    pub(crate) carrier: bool,
+    /// The event log.
+    pub(crate) events: Vec<Entry>,
+}
+
+impl Estate {
+    /// What there is. `mac` names the node, `nics` are the indices of the links' NICs.
+    pub(crate) fn of(
+        config: Config,
+        mac: [u8; 6],
+        nics: Vec<u32>,
+        peers: usize,
+        device: &Device,
+        events: Vec<Entry>,
+    ) -> Self {
+        let keys = config.keys().iter().map(Key::hex).collect();
+        let config = config.with_keys(&[]).to_string();
+        let Offload { checksum, tso, uso } = device.offload();
+        let (takes_uso, carrier) = (device.has_uso(), device.carrier());
+        let offload = [checksum, tso, uso];
+        Self { handover: VERSION, config, keys, mac, nics, peers, offload, takes_uso, carrier, events }
+    }
+}
+
+/// Tells the process that asks why it gets nothing.
+///
+/// # Errors
+/// It is gone.
+pub(crate) fn refuse(stream: UnixStream, reason: &str) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    Talk::new(stream)?.say(&json!({ "error": reason }), PATIENCE)
+}
+
+/// A word of the conversation.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Word {
+    Ready,
+    Yours,
+    Taken,
+}
+
+/// One end of the conversation: JSON lines, and files beside them.
+struct Talk {
+    stream: UnixStream,
+    input: Vec<u8>,
+    files: Vec<OwnedFd>,
+}
+
+impl Talk {
+    fn new(stream: UnixStream) -> io::Result<Talk> {
+        stream.set_nonblocking(false)?;
+        Ok(Talk { stream, input: Vec::new(), files: Vec::new() })
+    }
+
+    fn say(&self, what: &impl Serialize, within: Duration) -> io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        self.stream.set_write_timeout(Some(within))?;
+        (&self.stream).write_all(&line)
+    }
+
+    /// The next line; files that come with it are put to the others.
+    fn hear<T: DeserializeOwned>(&mut self, within: Duration) -> io::Result<T> {
+        let deadline = Instant::now() + within;
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                return Ok(serde_json::from_slice(&line)?);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.input.len() > LINE_BYTES_MAX {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            match receive_files(&self.stream, &mut chunk, &mut self.files) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.input.extend_from_slice(&chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn expect(&mut self, word: &Word, within: Duration) -> io::Result<()> {
+        let heard: Word = self.hear(within)?;
+        let other = || io::Error::new(io::ErrorKind::InvalidData, format!("{heard:?} in place of {word:?}"));
+        if heard == *word { Ok(()) } else { Err(other()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The new process's part: it asks for the bundle, makes ready, and takes it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use serde_json::Value;
+use tabane_io::netlink::{self, Nic};
+use tabane_io::{Offload, Tap, TapQueue, UdpLink};
+
+use super::{Estate, Talk, VERSION, Word};
+use crate::config::{Config, file, resolve};
+use crate::control::{AskError, Request, open_request, refusal};
+use crate::key::Key;
+use crate::links;
+
+/// Time for the old process to answer, and to let its workers rest.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Who is to take a bundle over.
+pub(crate) struct Heir {
+    talk: Talk,
+    name: String,
+    estate: Estate,
+    config: Config,
+}
+
+/// What one worker gets.
+pub(crate) struct Share {
+    pub(crate) queue: TapQueue,
+    pub(crate) sockets: Vec<UdpLink>,
+}
+
+/// The open files of a bundle.
+pub(crate) struct Files {
+    pub(crate) listener: OwnedFd,
+    pub(crate) tap: Tap,
+    pub(crate) shares: Vec<Share>,
+}
+
+impl Heir {
+    /// Asks the bundle `name` for everything it has.
+    ///
+    /// # Errors
+    /// There is none, it refuses, or it cannot be understood.
+    pub(crate) fn ask(name: &str) -> anyhow::Result<Heir> {
+        let mut talk = Talk::new(open_request(name, &Request::Upgrade)?)?;
+        let answer: Value = talk.hear(ANSWER).map_err(|error| failed(name, &error.to_string()))?;
+        let answer = refusal(name, answer)?;
+        if answer["handover"] != VERSION {
+            let (theirs, ours) = (&answer["handover"], VERSION);
+            return Err(failed(name, &format!("it hands over by version {theirs}, this is {ours}")).into());
+        }
+        let estate: Estate = serde_json::from_value(answer)?;
+        let config = config_of(&estate).map_err(|reason| failed(name, &reason))?;
+        Ok(Heir { talk, name: name.to_owned(), estate, config })
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn estate(&self) -> &Estate {
+        &self.estate
+    }
+
+    /// The NICs of the links.
+    ///
+    /// # Errors
+    /// One is not what it was.
+    pub(crate) fn nics(&self) -> Result<Vec<Nic>, AskError> {
+        let pairs = self.config.links.iter().zip(&self.estate.nics);
+        let same = |(link, index): (&crate::config::LinkConfig, &u32)| {
+            let nic = netlink::nic(&link.nic).ok().filter(|nic| nic.index == *index);
+            nic.ok_or_else(|| failed(&self.name, &format!("NIC {} is gone", link.nic)))
+        };
+        pairs.map(same).collect()
+    }
+
+    /// The open files, each in its place.
+    ///
+    /// # Errors
+    /// Some are missing, or not what they should be.
+    pub(crate) fn files(&mut self) -> anyhow::Result<Files> {
+        let config = &self.config;
+        let mut files = std::mem::take(&mut self.talk.files).into_iter();
+        let mut next = || files.next().ok_or_else(|| failed(&self.name, "it gave too few files"));
+        let listener = next()?;
+        let (mut queues, mut sockets) = (Vec::new(), Vec::new());
+        for number in 0..config.workers {
+            queues.push(next()?);
+            let adopt =
+                |link| -> anyhow::Result<UdpLink> { Ok(links::adopt(config, link, number, next()?)?) };
+            sockets.push(config.links.iter().map(adopt).collect::<Result<Vec<_>, _>>()?);
+        }
+        let [checksum, tso, uso] = self.estate.offload;
+        let (tap, queues) = Tap::adopt(&config.name, queues, Offload { checksum, tso, uso })?;
+        let shares = queues.into_iter().zip(sockets).map(|(queue, sockets)| Share { queue, sockets });
+        Ok(Files { listener, tap, shares: shares.collect() })
+    }
+
+    /// Everything is prepared: takes the bundle. From the return on it belongs to this process.
+    ///
+    /// # Errors
+    /// The old process keeps it.
+    pub(crate) fn take(mut self) -> Result<(), AskError> {
+        let mut taken = || -> io::Result<()> {
+            self.talk.say(&Word::Ready, ANSWER)?;
+            self.talk.expect(&Word::Yours, ANSWER)?;
+            self.talk.say(&Word::Taken, ANSWER)
+        };
+        taken().map_err(|error| failed(&self.name, &error.to_string()))
+    }
+}
+
+/// The configuration in force. The keys come by themselves: their files may be out of sight.
+fn config_of(estate: &Estate) -> Result<Config, String> {
+    let settings = file::parse("its configuration", &estate.config);
+    let config = settings.and_then(|settings| resolve::resolve(&settings, Key::read));
+    let config = config.map_err(|problems| problems.first().map_or(String::new(), ToString::to_string))?;
+    let keys: Option<Vec<Key>> = estate.keys.iter().map(|hex| Key::from_hex(hex)).collect();
+    Ok(config.with_keys(&keys.ok_or("its key is no key")?))
+}
+
+fn failed(name: &str, reason: &str) -> AskError {
+    let reason = format!("the bundle stays with its process: {reason}");
+    AskError::Failed { name: name.to_owned(), reason }
+}

@@ -1,0 +1,224 @@
+//! A bundle at work: the main thread waits for signals, for changes of the NICs, and for the control socket.
+//!
+//! Everything is given back by dropping it, whatever ends the run; or another process takes it over, and then dropping it
+//! gives nothing back.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use tabane_io::netlink::{Nic, Watch};
+use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
+
+use crate::askers::Askers;
+use crate::config::Config;
+use crate::control::{Listener, Server};
+use crate::device::Device;
+use crate::events::{Entry, EventLog};
+use crate::handover::{self, Estate};
+use crate::links::Links;
+use crate::notify::Notify;
+use crate::requests::{Refusal, Requests};
+use crate::worker::{Command, Files};
+
+/// How often the main thread looks after the workers.
+const LOOK_AFTER_WORKERS: Duration = Duration::from_secs(1);
+
+/// A running worker, as the main thread sees it.
+pub(crate) struct Handle {
+    pub(crate) commands: Sender<Command>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) thread: JoinHandle<std::io::Result<()>>,
+}
+
+/// A bundle whose workers have started.
+pub(crate) struct Running {
+    name: String,
+    workers: Vec<Handle>,
+    askers: Askers,
+    stop: Arc<Waker>,
+    requests: Arc<Requests>,
+    /// The address that names the node.
+    mac: [u8; 6],
+    /// NICs without a carrier when the bundle started, by the number of their link.
+    dark: Vec<u8>,
+}
+
+impl Running {
+    /// Over the NICs of the links.
+    ///
+    /// # Errors
+    /// No eventfd.
+    pub(crate) fn new(
+        config: &Config,
+        nics: &[Nic],
+        mac: [u8; 6],
+        device: Arc<Device>,
+        events: Arc<EventLog>,
+        workers: Vec<Handle>,
+    ) -> anyhow::Result<Running> {
+        let channels = workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker)));
+        let askers = Askers::new(channels);
+        let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
+        let links = Arc::new(Links::new(config, nics, askers.clone(), Arc::clone(&events)));
+        let (name, config) = (config.name.clone(), config.clone());
+        let keys = Mutex::new(config.keys());
+        let requests =
+            Requests { config, keys, askers: askers.clone(), links, device, events, stop: Arc::clone(&stop) };
+        let dark = (0..).zip(nics).filter(|(_, nic)| !(nic.admin_up && nic.carrier));
+        let dark = dark.map(|(number, _)| number).collect();
+        Ok(Running { name, workers, askers, stop, requests: Arc::new(requests), mac, dark })
+    }
+
+    /// Lets workers begin that another process's workers have made way for.
+    /// `peers`: how many those had.
+    pub(crate) fn begin(&self, peers: usize) {
+        for port in self.dark.iter().copied() {
+            self.askers.tell(|| Command::Carrier { port, carrier: false });
+        }
+        self.askers.tell(|| Command::Succeed { peers });
+        let detail = format!("version {} took over", env!("CARGO_PKG_VERSION"));
+        let what = "upgraded".to_owned();
+        self.requests.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
+    }
+
+    /// Runs until the end.
+    ///
+    /// # Errors
+    /// A worker failed, or epoll.
+    pub(crate) fn run(
+        self,
+        signals: &Signals,
+        watch: Watch,
+        listener: &Listener,
+        notify: &Notify,
+    ) -> anyhow::Result<()> {
+        tracing::warn!(
+            "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
+        );
+        notify.ready();
+        let server = self.serve(signals, watch, listener);
+        notify.stopping();
+        self.askers.tell(|| Command::Stop);
+        let Running { name, workers, requests, .. } = self;
+        for worker in workers {
+            let result = worker.thread.join();
+            let result = result.map_err(|_| anyhow::anyhow!("a worker panicked"))?;
+            result.map_err(|error| worker_failed(&name, error, &requests.events))?;
+        }
+        let server = server?;
+        if server.is_some() {
+            tracing::info!(name, "down");
+        }
+        // The device goes before the name is given back, so that who finds the name free finds the device gone.
+        drop((server, requests));
+        Ok(())
+    }
+
+    /// Serves the name and follows the NICs until the end, or until another process does; then there is no server.
+    fn serve(
+        &self,
+        signals: &Signals,
+        mut watch: Watch,
+        listener: &Listener,
+    ) -> anyhow::Result<Option<Server>> {
+        let mut server = self.serve_name(listener)?;
+        while let Some(successor) = self.wait(signals, &mut watch, &server)? {
+            // Nothing may be changed meanwhile. Who asks waits, and is answered by whoever has the bundle then.
+            drop(server);
+            match self.hand_over(successor, listener) {
+                Ok(()) => {
+                    tracing::info!(name = self.name, "handed over");
+                    return Ok(None);
+                }
+                Err(error) => tracing::warn!("the bundle stays here: {error:#}"),
+            }
+            server = self.serve_name(listener)?;
+        }
+        Ok(Some(server))
+    }
+
+    fn serve_name(&self, listener: &Listener) -> std::io::Result<Server> {
+        let requests = Arc::clone(&self.requests);
+        listener.serve(Arc::clone(&self.requests.events), move |request| requests.answer(&request))
+    }
+
+    /// Waits for the end, or for a process that wants to take over; tells the workers what happens to their NICs.
+    fn wait(
+        &self,
+        signals: &Signals,
+        watch: &mut Watch,
+        server: &Server,
+    ) -> anyhow::Result<Option<UnixStream>> {
+        let mut poll = Poll::new()?;
+        poll.add(signals, 0, Interest::Read)?;
+        poll.add(&*watch, 1, Interest::Read)?;
+        poll.add(&*self.stop, 2, Interest::Read)?;
+        poll.add(server, 3, Interest::Read)?;
+        let links = &self.requests.links;
+        loop {
+            let _ = poll.wait(Some(LOOK_AFTER_WORKERS))?.count();
+            if let Some(signal) = signals.next_signal()? {
+                tracing::info!(?signal, "stopping");
+                return Ok(None);
+            }
+            if self.stop.clear()? || self.workers.iter().any(|worker| worker.thread.is_finished()) {
+                return Ok(None);
+            }
+            while let Some(event) = watch.next_event()? {
+                links.follow(&event);
+            }
+            links.take_back();
+            if let Some(successor) = server.successor() {
+                return Ok(Some(successor));
+            }
+        }
+    }
+
+    /// Hands everything to another process; a refusal is told there.
+    fn hand_over(&self, successor: UnixStream, listener: &Listener) -> anyhow::Result<()> {
+        let estate = match self.estate() {
+            Ok(estate) => estate,
+            Err(Refusal::Input(reason) | Refusal::Failed(reason)) => {
+                handover::refuse(successor, &reason)?;
+                anyhow::bail!("{reason}");
+            }
+        };
+        let mut held =
+            self.askers.ask(Command::Files).into_iter().collect::<std::io::Result<Vec<Files>>>()?;
+        held.sort_by_key(|files| files.number);
+        let mut files: Vec<BorrowedFd<'_>> = vec![listener.as_fd()];
+        for worker in &held {
+            files.push(worker.queue.as_fd());
+            files.extend(worker.links.iter().map(AsFd::as_fd));
+        }
+        Ok(handover::give(successor, &estate, &files, &self.askers)?)
+    }
+
+    fn estate(&self) -> Result<Estate, Refusal> {
+        let Requests { device, events, askers, links, .. } = &*self.requests;
+        let (mut config, nics) = links.in_force()?;
+        let snapshots = askers.snapshots();
+        let first = snapshots.first().filter(|_| snapshots.len() == askers.count());
+        let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
+        config.policy = first.policy;
+        let config = config.with_keys(&self.requests.keys());
+        let peers = first.peers.len();
+        Ok(Estate::of(config, self.mac, nics, peers, device, events.latest()))
+    }
+}
+
+/// What ended a worker. That somebody deleted the device is no failure of ours, and is told as what it is.
+fn worker_failed(name: &str, error: std::io::Error, events: &EventLog) -> anyhow::Error {
+    if error.raw_os_error() != Some(libc::EBADFD) {
+        return anyhow::Error::new(error).context("a worker failed");
+    }
+    let detail = format!("device {name} was deleted");
+    let what = "device-gone".to_owned();
+    events.keep(now_ns(), Entry { what, detail: detail.clone(), ..Entry::default() });
+    anyhow::anyhow!("{detail}, so the bundle ends; `tabane up` makes it again")
+}

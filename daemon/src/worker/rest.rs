@@ -1,0 +1,60 @@
+//! A worker whose place another process takes: it delivers what it holds, and stands still.
+
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use tabane_proto::Instant;
+
+use super::{Command, Worker, clock};
+
+/// How long a worker tries to have everything delivered: peers send what waits in their queues, too.
+const DELIVER_WITHIN: Duration = Duration::from_millis(60);
+/// How often it looks whether all is.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// A worker is about to stand still.
+pub(super) struct Rest {
+    /// When it does at the latest.
+    until: Instant,
+    /// Who is told that it does.
+    answer: Sender<()>,
+}
+
+impl Rest {
+    pub(super) fn new(now: Instant, answer: Sender<()>) -> Rest {
+        Rest { until: now + DELIVER_WITHIN, answer }
+    }
+}
+
+impl Worker {
+    /// How long to sleep, `timeout` at most.
+    pub(super) fn sleep_for(&self, timeout: Duration) -> Duration {
+        if self.rest.is_some() { timeout.min(LOOK_EVERY) } else { timeout }
+    }
+
+    /// Stands still when it is to and everything is delivered; `true`: end.
+    pub(super) fn rest(&mut self, now: Instant) -> bool {
+        let Some(rest) = self.rest.take_if(|rest| now >= rest.until || self.bundle.is_settled(now)) else {
+            return false;
+        };
+        // Whoever asked may have given up waiting; then it says so next.
+        let _ = rest.answer.send(());
+        self.stand_still()
+    }
+
+    /// Waits until it is told to go on; `true`: end.
+    pub(super) fn stand_still(&mut self) -> bool {
+        loop {
+            match self.commands.recv() {
+                Ok(command) => {
+                    let goes_on = matches!(command, Command::Resume | Command::Succeed { .. });
+                    let ends = self.execute(clock(), command);
+                    if ends || goes_on {
+                        return ends;
+                    }
+                }
+                Err(_) => return true,
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Descriptors that travel from one process to another over a Unix stream (`SCM_RIGHTS`).
+//!
+//! What travels is the open file itself, not a copy: both processes then hold the same device queue, the same socket. It
+//! lives until the last of them closes it. Source: `unix(7)`, `cmsg(3)`.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::cmsg_space;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+/// Descriptors of one message (`SCM_MAX_FD` of the kernel).
+const AT_ONCE: usize = 253;
+
+/// Sends `files`, in order, each message of them with the byte `carrier`, which the receiver reads, too.
+///
+/// # Errors
+/// The kernel's; some may have been sent then.
+pub fn send_files(stream: &UnixStream, files: &[BorrowedFd<'_>], carrier: u8) -> io::Result<()> {
+    for part in files.chunks(AT_ONCE) {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(AT_ONCE))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(part));
+        sendmsg(stream, &[IoSlice::new(&[carrier])], &mut control, SendFlags::NOSIGNAL)?;
+    }
+    Ok(())
+}
+
+/// Receives bytes into `bytes`, and the descriptors that came with them into `files`, closed on `exec`. Says how many
+/// bytes came; 0 at the end of the stream.
+///
+/// # Errors
+/// The kernel's; `InvalidData` when descriptors were lost because this process may have no more.
+pub fn receive_files(stream: &UnixStream, bytes: &mut [u8], files: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(AT_ONCE))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let message = recvmsg(stream, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(part) = part {
+            files.extend(part);
+        }
+    }
+    if message.flags.contains(rustix::net::ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "too many open files"));
+    }
+    Ok(message.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn files_arrive_in_order_and_are_the_same_files() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let pairs: Vec<_> = (0..300).map(|_| UnixStream::pair().unwrap()).collect();
+        let files: Vec<_> = pairs.iter().map(|(one, _)| one.as_fd()).collect();
+        send_files(&near, &files, b' ').unwrap();
+        (&near).write_all(b"end").unwrap();
+        let (mut came, mut text, mut bytes) = (Vec::new(), Vec::new(), [0; 64]);
+        while !text.ends_with(b"end") {
+            let length = receive_files(&far, &mut bytes, &mut came).unwrap();
+            text.extend_from_slice(&bytes[..length]);
+        }
+        assert_eq!((came.len(), text.as_slice()), (300, &b"  end"[..]));
+        let last = UnixStream::from(came.pop().unwrap());
+        (&last).write_all(b"x").unwrap();
+        let mut told = [0];
+        std::io::Read::read_exact(&mut &pairs[299].1, &mut told).unwrap();
+        assert_eq!(told, *b"x");
+    }
+}
