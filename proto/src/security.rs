@@ -53,8 +53,9 @@ pub struct SessionKeys {
 
 /// A key that seals, or opens, what goes in one direction.
 pub trait Key: Send {
-    /// Encrypts a payload in place and returns its tag, which covers the header, too. A number must never be used twice.
-    fn seal(&self, number: Number, header: &[u8], payload: &mut [u8]) -> [u8; TAG];
+    /// Encrypts a payload to `sealed`, which is [`TAG`] bytes longer and ends in the tag; the tag covers the header, too.
+    /// A number must never be used twice.
+    fn seal(&self, number: Number, header: &[u8], payload: &[u8], sealed: &mut [u8]);
 
     /// Decrypts in place a payload whose tag is its end; `false`: it is forged or damaged, and what the bytes are now
     /// means nothing.
