@@ -15,11 +15,13 @@ use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
 use crate::queue::FairQueue;
 use crate::repair::Repair;
+use crate::security::{Rekey, Security};
 use crate::time::Instant;
 use crate::tx::Flight;
 use crate::unpack::Ready;
 use crate::wire::cell::{HEADER, LINKS};
 use crate::wire::hello::{Name, NodeId};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -106,6 +108,12 @@ pub struct Bundle {
     // What nodes say to each other: membership.rs, heartbeat.rs.
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
+
+    // What is secret: sealing.rs.
+    pub(crate) security: Option<Box<dyn Security>>,
+    pub(crate) rekey: Rekey,
+    /// Where what leaves is sealed.
+    pub(crate) sealed: Vec<u8>,
 }
 
 impl Bundle {
@@ -146,8 +154,20 @@ impl Bundle {
             delivering: Vec::new(),
             control: VecDeque::new(),
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
+            security: None,
+            rekey: Rekey::default(),
+            sealed: Vec::new(),
             settings,
         }
+    }
+
+    /// From now on cells are sealed, and only the group is let in. To be called before any frame is read and any cell is
+    /// heard; later only to change the group's keys, which ends no session.
+    pub fn set_security(&mut self, security: Box<dyn Security>, rekey: Rekey) {
+        self.security = Some(security);
+        self.rekey = rekey;
+        self.sealed.resize(crate::sealing::SEALED_MAX, 0);
+        self.fit_cells();
     }
 
     /// What is counted.

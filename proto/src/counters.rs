@@ -54,6 +54,10 @@ counters! {
     cells_heard,
     /// Cells whose bytes are not a cell of this version.
     drop_malformed,
+    /// Sealed cells that no key of their session opens: forged, damaged, or of an epoch that is over.
+    drop_forged,
+    /// Sealed cells whose number was heard before, or is too old to tell.
+    drop_replayed,
     /// Cells of a session that does not exist (strangers, or a peer's former self).
     drop_session,
     /// Cells from nodes of another group.

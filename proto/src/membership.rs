@@ -170,10 +170,11 @@ impl Bundle {
         let ours = self.ports.iter().filter(|port| port.is_member()).map(|port| port.settings.cell_max);
         let theirs = self.peers.iter().flat_map(|peer| &peer.outbound).filter(|link| link.endpoint.is_some());
         let fits = ours.chain(theirs.map(|link| link.cell_max)).min().unwrap_or_default().max(CELL_LEAST);
-        if usize::from(fits) != self.arena.cell_max() && !self.has_unsent() {
-            self.arena.set_cell_max(fits);
+        let fits = usize::from(fits);
+        if fits != self.cell_max() && !self.has_unsent() {
+            self.arena.set_cell_max(fits - self.tag());
         }
-        self.cells_shrink = usize::from(fits) < self.arena.cell_max();
+        self.cells_shrink = fits < self.cell_max();
     }
 
     /// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.

@@ -130,10 +130,17 @@ impl Outbound {
         self.next_seq - 1
     }
 
-    /// The last `count` numbers were not used after all.
+    /// Nothing was sent under the last `count` numbers.
     pub(crate) fn return_seqs(&mut self, count: usize) {
         self.log.truncate(self.log.len() - count);
         self.next_seq -= count as u64;
+    }
+
+    /// What the last `count` numbers carried may not have left, or only in part: the numbers are lost, and nothing is to
+    /// be repaired under them.
+    pub(crate) fn void_seqs(&mut self, count: usize) {
+        let from = self.log.len() - count;
+        self.log.range_mut(from..).for_each(|slot| *slot = NOTHING);
     }
 
     /// The port had been given `port_sent` bytes when the last number went out.
@@ -205,6 +212,9 @@ mod tests {
         assert_eq!(link.take_for_repair(0), Some(70));
         link.return_seqs(1);
         assert_eq!(link.next_seq(), 2);
+        link.take_seq(Some(73));
+        link.void_seqs(1);
+        assert_eq!((link.next_seq(), link.take_for_repair(2)), (3, None), "it may have reached the network");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::hold::Hold;
 use crate::inbound::{self, Inbound};
+use crate::keyring::Keyring;
 use crate::outbound::Outbound;
 use crate::pool::Pool;
 use crate::reorder::Reorder;
@@ -38,6 +39,8 @@ pub(crate) struct Peer {
     pub(crate) session_in: u16,
     /// The number that we put into our cells to it; 0 until it has said one.
     pub(crate) session_out: u16,
+    /// The keys of its session, where cells are sealed.
+    pub(crate) keys: Option<Keyring>,
     /// Our links to it, by port.
     pub(crate) outbound: Vec<Outbound>,
     /// For each port, the peer's number of the link that ends there.
@@ -77,6 +80,7 @@ impl Peer {
             takes_uso: hello.takes_uso,
             session_in,
             session_out: 0,
+            keys: None,
             outbound: (0..ports).map(|_| Outbound::new(now)).collect(),
             paired: (0..ports).map(|_| None).collect(),
             inbound: (0..LINKS).map(|_| Inbound::new(now, first)).collect(),
@@ -111,6 +115,11 @@ impl Peer {
     /// Whether both sides know each other's session number.
     pub(crate) fn is_joined(&self) -> bool {
         self.session_out != 0
+    }
+
+    /// The epoch of the key that seals what it gets; 0: nothing is sealed.
+    pub(crate) fn epoch(&self) -> u8 {
+        self.keys.as_ref().map_or(0, Keyring::epoch)
     }
 
     /// Whether some link to it is up, or might be.

@@ -92,12 +92,8 @@ impl Bundle {
     fn parse_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
         let bytes = self.pool.bytes(cell);
         let header = Header::parse(bytes)?;
-        if header.epoch != 0 {
-            return Err(Malformed::Field);
-        }
-        let payload = &bytes[HEADER..];
-        if header.kind == Kind::Hello {
-            let hello = Hello::parse(payload)?;
+        if header.kind == Kind::Hello && header.epoch == 0 && self.security.is_none() {
+            let hello = Hello::parse(&bytes[HEADER..])?;
             self.handle_hello(now, origin, &hello);
             return Ok(());
         }
@@ -105,6 +101,8 @@ impl Bundle {
             self.counters.drop_session += 1;
             return Ok(());
         };
+        let Some(cell) = self.open(now, peer, &header, cell)? else { return Ok(()) };
+        let payload = &self.pool.bytes(cell)[HEADER..];
         match header.kind {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
@@ -124,7 +122,12 @@ impl Bundle {
                     Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
                 self.handle_data(now, origin.port, peer, &header, payload);
             }
-            Kind::Hello => {}
+            Kind::Hello => {
+                let hello = Hello::parse(payload)?;
+                if self.count_on_link(now, origin.port, peer, &header) {
+                    self.handle_hello(now, origin, &hello);
+                }
+            }
         }
         Ok(())
     }

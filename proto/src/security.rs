@@ -7,6 +7,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// Bytes of a tag, at the end of what it protects.
 pub const TAG: usize = 16;
@@ -41,6 +42,29 @@ pub trait Handshake: Send {
 
     /// The keys, when both messages have passed.
     fn finish(self: Box<Self>) -> SessionKeys;
+}
+
+/// When a session gets new keys: whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rekey {
+    /// The age of a key.
+    pub after: Duration,
+    /// Cells that were sealed with it.
+    pub cells: u64,
+}
+
+impl Rekey {
+    /// What is long enough that only one side of a session begins.
+    pub(crate) fn later(self) -> Self {
+        Self { after: self.after + self.after / 4, cells: self.cells.saturating_add(self.cells / 4) }
+    }
+}
+
+impl Default for Rekey {
+    /// After two minutes, or a terabyte and a half: far below what either cipher stands.
+    fn default() -> Self {
+        Self { after: Duration::from_secs(120), cells: 1 << 30 }
+    }
 }
 
 /// The keys of a session.
