@@ -33,8 +33,8 @@ local FIELDS = {
   { "lane_seq", "Lane sequence number", "uint32" },
   { "block_offset", "Block offset", "uint16" },
   { "session", "Session", "uint16", base.HEX },
-  { "sealed", "Sealed", "bytes" },
-  { "tag", "Authentication tag", "bytes" },
+  { "sealed", "Sealed payload", "bytes" },
+  { "tag", "Tag", "bytes" },
 
   { "hello.node", "Node: MAC address", "ether" },
   { "hello.port", "Node: UDP port", "uint16" },
@@ -228,13 +228,13 @@ local function data(tree, cell, frames)
 end
 
 -- What a sealed cell shows to whoever has no key.
-local function sealed(tree, cell)
+local function sealed(tree, cell, kind, epoch)
   local complaint = too_short(tree, cell, HEADER + TAG)
   if complaint then return complaint end
   local add = fields_from(tree, cell, HEADER)
   add("sealed", cell:len() - HEADER - TAG)
   add("tag", TAG)
-  return "sealed"
+  return "sealed " .. KINDS[kind] .. ", epoch " .. epoch
 end
 
 local MESSAGES = { hello, heartbeat, repair }
@@ -257,7 +257,7 @@ local function contents(tree, cell, frames)
   local lanes = kind == 0 and LANES or 1
   if link >= LINKS or lane >= lanes then return complain(tree, "the link or the lane is out of range") end
   local place = "link " .. link .. " #" .. link_seq .. ": "
-  if epoch ~= 0 then return place .. sealed(tree, cell) end
+  if epoch ~= 0 then return place .. sealed(tree, cell, kind, epoch) end
   if kind == 0 then return place .. data(tree, cell, frames) end
   return place .. MESSAGES[kind](tree, cell)
 end

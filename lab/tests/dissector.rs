@@ -12,12 +12,14 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::prerequisites::{Tool, require_tools};
+use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::heartbeat::{Heard, Heartbeat, Sent};
 use tabane_proto::wire::hello::Hello;
 use tabane_proto::wire::record::{self, PREFIX, RECORD_START_MIN, Start};
 use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
+use tabane_seal::Cipher;
 
 /// Shows the fields of captured packets.
 const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
@@ -32,22 +34,24 @@ const VNET: [u8; 10] = [1, 0x81, 54, 0, 0xa8, 0x05, 34, 0, 16, 0];
 type Case = (&'static str, fn() -> Result<()>);
 
 /// Blocks of the document, by name.
-const GOLDEN: [Case; 6] = [
+const GOLDEN: [Case; 7] = [
     ("header", golden_header),
     ("record", golden_record),
     ("cell", golden_cell),
     ("hello", golden_hello),
     ("heartbeat", golden_heartbeat),
     ("repair", golden_repair),
+    ("sealed", golden_sealed),
 ];
 
-const DISSECTED: [Case; 7] = [
+const DISSECTED: [Case; 8] = [
     ("hello", dissected_hello),
     ("heartbeat", dissected_heartbeat),
     ("repair", dissected_repair),
     ("records", dissected_records),
     ("frames", dissected_frames),
     ("train", dissected_train),
+    ("sealed", dissected_sealed),
     ("refused", dissected_refused),
 ];
 
@@ -199,6 +203,23 @@ fn golden_repair() -> Result<()> {
     Ok(())
 }
 
+fn golden_sealed() -> Result<()> {
+    let key = Cipher::Aes256Gcm.key(&std::array::from_fn(|at| u8::try_from(at).unwrap_or_default()));
+    let number = Number { link: 0, seq: 0x1_0000_0007 };
+    let mut clear = smallest_cell(7);
+    clear[1] = 1;
+    let (header, payload) = clear.split_at(HEADER);
+    let mut sealed = vec![0; payload.len() + TAG];
+    key.seal(number, header, payload, &mut sealed);
+    let golden = golden("sealed")?;
+    assert_eq!([header, &sealed].concat(), golden);
+    let (header, sealed) = golden.split_at(HEADER);
+    let mut sealed = sealed.to_vec();
+    assert!(key.open(number, header, &mut sealed));
+    assert_eq!(sealed[..payload.len()], *payload);
+    Ok(())
+}
+
 fn every_block_is_compared() -> Result<()> {
     let text = specification()?;
     let mut blocks: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("```golden ")).collect();
@@ -345,6 +366,20 @@ fn dissected_train() -> Result<()> {
 }
 
 /// What a receiver must refuse is named, and nothing behind it is read.
+fn dissected_sealed() -> Result<()> {
+    shows(
+        &golden("sealed")?,
+        &[
+            ("tabane.kind", "0"),
+            ("tabane.epoch", "1"),
+            ("tabane.link_seq", "7"),
+            ("tabane.session", "0x0401"),
+            ("tabane.sealed", "0aa7c4a907c78eff39c671abc9cedae978b9ccc40dbf3c54d4c15a3f"),
+            ("tabane.tag", "c2a5aef2784fed2157276917e6f8fdcd"),
+        ],
+    )
+}
+
 fn dissected_refused() -> Result<()> {
     let hello = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
     let with = |index: usize, value: u8| {

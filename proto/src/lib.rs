@@ -7,9 +7,9 @@
 //!   device                                                                            links
 //!     |  read_space, handle_frame                                poll_batch, handle_sent |
 //!     v                                                                                  ^
-//!   classify -> learn -> pack -> queue -------> schedule (policy) ------> number --------+   pack.rs, schedule.rs, tx.rs
+//!   classify -> learn -> pack -> queue --> schedule (policy) --> number --> seal --------+   pack.rs, schedule.rs, tx.rs
 //!
-//!   deliver  <- unpack <- reorder (hold) <--------- inbound (link account) <- header <---+   rx.rs
+//!   deliver  <- unpack <- reorder (hold) <-- inbound (link account) <- open <- header <--+   rx.rs
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
@@ -17,7 +17,7 @@
 //!              membership (who is there), heartbeat (what was sent and heard),
 //!              health, debt, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
-//!              status and event (what is seen)
+//!              keyring and replay (what seals, opens and is refused), status and event (what is seen)
 //! ```
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for

@@ -30,6 +30,12 @@ impl Cipher {
         if has_aes { Self::Aes256Gcm } else { Self::ChaCha20Poly1305 }
     }
 
+    /// A key for one direction, made of its 32 bytes.
+    #[must_use]
+    pub fn key(self, bytes: &[u8; 32]) -> Box<dyn Key> {
+        Box::new(CellKey::new(self, bytes))
+    }
+
     /// The cipher of a number in a handshake.
     pub(crate) fn of(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|cipher| *cipher as u8 == number)

@@ -9,7 +9,7 @@
 //! learns the group key later cannot read what was said before. The cipher's number is not secret; its name is part of
 //! what both sides hash, so a message whose number was changed is refused.
 
-use crate::key::{CellKey, Cipher};
+use crate::key::Cipher;
 use crate::random::Random;
 use crate::resolver::Resolver;
 use snow::{Builder, HandshakeState};
@@ -128,10 +128,7 @@ impl Handshake for Noise {
         let (from_initiator, from_responder) = state.dangerously_get_raw_split();
         let (sealing, opening) =
             if initiates { (from_initiator, from_responder) } else { (from_responder, from_initiator) };
-        SessionKeys {
-            sealing: Box::new(CellKey::new(cipher, &sealing)),
-            opening: Box::new(CellKey::new(cipher, &opening)),
-        }
+        SessionKeys { sealing: cipher.key(&sealing), opening: cipher.key(&opening) }
     }
 }
 

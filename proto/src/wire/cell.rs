@@ -47,7 +47,7 @@ pub struct Header {
     pub link: u8,
     /// The ordering domain, below [`LANES`]; 0 unless the kind is `Data`.
     pub lane: u8,
-    /// Counts every cell but hellos on this link, from [`session_start`]: a gap is a loss on the link.
+    /// Counts the cells on this link, but not greetings and hellos that are not sealed, from [`session_start`]: a gap is a loss on the link.
     pub link_seq: u32,
     /// Counts the cells of this lane, from [`session_start`]: the order of delivery.
     pub lane_seq: u32,

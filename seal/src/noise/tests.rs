@@ -1,7 +1,7 @@
 //! Tests of the handshake: known answers of the pattern, and two sides that agree or do not.
 
 use super::*;
-use tabane_proto::security::{Key, Number, TAG};
+use tabane_proto::security::{Number, TAG};
 
 const SHARED: [u8; 32] = *b"a group key of thirty-two bytes.";
 
@@ -53,7 +53,7 @@ fn the_pattern_gives_the_known_answers() {
 
         let (key, _) = initiator.dangerously_get_raw_split();
         let mut sealed = vec![0; 11 + TAG];
-        CellKey::new(cipher, &key).seal(Number { link: 0, seq: 0 }, &[], b"F. A. Hayek", &mut sealed);
+        cipher.key(&key).seal(Number { link: 0, seq: 0 }, &[], b"F. A. Hayek", &mut sealed);
         assert_eq!(sealed, bytes(transport), "the first number of a link is the first nonce of Noise");
     }
 }
