@@ -3,7 +3,7 @@
 //! The ring's bytes must stay as they are, so a cell is sealed from there to somewhere else. `copy, then in place` does
 //! it in two passes, `in one pass` as `tabane_seal` does it.
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use std::hint::black_box;
 use std::time::Instant;
 use tabane_proto::security::{Key, Number, TAG};
