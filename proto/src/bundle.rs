@@ -6,6 +6,7 @@ use crate::class::{Class, Policies};
 use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::event::Event;
+use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::Control;
 use crate::learn::Learned;
@@ -108,10 +109,13 @@ pub struct Bundle {
     // What nodes say to each other: membership.rs, heartbeat.rs.
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
+    /// Nodes that were refused lately, and since when they are not told of.
+    pub(crate) refused: Vec<(NodeId, Instant)>,
 
-    // What is secret: sealing.rs.
+    // What is secret, and who is let in: sealing.rs, greeting.rs, handshake.rs.
     pub(crate) security: Option<Box<dyn Security>>,
     pub(crate) rekey: Rekey,
+    pub(crate) handshakes: Handshakes,
     /// Where what leaves is sealed.
     pub(crate) sealed: Vec<u8>,
 }
@@ -154,8 +158,10 @@ impl Bundle {
             delivering: Vec::new(),
             control: VecDeque::new(),
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
+            refused: Vec::new(),
             security: None,
             rekey: Rekey::default(),
+            handshakes: Handshakes::new(now),
             sealed: Vec::new(),
             settings,
         }
@@ -218,6 +224,7 @@ impl Bundle {
         if self.cells_shrink {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
+        at = self.handshakes.due().map_or(at, |due| at.min(due));
         self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
     }
 
@@ -229,9 +236,11 @@ impl Bundle {
         }
         self.see_off(now);
         self.greet(now);
+        self.pass_handshakes(now);
         let mut overdue = core::mem::take(&mut self.overdue);
         self.peers.list_overdue(now, self.settings.repair, &mut overdue);
         self.beat(now, &overdue);
+        self.renew_keys(now, &overdue);
         self.judge(now, &overdue);
         self.give_up_gaps(now, &overdue);
         self.forget_repairs(now);

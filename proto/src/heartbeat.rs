@@ -87,8 +87,11 @@ impl Bundle {
     /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`].
     pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
         loop {
-            let control = self.control.pop_front()?;
-            let Some((port, to, length)) = self.write_control(now, control) else { continue };
+            let written = match self.control.pop_front() {
+                Some(control) => self.write_control(now, control),
+                None => Some(self.write_handshake()?),
+            };
+            let Some((port, to, length)) = written else { continue };
             self.ports[usize::from(port)].handle_sent(length);
             return Some(ControlMessage { port, to, bytes: &self.control_bytes[..length] });
         }
@@ -97,7 +100,7 @@ impl Bundle {
     /// Writes a message to `control_bytes`; `None` when there is nobody to send it to.
     fn write_control(&mut self, now: Instant, control: Control) -> Option<(u8, Option<SocketAddr>, usize)> {
         match control {
-            Control::Greet { port, to } => Some((port, to, self.write_hello(port, None))),
+            Control::Greet { port, to } => Some((port, to, self.write_greeting(port))),
             Control::Answer { port, peer, to } => Some((port, Some(to), self.write_hello(port, Some(peer)))),
             Control::Farewell { port, peer, to } => {
                 Some((port, Some(to), self.write_hello(port, Some(peer))))
@@ -105,6 +108,22 @@ impl Bundle {
             Control::Heartbeat { port, peer } => self.write_heartbeat(now, port, peer),
             Control::Repair { peer } => self.write_request(peer),
         }
+    }
+
+    fn write_handshake(&mut self) -> Option<(u8, Option<SocketAddr>, usize)> {
+        let ((port, to), cell) = self.handshakes.next_cell()?;
+        let length = cell.len().min(self.control_bytes.len());
+        self.control_bytes[..length].copy_from_slice(&cell[..length]);
+        Some((port, Some(to), length))
+    }
+
+    /// A greeting shows by a mark that it comes from the group.
+    fn write_greeting(&mut self, port: u8) -> usize {
+        let length = self.write_hello(port, None);
+        let Some(security) = &self.security else { return length };
+        let (greeting, rest) = self.control_bytes.split_at_mut(length);
+        rest[..TAG].copy_from_slice(&security.mark(greeting));
+        length + TAG
     }
 
     fn write_hello(&mut self, port: u8, peer: Option<u16>) -> usize {

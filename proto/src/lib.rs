@@ -14,7 +14,7 @@
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
 //!   beside it: class (which policy), copies (for further links), stall (flows that wait for a link),
-//!              membership (who is there), heartbeat (what was sent and heard),
+//!              membership (who is there), greeting, handshake and cookie (who is let in), heartbeat (what was sent and heard),
 //!              health, debt, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
 //!              keyring and replay (what seals, opens and is refused), status and event (what is seen)
@@ -37,11 +37,14 @@ mod chain;
 pub mod class;
 mod classify;
 mod codel;
+mod cookie;
 mod copies;
 pub mod counters;
 mod crowd;
 mod debt;
 pub mod event;
+mod greeting;
+mod handshake;
 pub mod health;
 mod heartbeat;
 mod hold;

@@ -23,6 +23,8 @@ const NOTHING: u64 = u64::MAX;
 pub(crate) struct Outbound {
     /// Where the peer listens on this link, once it has been heard there.
     pub(crate) endpoint: Option<SocketAddr>,
+    /// Where it may listen: it was asked there to say so, and when.
+    pub(crate) asked: Option<(SocketAddr, Instant)>,
     /// The largest cell that the peer takes on this link, in bytes.
     pub(crate) cell_max: u16,
     /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
@@ -57,6 +59,7 @@ impl Outbound {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             endpoint: None,
+            asked: None,
             cell_max: 0,
             up: false,
             doubted: false,
@@ -92,6 +95,7 @@ impl Outbound {
     /// The link leads nowhere any more. Its numbers go on counting for the next one in its place.
     pub(crate) fn withdraw(&mut self) {
         self.endpoint = None;
+        self.asked = None;
         self.up = false;
         self.doubted = false;
         self.skew = Duration::ZERO;

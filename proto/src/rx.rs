@@ -92,12 +92,16 @@ impl Bundle {
     fn parse_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
         let bytes = self.pool.bytes(cell);
         let header = Header::parse(bytes)?;
-        if header.kind == Kind::Hello && header.epoch == 0 && self.security.is_none() {
+        if self.security.is_some() && header.epoch == 0 {
+            return self.handle_unsealed(now, origin, header.kind, cell);
+        }
+        if header.kind == Kind::Hello && header.epoch == 0 {
             let hello = Hello::parse(&bytes[HEADER..])?;
             self.handle_hello(now, origin, &hello);
             return Ok(());
         }
-        let Some(peer) = self.peers.of_session(header.session) else {
+        let session = self.peers.of_session(header.session);
+        let Some(peer) = session.or_else(|| self.confirm(now, &header, cell)) else {
             self.counters.drop_session += 1;
             return Ok(());
         };
@@ -124,10 +128,11 @@ impl Bundle {
             }
             Kind::Hello => {
                 let hello = Hello::parse(payload)?;
-                if self.count_on_link(now, origin.port, peer, &header) {
-                    self.handle_hello(now, origin, &hello);
+                if self.count_on_link(now, origin.port, peer, &header) && hello.link == header.link {
+                    self.handle_sealed_hello(now, origin, peer, &hello);
                 }
             }
+            Kind::Handshake => return Err(Malformed::Field),
         }
         Ok(())
     }
