@@ -13,7 +13,8 @@ local HEADER, TAG, NO_RECORD = 16, 16, 0xffff
 local PREFIX, VNET, ETHERNET, FRAME_MAX = 4, 10, 14, 65553
 local PADDING, FRAME = 0, 1
 
-local KINDS = { [0] = "data", "hello", "heartbeat", "repair" }
+local KINDS = { [0] = "data", "hello", "heartbeat", "repair", "handshake" }
+local STEPS = { "initiation", "response", "cookie" }
 local RECORDS = { [PADDING] = "padding", [FRAME] = "frame" }
 local GSO = { [0] = "none", [1] = "TCP over IPv4", [3] = "UDP fragments", [4] = "TCP over IPv6", [5] = "UDP segments" }
 
@@ -33,8 +34,8 @@ local FIELDS = {
   { "lane_seq", "Lane sequence number", "uint32" },
   { "block_offset", "Block offset", "uint16" },
   { "session", "Session", "uint16", base.HEX },
-  { "sealed", "Sealed", "bytes" },
-  { "tag", "Authentication tag", "bytes" },
+  { "sealed", "Sealed payload", "bytes" },
+  { "tag", "Tag", "bytes" },
 
   { "hello.node", "Node: MAC address", "ether" },
   { "hello.port", "Node: UDP port", "uint16" },
@@ -47,9 +48,24 @@ local FIELDS = {
   { "hello.workers", "Workers", "uint8" },
   { "hello.takes_uso", "Takes UDP superframes", "bool", 8, nil, 0x01 },
   { "hello.leaves", "Takes this link out", "bool", 8, nil, 0x02 },
-  { "hello.pauses", "Makes way for its successor", "bool", 8, nil, 0x04 },
+  { "hello.seals", "Cells are sealed", "bool", 8, nil, 0x04 },
+  { "hello.asks", "Asks for a hello", "bool", 8, nil, 0x08 },
+  { "hello.pauses", "Makes way for its successor", "bool", 8, nil, 0x10 },
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
+
+  { "mark", "Mark of the group", "bytes" },
+
+  { "handshake.step", "Step", "uint8", base.DEC, STEPS },
+  { "handshake.epoch", "Epoch of the keys", "uint8" },
+  { "handshake.serial", "Serial number", "uint32" },
+  { "handshake.node", "Node: MAC address", "ether" },
+  { "handshake.port", "Node: UDP port", "uint16" },
+  { "handshake.incarnation", "Incarnation", "uint64", base.HEX },
+  { "handshake.addressee", "Addressee: MAC address", "ether" },
+  { "handshake.addressee_port", "Addressee: UDP port", "uint16" },
+  { "handshake.body", "Body", "bytes" },
+  { "handshake.stamp", "Stamp", "bytes" },
 
   { "heartbeat.sent_at", "Sent at (us)", "uint32" },
   { "heartbeat.echo", "Echo (us)", "uint32" },
@@ -124,9 +140,12 @@ local function hello(tree, cell)
   local link, workers = add("hello.link", 1):uint(), add("hello.workers", 1):uint()
   add("hello.takes_uso", 1, false, true)
   add("hello.leaves", 1, false, true)
+  local seals = add("hello.seals", 1, false, true):uint() % 8 >= 4
+  add("hello.asks", 1, false, true)
   add("hello.pauses", 1)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
+  if seals and cell:len() >= fixed + length + TAG then tree:add(f["mark"], cell(cell:len() - TAG)) end
   if link >= LINKS then return complain(tree, "link " .. link .. " is out of range") end
   if workers == 0 then return complain(tree, "no workers") end
   if length > NAME_MAX then return complain(tree, "a name of " .. length .. " bytes") end
@@ -185,6 +204,27 @@ local function repair(tree, cell)
   return "repair, " .. missing .. " cells are missing"
 end
 
+local function handshake(tree, cell)
+  local fixed = HEADER + 30 + 2 * TAG
+  local complaint = too_short(tree, cell, fixed)
+  if complaint then return complaint end
+  local add = fields_from(tree, cell, HEADER)
+  local step = add("handshake.step", 1):uint()
+  local epoch = add("handshake.epoch", 1):uint()
+  local serial = add("handshake.serial", 4):uint()
+  add("handshake.node", 6)
+  add("handshake.port", 2)
+  add("handshake.incarnation", 8)
+  add("handshake.addressee", 6)
+  add("handshake.addressee_port", 2)
+  if cell:len() > fixed then add("handshake.body", cell:len() - fixed) end
+  add("mark", TAG)
+  add("handshake.stamp", TAG)
+  if not STEPS[step] then return complain(tree, "step " .. step .. " is not known") end
+  if epoch == 0 then return complain(tree, "no keys have epoch 0") end
+  return "handshake #" .. serial .. ", " .. STEPS[step]
+end
+
 -- The record that begins at `at`. Returns where the next one begins; what is wrong, if something is.
 local function record(tree, cell, at, frames)
   local rest = cell:len() - at
@@ -230,16 +270,16 @@ local function data(tree, cell, frames)
 end
 
 -- What a sealed cell shows to whoever has no key.
-local function sealed(tree, cell)
+local function sealed(tree, cell, kind, epoch)
   local complaint = too_short(tree, cell, HEADER + TAG)
   if complaint then return complaint end
   local add = fields_from(tree, cell, HEADER)
   add("sealed", cell:len() - HEADER - TAG)
   add("tag", TAG)
-  return "sealed"
+  return "sealed " .. KINDS[kind] .. ", epoch " .. epoch
 end
 
-local MESSAGES = { hello, heartbeat, repair }
+local MESSAGES = { hello, heartbeat, repair, handshake }
 
 -- The header and what follows it. Returns what the cell is in a few words; so do the functions above.
 local function contents(tree, cell, frames)
@@ -259,7 +299,7 @@ local function contents(tree, cell, frames)
   local lanes = kind == 0 and LANES or 1
   if link >= LINKS or lane >= lanes then return complain(tree, "the link or the lane is out of range") end
   local place = "link " .. link .. " #" .. link_seq .. ": "
-  if epoch ~= 0 then return place .. sealed(tree, cell) end
+  if epoch ~= 0 then return place .. sealed(tree, cell, kind, epoch) end
   if kind == 0 then return place .. data(tree, cell, frames) end
   return place .. MESSAGES[kind](tree, cell)
 end

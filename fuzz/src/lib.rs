@@ -3,6 +3,7 @@
 mod pair;
 
 use tabane_proto::wire::cell::{HEADER, Header};
+use tabane_proto::wire::handshake::{Marked, Message};
 use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_proto::wire::record;
@@ -29,6 +30,9 @@ pub fn cell(bytes: &[u8]) {
         let length = heartbeat.emit(&mut again);
         assert_eq!(Heartbeat::parse(&again[..length]), Ok(heartbeat));
     }
+    if let Ok(Ok(message)) = Marked::split(bytes).map(|marked| Message::parse(marked.covered)) {
+        assert_eq!(Message::parse(&message.emit()), Ok(message));
+    }
     if let Ok(request) = Request::parse(payload) {
         let mut again = [0; REQUEST_MAX];
         let length = request.emit(&mut again);
@@ -48,6 +52,22 @@ pub fn unpack(bytes: &[u8]) {
         rest = later;
     }
     pair.assert_alive();
+}
+
+/// Two bundles in a sealed session that hear anything a stranger can say, and what a traitor could: cells with a true
+/// mark. Their session lives.
+///
+/// The bytes are a list of datagrams: a length, what is made of the rest (see [`Pair::inject_open`]), the rest.
+pub fn handshake(bytes: &[u8]) {
+    let mut pair = Pair::sealed();
+    let mut rest = bytes;
+    while let [length, make, tail @ ..] = rest {
+        let (datagram, later) = tail.split_at(usize::from(*length).min(tail.len()));
+        pair.inject_open(datagram, *make);
+        rest = later;
+    }
+    pair.assert_alive();
+    pair.assert_faithful();
 }
 
 /// The configuration: any text gives a configuration or sentences, and what is printed reads back as the same.

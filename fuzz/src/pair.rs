@@ -4,7 +4,9 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use tabane_proto::wire::cell::HEADER;
-use tabane_proto::{BUFFER, Bundle, Instant, Name, NodeId, Outcome, PolicyKind, PolicyOptions, PortSettings, Settings};
+use tabane_proto::security::{Rekey, Security, TAG};
+use tabane_proto::{BUFFER, Bundle, Event, Instant, Name, NodeId, Outcome, PolicyKind, PolicyOptions, PortSettings, Settings};
+use tabane_seal::{Cipher, Group, Random};
 
 /// The virtio and Ethernet headers of an empty broadcast frame.
 const FRAME: [u8; 24] =
@@ -20,15 +22,34 @@ pub struct Pair {
     nodes: [Bundle; 2],
     /// Frames that each has delivered.
     delivered: [usize; 2],
+    /// What the second has said that was not sealed.
+    said: Vec<Vec<u8>>,
+    /// Peers that left.
+    left: usize,
 }
 
 impl Pair {
     /// Two bundles whose link is up.
     #[must_use]
     pub fn joined() -> Self {
+        Self::join(|_| {})
+    }
+
+    /// The same in a sealed session, always with the same keys.
+    #[must_use]
+    pub fn sealed() -> Self {
+        Self::join(|bundle| bundle.set_security(Box::new(group(bundle.node().0)), Rekey::default()))
+    }
+
+    fn join(secure: impl Fn(&mut Bundle)) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let node = |number| Bundle::new(now, settings(number));
-        let mut pair = Self { now, nodes: [node(0), node(1)], delivered: [0; 2] };
+        let node = |number| {
+            let mut bundle = Bundle::new(now, settings(number));
+            secure(&mut bundle);
+            bundle
+        };
+        let (nodes, said) = ([node(0), node(1)], Vec::new());
+        let mut pair = Self { now, nodes, delivered: [0; 2], said, left: 0 };
         let up = |pair: &Self| {
             pair.nodes.iter().all(|node| node.peers().any(|(_, mut links)| links.any(|l| l.sending)))
         };
@@ -61,6 +82,45 @@ impl Pair {
         if mend & 8 != 0 {
             self.turn();
         }
+    }
+
+    /// Puts a datagram on the link to the first bundle that is not sealed. The lower bits of `make` say what it is: 1: a
+    /// header of a handshake comes before it, else 2: one of a greeting, else 4: it is laid over something that the second
+    /// has said; 8: behind it comes a true mark; 16: and a stamp of zeros; 32: time passes.
+    pub fn inject_open(&mut self, datagram: &[u8], make: u8) {
+        let kinds = [(1, 0x14), (2, 0x11)];
+        let kind = kinds.iter().find(|(bit, _)| make & bit != 0);
+        let mut bytes = match kind {
+            Some((_, first)) => {
+                [&[*first], &[0; 11][..], &[0xff, 0xff, 0, 0], datagram].concat()
+            }
+            None if make & 4 != 0 && !self.said.is_empty() => {
+                let mut bytes = self.said[datagram.len() % self.said.len()].clone();
+                bytes.iter_mut().zip(datagram).for_each(|(byte, over)| *byte ^= over);
+                bytes.truncate(bytes.len() - if make & 24 != 0 { 2 * TAG } else { 0 });
+                bytes
+            }
+            None => datagram.to_vec(),
+        };
+        if make & 8 != 0 {
+            let mark = group(0).mark(&bytes);
+            bytes.extend(mark);
+        }
+        if make & 16 != 0 {
+            bytes.extend([0; TAG]);
+        }
+        self.hear(0, &bytes);
+        if make & 32 != 0 {
+            self.turn();
+        }
+    }
+
+    /// No session has ended.
+    ///
+    /// # Panics
+    /// When one has.
+    pub fn assert_faithful(&self) {
+        assert_eq!(self.left, 0, "sessions that live go on living");
     }
 
     /// Whatever was heard, a frame that the second sends arrives at the first, and memory has come back.
@@ -119,8 +179,13 @@ impl Pair {
                 said.extend(train.chunks(batch.segment).map(<[u8]>::to_vec));
                 self.nodes[node].handle_sent(self.now, Outcome::Sent);
             }
+            if node == 1 {
+                self.said.extend(said.iter().filter(|bytes| bytes[1] == 0).cloned());
+            }
             said.iter().for_each(|bytes| self.hear(1 - node, bytes));
-            while self.nodes[node].poll_event().is_some() {}
+            while let Some(event) = self.nodes[node].poll_event() {
+                self.left += usize::from(matches!(event, Event::PeerLeft { .. }));
+            }
         }
     }
 
@@ -136,6 +201,10 @@ impl Pair {
             self.delivered[node] += 1;
         }
     }
+}
+
+fn group(seed: u64) -> Group {
+    Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(seed))
 }
 
 fn endpoint(node: usize) -> SocketAddr {

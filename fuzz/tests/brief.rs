@@ -1,6 +1,6 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{cell, config, unpack};
+use tabane_fuzz::{cell, config, handshake, unpack};
 
 /// Inputs for each body.
 const INPUTS: u64 = 3_000;
@@ -58,8 +58,9 @@ fn over_inputs(valid: &[&[u8]], body: fn(&[u8])) {
 
 #[test]
 fn any_cell() {
-    let valid: [&[u8]; 4] = [
+    let valid: [&[u8]; 5] = [
         include_bytes!("../corpus/cell/data"),
+        include_bytes!("../corpus/cell/handshake"),
         include_bytes!("../corpus/cell/hello"),
         include_bytes!("../corpus/cell/heartbeat"),
         include_bytes!("../corpus/cell/repair"),
@@ -73,6 +74,13 @@ fn any_datagrams() {
     let valid: [&[u8]; 2] =
         [include_bytes!("../corpus/unpack/records"), include_bytes!("../corpus/unpack/control")];
     over_inputs(&valid, unpack);
+}
+
+#[test]
+fn any_handshakes() {
+    let valid: [&[u8]; 1] = [include_bytes!("../corpus/handshake/steps")];
+    valid.iter().for_each(|bytes| handshake(bytes));
+    over_inputs(&valid, handshake);
 }
 
 #[test]

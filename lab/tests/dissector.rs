@@ -12,12 +12,15 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::prerequisites::{Tool, require_tools};
+use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
+use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::heartbeat::{Heard, Heartbeat, Sent};
 use tabane_proto::wire::hello::Hello;
 use tabane_proto::wire::record::{self, PREFIX, RECORD_START_MIN, Start};
 use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
+use tabane_seal::Cipher;
 
 /// Shows the fields of captured packets.
 const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
@@ -32,22 +35,26 @@ const VNET: [u8; 10] = [1, 0x81, 54, 0, 0xa8, 0x05, 34, 0, 16, 0];
 type Case = (&'static str, fn() -> Result<()>);
 
 /// Blocks of the document, by name.
-const GOLDEN: [Case; 6] = [
+const GOLDEN: [Case; 8] = [
     ("header", golden_header),
     ("record", golden_record),
     ("cell", golden_cell),
     ("hello", golden_hello),
     ("heartbeat", golden_heartbeat),
     ("repair", golden_repair),
+    ("handshake", golden_handshake),
+    ("sealed", golden_sealed),
 ];
 
-const DISSECTED: [Case; 7] = [
+const DISSECTED: [Case; 9] = [
     ("hello", dissected_hello),
     ("heartbeat", dissected_heartbeat),
     ("repair", dissected_repair),
+    ("handshake", dissected_handshake),
     ("records", dissected_records),
     ("frames", dissected_frames),
     ("train", dissected_train),
+    ("sealed", dissected_sealed),
     ("refused", dissected_refused),
 ];
 
@@ -95,6 +102,8 @@ fn hello() -> Hello {
         workers: 1,
         takes_uso: true,
         leaves: false,
+        seals: false,
+        asks: false,
         pauses: false,
         name: Name::new("h1"),
     }
@@ -119,6 +128,18 @@ fn request() -> Request {
     let mut request = Request::default();
     assert!(request.push(Gap { link: 1, count: 23, first: 0xffff_fff0 }));
     request
+}
+
+fn initiation() -> Message<'static> {
+    Message {
+        step: Step::Initiation,
+        epoch: 2,
+        serial: 7,
+        node: hello().node,
+        incarnation: hello().incarnation,
+        addressee: NodeId::new([2, 0, 0, 0, 0, 2], 7_420),
+        body: &[0xaa, 0xbb],
+    }
 }
 
 /// The bytes that a message writes, of which it tells the number.
@@ -200,6 +221,30 @@ fn golden_repair() -> Result<()> {
     Ok(())
 }
 
+fn golden_handshake() -> Result<()> {
+    let bytes = golden("handshake")?;
+    assert_eq!(initiation().emit(), bytes);
+    assert_eq!(Message::parse(&bytes), Ok(initiation()));
+    Ok(())
+}
+
+fn golden_sealed() -> Result<()> {
+    let key = Cipher::Aes256Gcm.key(&std::array::from_fn(|at| u8::try_from(at).unwrap_or_default()));
+    let number = Number { link: 0, seq: 0x1_0000_0007 };
+    let mut clear = smallest_cell(7);
+    clear[1] = 1;
+    let (header, payload) = clear.split_at(HEADER);
+    let mut sealed = vec![0; payload.len() + TAG];
+    key.seal(number, header, payload, &mut sealed);
+    let golden = golden("sealed")?;
+    assert_eq!([header, &sealed].concat(), golden);
+    let (header, sealed) = golden.split_at(HEADER);
+    let mut sealed = sealed.to_vec();
+    assert!(key.open(number, header, &mut sealed));
+    assert_eq!(sealed[..payload.len()], *payload);
+    Ok(())
+}
+
 fn every_block_is_compared() -> Result<()> {
     let text = specification()?;
     let mut blocks: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("```golden ")).collect();
@@ -248,6 +293,8 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.workers", "1"),
             ("tabane.hello.takes_uso", "1"),
             ("tabane.hello.leaves", "0"),
+            ("tabane.hello.seals", "0"),
+            ("tabane.hello.asks", "0"),
             ("tabane.hello.pauses", "0"),
             ("tabane.hello.name", "h1"),
         ],
@@ -287,6 +334,25 @@ fn dissected_repair() -> Result<()> {
             ("tabane.repair.link", "1,0"),
             ("tabane.repair.count", "23,1"),
             ("tabane.repair.first", "4294967280,9"),
+        ],
+    )
+}
+
+fn dissected_handshake() -> Result<()> {
+    let cell = [initiation().emit(), vec![0xcc; 16], vec![0; 16]].concat();
+    shows(
+        &cell,
+        &[
+            ("tabane.kind", "4"),
+            ("tabane.handshake.step", "1"),
+            ("tabane.handshake.epoch", "2"),
+            ("tabane.handshake.serial", "7"),
+            ("tabane.handshake.node", "02:00:00:00:00:01"),
+            ("tabane.handshake.incarnation", "0x1122334455667788"),
+            ("tabane.handshake.addressee", "02:00:00:00:00:02"),
+            ("tabane.handshake.body", "aabb"),
+            ("tabane.mark", "cccccccccccccccccccccccccccccccc"),
+            ("tabane.handshake.stamp", "00000000000000000000000000000000"),
         ],
     )
 }
@@ -347,6 +413,20 @@ fn dissected_train() -> Result<()> {
 }
 
 /// What a receiver must refuse is named, and nothing behind it is read.
+fn dissected_sealed() -> Result<()> {
+    shows(
+        &golden("sealed")?,
+        &[
+            ("tabane.kind", "0"),
+            ("tabane.epoch", "1"),
+            ("tabane.link_seq", "7"),
+            ("tabane.session", "0x0401"),
+            ("tabane.sealed", "0aa7c4a907c78eff39c671abc9cedae978b9ccc40dbf3c54d4c15a3f"),
+            ("tabane.tag", "c2a5aef2784fed2157276917e6f8fdcd"),
+        ],
+    )
+}
+
 fn dissected_refused() -> Result<()> {
     let hello = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
     let with = |index: usize, value: u8| {
@@ -357,7 +437,7 @@ fn dissected_refused() -> Result<()> {
     let cut = hello[..hello.len() - 1].to_vec();
     let refused = [
         (with(0, 0x21), "version 2 is not known"),
-        (with(0, 0x14), "kind 4 is not known"),
+        (with(0, 0x15), "kind 5 is not known"),
         (with(2, 16), "the link or the lane is out of range"),
         (with(3, 1), "the link or the lane is out of range"),
         (cut, "51 bytes where 52 are needed"),

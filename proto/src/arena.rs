@@ -73,14 +73,14 @@ impl Arena {
             waiting: 0,
             floor: 0,
         };
-        arena.set_cell_max(cell_max);
+        arena.set_cell_max(usize::from(cell_max));
         arena
     }
 
     /// Changes the size of cells. What was kept for repair is forgotten; nothing may be waiting to be sent.
-    pub(crate) fn set_cell_max(&mut self, cell_max: u16) {
+    pub(crate) fn set_cell_max(&mut self, cell_max: usize) {
         debug_assert!(!self.has_waiting());
-        self.stride = usize::from(cell_max);
+        self.stride = cell_max;
         self.bytes = vec![0; self.stride * self.cells.len()].into_boxed_slice();
         assert!(self.cells.len() >= 2 * self.span(), "the ring must hold two frames of the longest kind");
         self.floor = self.head;
@@ -207,6 +207,12 @@ impl Arena {
         let count = neighbours.min(self.cells.len() - index);
         let bytes = (count - 1) * self.stride + self.cell_bytes(slots[count - 1]);
         Some((&self.bytes[index * self.stride..][..bytes], count))
+    }
+
+    /// The cell in `slot`, header included.
+    pub(crate) fn sent(&self, slot: u64) -> &[u8] {
+        let start = self.index(slot) * self.stride;
+        &self.bytes[start..start + self.cell_bytes(slot)]
     }
 
     /// Bytes of the cell in `slot`, header included.

@@ -6,6 +6,7 @@ use crate::class::{Class, Policies};
 use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::event::Event;
+use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::Control;
 use crate::learn::Learned;
@@ -15,12 +16,14 @@ use crate::pool::{Piece, Pool};
 use crate::port::{Port, PortSettings};
 use crate::queue::FairQueue;
 use crate::repair::Repair;
+use crate::security::{Rekey, Security};
 use crate::succession::Succession;
 use crate::time::Instant;
 use crate::tx::Flight;
 use crate::unpack::Ready;
 use crate::wire::cell::{HEADER, LINKS};
 use crate::wire::hello::{Name, NodeId};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -110,6 +113,15 @@ pub struct Bundle {
     pub(crate) succession: Succession,
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
+    /// Nodes that were refused lately, and since when they are not told of.
+    pub(crate) refused: Vec<(NodeId, Instant)>,
+
+    // What is secret, and who is let in: sealing.rs, greeting.rs, handshake.rs.
+    pub(crate) security: Option<Box<dyn Security>>,
+    pub(crate) rekey: Rekey,
+    pub(crate) handshakes: Handshakes,
+    /// Where what leaves is sealed.
+    pub(crate) sealed: Vec<u8>,
 }
 
 impl Bundle {
@@ -152,8 +164,22 @@ impl Bundle {
             succession: Succession::default(),
             control: VecDeque::new(),
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
+            refused: Vec::new(),
+            security: None,
+            rekey: Rekey::default(),
+            handshakes: Handshakes::new(now),
+            sealed: Vec::new(),
             settings,
         }
+    }
+
+    /// From now on cells are sealed, and only the group is let in. To be called before any frame is read and any cell is
+    /// heard; later only to change the group's keys, which ends no session.
+    pub fn set_security(&mut self, security: Box<dyn Security>, rekey: Rekey) {
+        self.security = Some(security);
+        self.rekey = rekey;
+        self.sealed.resize(crate::sealing::SEALED_MAX, 0);
+        self.fit_cells();
     }
 
     /// What is counted.
@@ -211,6 +237,7 @@ impl Bundle {
         if self.cells_shrink {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
+        at = self.handshakes.due().map_or(at, |due| at.min(due));
         at = self.succession.paused_until().map_or(at, |until| at.min(until));
         self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
     }
@@ -224,9 +251,11 @@ impl Bundle {
         self.see_off(now);
         self.end_pause(now);
         self.greet(now);
+        self.pass_handshakes(now);
         let mut overdue = core::mem::take(&mut self.overdue);
         self.peers.list_overdue(now, self.settings.repair, &mut overdue);
         self.beat(now, &overdue);
+        self.renew_keys(now, &overdue);
         self.judge(now, &overdue);
         self.give_up_gaps(now, &overdue);
         self.forget_repairs(now);

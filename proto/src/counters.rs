@@ -54,6 +54,16 @@ counters! {
     cells_heard,
     /// Cells whose bytes are not a cell of this version.
     drop_malformed,
+    /// Greetings and handshakes of strangers: their mark was not made with a key of the group.
+    drop_mark,
+    /// Handshakes that were not answered because too many were begun in the same second.
+    drop_flood,
+    /// Cells that no key of their session opens, or that are not sealed: forged, damaged, or of an epoch that is over.
+    drop_forged,
+    /// Sealed cells whose number was heard before, or is too old to tell; handshakes that were begun before.
+    drop_replayed,
+    /// Times that a session that lives was given new keys, at this node's initiative.
+    rekeys,
     /// Cells of a session that does not exist (strangers, or a peer's former self).
     drop_session,
     /// Cells from nodes of another group.

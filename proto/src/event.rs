@@ -24,6 +24,8 @@ pub enum Refusal {
     },
     /// As many peers as a bundle can have are there.
     Full,
+    /// Its cells are sealed, ours are not.
+    Seals,
 }
 
 /// Something that happened, in the order in which it happened.
@@ -35,6 +37,8 @@ pub enum Event {
         peer: NodeId,
         /// Its name.
         name: Name,
+        /// Whether what it and we say to each other is sealed.
+        sealed: bool,
     },
     /// A peer has been silent for so long that its state was dropped, or it was restarted.
     PeerLeft {

@@ -8,6 +8,7 @@ use crate::crowd::OTHERS_HEARD_WITHIN;
 use crate::debt::OWED_FOR;
 use crate::event::{Direction, Event};
 use crate::health::{Change, HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
+use crate::security::TAG;
 use crate::time::{Instant, wire_micros};
 use crate::wire::cell::{HEADER, Header, Kind, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use crate::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
@@ -17,7 +18,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 /// The longest control message.
-pub(crate) const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX));
+pub(crate) const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX)) + TAG;
 /// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
 const NOT_SCHEDULED: Duration = Duration::from_millis(20);
 
@@ -86,8 +87,11 @@ impl Bundle {
     /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`].
     pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
         loop {
-            let control = self.control.pop_front()?;
-            let Some((port, to, length)) = self.write_control(now, control) else { continue };
+            let written = match self.control.pop_front() {
+                Some(control) => self.write_control(now, control),
+                None => Some(self.write_handshake()?),
+            };
+            let Some((port, to, length)) = written else { continue };
             self.ports[usize::from(port)].handle_sent(length);
             return Some(ControlMessage { port, to, bytes: &self.control_bytes[..length] });
         }
@@ -96,7 +100,7 @@ impl Bundle {
     /// Writes a message to `control_bytes`; `None` when there is nobody to send it to.
     fn write_control(&mut self, now: Instant, control: Control) -> Option<(u8, Option<SocketAddr>, usize)> {
         match control {
-            Control::Greet { port, to } => Some((port, to, self.write_hello(port, None))),
+            Control::Greet { port, to } => Some((port, to, self.write_greeting(port))),
             Control::Answer { port, peer, to } => Some((port, Some(to), self.write_hello(port, Some(peer)))),
             Control::Farewell { port, peer, to } => {
                 Some((port, Some(to), self.write_hello(port, Some(peer))))
@@ -106,12 +110,34 @@ impl Bundle {
         }
     }
 
+    fn write_handshake(&mut self) -> Option<(u8, Option<SocketAddr>, usize)> {
+        let ((port, to), cell) = self.handshakes.next_cell()?;
+        let length = cell.len().min(self.control_bytes.len());
+        self.control_bytes[..length].copy_from_slice(&cell[..length]);
+        Some((port, Some(to), length))
+    }
+
+    /// A greeting shows by a mark that it comes from the group.
+    fn write_greeting(&mut self, port: u8) -> usize {
+        let length = self.write_hello(port, None);
+        let Some(security) = &self.security else { return length };
+        let (greeting, rest) = self.control_bytes.split_at_mut(length);
+        rest[..TAG].copy_from_slice(&security.mark(greeting));
+        length + TAG
+    }
+
     fn write_hello(&mut self, port: u8, peer: Option<u16>) -> usize {
         let hello = self.hello(port, peer);
-        let session = peer.and_then(|index| self.peers.get(index)).map_or(0, |peer| peer.session_out);
-        let header = Header { session, ..header(Kind::Hello, port, 0) };
+        let length = HEADER + hello.emit(&mut self.control_bytes[HEADER..]);
+        let mut header = header(Kind::Hello, port, 0);
+        if let Some(peer) = peer.and_then(|index| self.peers.get_mut(index)) {
+            (header.session, header.epoch) = (peer.session_out, peer.epoch());
+            if header.epoch != 0 {
+                header.link_seq = wire_seq(peer.outbound[usize::from(port)].take_seq(None));
+            }
+        }
         header.emit(&mut self.control_bytes);
-        HEADER + hello.emit(&mut self.control_bytes[HEADER..])
+        peer.map_or(length, |index| self.seal_control(index, port, length))
     }
 
     fn write_heartbeat(
@@ -156,9 +182,10 @@ impl Bundle {
         let link = &mut peer.outbound[usize::from(port)];
         let to = link.endpoint?;
         let seq = link.take_seq(None);
-        let header = Header { session: peer.session_out, ..header(Kind::Heartbeat, port, seq) };
-        header.emit(&mut self.control_bytes);
-        Some((port, Some(to), HEADER + heartbeat.emit(&mut self.control_bytes[HEADER..])))
+        let (session, epoch) = (peer.session_out, peer.epoch());
+        Header { session, epoch, ..header(Kind::Heartbeat, port, seq) }.emit(&mut self.control_bytes);
+        let length = HEADER + heartbeat.emit(&mut self.control_bytes[HEADER..]);
+        Some((port, Some(to), self.seal_control(index, port, length)))
     }
 
     fn write_request(&mut self, index: u16) -> Option<(u8, Option<SocketAddr>, usize)> {
@@ -168,10 +195,11 @@ impl Bundle {
         let up = links.filter(|((link, port), _)| link.up && link.endpoint.is_some() && !port.full);
         let port = up.min_by_key(|((_, port), _)| port.queued()).map(|(_, number)| number)?;
         let link = &mut peer.outbound[usize::from(port)];
-        let seq = link.take_seq(None);
-        let header = Header { session: peer.session_out, ..header(Kind::Repair, port, seq) };
-        header.emit(&mut self.control_bytes);
-        Some((port, link.endpoint, HEADER + request.emit(&mut self.control_bytes[HEADER..])))
+        let (seq, to) = (link.take_seq(None), link.endpoint);
+        let (session, epoch) = (peer.session_out, peer.epoch());
+        Header { session, epoch, ..header(Kind::Repair, port, seq) }.emit(&mut self.control_bytes);
+        let length = HEADER + request.emit(&mut self.control_bytes[HEADER..]);
+        Some((port, to, self.seal_control(index, port, length)))
     }
 
     /// A heartbeat came over the peer's `link` to `port`.

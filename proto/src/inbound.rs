@@ -53,10 +53,15 @@ impl Inbound {
         self.next_seq
     }
 
+    /// The full number of a cell with this number; `None` when it is of another session.
+    pub(crate) fn unwrap(&self, seq: u32) -> Option<u64> {
+        unwrap_seq(seq, self.next_seq).filter(|seq| seq.abs_diff(self.next_seq) < FAR)
+    }
+
     /// A cell with this number came; returns the numbers that it shows to be missing, `None` when the cell is of another
     /// session.
     pub(crate) fn handle_seq(&mut self, seq: u32) -> Option<Range<u64>> {
-        let seq = unwrap_seq(seq, self.next_seq).filter(|seq| seq.abs_diff(self.next_seq) < FAR)?;
+        let seq = self.unwrap(seq)?;
         self.heard += 1;
         let missing = self.next_seq.min(seq)..seq;
         self.next_seq = self.next_seq.max(seq + 1);

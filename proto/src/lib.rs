@@ -7,18 +7,19 @@
 //!   device                                                                            links
 //!     |  read_space, handle_frame                                poll_batch, handle_sent |
 //!     v                                                                                  ^
-//!   classify -> learn -> pack -> queue -------> schedule (policy) ------> number --------+   pack.rs, schedule.rs, tx.rs
+//!   classify -> learn -> pack -> queue --> schedule (policy) --> number --> seal --------+   pack.rs, schedule.rs, tx.rs
 //!
-//!   deliver  <- unpack <- reorder (hold) <--------- inbound (link account) <- header <---+   rx.rs
+//!   deliver  <- unpack <- reorder (hold) <-- inbound (link account) <- open <- header <--+   rx.rs
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
 //!   beside it: class (which policy), copies (for further links), stall (flows that wait for a link),
-//!              membership (who is there), heartbeat (what was sent and heard),
+//!              membership (who is there), greeting, handshake and cookie (who is let in),
+//!              heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
-//!              succession (a process that makes way for another),
-//!              status and event (what is seen)
+//!              keyring and replay (what seals, opens and is refused),
+//!              succession (a process that makes way for another), status and event (what is seen)
 //! ```
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for
@@ -38,17 +39,21 @@ mod chain;
 pub mod class;
 mod classify;
 mod codel;
+mod cookie;
 mod copies;
 pub mod counters;
 mod crowd;
 mod debt;
 pub mod event;
+mod greeting;
+mod handshake;
 pub mod health;
 mod heartbeat;
 mod hold;
 mod hold_down;
 mod hotplug;
 mod inbound;
+mod keyring;
 mod learn;
 mod loss;
 mod mark;
@@ -63,8 +68,10 @@ mod port;
 mod queue;
 mod reorder;
 mod repair;
+mod replay;
 mod rx;
 mod schedule;
+mod sealing;
 pub mod security;
 mod stall;
 mod status;
@@ -86,7 +93,7 @@ pub use policy::{PolicyKind, PolicyOptions, UnknownPolicy};
 pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;
 pub use rx::Frame;
-pub use status::{LinkStatus, PeerStatus};
+pub use status::{LinkStatus, PeerStatus, SealStatus};
 pub use succession::PAUSE;
 pub use time::Instant;
 pub use tx::{BATCH_CELLS, Batch, Outcome};

@@ -2,7 +2,8 @@
 //!
 //! Beside the path. Every port greets everyone; whoever hears a stranger answers it with a session number, and is
 //! answered in turn. A restarted node has another incarnation: its old state is void. A peer that no link has heard for
-//! [`FORGET_AFTER`] is forgotten.
+//! [`FORGET_AFTER`] is forgotten. Where cells are sealed, a greeting that bears the group's mark only makes this node act
+//! by itself ([`crate::greeting`]): a handshake gives the session, and sealed hellos say where a peer listens.
 
 use crate::bundle::Bundle;
 use crate::event::{Event, Refusal};
@@ -14,9 +15,12 @@ use crate::wire::hello::{Hello, NodeId};
 use core::time::Duration;
 
 /// A silent peer's state is dropped after this time.
-const FORGET_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(10);
 /// Greetings of a port on which nobody has answered yet are this far apart, others ten times as far.
 const GREET_EVERY: Duration = Duration::from_millis(100);
+/// A node that is refused is told of again after this time, and so many are at most.
+const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
+const REFUSED: usize = 16;
 
 impl Bundle {
     /// Greets everyone on the ports whose time has come, and answers again who has not heard our answer.
@@ -43,8 +47,10 @@ impl Bundle {
         let named = settings.greet.iter().map(|endpoint| Control::Greet { port, to: Some(*endpoint) });
         self.control.extend(everyone.into_iter().chain(named));
         for index in self.peers.indices() {
-            let Some(peer) = self.peers.get(index).filter(|peer| !peer.is_joined()) else { continue };
-            if let Some(to) = peer.outbound[number].endpoint {
+            let Some(peer) = self.peers.get(index) else { continue };
+            let link = &peer.outbound[number];
+            let asked = link.asked.filter(|_| link.endpoint.is_none()).map(|(to, _)| to);
+            if let Some(to) = link.endpoint.filter(|_| !peer.is_joined()).or(asked) {
                 self.control.push_back(Control::Answer { port, peer: index, to });
             }
         }
@@ -64,12 +70,14 @@ impl Bundle {
             workers: self.settings.workers,
             takes_uso: self.settings.takes_uso,
             leaves: !self.ports[usize::from(port)].is_member(),
+            seals: self.security.is_some(),
+            asks: peer.is_some_and(|peer| peer.outbound[usize::from(port)].endpoint.is_none()),
             pauses: self.succession.rests,
             name: self.settings.name,
         }
     }
 
-    /// A node says who it is.
+    /// A node says who it is, unsealed.
     pub(crate) fn handle_hello(&mut self, now: Instant, origin: Origin, hello: &Hello) {
         if hello.group != self.settings.group && !self.other_groups.contains(&hello.group) {
             self.counters.drop_group += 1;
@@ -77,6 +85,9 @@ impl Bundle {
         }
         if hello.node == self.settings.node || !self.ports[usize::from(origin.port)].is_member() {
             return;
+        }
+        if hello.seals {
+            return self.refuse(now, hello.node, Refusal::Seals);
         }
         if hello.leaves {
             return self.handle_farewell(now, origin, hello);
@@ -97,7 +108,7 @@ impl Bundle {
         if joined && !was_joined {
             peer.heartbeat_at = now;
             peer.joined_at = now;
-            self.log(Event::PeerJoined { peer: node, name });
+            self.log(Event::PeerJoined { peer: node, name, sealed: false });
         }
         if joined {
             self.resume_reading(node);
@@ -137,21 +148,33 @@ impl Bundle {
 
     /// Takes a new peer in, unless it cannot be one.
     fn admit(&mut self, now: Instant, hello: &Hello, former: Option<u64>) -> Option<u16> {
-        let (ours, theirs) = (self.settings.workers, hello.workers);
-        let refusal = if ours == theirs {
-            if let Some(index) = self.peers.admit(now, hello, self.ports.len()) {
-                self.peers.get_mut(index)?.former = former;
-                return Some(index);
-            }
-            Refusal::Full
-        } else {
-            Refusal::Workers { ours, theirs }
-        };
-        let refused = Event::PeerRefused { peer: hello.node, refusal };
-        if !self.events.contains(&refused) {
-            self.log(refused);
+        if !self.may_join(now, hello) {
+            return None;
         }
-        None
+        let Some(index) = self.peers.admit(now, hello, self.ports.len()) else {
+            self.refuse(now, hello.node, Refusal::Full);
+            return None;
+        };
+        self.peers.get_mut(index)?.former = former;
+        Some(index)
+    }
+
+    /// Whether a node could be a peer; if not, it is refused.
+    pub(crate) fn may_join(&mut self, now: Instant, hello: &Hello) -> bool {
+        let (ours, theirs) = (self.settings.workers, hello.workers);
+        if ours != theirs {
+            self.refuse(now, hello.node, Refusal::Workers { ours, theirs });
+        }
+        ours == theirs
+    }
+
+    /// A node cannot be a peer. It comes again and again; it is told of once in a while.
+    pub(crate) fn refuse(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
+        self.refused.retain(|(_, since)| now.since(*since) < TELL_AGAIN_AFTER);
+        if self.refused.len() < REFUSED && self.refused.iter().all(|(node, _)| *node != peer) {
+            self.refused.push((peer, now));
+            self.log(Event::PeerRefused { peer, refusal });
+        }
     }
 
     /// Notes where the peer listens on this port.
@@ -159,7 +182,7 @@ impl Bundle {
     /// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
     /// else the first, so that both ends pair the same ports. A link that has been silent for long is no reason to refuse
     /// another.
-    fn pair(&mut self, now: Instant, index: u16, origin: Origin, hello: &Hello) {
+    pub(crate) fn pair(&mut self, now: Instant, index: u16, origin: Origin, hello: &Hello) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let port = usize::from(origin.port);
         let heard = |link: u8| now.since(peer.inbound[usize::from(link)].health.heard()) <= FORGET_AFTER;
@@ -181,10 +204,11 @@ impl Bundle {
         let ours = self.ports.iter().filter(|port| port.is_member()).map(|port| port.settings.cell_max);
         let theirs = self.peers.iter().flat_map(|peer| &peer.outbound).filter(|link| link.endpoint.is_some());
         let fits = ours.chain(theirs.map(|link| link.cell_max)).min().unwrap_or_default().max(CELL_LEAST);
-        if usize::from(fits) != self.arena.cell_max() && !self.has_unsent() {
-            self.arena.set_cell_max(fits);
+        let fits = usize::from(fits);
+        if fits != self.cell_max() && !self.has_unsent() {
+            self.arena.set_cell_max(fits - self.tag());
         }
-        self.cells_shrink = usize::from(fits) < self.arena.cell_max();
+        self.cells_shrink = fits < self.cell_max();
     }
 
     /// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.
@@ -205,7 +229,7 @@ impl Bundle {
     }
 
     /// Drops a peer's state.
-    fn part(&mut self, index: u16) {
+    pub(crate) fn part(&mut self, index: u16) {
         if let Some(peer) = self.peers.remove(index, &mut self.pool) {
             self.forget_lanes(index);
             self.log(Event::PeerLeft { peer });

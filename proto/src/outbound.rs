@@ -24,6 +24,8 @@ const NOTHING: u64 = u64::MAX;
 pub(crate) struct Outbound {
     /// Where the peer listens on this link, once it has been heard there.
     pub(crate) endpoint: Option<SocketAddr>,
+    /// Where it may listen: it was asked there to say so, and when.
+    pub(crate) asked: Option<(SocketAddr, Instant)>,
     /// The largest cell that the peer takes on this link, in bytes.
     pub(crate) cell_max: u16,
     /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
@@ -61,6 +63,7 @@ impl Outbound {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             endpoint: None,
+            asked: None,
             cell_max: 0,
             up: false,
             doubted: false,
@@ -98,6 +101,7 @@ impl Outbound {
     /// The link leads nowhere any more. Its numbers go on counting for the next one in its place.
     pub(crate) fn withdraw(&mut self) {
         self.endpoint = None;
+        self.asked = None;
         self.up = false;
         self.doubted = false;
         self.skew = Duration::ZERO;
@@ -142,10 +146,17 @@ impl Outbound {
         self.next_seq - 1
     }
 
-    /// The last `count` numbers were not used after all.
+    /// Nothing was sent under the last `count` numbers.
     pub(crate) fn return_seqs(&mut self, count: usize) {
         self.log.truncate(self.log.len() - count);
         self.next_seq -= count as u64;
+    }
+
+    /// What the last `count` numbers carried may not have left, or only in part: the numbers are lost, and nothing is to
+    /// be repaired under them.
+    pub(crate) fn void_seqs(&mut self, count: usize) {
+        let from = self.log.len() - count;
+        self.log.range_mut(from..).for_each(|slot| *slot = NOTHING);
     }
 
     /// The port had been given `port_sent` bytes when the last number went out.
@@ -226,6 +237,9 @@ mod tests {
         assert_eq!(link.take_for_repair(0), Some(70));
         link.return_seqs(1);
         assert_eq!(link.next_seq(), 2);
+        link.take_seq(Some(73));
+        link.void_seqs(1);
+        assert_eq!((link.next_seq(), link.take_for_repair(2)), (3, None), "it may have reached the network");
     }
 
     #[test]

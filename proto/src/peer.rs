@@ -2,6 +2,7 @@
 
 use crate::hold::Hold;
 use crate::inbound::{self, Inbound};
+use crate::keyring::Keyring;
 use crate::outbound::Outbound;
 use crate::pool::Pool;
 use crate::reorder::Reorder;
@@ -34,12 +35,18 @@ pub(crate) struct Peer {
     pub(crate) incarnation: u64,
     /// The incarnation before this one: hellos of it are late or replayed.
     pub(crate) former: Option<u64>,
+    /// The highest serial number of a handshake that this incarnation has begun and we have answered.
+    pub(crate) serial_heard: u32,
+    /// When we have begun this session, if we have.
+    pub(crate) begun: Option<Instant>,
     pub(crate) name: Name,
     pub(crate) takes_uso: bool,
     /// The number that it puts into its cells to us.
     pub(crate) session_in: u16,
     /// The number that we put into our cells to it; 0 until it has said one.
     pub(crate) session_out: u16,
+    /// The keys of its session, where cells are sealed.
+    pub(crate) keys: Option<Keyring>,
     /// Our links to it, by port.
     pub(crate) outbound: Vec<Outbound>,
     /// For each port, the peer's number of the link that ends there.
@@ -77,10 +84,13 @@ impl Peer {
             node: hello.node,
             incarnation: hello.incarnation,
             former: None,
+            serial_heard: 0,
+            begun: None,
             name: hello.name,
             takes_uso: hello.takes_uso,
             session_in,
             session_out: 0,
+            keys: None,
             outbound: (0..ports).map(|_| Outbound::new(now)).collect(),
             paired: (0..ports).map(|_| None).collect(),
             inbound: (0..LINKS).map(|_| Inbound::new(now, first)).collect(),
@@ -116,6 +126,11 @@ impl Peer {
     /// Whether both sides know each other's session number.
     pub(crate) fn is_joined(&self) -> bool {
         self.session_out != 0
+    }
+
+    /// The epoch of the key that seals what it gets; 0: nothing is sealed.
+    pub(crate) fn epoch(&self) -> u8 {
+        self.keys.as_ref().map_or(0, Keyring::epoch)
     }
 
     /// Whether some link to it is up, or might be.
@@ -190,6 +205,11 @@ impl Peer {
             lane.unpack.discard(pool);
         }
     }
+}
+
+/// The place of a peer whose cells carry this number.
+const fn place(session: u16) -> u16 {
+    session & ((1 << SLOT_BITS) - 1)
 }
 
 /// Of a number that no peer has.
@@ -284,29 +304,49 @@ impl Peers {
 
     /// The peer that puts `session` into its cells to us.
     pub(crate) fn of_session(&self, session: u16) -> Option<u16> {
-        let index = session & ((1 << SLOT_BITS) - 1);
+        let index = place(session);
         self.get(index).filter(|peer| peer.session_in == session).map(|_| index)
     }
 
     /// Takes a new peer in; `None` when the bundle is full.
     pub(crate) fn admit(&mut self, now: Instant, hello: &Hello, ports: usize) -> Option<u16> {
-        let vacant = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
-        if vacant == PEERS_MAX {
-            return None;
+        let session = self.draw_session(None, &[])?;
+        Some(self.admit_as(now, hello, session, ports))
+    }
+
+    /// Takes a new peer in under a session number that was drawn for it, and whose place is vacant.
+    pub(crate) fn admit_as(&mut self, now: Instant, hello: &Hello, session: u16, ports: usize) -> u16 {
+        let index = place(session);
+        let vacant = usize::from(index);
+        let peer = Box::new(Peer::new(now, hello, self.incarnation, session, ports));
+        if vacant >= self.slots.len() {
+            self.slots.resize_with(vacant + 1, || None);
+            self.due.resize(vacant + 1, NEVER);
         }
-        let index = u16::try_from(vacant).ok()?;
-        self.admitted = self.admitted.wrapping_add(1);
-        // Session numbers of successive peers and of successive starts differ.
-        // The upper bits are never 0, so no session is.
-        let nonce = (self.incarnation.wrapping_add(self.admitted) % ((1 << (16 - SLOT_BITS)) - 1)) as u16 + 1;
-        let peer = Box::new(Peer::new(now, hello, self.incarnation, nonce << SLOT_BITS | index, ports));
-        if vacant == self.slots.len() {
-            self.slots.push(None);
-            self.due.push(NEVER);
-        }
+        debug_assert!(self.slots[vacant].is_none(), "one peer in each place");
         self.slots[vacant] = Some(peer);
         self.touched.push(index);
-        Some(index)
+        index
+    }
+
+    /// A session number for the peer in a place, or for a newcomer, which is none of those that are `promised`. `None`:
+    /// all places are taken.
+    pub(crate) fn draw_session(&mut self, known: Option<u16>, promised: &[u16]) -> Option<u16> {
+        const NONCES: u64 = (1 << (16 - SLOT_BITS)) - 1;
+        let is_free = |index: &u16| {
+            self.get(*index).is_none() && promised.iter().all(|session| place(*session) != *index)
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "ten bits")]
+        let index = known.or_else(|| (0..PEERS_MAX as u16).find(is_free))?;
+        let live = self.get(index).map(|peer| peer.session_in);
+        (0..NONCES).find_map(|_| {
+            self.admitted = self.admitted.wrapping_add(1);
+            // Session numbers of successive peers and of successive starts differ.
+            // The upper bits are never 0, so no session is.
+            let nonce = (self.incarnation.wrapping_add(self.admitted) % NONCES) as u16 + 1;
+            let session = nonce << SLOT_BITS | index;
+            (live != Some(session) && !promised.contains(&session)).then_some(session)
+        })
     }
 
     /// Begins a peer's state anew under the number that it has.

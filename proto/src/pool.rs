@@ -127,6 +127,12 @@ impl Pool {
         self.entries[usize::from(index)].bytes.as_deref().unwrap_or_default()
     }
 
+    /// The bytes of a piece, to be opened where they lie.
+    pub(crate) fn bytes_mut(&mut self, piece: Piece) -> &mut [u8] {
+        let buffer = self.entries[usize::from(piece.buffer)].bytes.as_deref_mut().unwrap_or_default();
+        &mut buffer[usize::from(piece.start)..][..usize::from(piece.length)]
+    }
+
     /// The bytes of a piece.
     pub(crate) fn bytes(&self, piece: Piece) -> &[u8] {
         &self.buffer(piece.buffer)[usize::from(piece.start)..][..usize::from(piece.length)]

@@ -92,19 +92,21 @@ impl Bundle {
     fn parse_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
         let bytes = self.pool.bytes(cell);
         let header = Header::parse(bytes)?;
-        if header.epoch != 0 {
-            return Err(Malformed::Field);
+        if self.security.is_some() && header.epoch == 0 {
+            return self.handle_unsealed(now, origin, header.kind, cell);
         }
-        let payload = &bytes[HEADER..];
-        if header.kind == Kind::Hello {
-            let hello = Hello::parse(payload)?;
+        if header.kind == Kind::Hello && header.epoch == 0 {
+            let hello = Hello::parse(&bytes[HEADER..])?;
             self.handle_hello(now, origin, &hello);
             return Ok(());
         }
-        let Some(peer) = self.peers.of_session(header.session) else {
+        let session = self.peers.of_session(header.session);
+        let Some(peer) = session.or_else(|| self.confirm(now, &header, cell)) else {
             self.counters.drop_session += 1;
             return Ok(());
         };
+        let Some(cell) = self.open(now, peer, &header, cell)? else { return Ok(()) };
+        let payload = &self.pool.bytes(cell)[HEADER..];
         match header.kind {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
@@ -124,7 +126,13 @@ impl Bundle {
                     Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
                 self.handle_data(now, origin.port, peer, &header, payload);
             }
-            Kind::Hello => {}
+            Kind::Hello => {
+                let hello = Hello::parse(payload)?;
+                if self.count_on_link(now, origin.port, peer, &header) && hello.link == header.link {
+                    self.handle_sealed_hello(now, origin, peer, &hello);
+                }
+            }
+            Kind::Handshake => return Err(Malformed::Field),
         }
         Ok(())
     }

@@ -56,13 +56,13 @@ impl Bundle {
     fn commit_limit(&self) -> usize {
         let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
         let bytes = rate.filter(|rate| *rate > 0).map_or(u64::MAX, |rate| bytes_in(rate, COMMIT_FOR));
-        let cells = usize::try_from(bytes).unwrap_or(usize::MAX) / self.arena.cell_max();
+        let cells = usize::try_from(bytes).unwrap_or(usize::MAX) / self.cell_max();
         cells.clamp(1, COMMIT_CELLS)
     }
 
     /// Which of the choices carries how many cells of `run`.
     pub(crate) fn share(&mut self, peer: u16, source: Source) -> Option<Share> {
-        let (cells, cell_bytes) = (self.run.len(), self.arena.cell_bytes(self.run[0]));
+        let (cells, cell_bytes) = (self.run.len(), self.arena.cell_bytes(self.run[0]) + self.tag());
         let treatment = self.arena.cell(self.run[0]).treatment;
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
@@ -99,7 +99,7 @@ impl Bundle {
     /// Lists the links to a peer that are up, without the suspect ones unless all are; the doubted ones when none is up.
     pub(crate) fn list_choices(&mut self, index: u16) {
         self.choices.clear();
-        let Some(peer) = self.peers.get(index) else { return };
+        let Some(peer) = self.peers.get(index).filter(|peer| self.may_send(peer)) else { return };
         let any_up = peer.outbound.iter().any(|link| link.up);
         let usable = |link: &Outbound| if any_up { link.up } else { link.doubted };
         let all_suspect = peer.outbound.iter().filter(|link| usable(link)).all(|link| link.loss.is_suspect());
@@ -121,7 +121,7 @@ impl Bundle {
     /// last.
     pub(crate) fn list_run(&mut self, first: Cell, source: Source) {
         self.run.clear();
-        let most = BATCH_CELLS.min(BATCH_BYTES / (HEADER + usize::from(first.length)));
+        let most = BATCH_CELLS.min(BATCH_BYTES / (HEADER + usize::from(first.length) + self.tag()));
         while self.run.len() < most {
             let next = self.run.len();
             let slot = match source {

@@ -7,6 +7,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// Bytes of a tag, at the end of what it protects.
 pub const TAG: usize = 16;
@@ -43,6 +44,29 @@ pub trait Handshake: Send {
     fn finish(self: Box<Self>) -> SessionKeys;
 }
 
+/// When a session gets new keys: whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rekey {
+    /// The age of a key.
+    pub after: Duration,
+    /// Cells that were sealed with it.
+    pub cells: u64,
+}
+
+impl Rekey {
+    /// What is long enough that only one side of a session begins.
+    pub(crate) fn later(self) -> Self {
+        Self { after: self.after + self.after / 4, cells: self.cells.saturating_add(self.cells / 4) }
+    }
+}
+
+impl Default for Rekey {
+    /// After two minutes, or a terabyte and a half: far below what either cipher stands.
+    fn default() -> Self {
+        Self { after: Duration::from_secs(120), cells: 1 << 30 }
+    }
+}
+
 /// The keys of a session.
 pub struct SessionKeys {
     /// For what this node sends.
@@ -53,8 +77,9 @@ pub struct SessionKeys {
 
 /// A key that seals, or opens, what goes in one direction.
 pub trait Key: Send {
-    /// Encrypts a payload in place and returns its tag, which covers the header, too. A number must never be used twice.
-    fn seal(&self, number: Number, header: &[u8], payload: &mut [u8]) -> [u8; TAG];
+    /// Encrypts a payload to `sealed`, which is [`TAG`] bytes longer and ends in the tag; the tag covers the header, too.
+    /// A number must never be used twice.
+    fn seal(&self, number: Number, header: &[u8], payload: &[u8], sealed: &mut [u8]);
 
     /// Decrypts in place a payload whose tag is its end; `false`: it is forged or damaged, and what the bytes are now
     /// means nothing.

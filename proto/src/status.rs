@@ -1,6 +1,7 @@
 //! What can be seen from outside: peers and links as they stand.
 
 use crate::bundle::Bundle;
+use crate::keyring::Keyring;
 use crate::peer::Peer;
 use crate::policy::PolicyKind;
 use crate::time::Instant;
@@ -48,13 +49,34 @@ pub struct PeerStatus {
     pub name: Name,
     /// When it was heard last.
     pub heard: Instant,
+    /// How its cells are sealed, if they are.
+    pub sealed: Option<SealStatus>,
+}
+
+/// The keys that a session has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealStatus {
+    /// Their number.
+    pub epoch: u8,
+    /// Cells sealed with them.
+    pub cells_sealed: u64,
+    /// Cells of the peer opened with them.
+    pub cells_opened: u64,
+}
+
+impl SealStatus {
+    fn of(keys: &Keyring) -> Self {
+        let (cells_sealed, cells_opened) = keys.cells();
+        Self { epoch: keys.epoch(), cells_sealed, cells_opened }
+    }
 }
 
 impl Bundle {
     /// All peers that have answered, with their links.
     pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = LinkStatus>)> {
         self.peers.iter().filter(|peer| peer.is_joined()).map(|peer| {
-            let status = PeerStatus { node: peer.node, name: peer.name, heard: peer.heard() };
+            let sealed = peer.keys.as_ref().map(SealStatus::of);
+            let status = PeerStatus { node: peer.node, name: peer.name, heard: peer.heard(), sealed };
             let links = peer.outbound.iter().zip(&peer.paired).zip(&self.ports).zip(0..);
             let links = links.filter_map(|(((link, paired), port), number)| {
                 let inbound = paired.map(|paired| &peer.inbound[usize::from(paired)]);
@@ -92,6 +114,6 @@ impl Bundle {
     /// Bytes of the largest cell that is made now.
     #[must_use]
     pub fn cell_max(&self) -> usize {
-        self.arena.cell_max()
+        self.arena.cell_max() + self.tag()
     }
 }

@@ -6,6 +6,7 @@
 use crate::bundle::Bundle;
 use crate::class::Treatment;
 use crate::health::{HEARTBEAT_BUSY, Signal};
+use crate::outbound::Outbound;
 use crate::schedule::Source;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
@@ -24,17 +25,21 @@ pub struct Batch<'a> {
     pub segment: usize,
     bundle: &'a Bundle,
     cells: usize,
+    /// Bytes of the batch when it is sealed.
+    sealed: Option<usize>,
 }
 
 impl Batch<'_> {
-    /// The bytes, in order: one slice for each run of full cells that are neighbours in memory.
+    /// The bytes, in order: one slice when they are sealed, else one for each run of full cells that are neighbours in
+    /// memory.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        let mut slots = &self.bundle.run[..self.cells];
-        core::iter::from_fn(move || {
+        let sealed = self.sealed.map(|bytes| &self.bundle.sealed[..bytes]);
+        let mut slots = if sealed.is_some() { &[] } else { &self.bundle.run[..self.cells] };
+        sealed.into_iter().chain(core::iter::from_fn(move || {
             let (bytes, covered) = self.bundle.arena.run(slots)?;
             slots = &slots[covered..];
             Some(bytes)
-        })
+        }))
     }
 }
 
@@ -84,21 +89,24 @@ impl Bundle {
                 None => return None,
             }
         };
-        let segment = self.arena.cell_bytes(self.run[0]);
+        let segment = self.arena.cell_bytes(self.run[0]) + self.tag();
         let treatment = self.arena.cell(self.run[0]).treatment;
         let port = self.choices[share.index].port;
         let room = self.ports[usize::from(port)].queue_limit() / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
-        let bytes = self.number(index, port, cells);
+        let bytes = self.number(index, port, cells) + cells * self.tag();
         self.flight = Some(Flight { peer: index, port, cells, bytes, source, treatment });
         let to = self.peers.get(index)?.outbound[usize::from(port)].endpoint?;
-        Some(Batch { port, to, segment, bundle: self, cells })
+        let sealed = self.security.is_some().then_some(bytes);
+        Some(Batch { port, to, segment, bundle: self, cells, sealed })
     }
 
-    /// Writes the headers of the first cells of `run`; returns how many bytes they are.
+    /// Writes the headers of the first cells of `run`, and seals them; returns how many bytes they are without tags.
     fn number(&mut self, index: u16, port: u8, cells: usize) -> usize {
         let Some(peer) = self.peers.get_mut(index) else { return 0 };
+        let epoch = peer.epoch();
         let link = &mut peer.outbound[usize::from(port)];
+        let first = link.next_seq();
         let mut bytes = 0;
         for slot in &self.run[..cells] {
             let cell = self.arena.cell_mut(*slot);
@@ -106,7 +114,7 @@ impl Bundle {
             let cell = *cell;
             let header = Header {
                 kind: Kind::Data,
-                epoch: 0,
+                epoch,
                 link: port,
                 lane: cell.lane,
                 link_seq: wire_seq(link.take_seq(Some(*slot))),
@@ -117,6 +125,7 @@ impl Bundle {
             header.emit(self.arena.slot_mut(*slot));
             bytes += HEADER + usize::from(cell.length);
         }
+        self.seal_run(index, port, cells, first);
         bytes
     }
 
@@ -127,7 +136,7 @@ impl Bundle {
             Outcome::Sent => self.sent(&flight),
             Outcome::Full => {
                 self.ports[usize::from(flight.port)].full = true;
-                self.return_numbers(&flight);
+                self.take_back(&flight, Outbound::return_seqs);
             }
             Outcome::Lost => {
                 self.counters.drop_refused += flight.cells as u64;
@@ -136,7 +145,7 @@ impl Bundle {
             }
             Outcome::Refused => {
                 self.counters.drop_refused += flight.cells as u64;
-                self.return_numbers(&flight);
+                self.take_back(&flight, Outbound::void_seqs);
                 self.leave_link(now, flight.peer, flight.port, Signal::SendError);
             }
         }
@@ -165,9 +174,10 @@ impl Bundle {
         self.drop_first(flight.source, flight.cells);
     }
 
-    fn return_numbers(&mut self, flight: &Flight) {
+    /// Cells have not left. Their numbers are returned if that is certain: no number seals two cells.
+    fn take_back(&mut self, flight: &Flight, numbers: fn(&mut Outbound, usize)) {
         if let Some(peer) = self.peers.get_mut(flight.peer) {
-            peer.outbound[usize::from(flight.port)].return_seqs(flight.cells);
+            numbers(&mut peer.outbound[usize::from(flight.port)], flight.cells);
         }
         for slot in &self.run[..flight.cells] {
             self.arena.cell_mut(*slot).copies -= 1;

@@ -5,6 +5,7 @@
 
 pub mod cell;
 mod fields;
+pub mod handshake;
 pub mod heartbeat;
 pub mod hello;
 pub mod record;

@@ -1,13 +1,12 @@
 //! A stranger on the links, without a key: puts noise, cut cells and copies of old cells into the rings of NICs.
 //!
-//! Beside [`crate::network`]. A bundle has to count and drop all of it, and nothing else may happen. What the stranger
-//! cannot do here, because nothing but a key keeps anyone from it, is write a well-formed cell with a valid session.
-//!
-//! Source: issue "one connection over two links": random bytes, truncated and replayed cells.
+//! Beside [`crate::network`]. A bundle has to count and drop all of it, and nothing else may happen. What only a key keeps
+//! anyone from is tried where cells are sealed: cells with a bit changed, true headers before forged payloads, and
+//! whatever was ever said, greetings and handshakes of former selves included, from any address on the link.
 
 use crate::cable::{Arrival, Place};
 use crate::random::Random;
-use crate::topology::Topology;
+use crate::topology::{LinkNumber, Topology};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,6 +15,8 @@ use tabane_proto::wire::cell::{HEADER, Header, Kind, VERSION};
 
 /// Cells that are remembered to be cut or sent again.
 const REMEMBERED: usize = 32;
+/// Cells of any age that are remembered.
+const RECORDED: usize = 256;
 
 /// What the stranger does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,19 @@ pub enum Injection {
     DataAgain,
     /// Any cell that was heard lately, once more.
     Again,
+    /// A cell that was heard lately, with a bit changed.
+    Flipped,
+    /// The header of a cell that was heard lately, and random bytes.
+    Forged,
+    /// Any cell that was ever heard, from any address on its link.
+    Recorded,
 }
 
 impl Injection {
-    /// All of them.
+    /// What can be stood without keys.
     pub const ALL: [Self; 5] = [Self::Noise, Self::Stranger, Self::Cut, Self::DataAgain, Self::Again];
+    /// What only keys protect from.
+    pub const HOSTILE: [Self; 3] = [Self::Flipped, Self::Forged, Self::Recorded];
 }
 
 /// How often the stranger does what.
@@ -46,13 +55,29 @@ pub struct InjectionSettings {
     pub choices: Vec<Injection>,
 }
 
+impl InjectionSettings {
+    /// The same by a stranger who stops at nothing.
+    #[must_use]
+    pub fn hostile(mut self) -> Self {
+        self.choices.extend(Injection::HOSTILE);
+        self
+    }
+
+    fn is_hostile(&self) -> bool {
+        self.choices.iter().any(|choice| Injection::HOSTILE.contains(choice))
+    }
+}
+
 /// The stranger.
 #[derive(Debug)]
 pub(crate) struct Injector {
     random: Random,
     places: Vec<Place>,
+    /// The link of each place.
+    links: Vec<LinkNumber>,
     settings: Option<InjectionSettings>,
     recent: VecDeque<(Place, Arrival)>,
+    recorded: Vec<(Place, Arrival)>,
     /// What was injected.
     done: Vec<Injection>,
 }
@@ -60,11 +85,12 @@ pub(crate) struct Injector {
 impl Injector {
     pub(crate) fn new(topology: &Topology, random: Random) -> Self {
         let nodes = (0u8..).zip(&topology.nodes);
-        let places = nodes.flat_map(|(node, settings)| {
-            (0u8..).zip(&settings.cables).map(move |(port, _)| Place { node, port })
+        let cables = nodes.flat_map(|(node, settings)| {
+            (0u8..).zip(&settings.cables).map(move |(port, cable)| (Place { node, port }, cable.link))
         });
-        let places = places.collect();
-        Self { random, places, settings: None, recent: VecDeque::new(), done: Vec::new() }
+        let (places, links) = cables.unzip();
+        let (recent, recorded) = (VecDeque::new(), Vec::new());
+        Self { random, places, links, settings: None, recent, recorded, done: Vec::new() }
     }
 
     /// Begins, goes on in another way, or ends.
@@ -85,8 +111,9 @@ impl Injector {
 
     /// A cell was heard; only what nodes sent is worth to be remembered.
     pub(crate) fn remember(&mut self, to: Place, arrival: Arrival) {
-        if self.settings.is_none() || arrival.is_injected {
-            return;
+        let Some(settings) = self.settings.as_ref().filter(|_| !arrival.is_injected) else { return };
+        if settings.is_hostile() {
+            self.record(to, &arrival);
         }
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();
@@ -94,9 +121,22 @@ impl Injector {
         self.recent.push_back((to, arrival));
     }
 
+    /// Keeps a sample of everything; greetings and handshakes rather than the rest.
+    fn record(&mut self, to: Place, arrival: &Arrival) {
+        let is_open = Header::parse(&arrival.bytes).is_ok_and(|header| header.epoch == 0);
+        if self.recorded.len() < RECORDED {
+            self.recorded.push((to, arrival.clone()));
+        } else if is_open || self.random.chance(10_000) {
+            let place = self.random.index(RECORDED);
+            self.recorded[place] = (to, arrival.clone());
+        }
+    }
+
     /// A node was started anew. Its old hello would pass for another start, which only a key prevents.
     pub(crate) fn forget(&mut self, node: u8) {
-        self.recent.retain(|(_, arrival)| arrival.from.node != node);
+        if !self.settings.as_ref().is_some_and(InjectionSettings::is_hostile) {
+            self.recent.retain(|(_, arrival)| arrival.from.node != node);
+        }
     }
 
     /// What is put into which ring now, if there is something to take it from.
@@ -108,6 +148,9 @@ impl Injector {
             Injection::Cut => self.cut()?,
             Injection::DataAgain => self.again(|kind| kind == Kind::Data)?,
             Injection::Again => self.again(|_| true)?,
+            Injection::Flipped => self.flipped()?,
+            Injection::Forged => self.forged()?,
+            Injection::Recorded => self.recorded()?,
         };
         self.done.push(kind);
         Some((to, Arrival { at: now, is_injected: true, ..arrival }))
@@ -145,6 +188,31 @@ impl Injector {
         let length = if is_data { HEADER } else { arrival.bytes.len() };
         let bytes = Rc::from(&arrival.bytes[..self.random.index(length).max(1)]);
         Some((to, Arrival { bytes, ..arrival }))
+    }
+
+    fn flipped(&mut self) -> Option<(Place, Arrival)> {
+        let (to, arrival) = self.again(|_| true)?;
+        let mut bytes = arrival.bytes.to_vec();
+        let bit = self.random.index(8 * bytes.len());
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        Some((to, Arrival { bytes: Rc::from(bytes), ..arrival }))
+    }
+
+    fn forged(&mut self) -> Option<(Place, Arrival)> {
+        let (to, arrival) = self.again(|_| true)?;
+        let mut bytes = arrival.bytes.to_vec();
+        self.random.fill(&mut bytes[HEADER..]);
+        Some((to, Arrival { bytes: Rc::from(bytes), ..arrival }))
+    }
+
+    fn recorded(&mut self) -> Option<(Place, Arrival)> {
+        let (to, arrival) = self.recorded.get(self.random.index(self.recorded.len()))?.clone();
+        let link =
+            |place: Place| self.places.iter().position(|other| *other == place).map(|at| self.links[at]);
+        let wanted = link(to);
+        let on_link = self.places.iter().copied().filter(|place| *place != to && link(*place) == wanted);
+        let on_link: Vec<_> = on_link.collect();
+        Some((to, Arrival { from: self.random.pick(&on_link), ..arrival }))
     }
 
     fn again(&mut self, wanted: impl Fn(Kind) -> bool) -> Option<(Place, Arrival)> {

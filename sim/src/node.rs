@@ -12,6 +12,10 @@ use crate::topology::{CableSettings, NodeSettings, Topology};
 use core::net::SocketAddr;
 use core::time::Duration;
 use tabane_proto::{Bundle, Counters, Instant, Name, NodeId, PortSettings, Settings};
+use tabane_seal::{Cipher, Group, Random};
+
+/// The key that all nodes share, and no stranger.
+const GROUP_KEY: [u8; 32] = [0x7a; 32];
 
 /// A node.
 pub(crate) struct Node {
@@ -58,7 +62,7 @@ impl Node {
         let bundle_settings = bundle_settings(number, topology, incarnation);
         Self {
             number,
-            bundle: Bundle::new(Instant::default() + settings.clock, bundle_settings.clone()),
+            bundle: bundle(Instant::default() + settings.clock, &settings, &bundle_settings),
             sockets: settings.cables.iter().map(|_| Socket::default()).collect(),
             numbers: (0..).take(settings.cables.len()).map(Some).collect(),
             leaving: vec![false; settings.cables.len()],
@@ -133,7 +137,7 @@ impl Node {
     pub(crate) fn restart(&mut self, world: &mut Surroundings<'_>) {
         self.before = self.counted();
         self.bundle_settings.incarnation = world.incarnation();
-        self.bundle = Bundle::new(self.clock(world.now), self.bundle_settings.clone());
+        self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings);
         self.numbers = self.ports().map(Some).collect();
         self.leaving.fill(false);
         for port in self.ports() {
@@ -183,6 +187,19 @@ impl Node {
     pub(crate) fn into_lendable(mut self) -> usize {
         core::iter::from_fn(|| self.bundle.lend()).count()
     }
+}
+
+/// A bundle that has just been started, with the real cryptography if its cells are sealed. Its randomness follows from its
+/// incarnation, and the cipher from its node, so that sessions of both kinds meet.
+fn bundle(now: Instant, node: &NodeSettings, settings: &Settings) -> Bundle {
+    let mut bundle = Bundle::new(now, settings.clone());
+    if let Some(rekey) = node.sealed {
+        let ciphers = [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
+        let cipher = ciphers[usize::from(settings.node.0 >> 16 & 1 == 1)];
+        let group = Group::new(&[GROUP_KEY], cipher, Random::seeded(settings.incarnation));
+        bundle.set_security(Box::new(group), rekey);
+    }
+    bundle
 }
 
 /// What a node's bundle is made from.

@@ -22,6 +22,8 @@ pub enum Stream {
     Traffic = 3,
     /// What strangers put on the links.
     Injector = 4,
+    /// How cells are sealed.
+    Security = 5,
 }
 
 /// A stream of numbers.

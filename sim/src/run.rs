@@ -10,9 +10,10 @@
 //! - no frame is lost but for a cause that is counted, and without faults none but by a queue;
 //! - bounded memory: receive buffers come back.
 
+use crate::fault::Fault;
 use crate::flow::{Flow, Pace, Sizes};
 use crate::network::Losses;
-use crate::surroundings::{Trace, Violation};
+use crate::surroundings::{LogEntry, Trace, Violation};
 use crate::swarm::Plan;
 use crate::traffic::FlowNumber;
 use crate::world::World;
@@ -109,6 +110,7 @@ fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
     if plan.is_faultless {
         check_links(world)?;
     }
+    check_sessions(plan, world)?;
     check_world(world)
 }
 
@@ -152,6 +154,24 @@ fn check_links(world: &World<'_>) -> Result<(), Violation> {
     let Some(down) = world.log().iter().find(|entry| is_judgement(entry.event)) else { return Ok(()) };
     let what = format!("without faults no link is taken for dead: {:?}", down.event);
     Err(Violation { at: down.at, node: Some(down.node), what })
+}
+
+/// Whatever strangers repeat, a session that is sealed ends only when its peer is started anew.
+fn check_sessions(plan: &Plan, world: &World<'_>) -> Result<(), Violation> {
+    let left = |event| if let Event::PeerLeft { peer } = event { Some(peer) } else { None };
+    for entry in world.log().iter().filter(|_| plan.topology.nodes.iter().all(|node| node.sealed.is_some())) {
+        let Some(peer) = left(entry.event) else { continue };
+        let its = |other: &&LogEntry| other.node == entry.node && left(other.event) == Some(peer);
+        let ends = world.log().iter().filter(its).count();
+        let is_its =
+            |fault: &Fault| matches!(fault, Fault::Restart(node) if world.bundle(*node).node() == peer);
+        let starts = plan.faults.iter().filter(|period| is_its(&period.fault)).count();
+        if ends > starts {
+            let what = format!("sessions live: {peer} left {ends} times and was started anew {starts} times");
+            return Err(Violation { at: entry.at, node: Some(entry.node), what });
+        }
+    }
+    Ok(())
 }
 
 /// The world must not lose count of its own cells.

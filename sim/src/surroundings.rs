@@ -161,7 +161,7 @@ impl<'t> Surroundings<'t> {
         }
         self.hellos += 1;
         let spans = self.now.as_nanos() / 100_000_000 + 1;
-        let injected = self.injector.count(Injection::Again);
+        let injected = self.injector.count(Injection::Again) + self.injector.count(Injection::Recorded);
         if self.hellos > OFTEN * self.links * (self.starts + spans) + 2 * injected {
             self.violated(from.node, "greetings come to an end");
         }
@@ -231,7 +231,9 @@ fn links(topology: &Topology) -> u64 {
 fn describe_event(event: &tabane_proto::Event) -> String {
     use tabane_proto::Event;
     match event {
-        Event::PeerJoined { peer, name } => format!("PEER {} ({peer}) joined", name.as_str()),
+        Event::PeerJoined { peer, name, sealed } => {
+            format!("PEER {} ({peer}) joined, {}", name.as_str(), if *sealed { "sealed" } else { "open" })
+        }
         Event::PeerLeft { peer } => format!("PEER {peer} left"),
         Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
         Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
@@ -250,6 +252,10 @@ fn describe_event(event: &tabane_proto::Event) -> String {
 /// What a cell is, in a few words.
 fn describe(bytes: &[u8]) -> String {
     match Header::parse(bytes) {
+        Ok(header) if header.epoch != 0 => {
+            let (kind, lane) = (format!("{:?}", header.kind).to_lowercase(), header.lane);
+            format!("{kind} sealed {} link {} #{} lane {lane}", header.epoch, header.link, header.link_seq)
+        }
         Ok(header) if header.kind == Kind::Data => {
             format!(
                 "data link {} #{} lane {} #{}",

@@ -13,6 +13,7 @@ use crate::random::{Random, Stream};
 use crate::topology::{CableSettings, Coalesce, Link, LinkNumber, NodeNumber, NodeSettings, Topology, Way};
 use core::fmt;
 use core::time::Duration;
+use tabane_proto::security::Rekey;
 use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 
 /// Faults and traffic come before this.
@@ -52,12 +53,14 @@ impl Plan {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, Stream::Plan);
         let is_faultless = random.chance(200_000);
-        let topology = topology(&mut random, is_faultless);
+        let topology = topology(&mut random, is_faultless).with(|node| node.sealed = sealed(seed));
         let flows = flows(&mut random, &topology, is_faultless);
         let faults = if is_faultless { Vec::new() } else { faults(&mut random, &topology) };
         let switches = switches(&mut random, &topology);
         let injects = !is_faultless && random.chance(300_000);
         let injection = injects.then(|| injection(&mut random));
+        let injection =
+            injection.map(|strangers| if sealed(seed).is_some() { strangers.hostile() } else { strangers });
         let calm_at = TROUBLE_ENDS + Duration::from_millis(random.below(20));
         let calm = if topology.nodes.len() > 2 && !is_faultless { CALM_AMONG_MANY } else { CALM };
         Self { topology, flows, faults, switches, injection, is_faultless, calm_at, probe_at: calm_at + calm }
@@ -70,7 +73,7 @@ impl fmt::Display for Plan {
             let NodeSettings { policy, repair, slots, buffers, gro, multicast, .. } = node;
             write!(out, "n{number} {} repair {repair} slots {slots} buffers {buffers}", policy.name())?;
             writeln!(out, " gro {gro} multicast {multicast} clock {:?}", node.clock)?;
-            writeln!(out, "n{number} {:?}", node.policy_options)?;
+            writeln!(out, "n{number} {:?}, sealed {:?}", node.policy_options, node.sealed)?;
             node.classes.iter().try_for_each(|class| writeln!(out, "n{number} {class:?}"))?;
             for (cable, port) in node.cables.iter().zip(0..) {
                 let (link, Way { rate, delay, jitter, loss, queue }) = (cable.link, cable.down);
@@ -100,6 +103,13 @@ impl fmt::Display for Plan {
             self.is_faultless, self.calm_at, self.probe_at
         )
     }
+}
+
+/// In every second run cells are sealed, with new keys several times in it.
+fn sealed(seed: u64) -> Option<Rekey> {
+    let mut random = Random::new(seed, Stream::Security);
+    let after = random.span(Duration::from_millis(80)..=Duration::from_millis(500));
+    (seed % 2 == 1).then_some(Rekey { after, cells: random.pick(&[500, 10_000, u64::MAX]) })
 }
 
 fn topology(random: &mut Random, is_faultless: bool) -> Topology {

@@ -11,6 +11,7 @@
 //! which pushes back. `down` is the way from the switch to the node: its queue is the switch's, which drops its tail.
 
 use core::time::Duration;
+use tabane_proto::security::Rekey;
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
 
 /// A link's number, and that of its switch.
@@ -144,6 +145,8 @@ pub struct NodeSettings {
     pub gro: bool,
     /// Whether peers are looked for by multicast, or greeted where they are known to be.
     pub multicast: bool,
+    /// When the keys that seal its cells are renewed; `None`: they are not sealed.
+    pub sealed: Option<Rekey>,
 }
 
 /// All nodes with their cables.
@@ -168,6 +171,7 @@ impl Topology {
             buffers: 128,
             gro: true,
             multicast: true,
+            sealed: None,
         };
         Self { nodes: (0..nodes).map(node).collect() }
     }
@@ -177,6 +181,12 @@ impl Topology {
     pub fn with(mut self, change: impl Fn(&mut NodeSettings)) -> Self {
         self.nodes.iter_mut().for_each(change);
         self
+    }
+
+    /// The same with cells that are sealed.
+    #[must_use]
+    pub fn sealed(self, rekey: Rekey) -> Self {
+        self.with(|node| node.sealed = Some(rekey))
     }
 
     /// The same with repair.

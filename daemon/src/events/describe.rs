@@ -9,7 +9,10 @@ use super::Entry;
 /// The event without its number and its time. `nics` name the links of this node.
 pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
     match event {
-        Event::PeerJoined { peer, name } => about("peer-joined", peer, name.as_str().to_owned()),
+        Event::PeerJoined { peer, name, sealed } => {
+            let sealed = if *sealed { "sealed" } else { "not sealed" };
+            about("peer-joined", peer, format!("{}, {sealed}", name.as_str()))
+        }
         Event::PeerLeft { peer } => about("peer-left", peer, "silent for too long, or restarted".to_owned()),
         Event::PeerRefused { peer, refusal } => about("peer-refused", peer, refused(*refusal)),
         Event::LinkUp { peer, link, direction } => {
@@ -77,6 +80,9 @@ fn refused(refusal: Refusal) -> String {
             format!("it runs {theirs} workers and this node {ours}; set the same `workers` on both")
         }
         Refusal::Full => "the bundle has as many peers as it can have".to_owned(),
+        Refusal::Seals => {
+            "its cells are sealed and this node's are not; set the same `security` on both".to_owned()
+        }
     }
 }
 

@@ -28,12 +28,14 @@ pub const NO_RECORD: u16 = u16::MAX;
 pub enum Kind {
     /// A piece of a lane's stream of records.
     Data = 0,
-    /// Who is there: [`super::hello::Hello`]. The only kind that a stranger may send.
+    /// Who is there: [`super::hello::Hello`]. A stranger may send it.
     Hello = 1,
     /// What was sent and heard: [`super::heartbeat::Heartbeat`].
     Heartbeat = 2,
     /// What is missing: [`super::repair::Request`].
     Repair = 3,
+    /// How keys are agreed on: [`super::handshake::Message`]. A stranger may send it.
+    Handshake = 4,
 }
 
 /// The header, its sequence numbers as they travel: the lower 32 bits (see [`unwrap_seq`]).
@@ -47,7 +49,7 @@ pub struct Header {
     pub link: u8,
     /// The ordering domain, below [`LANES`]; 0 unless the kind is `Data`.
     pub lane: u8,
-    /// Counts every cell but hellos on this link, from [`session_start`]: a gap is a loss on the link.
+    /// Counts the cells on this link, but not greetings and hellos that are not sealed, from [`session_start`]: a gap is a loss on the link.
     pub link_seq: u32,
     /// Counts the cells of this lane, from [`session_start`]: the order of delivery.
     pub lane_seq: u32,
@@ -73,6 +75,7 @@ impl Header {
             1 => Kind::Hello,
             2 => Kind::Heartbeat,
             3 => Kind::Repair,
+            4 => Kind::Handshake,
             _ => return Err(Malformed::Kind),
         };
         let header = Self {
@@ -174,7 +177,7 @@ mod tests {
             Header::parse(&bytes)
         };
         assert_eq!(with(0, 0x20), Err(Malformed::Version));
-        assert_eq!(with(0, 0x14), Err(Malformed::Kind));
+        assert_eq!(with(0, 0x15), Err(Malformed::Kind));
         assert_eq!(with(2, 16), Err(Malformed::Field));
         assert_eq!(with(3, 16), Err(Malformed::Field));
         assert_eq!(with(0, 0x12), Err(Malformed::Field), "a heartbeat has no lane");

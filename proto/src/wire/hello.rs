@@ -84,6 +84,10 @@ pub struct Hello {
     pub takes_uso: bool,
     /// The speaker takes this link out: it hears what is still on its way, and nothing is to be sent there any more.
     pub leaves: bool,
+    /// The speaker's cells are sealed: it takes part with its group only.
+    pub seals: bool,
+    /// The speaker does not know where the addressee listens on this link, and waits for a hello.
+    pub asks: bool,
     /// The speaker is about to be replaced: its successor wants to find nothing on its way.
     pub pauses: bool,
     /// For people.
@@ -93,7 +97,9 @@ pub struct Hello {
 /// Bits of the capabilities.
 const TAKES_USO: u8 = 1;
 const LEAVES: u8 = 2;
-const PAUSES: u8 = 4;
+const SEALS: u8 = 4;
+const ASKS: u8 = 8;
+const PAUSES: u8 = 16;
 
 impl Hello {
     /// Reads a hello from the payload of a cell. Bytes behind it are ignored (frames may be padded).
@@ -123,6 +129,8 @@ impl Hello {
             workers,
             takes_uso: capabilities & TAKES_USO != 0,
             leaves: capabilities & LEAVES != 0,
+            seals: capabilities & SEALS != 0,
+            asks: capabilities & ASKS != 0,
             pauses: capabilities & PAUSES != 0,
             name,
         })
@@ -133,12 +141,20 @@ impl Hello {
         let mut writer = Writer::new(payload);
         writer.u64(self.node.0).u64(self.incarnation).u64(self.group);
         writer.u16(self.session).u16(self.your_session).u16(self.cell_max);
-        let bit = |is_set, bit| if is_set { bit } else { 0 };
-        let capabilities =
-            bit(self.takes_uso, TAKES_USO) | bit(self.leaves, LEAVES) | bit(self.pauses, PAUSES);
-        writer.u8(self.link).u8(self.workers).u8(capabilities);
+        writer.u8(self.link).u8(self.workers).u8(self.capabilities());
         writer.u8(self.name.length).bytes(self.name.as_str().as_bytes());
         writer.len()
+    }
+
+    fn capabilities(&self) -> u8 {
+        let bits = [
+            (self.takes_uso, TAKES_USO),
+            (self.leaves, LEAVES),
+            (self.seals, SEALS),
+            (self.asks, ASKS),
+            (self.pauses, PAUSES),
+        ];
+        bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
     }
 }
 
@@ -159,19 +175,27 @@ mod tests {
             workers: 1,
             takes_uso: true,
             leaves: false,
+            seals: false,
+            asks: false,
             pauses: false,
             name: Name::new("h1"),
         }
     }
 
     #[test]
-    fn farewells_and_pauses_are_bits_of_the_capabilities() {
-        let farewell = Hello { leaves: true, takes_uso: false, ..example() };
-        let pause = Hello { pauses: true, takes_uso: false, ..example() };
-        for (hello, bits) in [(farewell, 2), (pause, 4)] {
+    fn each_capability_is_a_bit() {
+        let none = Hello { takes_uso: false, ..example() };
+        let hellos = [
+            (Hello { takes_uso: true, ..none }, 1),
+            (Hello { leaves: true, ..none }, 2),
+            (Hello { seals: true, ..none }, 4),
+            (Hello { asks: true, ..none }, 8),
+            (Hello { pauses: true, ..none }, 16),
+        ];
+        for (hello, bit) in hellos {
             let mut bytes = [0; HELLO_MAX];
             hello.emit(&mut bytes);
-            assert_eq!(bytes[32], bits);
+            assert_eq!(bytes[32], bit);
             assert_eq!(Hello::parse(&bytes), Ok(hello));
         }
     }

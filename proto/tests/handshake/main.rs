@@ -1,0 +1,227 @@
+//! Who is let in: bundles of one group, and others, on the same segments, with the real cryptography.
+
+mod net;
+
+use core::net::{Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use net::{Cell, KEY, Net, endpoint, identity};
+use tabane_proto::security::{Rekey, Security, TAG};
+use tabane_proto::wire::cell::Kind;
+use tabane_proto::wire::handshake::{Message, Step};
+use tabane_seal::{Cipher, Group, Random};
+
+/// Nodes that start together have all links up after this many milliseconds: three heartbeats and a few more.
+const SETTLED: u64 = 60;
+
+/// Two nodes that know each other.
+fn joined() -> Net {
+    let mut net = Net::new(2);
+    net.run(SETTLED);
+    assert_eq!((net.links_up(0), net.links_up(1)), (2, 2));
+    net
+}
+
+/// A frame of each node arrives at the other.
+fn assert_frames_pass(net: &mut Net) {
+    for (from, to) in [(0, 1), (1, 0)] {
+        net.send_frame(from);
+        net.run(1);
+        let (sent, delivered) = net.frames(to);
+        assert_eq!(delivered.last(), Some(&(sent - 1)), "from {from} to {to}");
+    }
+}
+
+#[test]
+fn nodes_that_start_together_join_once_and_say_only_greetings_and_handshakes_openly() {
+    let mut net = Net::new(3);
+    net.run(SETTLED);
+    for node in 0..3 {
+        let mut expected: Vec<_> =
+            (0..3).filter(|peer| *peer != node).map(|peer| format!("{peer} joined, sealed")).collect();
+        let mut comings = net.comings(node);
+        comings.sort();
+        expected.sort();
+        assert_eq!(comings, expected);
+        assert_eq!(net.links_up(node), 4);
+        assert_eq!(net.counters(node).drop_mark + net.counters(node).drop_forged, 0);
+    }
+    net.send_frame(0);
+    net.run(1);
+    assert_eq!((net.frames(1).1, net.frames(2).1), (&[0][..], &[0][..]));
+    let open = |cell: &&Cell| cell.header().epoch == 0;
+    let allowed =
+        |cell: &Cell| cell.is(Kind::Handshake) || cell.is(Kind::Hello) && cell.header().session == 0;
+    assert!(net.said.iter().filter(open).all(allowed));
+}
+
+#[test]
+fn a_node_that_is_restarted_is_let_in_again_and_its_former_self_is_void() {
+    let mut net = joined();
+    net.restart(1);
+    net.run(2 * SETTLED);
+    assert_eq!(net.comings(0), ["1 joined, sealed", "1 left", "1 joined, sealed"]);
+    assert_eq!(net.comings(1), ["0 joined, sealed"]);
+    assert_eq!((net.links_up(0), net.links_up(1)), (2, 2));
+    assert_frames_pass(&mut net);
+}
+
+/// Whoever recorded all that was said cannot make anyone believe it again, from whatever address.
+#[test]
+fn what_was_said_before_changes_nothing() {
+    let mut net = joined();
+    assert_frames_pass(&mut net);
+    net.restart(1);
+    net.run(2 * SETTLED);
+    assert_frames_pass(&mut net);
+    let (recorded, comings) = (net.said.clone(), [net.comings(0), net.comings(1)]);
+    let frames = [net.frames(0).1.len(), net.frames(1).1.len()];
+    let elsewhere = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9);
+    for cell in &recorded {
+        for from in [endpoint(cell.from, cell.port), elsewhere] {
+            net.hear(1 - cell.from, cell.port, from, &cell.bytes);
+        }
+        (0..2).for_each(|node| net.speak(node).truncate(0));
+    }
+    assert_eq!(frames, [net.frames(0).1.len(), net.frames(1).1.len()], "nothing is delivered twice");
+    assert!(net.counters(0).drop_replayed > 0);
+    net.run(3_000);
+    assert_eq!(comings, [net.comings(0), net.comings(1)], "nobody came or went");
+    assert_eq!((net.links_up(0), net.links_up(1)), (2, 2));
+    assert_frames_pass(&mut net);
+}
+
+/// Both begin at once, and whatever is lost: in the end they are in the same session.
+#[test]
+fn two_that_begin_at_once_agree_whatever_is_lost() {
+    for seed in 0..200_u64 {
+        let mut net = Net::new(2);
+        let mut random = seed;
+        net.run_through(400, |_| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            random >> 61 < 4
+        });
+        net.run(1_500);
+        assert_eq!((net.links_up(0), net.links_up(1)), (2, 2), "seed {seed}");
+        assert_frames_pass(&mut net);
+    }
+}
+
+#[test]
+fn a_stranger_is_neither_answered_nor_remembered() {
+    let mut net = joined();
+    net.add(Some([8; 32]));
+    let bytes = net.counters(0).cells_heard;
+    net.run(1_000);
+    assert!(net.counters(0).cells_heard > bytes);
+    assert!(net.counters(0).drop_mark >= 10 && net.counters(2).drop_mark >= 2);
+    assert!(net.comings(2).is_empty());
+    assert!(net.said.iter().all(|cell| cell.to != Some(2)), "nobody speaks to it");
+    assert_eq!(net.comings(0), ["1 joined, sealed"]);
+}
+
+#[test]
+fn sealed_and_open_nodes_do_not_meet() {
+    let mut net = Net::new(1);
+    net.add(None);
+    net.run(1_000);
+    assert!(net.comings(0).is_empty());
+    assert_eq!(net.comings(1), ["0 refused: Seals"], "told of once");
+    assert!(net.counters(0).drop_mark > 0);
+}
+
+/// Initiations with true marks, as a member of the group could make them, or as could be recorded of many.
+fn flood(count: u32) -> Vec<Vec<u8>> {
+    let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
+    let initiation = |serial| {
+        let message = Message {
+            step: Step::Initiation,
+            epoch: 1,
+            serial,
+            node: identity(200),
+            incarnation: u64::from(serial),
+            addressee: identity(0),
+            body: &[1; 115],
+        };
+        let covered = message.emit();
+        [&covered[..], &group.mark(&covered), &[0; TAG]].concat()
+    };
+    (1..=count).map(initiation).collect()
+}
+
+#[test]
+fn under_a_flood_only_who_shows_its_address_is_answered() {
+    let mut net = joined();
+    let (flood, attacker) = (flood(2_000), SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9));
+    let before = net.counters(0);
+    flood.iter().for_each(|cell| net.hear(0, 0, attacker, cell));
+    let answers = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
+    assert!(answers <= 256, "{answers} cookies");
+    assert!(net.counters(0).drop_forged - before.drop_forged <= 64, "so many were computed");
+    assert!(net.counters(0).drop_flood > 1_000);
+
+    net.add(Some(KEY));
+    for millis in 0..1_000 {
+        flood[millis % 1_000..][..50].iter().for_each(|cell| net.hear(0, 0, attacker, cell));
+        net.run_through(1, |cell| cell.to.is_some() || cell.from == 2);
+    }
+    let stamped =
+        |cell: &&Cell| cell.from == 2 && cell.is(Kind::Handshake) && !cell.bytes.ends_with(&[0; TAG]);
+    assert!(
+        net.said.iter().any(|cell| stamped(&cell)) || net.comings(2).contains(&"0 joined, sealed".to_owned())
+    );
+    assert_eq!(net.links_up(1), 4, "the legitimate nodes have met");
+}
+
+#[test]
+fn new_keys_cost_no_cell() {
+    let mut net = Net::empty(Rekey { after: Duration::from_millis(40), cells: u64::MAX });
+    (0..2).for_each(|_| net.add(Some(KEY)));
+    net.run(SETTLED);
+    for _ in 0..1_000 {
+        (0..4).for_each(|_| net.send_frame(0));
+        net.run(1);
+    }
+    let (sent, delivered) = net.frames(1);
+    assert!(delivered.iter().copied().eq(0..sent), "all, in order");
+    assert!(net.epoch(0) > 8 && net.epoch(0).abs_diff(net.epoch(1)) <= 1, "epoch {}", net.epoch(0));
+    assert_eq!(net.comings(0), ["1 joined, sealed"]);
+    assert_eq!(net.counters(1).cells_missed + net.counters(1).drop_forged + net.counters(0).drop_forged, 0);
+}
+
+#[test]
+fn keys_are_renewed_after_so_many_cells_too() {
+    let mut net = Net::empty(Rekey { after: Duration::from_secs(3_600), cells: 300 });
+    (0..2).for_each(|_| net.add(Some(KEY)));
+    net.run(2_000);
+    assert!(net.epoch(0) > 1);
+    assert_frames_pass(&mut net);
+}
+
+/// A cell that comes late is still opened under the key before; not after ten seconds.
+#[test]
+fn an_old_epoch_dies() {
+    let mut net = Net::empty(Rekey { after: Duration::from_secs(5), cells: u64::MAX });
+    (0..2).for_each(|_| net.add(Some(KEY)));
+    net.run(4_980);
+    let mut late = Vec::new();
+    for _ in 0..2 {
+        net.send_frame(0);
+        net.run_through(1, |cell| {
+            let passes = !cell.is(Kind::Data);
+            if !passes {
+                late.push(cell.clone());
+            }
+            passes
+        });
+    }
+    let epoch = late[0].header().epoch;
+    net.run(200);
+    assert_ne!(net.epoch(1), epoch, "the keys have changed");
+    let before = net.counters(1);
+    net.pass(&late[0]);
+    assert_eq!(net.counters(1).drop_forged, before.drop_forged, "opened under the key before");
+    net.run(11_000);
+    let before = net.counters(1);
+    net.pass(&late[1]);
+    assert_eq!(net.counters(1).drop_forged, before.drop_forged + 1);
+}

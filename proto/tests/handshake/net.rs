@@ -1,0 +1,250 @@
+//! A few bundles on common segments, one for each port, with the real cryptography: what one says, all others on the
+//! segment hear in the same millisecond, unless the test decides otherwise.
+
+use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use core::time::Duration;
+use tabane_proto::security::Rekey;
+use tabane_proto::wire::cell::{Header, Kind};
+use tabane_proto::{
+    Bundle, Counters, Event, Instant, Name, NodeId, Outcome, PolicyKind, PolicyOptions, PortSettings,
+    Settings,
+};
+use tabane_seal::{Cipher, Group, Random};
+
+/// The key of the group that nodes belong to unless they are told otherwise.
+pub(crate) const KEY: [u8; 32] = [7; 32];
+/// Links of every node.
+pub(crate) const PORTS: u8 = 2;
+/// The virtio and Ethernet headers of a broadcast frame of the EtherType for local experiments; a number follows.
+const HEADS: [u8; 24] =
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+
+/// Something on a segment.
+#[derive(Clone)]
+pub(crate) struct Cell {
+    pub(crate) from: usize,
+    /// `None`: everyone.
+    pub(crate) to: Option<usize>,
+    pub(crate) port: u8,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Cell {
+    pub(crate) fn header(&self) -> Header {
+        Header::parse(&self.bytes).expect("nodes say nothing else")
+    }
+
+    pub(crate) fn is(&self, kind: Kind) -> bool {
+        self.header().kind == kind
+    }
+}
+
+struct Node {
+    bundle: Bundle,
+    events: Vec<Event>,
+    /// Numbers of the frames that were delivered.
+    delivered: Vec<u64>,
+}
+
+pub(crate) struct Net {
+    pub(crate) now: Instant,
+    nodes: Vec<Node>,
+    rekey: Rekey,
+    /// Everything that was said.
+    pub(crate) said: Vec<Cell>,
+    /// Bundles made.
+    starts: u64,
+    sent: u64,
+}
+
+impl Net {
+    /// So many nodes of one group that have just started.
+    pub(crate) fn new(nodes: usize) -> Self {
+        let mut net = Self::empty(Rekey::default());
+        (0..nodes).for_each(|_| net.add(Some(KEY)));
+        net
+    }
+
+    /// Nobody yet.
+    pub(crate) fn empty(rekey: Rekey) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        Self { now, nodes: Vec::new(), rekey, said: Vec::new(), starts: 0, sent: 0 }
+    }
+
+    /// One more node, with a group key or without.
+    pub(crate) fn add(&mut self, key: Option<[u8; 32]>) {
+        let bundle = self.start(self.nodes.len(), key);
+        self.nodes.push(Node { bundle, events: Vec::new(), delivered: Vec::new() });
+    }
+
+    /// A node is started anew.
+    pub(crate) fn restart(&mut self, node: usize) {
+        self.nodes[node].bundle = self.start(node, Some(KEY));
+        self.nodes[node].events.clear();
+    }
+
+    fn start(&mut self, node: usize, key: Option<[u8; 32]>) -> Bundle {
+        self.starts += 1;
+        let mut bundle = Bundle::new(self.now, settings(node, self.starts));
+        if let Some(key) = key {
+            let group = Group::new(&[key], Cipher::fastest(), Random::seeded(self.starts));
+            bundle.set_security(Box::new(group), self.rekey);
+        }
+        bundle
+    }
+
+    /// Goes on for so many milliseconds; nothing is lost.
+    pub(crate) fn run(&mut self, millis: u64) {
+        self.run_through(millis, |_| true);
+    }
+
+    /// Goes on for so many milliseconds; only what `passes` is heard.
+    pub(crate) fn run_through(&mut self, millis: u64, mut passes: impl FnMut(&Cell) -> bool) {
+        for _ in 0..millis {
+            self.now = self.now + Duration::from_millis(1);
+            for node in 0..self.nodes.len() {
+                if self.now >= self.nodes[node].bundle.poll_timeout(self.now) {
+                    self.nodes[node].bundle.handle_timeout(self.now);
+                }
+            }
+            // What is said in answer is heard in the same millisecond; answers come to an end.
+            for _ in 0..16 {
+                let cells: Vec<_> = (0..self.nodes.len()).flat_map(|node| self.speak(node)).collect();
+                if cells.is_empty() {
+                    break;
+                }
+                for cell in cells {
+                    self.said.push(cell.clone());
+                    if passes(&cell) {
+                        self.pass(&cell);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a cell on its segment.
+    pub(crate) fn pass(&mut self, cell: &Cell) {
+        let others: Vec<_> = (0..self.nodes.len())
+            .filter(|node| *node != cell.from && cell.to.is_none_or(|to| to == *node))
+            .collect();
+        others
+            .into_iter()
+            .for_each(|node| self.hear(node, cell.port, endpoint(cell.from, cell.port), &cell.bytes));
+    }
+
+    /// A node hears a datagram.
+    pub(crate) fn hear(&mut self, node: usize, port: u8, from: SocketAddr, bytes: &[u8]) {
+        let Node { bundle, delivered, .. } = &mut self.nodes[node];
+        let mut buffer = bundle.lend().expect("few cells wait");
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        bundle.handle_datagrams(self.now, port, from, buffer, bytes.len(), bytes.len().max(1));
+        while let Some(frame) = bundle.poll_frame(self.now) {
+            let frame: Vec<u8> = frame.slices().flatten().copied().collect();
+            let number = frame[HEADS.len()..].first_chunk().expect("a number follows the headers");
+            delivered.push(u64::from_be_bytes(*number));
+        }
+    }
+
+    /// What a node has to say now.
+    pub(crate) fn speak(&mut self, from: usize) -> Vec<Cell> {
+        let Node { bundle, events, .. } = &mut self.nodes[from];
+        let mut said = Vec::new();
+        while let Some(message) = bundle.poll_control(self.now) {
+            let to = message.to.map(node_at);
+            said.push(Cell { from, to, port: message.port, bytes: message.bytes.to_vec() });
+        }
+        while let Some(batch) = bundle.poll_batch(self.now) {
+            let (port, to, segment) = (batch.port, Some(node_at(batch.to)), batch.segment);
+            let train: Vec<u8> = batch.slices().flatten().copied().collect();
+            said.extend(train.chunks(segment).map(|cell| Cell { from, to, port, bytes: cell.to_vec() }));
+            bundle.handle_sent(self.now, Outcome::Sent);
+        }
+        (0..PORTS).for_each(|port| bundle.handle_queue(self.now, port, 0));
+        while let Some(event) = bundle.poll_event() {
+            events.push(event);
+        }
+        said
+    }
+
+    /// A node's host sends a frame to everyone, with the next number.
+    pub(crate) fn send_frame(&mut self, node: usize) {
+        let frame = [&HEADS[..], &self.sent.to_be_bytes()].concat();
+        let bundle = &mut self.nodes[node].bundle;
+        bundle.read_space().next().expect("there is room")[..frame.len()].copy_from_slice(&frame);
+        bundle.handle_frame(self.now, frame.len());
+        self.sent += 1;
+    }
+
+    /// How many frames were sent, and which a node delivered.
+    pub(crate) fn frames(&self, node: usize) -> (u64, &[u64]) {
+        (self.sent, &self.nodes[node].delivered)
+    }
+
+    pub(crate) fn counters(&self, node: usize) -> Counters {
+        *self.nodes[node].bundle.counters()
+    }
+
+    /// Which peers a node says came and went, in words.
+    pub(crate) fn comings(&self, node: usize) -> Vec<String> {
+        let words = |event: &Event| match event {
+            Event::PeerJoined { peer, sealed, .. } => {
+                Some(format!("{} joined{}", number(*peer), if *sealed { ", sealed" } else { "" }))
+            }
+            Event::PeerLeft { peer } => Some(format!("{} left", number(*peer))),
+            Event::PeerRefused { peer, refusal } => Some(format!("{} refused: {refusal:?}", number(*peer))),
+            _ => None,
+        };
+        self.nodes[node].events.iter().filter_map(words).collect()
+    }
+
+    /// Links of a node that are up both ways.
+    pub(crate) fn links_up(&self, node: usize) -> usize {
+        let peers = self.nodes[node].bundle.peers();
+        peers.map(|(_, links)| links.filter(|link| link.sending && link.receiving).count()).sum()
+    }
+
+    /// The epoch of the keys that a node has with its only peer.
+    pub(crate) fn epoch(&self, node: usize) -> u8 {
+        let sealed = self.nodes[node].bundle.peers().next().and_then(|(status, _)| status.sealed);
+        sealed.map_or(0, |keys| keys.epoch)
+    }
+}
+
+pub(crate) fn endpoint(node: usize, port: u8) -> SocketAddr {
+    let host = u16::try_from(node).expect("few nodes") + 1;
+    SocketAddrV6::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, port.into(), host), 7420, 0, 0).into()
+}
+
+fn node_at(endpoint: SocketAddr) -> usize {
+    let SocketAddr::V6(address) = endpoint else { panic!("all endpoints are IPv6") };
+    usize::from(address.ip().segments()[7]) - 1
+}
+
+/// The identity of a node: its number is the end of its address.
+pub(crate) fn identity(node: usize) -> NodeId {
+    NodeId::new([2, 0, 0, 0, 0, u8::try_from(node).expect("few nodes")], 7420)
+}
+
+fn number(node: NodeId) -> u64 {
+    node.0 >> 16 & 0xff
+}
+
+fn settings(node: usize, incarnation: u64) -> Settings {
+    let port = PortSettings { cell_max: 1_452, greet: Vec::new(), multicast: true, rate: None, weight: None };
+    Settings {
+        node: identity(node),
+        incarnation,
+        group: 0,
+        name: Name::new("node"),
+        workers: 1,
+        takes_uso: true,
+        policy: PolicyKind::Adaptive,
+        policy_options: PolicyOptions::default(),
+        classes: Vec::new(),
+        repair: true,
+        ports: vec![port; PORTS.into()],
+        slots: 256,
+        buffers: 16,
+    }
+}

@@ -1,0 +1,131 @@
+//! A group: who knows the group key belongs to it.
+//!
+//! Two keys are derived from each group key (HKDF-SHA256), so that none is used for two purposes: one makes marks, the
+//! other is the pre-shared key of handshakes.
+
+use crate::key::Cipher;
+use crate::noise::Noise;
+use crate::random::Random;
+use aws_lc_rs::{constant_time, hkdf, hmac};
+use tabane_proto::security::{Handshake, Security, TAG};
+
+/// Bytes of a group key.
+pub const GROUP_KEY: usize = 32;
+/// What separates these derivations from any other use of the key.
+const SALT: &[u8] = b"tabane group key 1";
+
+/// The group that a node belongs to.
+pub struct Group {
+    /// Those that are accepted; the first is spoken with.
+    keys: Vec<Derived>,
+    /// The cipher of the sessions that this node begins.
+    cipher: Cipher,
+    random: Random,
+}
+
+/// What a group key is used as.
+struct Derived {
+    marks: hmac::Key,
+    shared: [u8; 32],
+}
+
+impl Derived {
+    fn new(group_key: &[u8; GROUP_KEY]) -> Self {
+        let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(group_key);
+        let derive = |purpose: &[u8]| {
+            let mut key = [0; 32];
+            let filled =
+                extracted.expand(&[purpose], hkdf::HKDF_SHA256).and_then(|key_of| key_of.fill(&mut key));
+            filled.expect("HKDF gives as many bytes as its hash has");
+            key
+        };
+        Self { marks: hmac::Key::new(hmac::HMAC_SHA256, &derive(b"marks")), shared: derive(b"handshakes") }
+    }
+
+    fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
+        let whole = hmac::sign(&self.marks, bytes);
+        let mut mark = [0; TAG];
+        mark.copy_from_slice(&whole.as_ref()[..TAG]);
+        mark
+    }
+}
+
+impl Group {
+    /// A node that speaks with the first of `group_keys` and accepts all of them.
+    ///
+    /// # Panics
+    /// Without a key.
+    #[must_use]
+    pub fn new(group_keys: &[[u8; GROUP_KEY]], cipher: Cipher, random: Random) -> Self {
+        assert!(!group_keys.is_empty(), "a group has a key");
+        Self { keys: group_keys.iter().map(Derived::new).collect(), cipher, random }
+    }
+}
+
+impl Security for Group {
+    fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
+        self.keys[0].mark(bytes)
+    }
+
+    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.keys.iter().position(|key| constant_time::verify_slices_are_equal(&key.mark(bytes), tag).is_ok())
+    }
+
+    fn initiate(&mut self) -> Box<dyn Handshake> {
+        Box::new(Noise::initiator(&self.keys[0].shared, self.cipher, self.random.fork()))
+    }
+
+    fn respond(&mut self, key: usize) -> Box<dyn Handshake> {
+        Box::new(Noise::responder(&self.keys[key].shared, self.random.fork()))
+    }
+
+    fn random(&mut self) -> [u8; TAG] {
+        let mut bytes = [0; TAG];
+        bytes.copy_from_slice(&self.random.draw()[..TAG]);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(keys: &[[u8; GROUP_KEY]]) -> Group {
+        Group::new(keys, Cipher::fastest(), Random::seeded(1))
+    }
+
+    #[test]
+    fn a_mark_says_which_key_made_it() {
+        let old = group(&[[1; 32]]);
+        let changing = group(&[[2; 32], [1; 32]]);
+        let new = group(&[[2; 32]]);
+        let mark = old.mark(b"hello");
+        assert_eq!(old.marked_by(b"hello", &mark), Some(0));
+        assert_eq!(changing.marked_by(b"hello", &mark), Some(1));
+        assert_eq!(new.marked_by(b"hello", &mark), None);
+        assert_eq!(new.marked_by(b"hello", &changing.mark(b"hello")), Some(0));
+        assert_eq!(old.marked_by(b"hellp", &mark), None);
+    }
+
+    #[test]
+    fn each_bit_of_a_mark_counts() {
+        let group = group(&[[1; 32]]);
+        let mark = group.mark(b"hello");
+        for bit in 0..8 * TAG {
+            let mut touched = mark;
+            touched[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(group.marked_by(b"hello", &touched), None);
+        }
+    }
+
+    #[test]
+    fn a_seeded_group_repeats_itself() {
+        let run = || {
+            let mut group = group(&[[1; 32]]);
+            let mut message = Vec::new();
+            group.initiate().write(b"payload", &mut message);
+            (group.random(), message)
+        };
+        assert_eq!(run(), run());
+    }
+}

@@ -1,0 +1,79 @@
+//! Where randomness comes from: the operating system, or a seed.
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+/// A source of random bytes.
+#[derive(Debug)]
+pub struct Random(Source);
+
+#[derive(Debug)]
+enum Source {
+    System,
+    Seeded { seed: [u8; 32], drawn: u64 },
+}
+
+impl Random {
+    /// The operating system's.
+    #[must_use]
+    pub const fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// The same bytes for the same seed: for runs that are to be repeated, never for secrets.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_be_bytes());
+        Self(Source::Seeded { seed: bytes, drawn: 0 })
+    }
+
+    /// The next 32 bytes.
+    ///
+    /// # Panics
+    /// When the operating system has none, which its sources promise not to happen; nothing secret can be made then.
+    pub(crate) fn draw(&mut self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        match &mut self.0 {
+            Source::System => {
+                aws_lc_rs::rand::fill(&mut bytes).expect("the operating system has random bytes");
+            }
+            Source::Seeded { seed, drawn } => {
+                let mut input = [0; 40];
+                input[..32].copy_from_slice(seed);
+                input[32..].copy_from_slice(&drawn.to_be_bytes());
+                *drawn += 1;
+                bytes.copy_from_slice(digest(&SHA256, &input).as_ref());
+            }
+        }
+        bytes
+    }
+
+    /// A source of the same kind for one handshake.
+    pub(crate) fn fork(&mut self) -> Self {
+        match self.0 {
+            Source::System => Self(Source::System),
+            Source::Seeded { .. } => Self(Source::Seeded { seed: self.draw(), drawn: 0 }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_bytes_again_and_a_fork_others() {
+        let mut one = Random::seeded(7);
+        let mut same = Random::seeded(7);
+        assert_eq!(one.draw(), same.draw());
+        assert_ne!(one.draw(), Random::seeded(8).draw());
+        same.draw();
+        assert_eq!(one.fork().draw(), same.fork().draw());
+    }
+
+    #[test]
+    fn the_system_repeats_nothing() {
+        let mut system = Random::system();
+        assert_ne!(system.draw(), system.draw());
+    }
+}
