@@ -1,7 +1,7 @@
 //! The key of a group: 32 random bytes, kept in a file as one line of 64 hexadecimal digits.
 //!
-//! Until cells are sealed, the key only separates groups: bundles with different keys ignore each other, but whoever
-//! can listen on a link reads what it carries.
+//! Whoever has it belongs to the group, and can read and make all that the group's links carry from then on; what was
+//! said before stays secret (`tabane_seal`).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

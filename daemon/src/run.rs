@@ -11,11 +11,13 @@ use std::time::Duration;
 use anyhow::Context;
 use tabane_io::netlink::{Nic, Watch};
 use tabane_io::{Interest, Poll, Signals, TapQueue, Waker, now_ns};
+use tabane_proto::security::{Rekey, TAG};
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, Instant, Name, NodeId, Settings};
+use tabane_seal::{Cipher, Group, Random};
 
 use crate::askers::Askers;
-use crate::config::Config;
+use crate::config::{Config, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
@@ -51,16 +53,18 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
         .min()
         .unwrap_or_default();
     let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
-    let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
+    let (device, queues) = Device::open(config, superframe(config, cell_max), local(mac))?;
     let device = Arc::new(device);
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let workers = start_workers(config, &nics, mac, &device, &events, queues)?;
     let askers =
         Askers::new(workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker))));
     tracing::info!(name = config.name, links = nics.len(), "up");
-    tracing::warn!(
-        "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
-    );
+    if config.security == Security::None {
+        tracing::warn!(
+            "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
+        );
+    }
 
     let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
     let links = Arc::new(Links::new(config, &nics, askers.clone(), Arc::clone(&events)));
@@ -92,11 +96,12 @@ fn nics(config: &Config) -> Result<Vec<Nic>, BadInput> {
 }
 
 /// The longest packet whose cells fill one batch, so that a superframe takes one send call.
-fn superframe(cell_max: u16) -> u32 {
+fn superframe(config: &Config, cell_max: u16) -> u32 {
     let cell = u32::from(cell_max);
     let cells =
         (u32::from(CELL_MOST) / cell).min(u32::try_from(tabane_proto::BATCH_CELLS).unwrap_or(u32::MAX));
-    let payload = cell - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET).unwrap_or(0);
+    let tag = if config.security == Security::Sealed { TAG } else { 0 };
+    let payload = cell - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0);
     (cells * payload).min(u32::from(u16::MAX))
 }
 
@@ -118,7 +123,10 @@ fn start_workers(
         let links = config.links.iter().map(|link| links::bind(config, link, number));
         let links = links.collect::<Result<_, _>>().map_err(BadInput::new)?;
         let settings = settings(config, nics, NodeId::new(mac, config.port), incarnation, number, device);
-        let bundle = Bundle::new(Instant::from_nanos(now_ns()), settings);
+        let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), settings);
+        if let Some(group) = group(config) {
+            bundle.set_security(Box::new(group), Rekey::default());
+        }
         let (commands, receiver) = channel();
         let waker = Arc::new(Waker::new()?);
         let shared = Shared { number, device: Arc::clone(device), events: Arc::clone(events) };
@@ -128,6 +136,12 @@ fn start_workers(
         Ok(Handle { commands, waker, thread })
     };
     queues.into_iter().zip(0..).map(start).collect()
+}
+
+/// What this node shares with its group; `None` where cells are not sealed.
+fn group(config: &Config) -> Option<Group> {
+    let key = config.key.as_ref().filter(|_| config.security == Security::Sealed)?;
+    Some(Group::new(&[key.0], Cipher::fastest(), Random::system()))
 }
 
 fn settings(
