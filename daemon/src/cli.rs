@@ -11,12 +11,12 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::Config;
 use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::problem::quoted;
 use crate::config::settings::{
     AccessSettings, Given, LinkSettings, OffloadSettings, Settings, parse_link_flag,
 };
+use crate::config::{Config, Security};
 use crate::control::{self, Request};
 use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError};
@@ -150,9 +150,12 @@ struct UpFlags {
     /// One link; can be repeated. Without peers it finds them by IPv6 multicast
     #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]
     links: Vec<LinkSettings>,
-    /// Key file, the same on every node. It keeps groups apart on one network; it does not encrypt
+    /// Key file, the same on every node: who has it is let in, and nobody else reads or changes what the links carry
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Neither encrypt nor authenticate: for networks of your own
+    #[arg(long)]
+    insecure: bool,
     /// UDP port of the first worker [default: 7420]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     port: Option<i64>,
@@ -279,7 +282,7 @@ impl UpFlags {
                 .into_iter()
                 .map(|address| Given::by_flag(address, "--address"))
                 .collect(),
-            security: None,
+            security: self.insecure.then(|| Given::by_flag(Security::None.name().to_owned(), "--insecure")),
             access: AccessSettings {
                 user: self.user.map(|user| Given::by_flag(user, "--user")),
                 control_group: self.control_group.map(|group| Given::by_flag(group, "--control-group")),

@@ -43,7 +43,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Config {
     /// Name of the bundle and its device, at most 15 bytes.
     pub name: String,
-    /// Key of the group. It separates groups; it does not encrypt until cells are sealed.
+    /// Key of the group: who has it is let in. Needed unless cells are not sealed; then it only separates groups.
     pub key: Option<Key>,
     /// The file the key was read from.
     pub key_file: Option<PathBuf>,
@@ -80,8 +80,10 @@ pub struct Config {
 /// How cells are protected on the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Security {
-    /// Not at all: for dedicated networks.
+    /// Encrypted and authenticated with keys that only the group can make.
     #[default]
+    Sealed,
+    /// Not at all: for dedicated networks.
     None,
 }
 
@@ -128,7 +130,18 @@ impl Config {
             }
             None => flags,
         };
-        resolve::resolve(&settings, Key::read)
+        let config = resolve::resolve(&settings, Key::read)?;
+        config.check_key(&settings).map_or(Ok(config), |problem| Err(vec![problem]))
+    }
+
+    /// Cells are sealed with the group's key, unless the user says that they are not to be.
+    fn check_key(&self, settings: &Settings) -> Option<Problem> {
+        const ALLOWED: &str = "a key file that `tabane genkey FILE` has made, the same on every node, or `--insecure` \
+             (`security = \"none\"`) on networks of your own";
+        let key = if settings.file.is_some() { "key" } else { "--key" };
+        let place = Place { file: settings.file.clone(), line: None, key: key.to_owned() };
+        let lacks = self.security == Security::Sealed && self.key.is_none();
+        lacks.then(|| Problem::new(&place, "no key is given", ALLOWED))
     }
 
     /// All keys, the one that this node speaks first; none without a key.
@@ -181,11 +194,12 @@ impl Default for Offload {
 
 impl Security {
     /// All protections.
-    pub const ALL: [Security; 1] = [Security::None];
+    pub const ALL: [Security; 2] = [Security::Sealed, Security::None];
 
     /// The name in files, flags and the status.
     pub fn name(self) -> &'static str {
         match self {
+            Security::Sealed => "sealed",
             Security::None => "none",
         }
     }

@@ -1,7 +1,7 @@
 //! The key of a group: 32 random bytes, kept in a file as one line of 64 hexadecimal digits.
 //!
-//! Until cells are sealed, the key only separates groups: bundles with different keys ignore each other, but whoever
-//! can listen on a link reads what it carries.
+//! Whoever has it belongs to the group, and can read and make all that the group's links carry from then on; what was
+//! said before stays secret (`tabane_seal`).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -10,6 +10,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use tabane_proto::Bundle;
+use tabane_proto::security::Rekey;
+use tabane_seal::{Cipher, Group, Random};
+
+use crate::config::Security;
 
 /// Keys that a bundle goes by at most: its own, and those that it accepts.
 pub const KEYS_MAX: usize = 8;
@@ -53,6 +58,17 @@ pub enum KeyError {
     /// The kernel gave no random bytes.
     #[error("no random bytes: {0}")]
     NoRandomness(getrandom::Error),
+}
+
+/// Lets a bundle go by these keys: speak the first, accept all.
+pub(crate) fn go_by(bundle: &mut Bundle, security: Security, keys: &[Key]) {
+    let mut groups = keys.iter().map(Key::group);
+    bundle.set_groups(groups.next().unwrap_or(0), groups.collect());
+    if security == Security::Sealed && !keys.is_empty() {
+        let keys: Vec<_> = keys.iter().map(|key| key.0).collect();
+        bundle
+            .set_security(Box::new(Group::new(&keys, Cipher::fastest(), Random::system())), Rekey::default());
+    }
 }
 
 impl KeyError {

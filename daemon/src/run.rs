@@ -9,15 +9,17 @@ use std::sync::mpsc::{Sender, channel};
 use anyhow::Context;
 use tabane_io::netlink::{Nic, Watch};
 use tabane_io::{Signals, TapQueue, UdpLink, Waker, now_ns};
+use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, Instant, Name, NodeId, Settings};
 
-use crate::config::Config;
+use crate::config::{Config, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::handover::Heir;
+use crate::key;
 use crate::links::{self, CELL_MOST};
 use crate::log;
 use crate::notify::Notify;
@@ -47,7 +49,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
         .min()
         .unwrap_or_default();
     let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
-    let (device, queues) = Device::open(config, superframe(cell_max), local(mac))?;
+    let (device, queues) = Device::open(config, superframe(config, cell_max), local(mac))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let parts = Parts { config: config.clone(), nics, mac, device: Arc::new(device), events };
     let sockets = |number| config.links.iter().map(move |link| links::bind(config, link, number)).collect();
@@ -123,12 +125,15 @@ impl Parts {
         let incarnation = now_ns();
         let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<UdpLink>))| {
             let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
-            let accepted = self.config.accept_keys.iter().map(|(_, key)| key.group());
-            bundle.set_groups(self.config.group(), accepted.collect());
+            key::go_by(&mut bundle, self.config.security, &self.config.keys());
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);
-            let shared =
-                Shared { number, device: Arc::clone(&self.device), events: Arc::clone(&self.events) };
+            let shared = Shared {
+                number,
+                security: self.config.security,
+                device: Arc::clone(&self.device),
+                events: Arc::clone(&self.events),
+            };
             let worker = Worker::new(bundle, queue, sockets, Arc::clone(&waker), receiver, shared)?;
             Ok(Ready { number, worker, commands, waker })
         };
@@ -166,11 +171,12 @@ fn nics(config: &Config) -> Result<Vec<Nic>, BadInput> {
 }
 
 /// The longest packet whose cells fill one batch, so that a superframe takes one send call.
-fn superframe(cell_max: u16) -> u32 {
+fn superframe(config: &Config, cell_max: u16) -> u32 {
     let cell = u32::from(cell_max);
     let cells =
         (u32::from(CELL_MOST) / cell).min(u32::try_from(tabane_proto::BATCH_CELLS).unwrap_or(u32::MAX));
-    let payload = cell - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET).unwrap_or(0);
+    let tag = if config.security == Security::Sealed { TAG } else { 0 };
+    let payload = cell - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0);
     (cells * payload).min(u32::from(u16::MAX))
 }
 

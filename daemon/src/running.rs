@@ -15,7 +15,7 @@ use tabane_io::netlink::{Nic, Watch};
 use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
 
 use crate::askers::Askers;
-use crate::config::Config;
+use crate::config::{Config, Security};
 use crate::control::{Listener, Server};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
@@ -97,9 +97,11 @@ impl Running {
         listener: &Listener,
         notify: &Notify,
     ) -> anyhow::Result<()> {
-        tracing::warn!(
-            "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
-        );
+        if self.requests.config.security == Security::None {
+            tracing::warn!(
+                "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
+            );
+        }
         notify.ready();
         let server = self.serve(signals, watch, listener);
         notify.stopping();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tabane_io::UdpLink;
 use tabane_proto::{Bundle, Counters, PolicyKind};
 
-use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus};
+use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
 /// One worker's knowledge.
 #[derive(Debug)]
@@ -37,6 +37,11 @@ impl Snapshot {
         let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
+            sealed: peer.sealed.map(|keys| SealStatus {
+                epoch: keys.epoch,
+                cells_sealed: keys.cells_sealed,
+                cells_opened: keys.cells_opened,
+            }),
             links: paths.map(|path| path_status(&path, &links)).collect(),
         });
         Self {

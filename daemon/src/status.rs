@@ -67,8 +67,21 @@ pub struct PeerStatus {
     pub node: String,
     /// Its host name.
     pub name: String,
+    /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
+    pub sealed: Option<SealStatus>,
     /// The links that lead to it.
     pub links: Vec<PathStatus>,
+}
+
+/// The keys of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SealStatus {
+    /// Their number: 1 at first, one more after each change of keys, 1 again after 255.
+    pub epoch: u8,
+    /// Cells to the peer that were sealed with them.
+    pub cells_sealed: u64,
+    /// Cells of the peer that were opened with them.
+    pub cells_opened: u64,
 }
 
 /// One link as it leads to one peer.
@@ -121,10 +134,10 @@ pub(crate) fn example() -> Status {
 
 #[cfg(test)]
 const EXAMPLE: &str = r#"{
-  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "security": "none", "mtu": 1500,
+  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "security": "sealed", "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
-  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb",
+  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12 },
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],

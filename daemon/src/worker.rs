@@ -20,9 +20,10 @@ use std::time::Duration;
 use tabane_io::{Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, UdpLink, Waker, now_ns};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome, PolicyKind, PortSettings};
 
+use crate::config::Security;
 use crate::device::Device;
 use crate::events::EventLog;
-use crate::key::Key;
+use crate::key::{self, Key};
 use crate::snapshot::Snapshot;
 use ports::Port;
 use rest::Rest;
@@ -131,6 +132,8 @@ pub(crate) struct Files {
 pub(crate) struct Shared {
     /// Counts from 0.
     pub(crate) number: u16,
+    /// How cells are protected.
+    pub(crate) security: Security,
     /// The bundle's device.
     pub(crate) device: Arc<Device>,
     /// What happens.
@@ -295,9 +298,7 @@ impl Worker {
                 let _ = answer.send(old);
             }
             Command::Keys { keys, answer } => {
-                let mut groups = keys.iter().map(Key::group);
-                let first = groups.next().unwrap_or(0);
-                self.bundle.set_groups(first, groups.collect());
+                key::go_by(&mut self.bundle, self.shared.security, &keys);
                 let _ = answer.send(());
             }
             Command::Snapshot(asker) => {

@@ -116,6 +116,17 @@ fn contradictions() {
 }
 
 #[test]
+fn a_key_is_needed_or_said_not_to_be() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let allowed = "no key is given; allowed: a key file that `tabane genkey FILE` has made, the same on every node, \
+         or `--insecure` (`security = \"none\"`) on networks of your own";
+    assert_eq!(file_refusal(LINK), format!("tb.toml: key: {allowed}"));
+    assert_eq!(refusal(directory.path(), &["up", "--link", "eth1"]), format!("--key: {allowed}"));
+    fs::write(directory.path().join("tb.toml"), format!("security = \"none\"\n{LINK}")).expect("written");
+    assert!(tabane(directory.path(), &["check", "tb.toml"]).status.success());
+}
+
+#[test]
 fn unusable_keys() {
     let with_key = |key: &str| format!("name = \"tb0\"\nkey = \"{key}\"\n{LINK}");
     assert_starts(

@@ -35,18 +35,19 @@ fn main() -> ExitCode {
 }
 
 fn unknown_nic() -> Result<(), Failed> {
-    refused(r#""$TABANE" up --link eth7"#, "link eth7: no such NIC; there are: lo, eth2, eth1")
+    refused(r#""$TABANE" up --insecure --link eth7"#, "link eth7: no such NIC; there are: lo, eth2, eth1")
 }
 
 fn nic_down() -> Result<(), Failed> {
     let sentence = "link eth1: the NIC is down; `ip link set eth1 up` raises it";
-    refused(r#"ip link set eth1 down; "$TABANE" up --link eth1"#, sentence)
+    refused(r#"ip link set eth1 down; "$TABANE" up --insecure --link eth1"#, sentence)
 }
 
 fn port_taken() -> Result<(), Failed> {
     let other = r#"start "--name other --link eth1" other"#;
-    let script =
-        format!(r#"{START} {other}; "$TABANE" up --link eth1; code=$?; kill $pid; wait $pid; (exit $code)"#);
+    let script = format!(
+        r#"{START} {other}; "$TABANE" up --insecure --link eth1; code=$?; kill $pid; wait $pid; (exit $code)"#
+    );
     refused(
         &script,
         "UDP port 7420 on NIC eth1 is taken: choose another port, or stop what uses it (`ss -ulpn sport = 7420`)",
@@ -55,11 +56,11 @@ fn port_taken() -> Result<(), Failed> {
 
 fn device_name_taken() -> Result<(), Failed> {
     let sentence = "device name eth2 is taken: choose another, or remove that device (`ip link delete eth2`)";
-    refused(r#""$TABANE" up --link eth1 --name eth2"#, sentence)
+    refused(r#""$TABANE" up --insecure --link eth1 --name eth2"#, sentence)
 }
 
 fn no_tun_driver() -> Result<(), Failed> {
-    let output = shell(r#"mount -t tmpfs none /dev/net && "$TABANE" up --link eth1"#)?;
+    let output = shell(r#"mount -t tmpfs none /dev/net && "$TABANE" up --insecure --link eth1"#)?;
     let errors = String::from_utf8(output.stderr)?;
     assert!(errors.starts_with("tabane: ") && errors.contains("/dev/net/tun"), "{errors}");
     assert_eq!((errors.lines().count(), output.status.code()), (1, Some(2)));
@@ -68,13 +69,13 @@ fn no_tun_driver() -> Result<(), Failed> {
 
 fn no_permission() -> Result<(), Failed> {
     let script = r#"cp "$TABANE" /tmp/tabane-$$; chmod 755 /tmp/tabane-$$
-        setpriv --reuid 65534 --clear-groups /tmp/tabane-$$ up --link eth1; code=$?; rm /tmp/tabane-$$; (exit $code)"#;
+        setpriv --reuid 65534 --clear-groups /tmp/tabane-$$ up --insecure --link eth1; code=$?; rm /tmp/tabane-$$; (exit $code)"#;
     refused(script, "no permission to open /dev/net/tun: run as root or with CAP_NET_ADMIN")
 }
 
 fn second_up() -> Result<(), Failed> {
     let script = format!(
-        r#"{START} start "--link eth1"; echo $pid; "$TABANE" up --link eth2; code=$?; kill $pid; exit $code"#
+        r#"{START} start "--link eth1"; echo $pid; "$TABANE" up --insecure --link eth2; code=$?; kill $pid; exit $code"#
     );
     let output = shell(&script)?;
     let pid = String::from_utf8(output.stdout)?;
@@ -111,7 +112,7 @@ fn events_followed() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; start "--link eth1"; one=$pid
         ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up; ip link set eth1 up
-        ip netns exec far "$TABANE" up --link eth2 2>far.log & far=$!
+        ip netns exec far "$TABANE" up --insecure --link eth2 2>far.log & far=$!
         "$TABANE" events --follow --json >lines & follower=$!
         "$TABANE" events --follow >/dev/null & interrupted=$!
         for _ in $(seq 500); do grep -q '"what":"link-up"' lines && break; sleep 0.02; done
@@ -208,7 +209,7 @@ fn nic_replaced() -> Result<(), Failed> {
         up() {{ for _ in $(seq 400); do [ "$("$TABANE" status --json | grep -cE '"[tr]x": "up"')" = $1 ] && return
             sleep 0.02; done; "$TABANE" status >&2; cat log far.log >&2; exit 98; }}
         lay; ip -n far link set eth2 up; ip link set eth1 up; start "--link eth1 --link eth3"
-        ip netns exec far "$TABANE" up --link eth2 --link eth4 2>far.log & far=$!
+        ip netns exec far "$TABANE" up --insecure --link eth2 --link eth4 2>far.log & far=$!
         up 4; ip link del eth3; up 2; lay; up 4
         "$TABANE" events | grep -oE 'nic-(gone|back) +eth3'
         "$TABANE" down; wait $pid || exit 3; kill $far; wait $far || exit 4; ip netns del far"#

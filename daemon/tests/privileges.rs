@@ -80,7 +80,7 @@ fn without_root() -> Result<(), Failed> {
         r#"{START} {RIGHTS} mount -t tmpfs none /mnt; cp "$TABANE" /mnt/tabane; chmod 755 /mnt /mnt/tabane
         mknod /mnt/tun c 10 200; chmod 666 /mnt/tun; mount --bind /mnt/tun /dev/net/tun
         setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --inh-caps +net_admin,+net_raw \
-            --ambient-caps +net_admin,+net_raw /mnt/tabane up --link eth1 2>log & pid=$!
+            --ambient-caps +net_admin,+net_raw /mnt/tabane up --insecure --link eth1 2>log & pid=$!
         for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
         rights; grep -oE 'keeps its user: there is no user|only root can become' log; "$TABANE" down; wait $pid"#
     );
@@ -111,11 +111,11 @@ fn no_sandbox() -> Result<(), Failed> {
 
 fn unknown_names() -> Result<(), Failed> {
     refused(
-        r#""$TABANE" up --link eth1 --user no-such-user"#,
+        r#""$TABANE" up --insecure --link eth1 --user no-such-user"#,
         "user no-such-user does not exist; allowed: a user of this machine, or no `user` at all",
     )?;
     refused(
-        r#""$TABANE" up --link eth1 --control-group no-such-group"#,
+        r#""$TABANE" up --insecure --link eth1 --control-group no-such-group"#,
         "control_group no-such-group does not exist; allowed: a group of this machine (`groupadd no-such-group` makes it)",
     )
 }

@@ -42,7 +42,7 @@ fn device_moved() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; ip netns add far; ip netns add inner; ip link set eth2 netns far
         ip -n far link set eth2 up; ip link set eth1 up; start "--link eth1"
-        ip netns exec far "$TABANE" up --link eth2 --address fd00::2/64 2>far.log & far=$!
+        ip netns exec far "$TABANE" up --insecure --link eth2 --address fd00::2/64 2>far.log & far=$!
         ip link set tb0 down; ip link set tb0 name inner0; ip link set inner0 netns inner
         ip -n inner link set inner0 up; ip -n inner address add fd00::1/64 dev inner0 nodad
         for _ in $(seq 400); do ip -n far neighbour replace fd00::1 dev tb0 use
@@ -57,7 +57,7 @@ fn device_moved() -> Result<(), Failed> {
 }
 
 fn log_on_a_full_disk() -> Result<(), Failed> {
-    let script = r#"TABANE_LOG=trace "$TABANE" up --link eth1 2>/dev/full >/dev/full & pid=$!
+    let script = r#"TABANE_LOG=trace "$TABANE" up --insecure --link eth1 2>/dev/full >/dev/full & pid=$!
         for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
         "$TABANE" policy tb0 rr; "$TABANE" link add tb0 eth2; "$TABANE" down; wait $pid; echo $?"#;
     let output = shell(script)?;
@@ -68,7 +68,7 @@ fn log_on_a_full_disk() -> Result<(), Failed> {
 
 /// The pipe is full once the bundle is up; a hundred events later it still answers, and ends in time.
 fn log_nobody_reads() -> Result<(), Failed> {
-    let script = r#"mkfifo pipe; exec 3<>pipe; "$TABANE" up --link eth1 2>pipe & pid=$!
+    let script = r#"mkfifo pipe; exec 3<>pipe; "$TABANE" up --insecure --link eth1 2>pipe & pid=$!
         for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
         timeout 1 head -c 1000000 /dev/zero >pipe; echo $?
         for _ in $(seq 50); do "$TABANE" policy tb0 rr; "$TABANE" policy tb0 hash; done | sort | uniq -c | tr -s ' '

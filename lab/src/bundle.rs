@@ -2,12 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
+use tempfile::NamedTempFile;
 
 use crate::clock::wait_for;
 use crate::netns::Namespace;
@@ -18,6 +20,8 @@ use crate::topology::Topology;
 
 /// Name of the device on every host.
 pub const DEVICE: &str = "tb0";
+/// The key of all bundles here: their wires are the lab's own, and nobody is kept out.
+const KEY: &str = "746865206c6162206b65657073206e6f626f6479206f7574206f662068657265";
 /// How long bundles may take to find each other; hellos go out several times a second.
 const FIND_EACH_OTHER: Duration = Duration::from_secs(10);
 
@@ -28,6 +32,8 @@ pub struct Options {
     pub program: PathBuf,
     /// MTU of the device, in bytes; `None`: the daemon's default.
     pub mtu: Option<u32>,
+    /// Whether cells are sealed.
+    pub sealed: bool,
     /// Further arguments of `tabane up`.
     pub arguments: Vec<String>,
 }
@@ -40,13 +46,15 @@ pub struct Bundle<'a> {
     /// Arguments of the program, for another start.
     arguments: Vec<String>,
     process: Option<Process>,
+    /// The key file, as long as the daemon may read it.
+    _key: Option<NamedTempFile>,
 }
 
 impl Options {
     /// The daemon's defaults.
     #[must_use]
     pub fn new(program: &Path) -> Options {
-        Options { program: program.to_path_buf(), mtu: None, arguments: Vec::new() }
+        Options { program: program.to_path_buf(), mtu: None, sealed: true, arguments: Vec::new() }
     }
 }
 
@@ -88,8 +96,14 @@ impl<'a> Bundle<'a> {
         if let Some(mtu) = options.mtu {
             arguments.extend(["--mtu".into(), mtu.to_string()]);
         }
+        let key = options.sealed.then(key_file).transpose().context("a key file for the bundle")?;
+        arguments.extend(match &key {
+            Some(file) => vec!["--key".into(), file.path().display().to_string()],
+            None => vec!["--insecure".into()],
+        });
         arguments.extend(options.arguments.iter().cloned());
-        let mut bundle = Bundle { host, program: options.program.clone(), arguments, process: None };
+        let program = options.program.clone();
+        let mut bundle = Bundle { host, program, arguments, process: None, _key: key };
         bundle.start_again()?;
         Ok(bundle)
     }
@@ -198,6 +212,13 @@ impl<'a> Bundle<'a> {
             None => bail!("the daemon of {} has ended", self.host.name()),
         }
     }
+}
+
+/// A file with the key; only its owner may read it.
+fn key_file() -> io::Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    writeln!(file, "{KEY}")?;
+    Ok(file)
 }
 
 /// IPv4 address of host `number` on the device.

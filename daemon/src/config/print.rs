@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::classes::protocol_name;
 use super::units::print_bitrate;
-use super::{Config, LinkConfig, Offload};
+use super::{Config, LinkConfig, Offload, Security};
 use tabane_proto::Class;
 
 impl fmt::Display for Config {
@@ -18,7 +18,7 @@ impl fmt::Display for Config {
             Some(file) => {
                 writeln!(f, "key = {}  # group {:016x}", text(&file.to_string_lossy()), self.group())
             }
-            None => writeln!(f, "# key: none, so that any node without a key may join"),
+            None => writeln!(f, "# key: none"),
         }?;
         let accepted: Vec<_> = self.accept_keys.iter().map(|(file, _)| file.to_string_lossy()).collect();
         writeln!(f, "accept_keys = {}", list(&accepted))?;
@@ -31,8 +31,12 @@ impl fmt::Display for Config {
         writeln!(f, "address = {}", list(&self.addresses))?;
         writeln!(
             f,
-            "security = {}  # cells are neither encrypted nor authenticated",
-            text(self.security.name())
+            "security = {}  # cells are {}",
+            text(self.security.name()),
+            match self.security {
+                Security::Sealed => "encrypted and authenticated",
+                Security::None => "neither encrypted nor authenticated",
+            }
         )?;
         write!(f, "{}", self.access)?;
         writeln!(f, "tx_queue_len = {}", self.tx_queue_len)?;

@@ -113,7 +113,10 @@ fn unknown_words() {
         "tb.toml:1: policy: `adaptve` is unknown (did you mean `adaptive`?); allowed: adaptive, rr, weighted, \
          tlb, tlb-history, hash, active-backup, duplicate"
     );
-    assert_eq!(problem("security = \"noise\""), "tb.toml:1: security: `noise` is unknown; allowed: none");
+    assert_eq!(
+        problem("security = \"noise\""),
+        "tb.toml:1: security: `noise` is unknown; allowed: sealed, none"
+    );
 }
 
 #[test]
@@ -311,17 +314,17 @@ fn any_config() -> impl Strategy<Value = Config> {
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
         (1..cidrs.len()).all(|at| cidrs[..at].iter().all(|before| before.address != cidrs[at].address))
     });
-    (numbers, words, access, addresses, any::<[bool; 6]>(), links()).prop_map(
+    (numbers, words, access, addresses, any::<[bool; 7]>(), links()).prop_map(
         |(numbers, words, access, addresses, switches, links)| {
             let (port, mtu, workers, tx_queue_len) = numbers;
-            let [repair, gso, gro, tso, uso, checksum] = switches;
+            let [sealed, repair, gso, gro, tso, uso, checksum] = switches;
             let (name, key_file, (policy, mut policy_options, classes)) = words;
             policy_options.primary = policy_options.primary.filter(|port| usize::from(*port) < links.len());
             let offload = Offload { gso, gro, tso, uso, checksum };
             let key = key_file.is_some().then_some(ZERO_KEY);
             let accept_keys = key.iter().map(|key| (PathBuf::from("old.key"), key.clone())).collect();
             let key_file = key_file.map(PathBuf::from);
-            let security = Security::None;
+            let security = if sealed { Security::Sealed } else { Security::None };
             let (user, control_group, sandbox) = access;
             let access = Access { user, control_group, sandbox };
             Config {

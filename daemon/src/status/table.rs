@@ -15,7 +15,9 @@ impl Status {
     pub fn table(&self, colour: bool) -> String {
         let mut parts = vec![self.head(), self.links().print(colour)];
         parts.extend(self.peers.iter().map(|peer| {
-            let title = format!("peer {} ({})\n", one_line(&peer.name), one_line(&peer.node));
+            let keys = peer.sealed.as_ref().map(|keys| format!(", keys of epoch {}", keys.epoch));
+            let (name, node) = (one_line(&peer.name), one_line(&peer.node));
+            let title = format!("peer {name} ({node}){}\n", keys.unwrap_or_default());
             title + &peer.paths().print(colour)
         }));
         if self.peers.is_empty() {
@@ -248,12 +250,12 @@ mod tests {
     #[test]
     fn the_table_of_the_example() {
         let want = "\
-tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  security none  workers 1
+tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  security sealed  workers 1
 
 link  nic   local             carrier   mtu  gso  gro
 0     eth1  [fe80::1%3]:7420  yes      1500  yes  yes
 
-peer hostb (02:00:00:00:00:02)
+peer hostb (02:00:00:00:00:02), keys of epoch 2
 link  nic   endpoint          tx  rx    rtt  skew         rate  queued  sent  heard  lost
 0     eth1  [fe80::2%3]:7420  up  up  85 us  3 us  1.00 Gbit/s     0 B    10     12     0
 
