@@ -30,6 +30,7 @@ use crate::prerequisites::Tool;
 use crate::progress;
 use crate::rate::Bitrate;
 use crate::report::Report;
+use crate::status::{Link, Peer};
 use crate::topology::{LinkPlan, Plan, Topology, Wiring};
 use agenda::{Agenda, Event};
 use connections::Connections;
@@ -120,8 +121,8 @@ struct Soak<'a, 'b> {
 /// What was found in the end.
 struct End {
     connections: Vec<connections::Fate>,
-    /// From the end of the last fault until every host used every link again; `None`: it never did.
-    whole_after: Option<Duration>,
+    /// From the end of the last fault until every host used every link again; what each says if they never did.
+    whole_after: Result<Duration, Vec<String>>,
 }
 
 impl Soak<'_, '_> {
@@ -188,18 +189,29 @@ impl Soak<'_, '_> {
         Ok(())
     }
 
-    /// Waits until every host uses every link; how long that took.
-    fn whole_again(&mut self) -> Option<Duration> {
+    /// Waits until every host uses every link; how long that took, or what each host says instead.
+    fn whole_again(&self) -> Result<Duration, Vec<String>> {
         let (since, peers, links) = (Instant::now(), self.bundles.len() - 1, self.topology.nics().len());
-        let is_whole = || {
-            let whole = self
-                .bundles
-                .iter()
-                .all(|bundle| bundle.status().is_ok_and(|status| status.is_ready(peers, links)));
-            Ok(whole.then(|| since.elapsed()))
-        };
-        wait_for("whole bundle", WHOLE_WITHIN, is_whole).ok()
+        let is_whole =
+            |bundle: &Bundle<'_>| bundle.status().is_ok_and(|status| status.is_ready(peers, links));
+        let whole = || Ok(self.bundles.iter().all(is_whole).then(|| since.elapsed()));
+        wait_for("whole bundle", WHOLE_WITHIN, whole).map_err(|_| self.bundles.iter().map(state).collect())
     }
+}
+
+/// What a bundle says of its links.
+fn state(bundle: &Bundle<'_>) -> String {
+    let status = match bundle.status() {
+        Ok(status) => status,
+        Err(silence) => return format!("{silence:#}"),
+    };
+    let of_link = |link: &Link| format!("{} to it {}, from it {}", link.nic, link.tx, link.rx);
+    let of_peer = |peer: &Peer| {
+        format!("{}: {}", peer.node, peer.links.iter().map(of_link).collect::<Vec<_>>().join("; "))
+    };
+    let peers: Vec<String> = status.peers.iter().map(of_peer).collect();
+    let last = status.events.last().map_or(String::new(), |event| format!("{} {}", event.what, event.detail));
+    format!("{} with {}; the last event was {last}", status.node, peers.join(", "))
 }
 
 #[cfg(test)]

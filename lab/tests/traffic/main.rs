@@ -5,6 +5,7 @@
 //! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
 
 mod aggregate;
+mod attack;
 mod bridge;
 mod changes;
 mod datagrams;
@@ -94,6 +95,7 @@ fn cases() -> Vec<Case> {
         loss::cases(),
         changes::cases(),
         soak::cases(),
+        attack::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
