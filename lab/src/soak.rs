@@ -63,6 +63,9 @@ pub struct Options {
     /// Hosts: 2 joined by emulated wires, or 3 by switches, whose frames are neither lost nor damaged at random
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<u8>::new().range(2..=3))]
     hosts: u8,
+    /// Only faults of links and NICs: no daemon is killed or halted
+    #[arg(long)]
+    spare_daemons: bool,
     /// Links of each host
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = RangedU64ValueParser::<u8>::new().range(2..=4))]
     links: u8,
@@ -91,7 +94,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         seed: common.seed,
         ..Plan::two_hosts(vec![LinkPlan::shaped(RATE); links])
     };
-    let agenda = Agenda::draw(&plan, options.minutes, options.faults, common.seed);
+    let agenda = Agenda::draw(&plan, options.minutes, options.faults, options.spare_daemons, common.seed);
     let topology = {
         let _step = progress::step(&format!("joining {hosts} hosts by {links} links at {RATE}"));
         Topology::build(plan)?
