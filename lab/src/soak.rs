@@ -124,7 +124,8 @@ struct Soak<'a, 'b> {
 /// What was found in the end.
 struct End {
     connections: Vec<connections::Fate>,
-    /// From the end of the last fault until every host used every link again; what each says if they never did.
+    /// From the end of the connections until every host used every link again; what each says if they never did. A
+    /// bundle without load is asked, for a machine that is too busy takes sound links for dead.
     whole_after: Result<Duration, Vec<String>>,
 }
 
@@ -135,11 +136,14 @@ impl Soak<'_, '_> {
         self.look_until(Instant::now() + SETTLE)?;
         self.look(Vitals::look_whole)?;
         self.suffer(agenda)?;
-        let _step = progress::step("waiting for the bundle to be whole again");
+        self.look_until(Instant::now() + SETTLE)?;
+        let _step = progress::step("letting all connections end, and the bundle become whole again");
+        let connections = connections.finish();
         let whole_after = self.whole_again();
+        // A daemon that has just been asked for its status has a descriptor more for that.
         self.look_until(Instant::now() + SETTLE)?;
         self.look(Vitals::look_whole)?;
-        Ok(End { connections: connections.finish(), whole_after })
+        Ok(End { connections, whole_after })
     }
 
     /// Lets all faults happen.
