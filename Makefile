@@ -17,7 +17,7 @@ DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
 TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
 BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
 
-.PHONY: help build demo bench failover aggregate loss mesh skew soak test lint sim nightly scale fuzz clean rust
+.PHONY: help build demo bench failover aggregate loss mesh skew soak attack test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -29,6 +29,7 @@ help:
 	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 5 minutes"
 	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
+	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -69,6 +70,10 @@ skew: build
 soak: build
 	@lab/packages.sh ip=iproute2 tc=iproute2
 	target/release/tabane-lab soak --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
+
+attack: build
+	@lab/packages.sh ip=iproute2 tc=iproute2
+	target/release/tabane-lab attack
 
 bench: build
 	@lab/packages.sh $(BENCH_TOOLS)

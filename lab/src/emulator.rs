@@ -11,7 +11,7 @@
 //! wire. What acts on single frames wants them single: the sender's NIC has to cut superframes before
 //! ([`Impairment::needs_single_frames`]); [`crate::topology::Topology::impair`] sees to it.
 
-mod frame;
+pub(crate) mod frame;
 mod impairment;
 mod line;
 mod pump;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod attack;
 pub mod bench;
 pub mod bundle;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod emulator;
 pub mod failover;
 pub mod loss;
 pub mod machine;
+pub mod memory;
 pub mod mesh;
 pub mod netns;
 pub mod options;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{aggregate, bench, demo, failover, loss, mesh, skew, soak};
+use tabane_lab::{aggregate, attack, bench, demo, failover, loss, mesh, skew, soak};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -29,6 +29,7 @@ enum Command {
     Mesh(mesh::Options),
     Skew(skew::Options),
     Soak(soak::Options),
+    Attack(attack::Options),
 }
 
 impl Command {
@@ -42,6 +43,7 @@ impl Command {
             Command::Mesh(_) => mesh::TOOLS,
             Command::Skew(_) => skew::TOOLS,
             Command::Soak(_) => soak::TOOLS,
+            Command::Attack(_) => attack::TOOLS,
         }
     }
 
@@ -55,6 +57,7 @@ impl Command {
             Command::Mesh(options) => mesh::run(options),
             Command::Skew(options) => skew::run(options),
             Command::Soak(options) => soak::run(options),
+            Command::Attack(options) => attack::run(options),
         }
     }
 }

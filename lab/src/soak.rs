@@ -30,6 +30,7 @@ use crate::prerequisites::Tool;
 use crate::progress;
 use crate::rate::Bitrate;
 use crate::report::Report;
+use crate::status::{Link, Peer};
 use crate::topology::{LinkPlan, Plan, Topology, Wiring};
 use agenda::{Agenda, Event};
 use connections::Connections;
@@ -62,6 +63,9 @@ pub struct Options {
     /// Hosts: 2 joined by emulated wires, or 3 by switches, whose frames are neither lost nor damaged at random
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<u8>::new().range(2..=3))]
     hosts: u8,
+    /// Only faults of links and NICs: no daemon is killed or halted
+    #[arg(long)]
+    spare_daemons: bool,
     /// Links of each host
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = RangedU64ValueParser::<u8>::new().range(2..=4))]
     links: u8,
@@ -90,7 +94,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         seed: common.seed,
         ..Plan::two_hosts(vec![LinkPlan::shaped(RATE); links])
     };
-    let agenda = Agenda::draw(&plan, options.minutes, options.faults, common.seed);
+    let agenda = Agenda::draw(&plan, options.minutes, options.faults, options.spare_daemons, common.seed);
     let topology = {
         let _step = progress::step(&format!("joining {hosts} hosts by {links} links at {RATE}"));
         Topology::build(plan)?
@@ -120,8 +124,9 @@ struct Soak<'a, 'b> {
 /// What was found in the end.
 struct End {
     connections: Vec<connections::Fate>,
-    /// From the end of the last fault until every host used every link again; `None`: it never did.
-    whole_after: Option<Duration>,
+    /// From the end of the connections until every host used every link again; what each says if they never did. A
+    /// bundle without load is asked, for a machine that is too busy takes sound links for dead.
+    whole_after: Result<Duration, Vec<String>>,
 }
 
 impl Soak<'_, '_> {
@@ -131,11 +136,14 @@ impl Soak<'_, '_> {
         self.look_until(Instant::now() + SETTLE)?;
         self.look(Vitals::look_whole)?;
         self.suffer(agenda)?;
-        let _step = progress::step("waiting for the bundle to be whole again");
+        self.look_until(Instant::now() + SETTLE)?;
+        let _step = progress::step("letting all connections end, and the bundle become whole again");
+        let connections = connections.finish();
         let whole_after = self.whole_again();
+        // A daemon that has just been asked for its status has a descriptor more for that.
         self.look_until(Instant::now() + SETTLE)?;
         self.look(Vitals::look_whole)?;
-        Ok(End { connections: connections.finish(), whole_after })
+        Ok(End { connections, whole_after })
     }
 
     /// Lets all faults happen.
@@ -188,18 +196,29 @@ impl Soak<'_, '_> {
         Ok(())
     }
 
-    /// Waits until every host uses every link; how long that took.
-    fn whole_again(&mut self) -> Option<Duration> {
+    /// Waits until every host uses every link; how long that took, or what each host says instead.
+    fn whole_again(&self) -> Result<Duration, Vec<String>> {
         let (since, peers, links) = (Instant::now(), self.bundles.len() - 1, self.topology.nics().len());
-        let is_whole = || {
-            let whole = self
-                .bundles
-                .iter()
-                .all(|bundle| bundle.status().is_ok_and(|status| status.is_ready(peers, links)));
-            Ok(whole.then(|| since.elapsed()))
-        };
-        wait_for("whole bundle", WHOLE_WITHIN, is_whole).ok()
+        let is_whole =
+            |bundle: &Bundle<'_>| bundle.status().is_ok_and(|status| status.is_ready(peers, links));
+        let whole = || Ok(self.bundles.iter().all(is_whole).then(|| since.elapsed()));
+        wait_for("whole bundle", WHOLE_WITHIN, whole).map_err(|_| self.bundles.iter().map(state).collect())
     }
+}
+
+/// What a bundle says of its links.
+fn state(bundle: &Bundle<'_>) -> String {
+    let status = match bundle.status() {
+        Ok(status) => status,
+        Err(silence) => return format!("{silence:#}"),
+    };
+    let of_link = |link: &Link| format!("{} to it {}, from it {}", link.nic, link.tx, link.rx);
+    let of_peer = |peer: &Peer| {
+        format!("{}: {}", peer.node, peer.links.iter().map(of_link).collect::<Vec<_>>().join("; "))
+    };
+    let peers: Vec<String> = status.peers.iter().map(of_peer).collect();
+    let last = status.events.last().map_or(String::new(), |event| format!("{} {}", event.what, event.detail));
+    format!("{} with {}; the last event was {last}", status.node, peers.join(", "))
 }
 
 #[cfg(test)]

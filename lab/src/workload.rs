@@ -13,8 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// How long a connection may be silent before it counts as lost.
-pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long a connection may be silent before it counts as lost. TCP doubles its timeout with each try in vain: after some
+/// seconds without a path, as a daemon that was killed makes them, the next try may be as far away.
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Congestion control of every stream, whatever the machine prefers: two kinds on one path would measure each other.
 pub const CONGESTION: &str = "cubic";

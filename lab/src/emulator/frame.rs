@@ -89,7 +89,7 @@ fn finish_checksum(frame: &mut [u8]) {
 }
 
 /// The Internet checksum (RFC 1071), not complemented.
-fn folded_sum(bytes: &[u8]) -> u16 {
+pub(crate) fn folded_sum(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<2>();
     let last = rest.first().map_or(0, |byte| u64::from(*byte) << 8);
     let mut sum = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>() + last;

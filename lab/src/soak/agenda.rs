@@ -45,15 +45,16 @@ pub(super) enum Event {
 }
 
 impl Agenda {
-    /// `faults` faults within `span`, in a topology that is built as `plan` says.
-    pub(super) fn draw(plan: &Plan, span: Duration, faults: u32, seed: u64) -> Agenda {
+    /// `faults` faults within `span`, in a topology that is built as `plan` says; with `spare_daemons`, none of processes.
+    pub(super) fn draw(plan: &Plan, span: Duration, faults: u32, spare_daemons: bool, seed: u64) -> Agenda {
         let mut random = StdRng::seed_from_u64(seed);
         let mut planned: Vec<Planned> = Vec::new();
         let interval = span / faults;
+        let is_wanted =
+            |kind: &Kind| kind.is_possible(plan.wiring) && !(spare_daemons && kind.is_of_process());
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_wanted).collect();
         for number in 0..faults {
             let begins = interval * number + interval.mul_f64(random.random_range(0.0..0.9));
-            let kinds: Vec<Kind> =
-                Kind::ALL.into_iter().filter(|kind| kind.is_possible(plan.wiring)).collect();
             let drawn = (0..DRAWS_MAX).map(|_| Planned::draw(&kinds, plan, begins, &mut random));
             let allowed =
                 drawn.into_iter().find(|candidate| candidate.is_allowed(&planned, plan.links.len()));
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_an_agenda() {
-        let drawn = |seed| Agenda::draw(&plan(3), Duration::from_secs(900), 1_000, seed).planned;
+        let drawn = |seed| Agenda::draw(&plan(3), Duration::from_secs(900), 1_000, false, seed).planned;
         assert_eq!(drawn(7), drawn(7));
         assert_ne!(drawn(7), drawn(8));
         assert_eq!(drawn(7).len(), 1_000, "none is left out");
@@ -152,16 +153,18 @@ mod tests {
 
     #[test]
     fn all_kinds_come_up_where_they_are_possible() {
-        let counts = |plan: &Plan| Agenda::draw(plan, Duration::from_secs(900), 1_000, 1).counts().len();
-        assert_eq!(counts(&plan(2)), Kind::ALL.len());
-        assert_eq!(counts(&Plan { wiring: Wiring::Switch, hosts: 3, ..plan(3) }), Kind::ALL.len() - 4);
+        let counts =
+            |plan: &Plan, spare| Agenda::draw(plan, Duration::from_secs(900), 1_000, spare, 1).counts().len();
+        assert_eq!(counts(&plan(2), false), Kind::ALL.len());
+        assert_eq!(counts(&plan(2), true), Kind::ALL.len() - 2);
+        assert_eq!(counts(&Plan { wiring: Wiring::Switch, hosts: 3, ..plan(3) }, false), Kind::ALL.len() - 4);
     }
 
     #[test]
     fn one_link_is_sound_and_daemons_run_when_they_must() {
         for (seed, links) in (0..20).zip([2, 3, 4].into_iter().cycle()) {
             let mut standing: Vec<Fault> = Vec::new();
-            for (_, event) in Agenda::draw(&plan(links), Duration::from_secs(60), 100, seed).events() {
+            for (_, event) in Agenda::draw(&plan(links), Duration::from_secs(60), 100, false, seed).events() {
                 match event {
                     Event::End(fault) => standing.retain(|other| *other != fault),
                     Event::Begin(fault) => standing.push(fault),

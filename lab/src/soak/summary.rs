@@ -1,5 +1,7 @@
 //! The soak in the common form: what became of each connection, which faults there were, memory over time.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::End;
@@ -18,7 +20,7 @@ pub(super) fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[V
     report.field("faults", json!(counts));
     report.field("timetable", json!(agenda.timetable()));
     report.field("connections", json!(end.connections));
-    report.field("whole_after_s", end.whole_after.map(|time| time.as_secs_f64()));
+    report.field("whole_after_s", whole_after_s(end));
     report.show(connections(&end.connections));
     report
         .show("  stall: longest time in which nothing arrived, in seconds; missing: share of the datagrams");
@@ -26,6 +28,9 @@ pub(super) fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[V
         if let Some(lost) = lost {
             report.show(format!("  lost: {name}: {lost}"));
         }
+    }
+    for state in end.whole_after.as_ref().err().into_iter().flatten() {
+        report.show(format!("  not whole again: {state}"));
     }
     let mut faults = Table::new(&["fault", "times"]);
     for (kind, count) in &counts {
@@ -43,13 +48,17 @@ pub(super) fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[V
     judge(report, counts.values().sum(), end, vitals);
 }
 
+fn whole_after_s(end: &End) -> Option<f64> {
+    end.whole_after.as_ref().ok().map(Duration::as_secs_f64)
+}
+
 fn judge(report: &mut Report, faults: usize, end: &End, vitals: &[Vitals]) {
     let lost = end.connections.iter().filter(|fate| fate.lost.is_some()).count();
     let damaged: u64 = end.connections.iter().map(|fate| fate.damaged).sum();
     report.verdict(Verdict::at_least("faults", faults as f64, 1.0));
     report.verdict(Verdict::equals("connections_lost", lost, 0));
     report.verdict(Verdict::equals("files_and_datagrams_damaged", damaged, 0));
-    report.verdict(Verdict::present("whole_again_after_s", end.whole_after.map(|time| time.as_secs_f64())));
+    report.verdict(Verdict::present("whole_again_after_s", whole_after_s(end)));
     report.verdict(Verdict::at_most("h1.memory_growth", vitals[0].growth(), GROWTH_MAX));
     for (host, vitals) in vitals.iter().enumerate() {
         if let [before, after] = vitals.descriptors_whole[..] {

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
+use crate::memory;
 use crate::strip;
 
 /// Columns of the figure.
@@ -23,11 +24,7 @@ pub(super) struct Vitals {
 impl Vitals {
     /// Looks at the process `pid`.
     pub(super) fn look(&mut self, pid: u32) -> Result<()> {
-        let path = format!("/proc/{pid}/status");
-        let status = fs::read_to_string(&path).context(path)?;
-        // A process that is about to end has no memory any more.
-        let kilobytes = resident_kilobytes(&status).unwrap_or(0);
-        self.memory.push(kilobytes as f64 / 1024.0);
+        self.memory.push(memory::resident_mib(pid)?);
         self.descriptors.push(descriptors(pid)? as f64);
         Ok(())
     }
@@ -59,21 +56,9 @@ fn descriptors(pid: u32) -> Result<u64> {
     Ok(fs::read_dir(&path).context(path)?.count() as u64)
 }
 
-/// VmRSS of a process's status.
-fn resident_kilobytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_is_read_from_the_status() {
-        assert_eq!(resident_kilobytes("Name:\tx\nVmRSS:\t    5120 kB\nVmData:\t1 kB\n"), Some(5120));
-        assert_eq!(resident_kilobytes("Name:\tx\n"), None);
-    }
 
     #[test]
     fn growth_leaves_the_first_third_out() {

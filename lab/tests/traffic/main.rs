@@ -5,6 +5,7 @@
 //! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
 
 mod aggregate;
+mod attack;
 mod bridge;
 mod changes;
 mod datagrams;
@@ -98,6 +99,7 @@ fn cases() -> Vec<Case> {
         nics::cases(),
         soak::cases(),
         upgrade::cases(),
+        attack::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
