@@ -126,7 +126,8 @@ impl<'a> Scene<'a> {
 
 /// How a bundle of the group `key` is started.
 fn with_key(daemon: &Path, key: &str) -> bundle::Options {
-    bundle::Options { arguments: vec!["--key".to_string(), key.to_string()], ..bundle::Options::new(daemon) }
+    let protection = bundle::Protection::KeyFile(key.into());
+    bundle::Options { protection, ..bundle::Options::new(daemon) }
 }
 
 /// Has the program itself write a new key to `path`, which is returned.

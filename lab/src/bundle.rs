@@ -32,10 +32,21 @@ pub struct Options {
     pub program: PathBuf,
     /// MTU of the device, in bytes; `None`: the daemon's default.
     pub mtu: Option<u32>,
-    /// Whether cells are sealed.
-    pub sealed: bool,
+    /// How cells are protected.
+    pub protection: Protection,
     /// Further arguments of `tabane up`.
     pub arguments: Vec<String>,
+}
+
+/// How the cells of a bundle are protected.
+#[derive(Clone, Debug)]
+pub enum Protection {
+    /// Sealed with the key of all bundles here.
+    LabKey,
+    /// Sealed with the key in this file.
+    KeyFile(PathBuf),
+    /// Not at all.
+    None,
 }
 
 /// The bundle of one host.
@@ -54,7 +65,12 @@ impl Options {
     /// The daemon's defaults.
     #[must_use]
     pub fn new(program: &Path) -> Options {
-        Options { program: program.to_path_buf(), mtu: None, sealed: true, arguments: Vec::new() }
+        Options {
+            program: program.to_path_buf(),
+            mtu: None,
+            protection: Protection::LabKey,
+            arguments: Vec::new(),
+        }
     }
 }
 
@@ -96,10 +112,13 @@ impl<'a> Bundle<'a> {
         if let Some(mtu) = options.mtu {
             arguments.extend(["--mtu".into(), mtu.to_string()]);
         }
-        let key = options.sealed.then(key_file).transpose().context("a key file for the bundle")?;
-        arguments.extend(match &key {
-            Some(file) => vec!["--key".into(), file.path().display().to_string()],
-            None => vec!["--insecure".into()],
+        let own_key = matches!(options.protection, Protection::LabKey);
+        let key = own_key.then(key_file).transpose().context("a key file for the bundle")?;
+        let with_key = |path: &Path| ["--key".into(), path.display().to_string()].to_vec();
+        arguments.extend(match (&options.protection, &key) {
+            (Protection::KeyFile(path), _) => with_key(path),
+            (Protection::LabKey, Some(file)) => with_key(file.path()),
+            _ => vec!["--insecure".into()],
         });
         arguments.extend(options.arguments.iter().cloned());
         let program = options.program.clone();

@@ -5,7 +5,7 @@ use std::path::Path as FilePath;
 
 use anyhow::{Result, ensure};
 
-use crate::bundle::{self, Bundle};
+use crate::bundle::{self, Bundle, Protection};
 use crate::counters;
 use crate::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
 use crate::workload::Stream;
@@ -27,8 +27,10 @@ pub(super) struct Path {
 pub(super) enum Carrier {
     /// The kernel's own stack over one cable.
     Bare,
-    /// A bundle whose device has this MTU; `None`: the default.
-    Bundle(Option<u32>),
+    /// A bundle; its cells are sealed.
+    Sealed,
+    /// A bundle without sealing, whose device has this MTU; `None`: the default.
+    Unsealed(Option<u32>),
     /// The kernel's own stack over all cables.
     Mptcp,
 }
@@ -37,15 +39,23 @@ pub(super) enum Carrier {
 pub(super) const BARE: usize = 0;
 /// Where the bundle over two links stands in [`PATHS`].
 pub(super) const BUNDLE_2: usize = 2;
+/// Where the same without sealing stands in [`PATHS`].
+pub(super) const UNSEALED_2: usize = 3;
 /// Where the bundle of large MTU stands in [`PATHS`].
-pub(super) const BUNDLE_JUMBO: usize = 3;
+pub(super) const UNSEALED_JUMBO: usize = 4;
 
 /// All paths in the order of the table.
-pub(super) const PATHS: [Path; 5] = [
+pub(super) const PATHS: [Path; 6] = [
     Path { key: "veth", label: "bare veth", links: 1, carrier: Carrier::Bare },
-    Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: Carrier::Bundle(None) },
-    Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: Carrier::Bundle(None) },
-    Path { key: "bundle2_mtu65000", label: "MTU 65000", links: 2, carrier: Carrier::Bundle(Some(65000)) },
+    Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: Carrier::Sealed },
+    Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: Carrier::Sealed },
+    Path { key: "unsealed2", label: "unsealed", links: 2, carrier: Carrier::Unsealed(None) },
+    Path {
+        key: "unsealed2_mtu65000",
+        label: "and MTU 65000",
+        links: 2,
+        carrier: Carrier::Unsealed(Some(65000)),
+    },
     Path { key: "mptcp2", label: "MPTCP of 2", links: 2, carrier: Carrier::Mptcp },
 ];
 
@@ -62,9 +72,12 @@ impl Path {
 
     /// Starts the daemons that the path needs.
     pub(super) fn start<'a>(&self, topology: &'a Topology, daemon: &FilePath) -> Result<Vec<Bundle<'a>>> {
+        let sealed = bundle::Options::new(daemon);
         match self.carrier {
-            Carrier::Bundle(mtu) => {
-                Bundle::start_all(topology, &bundle::Options { mtu, ..bundle::Options::new(daemon) })
+            Carrier::Sealed => Bundle::start_all(topology, &sealed),
+            Carrier::Unsealed(mtu) => {
+                let protection = Protection::None;
+                Bundle::start_all(topology, &bundle::Options { mtu, protection, ..sealed })
             }
             Carrier::Bare | Carrier::Mptcp => Ok(Vec::new()),
         }
@@ -73,7 +86,7 @@ impl Path {
     /// Address of the second host on this path.
     pub(super) fn server(&self) -> IpAddr {
         match self.carrier {
-            Carrier::Bundle(_) => bundle::address(1),
+            Carrier::Sealed | Carrier::Unsealed(_) => bundle::address(1),
             Carrier::Bare | Carrier::Mptcp => address(0, 1).into(),
         }
     }

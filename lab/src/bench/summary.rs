@@ -1,10 +1,10 @@
 //! The comparison in the common form: a figure per row, a path per column, and what is wanted.
 
 use super::figure::{Figure, Figures};
-use super::path::{BARE, BUNDLE_2, BUNDLE_JUMBO, PATHS};
+use super::path::{BARE, BUNDLE_2, PATHS, UNSEALED_2, UNSEALED_JUMBO};
 use crate::report::{Report, Table, Verdict};
 
-/// Least share of bare veth's throughput that a bundle of two reaches; a prototype did.
+/// Least share of bare veth's throughput that a bundle of two without sealing reaches; a prototype did.
 const RATIO_MIN: f64 = 0.55;
 /// The same with a device of MTU 65000.
 const RATIO_JUMBO_MIN: f64 = 0.70;
@@ -12,17 +12,24 @@ const RATIO_JUMBO_MIN: f64 = 0.70;
 const RATIO_AIM: f64 = 0.80;
 /// Most CPU time per byte, as a multiple of bare veth's: the prototype's 1.0 s/GB over the 0.45 measured beside it.
 const CPU_RATIO_MAX: f64 = 2.22;
+/// Least share of the throughput without sealing that is left with it.
+const SEALED_MIN: f64 = 0.85;
+/// Most CPU time per byte with sealing, as a multiple of that without.
+const SEALED_CPU_MAX: f64 = 1.2;
 /// Retransmits that a bundle may have above those of bare veth.
 const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
 
 /// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, figures: &[Figures], seconds: u32, rounds: u32) {
     let ratio = |path: usize| of_bare(figures, path, Figure::Throughput);
-    let cpu_ratio = of_bare(figures, BUNDLE_2, Figure::Cpu);
+    let cpu_ratio = of_bare(figures, UNSEALED_2, Figure::Cpu);
+    let sealing = |figure| figures[BUNDLE_2].median(figure) / figures[UNSEALED_2].median(figure);
     let retransmits = |path: usize| figures[path].median(Figure::Retransmits);
-    report.verdict(Verdict::at_least("bundle2.ratio", ratio(BUNDLE_2), RATIO_MIN));
-    report.verdict(Verdict::at_least("bundle2_mtu65000.ratio", ratio(BUNDLE_JUMBO), RATIO_JUMBO_MIN));
-    report.verdict(Verdict::at_most("bundle2.cpu_ratio", cpu_ratio, CPU_RATIO_MAX));
+    report.verdict(Verdict::at_least("unsealed2.ratio", ratio(UNSEALED_2), RATIO_MIN));
+    report.verdict(Verdict::at_least("unsealed2_mtu65000.ratio", ratio(UNSEALED_JUMBO), RATIO_JUMBO_MIN));
+    report.verdict(Verdict::at_most("unsealed2.cpu_ratio", cpu_ratio, CPU_RATIO_MAX));
+    report.verdict(Verdict::at_least("sealing.throughput", sealing(Figure::Throughput), SEALED_MIN));
+    report.verdict(Verdict::at_most("sealing.cpu", sealing(Figure::Cpu), SEALED_CPU_MAX));
     let resent_max = retransmits(BARE) + RETRANSMITS_ABOVE_MAX;
     report.verdict(Verdict::at_most("bundle2.retransmits", retransmits(BUNDLE_2), resent_max));
 
