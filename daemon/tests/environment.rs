@@ -68,8 +68,8 @@ fn no_tun_driver() -> Result<(), Failed> {
 }
 
 fn no_permission() -> Result<(), Failed> {
-    let script = r#"cp "$TABANE" /tmp/tabane-$$; chmod 755 /tmp/tabane-$$
-        setpriv --reuid 65534 --clear-groups /tmp/tabane-$$ up --insecure --link eth1; code=$?; rm /tmp/tabane-$$; (exit $code)"#;
+    let script = r#"mount -t tmpfs none /run; cp "$TABANE" /run/tabane; chmod 755 /run/tabane
+        setpriv --reuid 65534 --clear-groups /run/tabane up --insecure --link eth1"#;
     refused(script, "no permission to open /dev/net/tun: run as root or with CAP_NET_ADMIN")
 }
 

@@ -20,9 +20,10 @@ rights() { cat /proc/$pid/task/*/status | grep -E '^(Uid|Gid|Groups|CapInh|CapPr
 const NOBODY: &str = "65534";
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 6] = [
+    let trials: [(&str, Test); 7] = [
         ("all_threads_keep_two_capabilities_and_nothing_else", confined),
         ("the_daemon_becomes_the_named_user_and_goes_on_working", another_user),
+        ("a_process_that_takes_over_keeps_no_more", taken_over),
         ("capabilities_are_enough_to_start_it", without_root),
         ("low_ports_cost_a_third_capability", low_port),
         ("without_the_sandbox_all_rights_stay", no_sandbox),
@@ -72,6 +73,21 @@ fn another_user() -> Result<(), Failed> {
     let text = String::from_utf8(output.stdout)?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(text.starts_with(&(rights(NOBODY, "0000000000003000") + done)), "{text}\n{errors}");
+    Ok(())
+}
+
+/// Twice in a row: from a process that was started, and from one that took over itself.
+fn taken_over() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} {RIGHTS} start "--link eth1 --user nobody"; "$TABANE" link add tb0 eth2
+        for _ in 1 2; do old=$pid; "$TABANE" upgrade 2>>log & pid=$!; wait $old || exit 3
+            "$TABANE" status | grep -c "pid $pid "; rights; "$TABANE" link remove tb0 eth2; "$TABANE" link add tb0 eth2; done
+        "$TABANE" down; wait $pid; echo $?; ip -o link | grep -c ' tb0[:@]'; true"#
+    );
+    let output = shell(&script)?;
+    let turn = format!("1\n{}link 1 left\nlink 1 joined\n", rights(NOBODY, "0000000000003000"));
+    let want = format!("link 1 joined\n{turn}{turn}0\n0\n");
+    assert_eq!(String::from_utf8(output.stdout)?, want, "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 

@@ -39,6 +39,8 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
     libc::SYS_shutdown,
+    // The control socket of a process that takes a bundle over: it has to listen anew to be the one whom clients see.
+    libc::SYS_listen,
     // Descriptors and readiness.
     libc::SYS_close,
     libc::SYS_epoll_create1,

@@ -1,5 +1,5 @@
-//! The stage of tests with the real binary: a shell script in a network and mount namespace of its own, which only root
-//! can make here.
+//! The stage of tests with the real binary: a shell script in network, mount and process namespaces of its own, which
+//! only root can make here. The script is the first process there, so whatever it started ends with it.
 
 use std::process::{Command, ExitCode, Output};
 
@@ -41,7 +41,8 @@ fn missing() -> Option<&'static str> {
 pub(crate) fn shell(script: &str) -> std::io::Result<Output> {
     let directory = tempfile::tempdir()?;
     Command::new("unshare")
-        .args(["--net", "--mount", "sh", "-c", &format!("{NICS}; {script}")])
+        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args(["sh", "-c", &format!("{NICS}; {script}")])
         .env("TABANE", env!("CARGO_BIN_EXE_tabane"))
         .env_remove("TABANE_LOG")
         .current_dir(directory.path())
