@@ -10,11 +10,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use tabane_proto::Bundle;
-use tabane_proto::security::Rekey;
-use tabane_seal::{Cipher, Group, Random};
-
-use crate::config::Security;
 
 /// Keys that a bundle goes by at most: its own, and those that it accepts.
 pub const KEYS_MAX: usize = 8;
@@ -58,17 +53,6 @@ pub enum KeyError {
     /// The kernel gave no random bytes.
     #[error("no random bytes: {0}")]
     NoRandomness(getrandom::Error),
-}
-
-/// Lets a bundle go by these keys: speak the first, accept all.
-pub(crate) fn go_by(bundle: &mut Bundle, security: Security, keys: &[Key]) {
-    let mut groups = keys.iter().map(Key::group);
-    bundle.set_groups(groups.next().unwrap_or(0), groups.collect());
-    if security == Security::Sealed && !keys.is_empty() {
-        let keys: Vec<_> = keys.iter().map(|key| key.0).collect();
-        bundle
-            .set_security(Box::new(Group::new(&keys, Cipher::fastest(), Random::system())), Rekey::default());
-    }
 }
 
 impl KeyError {

@@ -18,6 +18,7 @@ pub mod control;
 mod device;
 pub mod error;
 pub mod events;
+mod group;
 mod handover;
 pub mod key;
 mod links;

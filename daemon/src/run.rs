@@ -18,8 +18,8 @@ use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
+use crate::group;
 use crate::handover::Heir;
-use crate::key;
 use crate::links::{self, CELL_MOST};
 use crate::log;
 use crate::notify::Notify;
@@ -125,7 +125,7 @@ impl Parts {
         let incarnation = now_ns();
         let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<UdpLink>))| {
             let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
-            key::go_by(&mut bundle, self.config.security, &self.config.keys());
+            group::go_by(&mut bundle, self.config.security, &self.config.keys());
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);
             let shared = Shared {

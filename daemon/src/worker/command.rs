@@ -1,0 +1,166 @@
+//! What the main thread asks of a worker, and how it obeys.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::Sender;
+
+use tabane_io::UdpLink;
+use tabane_proto::{Instant, PolicyKind, PortSettings};
+
+use super::rest::Rest;
+use super::{Worker, clock};
+use crate::group;
+use crate::key::Key;
+use crate::snapshot::Snapshot;
+
+/// What the main thread asks of a worker.
+pub(crate) enum Command {
+    /// A NIC gained or lost its carrier.
+    Carrier {
+        /// Number of the link.
+        port: u8,
+        /// Whether it has one.
+        carrier: bool,
+    },
+    /// Take a link in.
+    Join {
+        /// Its socket.
+        socket: UdpLink,
+        /// What the core has to know of it.
+        settings: PortSettings,
+        /// Where its number is told; `None`: it could not be taken in.
+        answer: Sender<Option<u8>>,
+    },
+    /// Use another NIC in the place of one that was deleted.
+    Replace {
+        /// Number of the link.
+        port: u8,
+        /// The socket over the other NIC.
+        socket: UdpLink,
+        /// What the core has to know of it.
+        settings: PortSettings,
+        /// Who waits for it to be done.
+        answer: Sender<()>,
+    },
+    /// The largest cell of a link is another.
+    Resize {
+        /// Number of the link.
+        port: u8,
+        /// Bytes of its largest cell.
+        cell_max: u16,
+    },
+    /// Take a link out.
+    Leave {
+        /// Its number.
+        port: u8,
+        /// Who waits for its socket to be closed.
+        answer: Sender<()>,
+    },
+    /// Switch the policy, and tell which one it was.
+    Policy {
+        /// The new one.
+        kind: PolicyKind,
+        /// Where the old one is told.
+        answer: Sender<PolicyKind>,
+    },
+    /// Go by these group keys: speak the first, accept the others besides.
+    Keys {
+        /// At least one.
+        keys: Vec<Key>,
+        /// Who waits for it to be done.
+        answer: Sender<()>,
+    },
+    /// Tell what there is.
+    Snapshot(Sender<Snapshot>),
+    /// Copy the descriptors.
+    Files(Sender<std::io::Result<Files>>),
+    /// Deliver what is held, stand still, and say so.
+    Rest(Sender<()>),
+    /// Go on as before.
+    Resume,
+    /// Go on in the place of another process's worker, which had so many peers.
+    Succeed {
+        /// Peers that are waited for.
+        peers: usize,
+    },
+    /// End.
+    Stop,
+}
+
+/// A worker's open files, held once more.
+pub(crate) struct Files {
+    /// Which worker.
+    pub(crate) number: u16,
+    /// Its queue of the device.
+    pub(crate) queue: OwnedFd,
+    /// The sockets of the links, in the order of their numbers.
+    pub(crate) links: Vec<OwnedFd>,
+}
+
+impl Worker {
+    /// Does what the main thread asked; `true`: end.
+    pub(super) fn obey(&mut self) -> bool {
+        // What cannot be cleared wakes again; the channel decides.
+        let _ = self.waker.clear();
+        let now = clock();
+        while let Ok(command) = self.commands.try_recv() {
+            if self.execute(now, command) {
+                return true;
+            }
+        }
+        self.send(now);
+        false
+    }
+
+    /// Does one thing that was asked; `true`: end. Whoever asked may have given up waiting for the answer.
+    pub(super) fn execute(&mut self, now: Instant, command: Command) -> bool {
+        match command {
+            Command::Stop => return true,
+            Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
+            Command::Join { socket, settings, answer } => {
+                let _ = answer.send(self.join(now, socket, settings));
+            }
+            Command::Replace { port, socket, settings, answer } => {
+                self.replace(now, port, socket, settings);
+                let _ = answer.send(());
+            }
+            Command::Resize { port, cell_max } => self.bundle.resize_port(now, port, cell_max),
+            Command::Leave { port, answer } => self.leave(now, port, answer),
+            Command::Policy { kind, answer } => {
+                let old = self.bundle.policy();
+                if old != kind {
+                    self.bundle.set_policy(kind);
+                }
+                let _ = answer.send(old);
+            }
+            Command::Keys { keys, answer } => {
+                group::go_by(&mut self.bundle, self.shared.security, &keys);
+                let _ = answer.send(());
+            }
+            Command::Snapshot(asker) => {
+                let links = (0..).zip(&self.ports);
+                let links = links.filter_map(|(number, port)| Some((number, &port.as_ref()?.link)));
+                let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
+            }
+            Command::Files(asker) => {
+                let _ = asker.send(self.files());
+            }
+            Command::Rest(answer) => {
+                self.bundle.rest(now);
+                self.rest = Some(Rest::new(now, answer));
+            }
+            Command::Resume => {
+                self.rest = None;
+                self.bundle.resume();
+            }
+            Command::Succeed { peers } => self.bundle.succeed(now, peers),
+        }
+        false
+    }
+
+    fn files(&self) -> std::io::Result<Files> {
+        let links = self.ports.iter().flatten().map(|port| port.link.as_fd().try_clone_to_owned());
+        let links = links.collect::<std::io::Result<_>>()?;
+        let queue = self.queue.as_fd().try_clone_to_owned()?;
+        Ok(Files { number: self.shared.number, queue, links })
+    }
+}
