@@ -125,6 +125,7 @@ impl Parts {
         let incarnation = now_ns();
         let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<UdpLink>))| {
             let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
+            bundle.touch_memory();
             group::go_by(&mut bundle, self.config.security, &self.config.keys());
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);

@@ -86,6 +86,12 @@ impl Arena {
         self.floor = self.head;
     }
 
+    /// Writes to all slots; nothing may be waiting to be sent.
+    pub(crate) fn touch(&mut self) {
+        debug_assert!(!self.has_waiting());
+        self.bytes.fill(1);
+    }
+
     /// The cells of a peer are nobody's any more: its lanes have ended.
     pub(crate) fn disown(&mut self, peer: u16) {
         for cell in self.cells.iter_mut().filter(|cell| cell.peer == peer) {

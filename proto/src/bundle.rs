@@ -182,6 +182,13 @@ impl Bundle {
         self.fit_cells();
     }
 
+    /// Writes to all memory that is set aside for cells. So the process has from its start what it will ever need for
+    /// them, and none of it is first found missing under load. For a bundle without peers.
+    pub fn touch_memory(&mut self) {
+        self.pool.touch();
+        self.arena.touch();
+    }
+
     /// What is counted.
     #[must_use]
     pub fn counters(&self) -> &Counters {

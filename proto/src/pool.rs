@@ -51,6 +51,11 @@ impl Pool {
         }
     }
 
+    /// Writes to all buffers.
+    pub(crate) fn touch(&mut self) {
+        self.entries.iter_mut().filter_map(|entry| entry.bytes.as_mut()).for_each(|bytes| bytes.fill(1));
+    }
+
     /// Lends a buffer, or `None` when all are taken.
     pub(crate) fn lend(&mut self) -> Option<Buffer> {
         let index = self.free.pop()?;
