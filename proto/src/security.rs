@@ -11,6 +11,10 @@ use core::time::Duration;
 
 /// Bytes of a tag, at the end of what it protects.
 pub const TAG: usize = 16;
+/// A key that is as old as this is replaced.
+const REKEY_AFTER: Duration = Duration::from_secs(120);
+/// A key that has sealed so many cells is replaced: a terabyte and a half, far below what either cipher stands.
+const REKEY_CELLS: u64 = 1 << 30;
 
 /// What a node shares with its group.
 pub trait Security: Send {
@@ -61,9 +65,9 @@ impl Rekey {
 }
 
 impl Default for Rekey {
-    /// After two minutes, or a terabyte and a half: far below what either cipher stands.
+    /// What daemons go by.
     fn default() -> Self {
-        Self { after: Duration::from_secs(120), cells: 1 << 30 }
+        Self { after: REKEY_AFTER, cells: REKEY_CELLS }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Who is let in: bundles of one group, and others, on the same segments, with the real cryptography.
 
+mod key_change;
 mod net;
 
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use net::{Cell, KEY, Net, endpoint, identity};
 use tabane_proto::security::{Rekey, Security, TAG};
-use tabane_proto::wire::cell::Kind;
+use tabane_proto::wire::cell::{HEADER, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
+use tabane_proto::wire::hello::Hello;
 use tabane_seal::{Cipher, Group, Random};
 
 /// Nodes that start together have all links up after this many milliseconds: three heartbeats and a few more.
@@ -170,6 +172,35 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
         net.said.iter().any(|cell| stamped(&cell)) || net.comings(2).contains(&"0 joined, sealed".to_owned())
     );
     assert_eq!(net.links_up(1), 4, "the legitimate nodes have met");
+}
+
+/// Greetings of nodes that do not exist, with true marks: what one of the group, or a recording of many, could bring.
+#[test]
+fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
+    let mut net = joined();
+    let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
+    let greeting = net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes.clone();
+    for node in 50..=250 {
+        let mut covered = greeting[..greeting.len() - TAG].to_vec();
+        covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
+        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(&covered)].concat());
+    }
+    let begun = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
+    assert_eq!(begun, 64);
+    net.run(SETTLED);
+    assert_frames_pass(&mut net);
+}
+
+/// A greeting tells who is there; the sessions that are made are only told in secret.
+#[test]
+fn greetings_are_readable_and_what_handshakes_carry_is_not() {
+    let net = joined();
+    let says_its_name = |cell: &&Cell| cell.bytes.windows(4).any(|window| window == b"node");
+    let (telling, silent): (Vec<_>, Vec<_>) = net.said.iter().partition(says_its_name);
+    assert!(telling.iter().all(|cell| cell.is(Kind::Hello) && cell.header().epoch == 0));
+    assert!(silent.iter().any(|cell| cell.is(Kind::Handshake)));
+    let hello = Hello::parse(&telling[0].bytes[HEADER..]).expect("anyone can read it");
+    assert_eq!((hello.node, hello.session, hello.your_session), (identity(telling[0].from), 0, 0));
 }
 
 #[test]

@@ -87,10 +87,15 @@ impl Net {
         self.starts += 1;
         let mut bundle = Bundle::new(self.now, settings(node, self.starts));
         if let Some(key) = key {
-            let group = Group::new(&[key], Cipher::fastest(), Random::seeded(self.starts));
-            bundle.set_security(Box::new(group), self.rekey);
+            bundle.set_security(Box::new(group(&[key], self.starts)), self.rekey);
         }
         bundle
+    }
+
+    /// A running node speaks the first of these keys from now on, and accepts all.
+    pub(crate) fn change_keys(&mut self, node: usize, keys: &[[u8; 32]]) {
+        self.starts += 1;
+        self.nodes[node].bundle.set_security(Box::new(group(keys, self.starts)), self.rekey);
     }
 
     /// Goes on for so many milliseconds; nothing is lost.
@@ -209,6 +214,10 @@ impl Net {
         let sealed = self.nodes[node].bundle.peers().next().and_then(|(status, _)| status.sealed);
         sealed.map_or(0, |keys| keys.epoch)
     }
+}
+
+fn group(keys: &[[u8; 32]], seed: u64) -> Group {
+    Group::new(keys, Cipher::fastest(), Random::seeded(seed))
 }
 
 pub(crate) fn endpoint(node: usize, port: u8) -> SocketAddr {
