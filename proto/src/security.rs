@@ -61,7 +61,7 @@ impl Rekey {
 }
 
 impl Default for Rekey {
-    /// After two minutes, or a terabyte and a half: far below what either cipher stands.
+    /// After two minutes, or a terabyte and a half: far below what any cipher stands.
     fn default() -> Self {
         Self { after: Duration::from_secs(120), cells: 1 << 30 }
     }
