@@ -65,7 +65,7 @@ impl Rekey {
 }
 
 impl Default for Rekey {
-    /// What daemons go by.
+    /// What daemons go by: far below what any cipher stands.
     fn default() -> Self {
         Self { after: REKEY_AFTER, cells: REKEY_CELLS }
     }

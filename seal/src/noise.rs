@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The pre-shared key lets in who belongs to the group, the ephemeral keys make the session's keys secret for good: who
-//! learns the group key later cannot read what was said before. The cipher's number is not secret; its name is part of
-//! what both sides hash, so a message whose number was changed is refused.
+//! learns the group key later cannot read what was said before. The cipher's number is not secret; it is part of what
+//! both sides hash, so a message whose number was changed is refused.
 
 use crate::key::Cipher;
 use crate::random::Random;
@@ -15,8 +15,6 @@ use crate::resolver::Resolver;
 use snow::{Builder, HandshakeState};
 use tabane_proto::security::{Handshake, SessionKeys};
 
-/// What both sides hash first: the version of what is built on the handshake.
-const PROLOGUE: &[u8] = b"tabane 1";
 /// The most that Noise adds to a payload: an ephemeral key and a tag.
 const OVERHEAD: usize = 48;
 
@@ -44,7 +42,7 @@ enum Side {
 impl Noise {
     /// The side that speaks first.
     pub(crate) fn initiator(shared: &[u8; 32], cipher: Cipher, random: Random) -> Self {
-        let state = builder(cipher, shared, PROLOGUE, random).build_initiator();
+        let state = builder(cipher, shared, &prologue(cipher), random).build_initiator();
         let state = Box::new(state.expect(COMPLETE));
         Self { side: Side::Initiator { cipher, state } }
     }
@@ -58,7 +56,7 @@ impl Noise {
     fn accept(shared: &[u8; 32], random: Random, message: &[u8], payload: &mut Vec<u8>) -> Option<Side> {
         let (number, message) = message.split_first()?;
         let cipher = Cipher::of(*number)?;
-        let state = builder(cipher, shared, PROLOGUE, random).build_responder();
+        let state = builder(cipher, shared, &prologue(cipher), random).build_responder();
         let mut state = Box::new(state.expect(COMPLETE));
         read(&mut state, message, payload).then_some(Side::Responder { cipher, state })
     }
@@ -66,10 +64,17 @@ impl Noise {
 
 const COMPLETE: &str = "the resolver has all that the pattern needs";
 
-/// The first step of either side.
+/// What both sides hash first: the version of what is built on the handshake, and the cipher.
+fn prologue(cipher: Cipher) -> [u8; 9] {
+    let mut prologue = *b"tabane 1\0";
+    prologue[8] = cipher as u8;
+    prologue
+}
+
+/// The first step of either side. Noise has no name for AEGIS; the handshake's own messages are AES-GCM's then.
 fn builder<'a>(cipher: Cipher, shared: &'a [u8; 32], prologue: &'a [u8], random: Random) -> Builder<'a> {
     let name = match cipher {
-        Cipher::Aes256Gcm => "Noise_NNpsk0_25519_AESGCM_SHA256",
+        Cipher::Aes256Gcm | Cipher::Aegis128L => "Noise_NNpsk0_25519_AESGCM_SHA256",
         Cipher::ChaCha20Poly1305 => "Noise_NNpsk0_25519_ChaChaPoly_SHA256",
     };
     let resolver = Box::new(Resolver::new(random));

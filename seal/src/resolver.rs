@@ -1,7 +1,8 @@
 //! The primitives of Noise, made of aws-lc: what `snow` computes with.
 
-use crate::key::{CellKey, Cipher as CellCipher};
+use crate::aead::CellKey;
 use crate::random::Random;
+use aws_lc_rs::aead::{AES_256_GCM, Algorithm, CHACHA20_POLY1305};
 use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
 use aws_lc_rs::digest::{Context, SHA256};
 use snow::Error;
@@ -37,12 +38,14 @@ impl CryptoResolver for Resolver {
 
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
         let cipher = match choice {
-            CipherChoice::AESGCM => CellCipher::Aes256Gcm,
-            CipherChoice::ChaChaPoly => CellCipher::ChaCha20Poly1305,
+            CipherChoice::AESGCM => MessageCipher::new("AESGCM", &AES_256_GCM, u64::to_be_bytes),
+            CipherChoice::ChaChaPoly => {
+                MessageCipher::new("ChaChaPoly", &CHACHA20_POLY1305, u64::to_le_bytes)
+            }
             #[expect(unreachable_patterns, reason = "snow has further ciphers with further features")]
             _ => return None,
         };
-        Some(Box::new(MessageCipher { cipher, key: None }))
+        Some(Box::new(cipher))
     }
 }
 
@@ -139,17 +142,21 @@ impl Hash for Sha256 {
 
 /// A cipher of handshake messages, whose nonces Noise numbers (revision 34, 12.3 and 12.4).
 struct MessageCipher {
-    cipher: CellCipher,
+    name: &'static str,
+    algorithm: &'static Algorithm,
+    /// The last 8 bytes of a nonce, made of its number.
+    numbered: fn(u64) -> [u8; 8],
     key: Option<CellKey>,
 }
 
 impl MessageCipher {
+    fn new(name: &'static str, algorithm: &'static Algorithm, numbered: fn(u64) -> [u8; 8]) -> Self {
+        Self { name, algorithm, numbered, key: None }
+    }
+
     fn nonce(&self, number: u64) -> [u8; 12] {
         let mut nonce = [0; 12];
-        nonce[4..].copy_from_slice(&match self.cipher {
-            CellCipher::Aes256Gcm => number.to_be_bytes(),
-            CellCipher::ChaCha20Poly1305 => number.to_le_bytes(),
-        });
+        nonce[4..].copy_from_slice(&(self.numbered)(number));
         nonce
     }
 
@@ -160,14 +167,11 @@ impl MessageCipher {
 
 impl Cipher for MessageCipher {
     fn name(&self) -> &'static str {
-        match self.cipher {
-            CellCipher::Aes256Gcm => "AESGCM",
-            CellCipher::ChaCha20Poly1305 => "ChaChaPoly",
-        }
+        self.name
     }
 
     fn set(&mut self, key: &[u8; 32]) {
-        self.key = Some(CellKey::new(self.cipher, key));
+        self.key = Some(CellKey::new(self.algorithm, key));
     }
 
     fn encrypt(&self, number: u64, header: &[u8], text: &[u8], out: &mut [u8]) -> usize {

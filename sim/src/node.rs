@@ -190,12 +190,12 @@ impl Node {
 }
 
 /// A bundle that has just been started, with the real cryptography if its cells are sealed. Its randomness follows from its
-/// incarnation, and the cipher from its node, so that sessions of both kinds meet.
+/// incarnation, and the cipher from its node, so that sessions of all kinds meet.
 fn bundle(now: Instant, node: &NodeSettings, settings: &Settings) -> Bundle {
     let mut bundle = Bundle::new(now, settings.clone());
     if let Some(rekey) = node.sealed {
-        let ciphers = [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
-        let cipher = ciphers[usize::from(settings.node.0 >> 16 & 1 == 1)];
+        let number = settings.node.0.to_be_bytes()[5];
+        let cipher = Cipher::ALL[usize::from(number) % Cipher::ALL.len()];
         let group = Group::new(&[GROUP_KEY], cipher, Random::seeded(settings.incarnation));
         bundle.set_security(Box::new(group), rekey);
     }
