@@ -107,7 +107,8 @@ impl Bundle {
     /// Asks a peer for a hello on a link.
     pub(crate) fn ask(&mut self, now: Instant, index: u16, port: u8, to: SocketAddr) {
         let Some(peer) = self.peers.get_mut(index) else { return };
-        peer.outbound[usize::from(port)].asked = Some((to, now));
+        let link = &mut peer.outbound[usize::from(port)];
+        (link.asked, link.outdated) = (Some((to, now)), true);
         self.control.push_back(Control::Answer { port, peer: index, to });
     }
 

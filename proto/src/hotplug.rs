@@ -85,6 +85,7 @@ impl Bundle {
         let Some(port) = port else { return };
         port.settings.cell_max = cell_max;
         port.greet_at = now;
+        self.tell_peers(|port| port == number);
         self.fit_cells();
     }
 

@@ -59,6 +59,7 @@ impl Bundle {
     /// What this node says of itself on a port, to a peer or to everyone.
     pub(crate) fn hello(&self, port: u8, peer: Option<u16>) -> Hello {
         let peer = peer.and_then(|index| self.peers.get(index));
+        let link = peer.map(|peer| &peer.outbound[usize::from(port)]);
         Hello {
             node: self.settings.node,
             incarnation: self.settings.incarnation,
@@ -71,7 +72,7 @@ impl Bundle {
             takes_uso: self.settings.takes_uso,
             leaves: !self.ports[usize::from(port)].is_member(),
             seals: self.security.is_some(),
-            asks: peer.is_some_and(|peer| peer.outbound[usize::from(port)].endpoint.is_none()),
+            asks: link.is_some_and(|link| link.endpoint.is_none() || link.outdated),
             pauses: self.succession.rests,
             name: self.settings.name,
         }
@@ -195,7 +196,8 @@ impl Bundle {
         let link = &mut peer.outbound[port];
         link.doubted |= link.endpoint.is_none();
         link.endpoint = Some(origin.from);
-        peer.outbound[port].cell_max = hello.cell_max;
+        link.cell_max = hello.cell_max;
+        link.outdated = false;
     }
 
     /// Cells have to fit into every link of every peer, so that any cell can take any link. While cells that are too

@@ -26,6 +26,8 @@ pub(crate) struct Outbound {
     pub(crate) endpoint: Option<SocketAddr>,
     /// Where it may listen: it was asked there to say so, and when.
     pub(crate) asked: Option<(SocketAddr, Instant)>,
+    /// What it said of itself there is old, and it has not yet said anything new.
+    pub(crate) outdated: bool,
     /// The largest cell that the peer takes on this link, in bytes.
     pub(crate) cell_max: u16,
     /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
@@ -64,6 +66,7 @@ impl Outbound {
         Self {
             endpoint: None,
             asked: None,
+            outdated: false,
             cell_max: 0,
             up: false,
             doubted: false,

@@ -55,13 +55,13 @@ impl Bundle {
     pub fn rest(&mut self, now: Instant) {
         self.succession.rests = true;
         self.succession.heard = now;
-        self.tell_peers();
+        self.tell_peers(|_| true);
     }
 
     /// It is not replaced after all.
     pub fn resume(&mut self) {
         self.succession.rests = false;
-        self.tell_peers();
+        self.tell_peers(|_| true);
     }
 
     /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
@@ -95,10 +95,11 @@ impl Bundle {
         self.succession.pause.is_some()
     }
 
-    fn tell_peers(&mut self) {
+    /// Says hello to the peers on these ports: something about this node is new.
+    pub(crate) fn tell_peers(&mut self, ports: impl Fn(u8) -> bool) {
         for index in self.peers.indices() {
             let Some(peer) = self.peers.get(index).filter(|peer| peer.is_joined()) else { continue };
-            for (link, port) in peer.outbound.iter().zip(0..) {
+            for (link, port) in peer.outbound.iter().zip(0..).filter(|(_, port)| ports(*port)) {
                 let answer = |to| Control::Answer { port, peer: index, to };
                 self.control.extend(link.endpoint.map(answer));
             }

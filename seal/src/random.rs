@@ -13,10 +13,13 @@ enum Source {
 }
 
 impl Random {
-    /// The operating system's.
+    /// The operating system's. The first draw of a process gathers entropy for up to 100 ms; it is made here, for later it
+    /// would hold up a handshake.
     #[must_use]
-    pub const fn system() -> Self {
-        Self(Source::System)
+    pub fn system() -> Self {
+        let mut random = Self(Source::System);
+        random.draw();
+        random
     }
 
     /// The same bytes for the same seed: for runs that are to be repeated, never for secrets.
