@@ -89,8 +89,8 @@ pub struct Bundle {
     pub(crate) repair_budget: u32,
     /// The batch that the I/O is sending.
     pub(crate) flight: Option<Flight>,
-    /// Cells that are larger than a link takes still have to leave.
-    pub(crate) cells_shrink: bool,
+    /// Cells of another size than what links take now still have to leave.
+    pub(crate) cells_change: bool,
     /// Frames read, and cells that they became, since a batch was asked for.
     pub(crate) frames_between: u16,
     pub(crate) cells_between: u64,
@@ -150,7 +150,7 @@ impl Bundle {
             copies: Copies::default(),
             repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
-            cells_shrink: false,
+            cells_change: false,
             frames_between: 0,
             cells_between: 0,
             scratch: Vec::new(),
@@ -241,7 +241,7 @@ impl Bundle {
     pub fn poll_timeout(&mut self, now: Instant) -> Instant {
         let ports = self.ports.iter().filter(|port| !port.is_vacant());
         let mut at = ports.map(|port| port.greet_at).min().unwrap_or(now + HEARTBEAT_QUIET);
-        if self.cells_shrink {
+        if self.cells_change {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
         at = self.handshakes.due().map_or(at, |due| at.min(due));
@@ -252,7 +252,7 @@ impl Bundle {
     /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.step_back();
-        if self.cells_shrink {
+        if self.cells_change {
             self.fit_cells();
         }
         self.see_off(now);

@@ -200,8 +200,8 @@ impl Bundle {
         link.outdated = false;
     }
 
-    /// Cells have to fit into every link of every peer, so that any cell can take any link. While cells that are too
-    /// large wait to leave, no frame is read.
+    /// Cells have to fit into every link of every peer, so that any cell can take any link. While cells of
+    /// another size wait to leave, no frame is read.
     pub(crate) fn fit_cells(&mut self) {
         let ours = self.ports.iter().filter(|port| port.is_member()).map(|port| port.settings.cell_max);
         let theirs = self.peers.iter().flat_map(|peer| &peer.outbound).filter(|link| link.endpoint.is_some());
@@ -210,7 +210,7 @@ impl Bundle {
         if fits != self.cell_max() && !self.has_unsent() {
             self.arena.set_cell_max(fits - self.tag());
         }
-        self.cells_shrink = fits < self.cell_max();
+        self.cells_change = fits != self.cell_max();
     }
 
     /// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.

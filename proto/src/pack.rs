@@ -22,7 +22,7 @@ impl Bundle {
     #[must_use]
     pub fn wants_frames(&self) -> bool {
         let few = self.cells_between < BATCH_CELLS as u64 && self.frames_between < FRAMES_BETWEEN;
-        few && !self.cells_shrink && self.takes_frames()
+        few && !self.cells_change && self.takes_frames()
     }
 
     /// Whether frames are taken at all: not while as much waits as may.
