@@ -99,7 +99,6 @@ test: rust
 	@$(MAKE) --no-print-directory lint
 	$(CARGO) build --locked --workspace
 	$(CARGO) test --locked --workspace
-	$(CARGO) test --locked --manifest-path fuzz/Cargo.toml --target-dir target
 
 lint: rust
 	$(CARGO) fmt --all -- --check
