@@ -13,15 +13,14 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 15
 SOAK_FAULTS ?= 1000
 
-DEMO_TOOLS  := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool
-TEST_TOOLS  := $(DEMO_TOOLS) tcpdump=tcpdump tshark=tshark
-BENCH_TOOLS := $(DEMO_TOOLS) mptcpize=mptcpize
+# The lab's commands.
+LAB := demo bench failover aggregate loss mesh skew soak attack
 
-.PHONY: help build demo bench failover aggregate loss mesh skew soak attack test lint sim nightly scale fuzz clean rust
+.PHONY: help build $(LAB) test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
-	@echo "make test    all tests, about 8 minutes with the build"
+	@echo "make test    all tests, about 13 minutes with the build"
 	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
@@ -43,41 +42,17 @@ rust:
 build: rust
 	$(CARGO) build --release --locked -p tabane -p tabane-lab
 
-demo: build
-	@lab/packages.sh $(DEMO_TOOLS)
-	target/release/tabane-lab demo
+# What each of the lab's commands needs.
+LAB_TOOLS := ip=iproute2 tc=iproute2
+demo:      LAB_TOOLS += iperf3=iperf3 ethtool=ethtool
+bench:     LAB_TOOLS += iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
+aggregate: LAB_TOOLS += iperf3=iperf3
+loss:      LAB_TOOLS += iperf3=iperf3
+soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
 
-failover: build
-	@lab/packages.sh ip=iproute2 tc=iproute2
-	target/release/tabane-lab failover
-
-mesh: build
-	@lab/packages.sh ip=iproute2 tc=iproute2
-	target/release/tabane-lab mesh
-
-aggregate: build
-	@lab/packages.sh ip=iproute2 tc=iproute2 iperf3=iperf3
-	target/release/tabane-lab aggregate
-
-loss: build
-	@lab/packages.sh ip=iproute2 tc=iproute2 iperf3=iperf3
-	target/release/tabane-lab loss
-
-skew: build
-	@lab/packages.sh ip=iproute2 tc=iproute2
-	target/release/tabane-lab skew
-
-soak: build
-	@lab/packages.sh ip=iproute2 tc=iproute2
-	target/release/tabane-lab soak --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
-
-attack: build
-	@lab/packages.sh ip=iproute2 tc=iproute2
-	target/release/tabane-lab attack
-
-bench: build
-	@lab/packages.sh $(BENCH_TOOLS)
-	target/release/tabane-lab bench
+$(LAB): build
+	@lab/packages.sh $(LAB_TOOLS)
+	target/release/tabane-lab $@ $(LAB_OPTIONS)
 
 # With debug assertions, as in `make test`, so that what fails there fails here.
 sim: rust
@@ -93,6 +68,7 @@ scale: rust
 	$(CARGO) build --release --locked -p tabane-sim
 	target/release/tabane-sim --scale 2,16,64,256
 
+TEST_TOOLS := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name.
 test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
