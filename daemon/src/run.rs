@@ -27,11 +27,6 @@ use crate::privileges::Privileges;
 use crate::running::{Handle, Running};
 use crate::worker::{Command, Shared, Worker};
 
-/// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
-const SLOTS: usize = 4_096;
-/// Receive buffers of 64 KB: what waits behind a gap for as long.
-const BUFFERS: u16 = 128;
-
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over.
 ///
 /// # Errors
@@ -148,9 +143,8 @@ impl Parts {
     fn settings(&self, incarnation: u64, number: u16) -> Settings {
         let (host, config) = (rustix::system::uname(), &self.config);
         let links = config.links.iter().zip(&self.nics);
+        let ports = links.map(|(link, nic)| links::port_settings(link, nic, number)).collect();
         Settings {
-            node: NodeId::new(self.mac, config.port),
-            incarnation,
             group: config.group(),
             name: Name::new(&host.nodename().to_string_lossy()),
             workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
@@ -159,9 +153,7 @@ impl Parts {
             repair: config.repair,
             policy_options: config.policy_options,
             classes: config.classes.clone(),
-            ports: links.map(|(link, nic)| links::port_settings(link, nic, number)).collect(),
-            slots: SLOTS,
-            buffers: BUFFERS,
+            ..Settings::new(NodeId::new(self.mac, config.port), incarnation, ports)
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
-use tabane_proto::wire::cell::HEADER;
 use tabane_proto::security::{Rekey, Security, TAG};
-use tabane_proto::{BUFFER, Bundle, Event, Instant, Name, NodeId, Outcome, PolicyKind, PolicyOptions, PortSettings, Settings};
+use tabane_proto::wire::cell::HEADER;
+use tabane_proto::{BUFFER, Bundle, Event, Instant, NodeId, Outcome, PortSettings, Settings};
 use tabane_seal::{Cipher, Group, Random};
 
 /// The virtio and Ethernet headers of an empty broadcast frame.
@@ -91,9 +91,7 @@ impl Pair {
         let kinds = [(1, 0x14), (2, 0x11)];
         let kind = kinds.iter().find(|(bit, _)| make & bit != 0);
         let mut bytes = match kind {
-            Some((_, first)) => {
-                [&[*first], &[0; 11][..], &[0xff, 0xff, 0, 0], datagram].concat()
-            }
+            Some((_, first)) => [&[*first], &[0; 11][..], &[0xff, 0xff, 0, 0], datagram].concat(),
             None if make & 4 != 0 && !self.said.is_empty() => {
                 let mut bytes = self.said[datagram.len() % self.said.len()].clone();
                 bytes.iter_mut().zip(datagram).for_each(|(byte, over)| *byte ^= over);
@@ -213,19 +211,7 @@ fn endpoint(node: usize) -> SocketAddr {
 }
 
 fn settings(number: u8) -> Settings {
-    Settings {
-        node: NodeId::new([2, 0, 0, 0, 0, number], 7420),
-        incarnation: u64::from(number) + 1,
-        group: 0,
-        name: Name::new("fuzz"),
-        workers: 1,
-        takes_uso: true,
-        policy: PolicyKind::Adaptive,
-        policy_options: PolicyOptions::default(),
-        classes: Vec::new(),
-        repair: true,
-        ports: vec![PortSettings { cell_max: 1452, greet: Vec::new(), multicast: true, rate: None, weight: None }],
-        slots: 128,
-        buffers: 16,
-    }
+    let node = NodeId::new([2, 0, 0, 0, 0, number], 7420);
+    let ports = vec![PortSettings::new(1452)];
+    Settings { slots: 128, buffers: 16, ..Settings::new(node, u64::from(number) + 1, ports) }
 }

@@ -62,6 +62,33 @@ pub struct Settings {
     pub buffers: u16,
 }
 
+/// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
+const SLOTS: usize = 4_096;
+/// Receive buffers of 64 KB: what waits behind a gap for as long.
+const BUFFERS: u16 = 128;
+
+impl Settings {
+    /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s.
+    #[must_use]
+    pub fn new(node: NodeId, incarnation: u64, ports: Vec<PortSettings>) -> Self {
+        Self {
+            node,
+            incarnation,
+            group: 0,
+            name: Name::default(),
+            workers: 1,
+            takes_uso: true,
+            policy: PolicyKind::Adaptive,
+            policy_options: PolicyOptions::default(),
+            classes: Vec::new(),
+            repair: true,
+            ports,
+            slots: SLOTS,
+            buffers: BUFFERS,
+        }
+    }
+}
+
 /// One worker's whole pipeline, without its I/O.
 pub struct Bundle {
     pub(crate) settings: Settings,

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   initiator                                   responder
-//!      | <------------------------ greeting (mark) |     whoever hears a stranger begins: membership.rs
+//!      | <------------------------ greeting (mark) |     whoever hears a stranger begins: greeting.rs
 //!      | initiation ------------------------------> |     the session is tentative: responder.rs
 //!      | <-------------------------------- response |     joined: initiator.rs
 //!      | first sealed cell -----------------------> |     confirmed: joined

@@ -164,32 +164,14 @@ impl Bundle {
 mod tests {
     use super::*;
     use crate::bundle::Settings;
-    use crate::policy::{PolicyKind, PolicyOptions};
-    use crate::wire::hello::{Name, NodeId};
-    use alloc::vec;
-    use alloc::vec::Vec;
 
-    fn port(cell_max: u16) -> PortSettings {
-        PortSettings { cell_max, greet: Vec::new(), multicast: true, rate: None, weight: None }
-    }
+    use crate::wire::hello::NodeId;
+    use alloc::vec;
 
     fn bundle(ports: usize) -> Bundle {
-        let settings = Settings {
-            node: NodeId::new([2, 0, 0, 0, 0, 1], 7420),
-            incarnation: 1,
-            group: 0,
-            name: Name::new("h1"),
-            workers: 1,
-            takes_uso: true,
-            policy: PolicyKind::Adaptive,
-            policy_options: PolicyOptions::default(),
-            classes: Vec::new(),
-            repair: true,
-            ports: vec![port(1_452); ports],
-            slots: 512,
-            buffers: 16,
-        };
-        Bundle::new(at(0), settings)
+        let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
+        let ports = vec![PortSettings::new(1_452); ports];
+        Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node, 1, ports) })
     }
 
     fn at(millis: u64) -> Instant {
@@ -205,37 +187,37 @@ mod tests {
     #[test]
     fn numbers_are_taken_in_order_and_again_when_they_are_free() {
         let mut bundle = bundle(2);
-        assert_eq!(bundle.add_port(at(0), port(1_452)), Some(2));
+        assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), Some(2));
         bundle.remove_port(at(0), 1);
         assert!(bundle.has_port(1), "it still hears");
-        assert_eq!(bundle.add_port(at(0), port(1_452)), Some(3));
+        assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), Some(3));
         pass(&mut bundle, 199);
         assert!(bundle.has_port(1));
         assert!(bundle.poll_timeout(at(199)) <= at(200));
         pass(&mut bundle, 200);
         assert!(!bundle.has_port(1));
-        assert_eq!(bundle.add_port(at(200), port(1_452)), Some(1));
+        assert_eq!(bundle.add_port(at(200), PortSettings::new(1_452)), Some(1));
         assert!(bundle.has_port(1) && !bundle.has_port(4));
     }
 
     #[test]
     fn no_more_ports_than_the_wire_has_numbers() {
         let mut bundle = bundle(LINKS);
-        assert_eq!(bundle.add_port(at(0), port(1_452)), None);
+        assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), None);
         bundle.remove_port(at(0), 7);
-        assert_eq!(bundle.add_port(at(0), port(1_452)), None, "its number is not free yet");
+        assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), None, "its number is not free yet");
         pass(&mut bundle, 200);
-        assert_eq!(bundle.add_port(at(200), port(1_452)), Some(7));
+        assert_eq!(bundle.add_port(at(200), PortSettings::new(1_452)), Some(7));
     }
 
     #[test]
     fn cells_fit_the_ports_that_are_there() {
         let mut bundle = bundle(1);
-        assert_eq!(bundle.add_port(at(0), port(1_232)), Some(1));
+        assert_eq!(bundle.add_port(at(0), PortSettings::new(1_232)), Some(1));
         assert_eq!(bundle.cell_max(), 1_232);
         bundle.remove_port(at(0), 1);
         assert_eq!(bundle.cell_max(), 1_452);
-        bundle.replace_port(at(0), 0, port(4_000));
+        bundle.replace_port(at(0), 0, PortSettings::new(4_000));
         assert_eq!(bundle.cell_max(), 4_000);
     }
 
@@ -259,7 +241,7 @@ mod tests {
         bundle.remove_port(at(0), 1);
         pass(&mut bundle, 100);
         bundle.remove_port(at(100), 1);
-        bundle.replace_port(at(100), 1, port(1_000));
+        bundle.replace_port(at(100), 1, PortSettings::new(1_000));
         bundle.handle_carrier(at(100), 1, true);
         pass(&mut bundle, 200);
         assert!(!bundle.has_port(1), "its time has not begun anew");

@@ -37,6 +37,14 @@ pub struct PortSettings {
     pub weight: Option<u32>,
 }
 
+impl PortSettings {
+    /// A port that finds its peers by multicast and measures its rate.
+    #[must_use]
+    pub fn new(cell_max: u16) -> Self {
+        Self { cell_max, greet: Vec::new(), multicast: true, rate: None, weight: None }
+    }
+}
+
 /// Whether a port belongs to the bundle: [`crate::hotplug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
@@ -186,8 +194,7 @@ mod tests {
     use super::*;
 
     fn port() -> Port {
-        let settings =
-            PortSettings { cell_max: 1452, greet: Vec::new(), multicast: true, rate: None, weight: None };
+        let settings = PortSettings::new(1452);
         Port::new(Instant::default(), settings)
     }
 

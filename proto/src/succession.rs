@@ -139,12 +139,11 @@ impl Bundle {
 mod tests {
     use super::*;
     use crate::bundle::Settings;
-    use crate::policy::{PolicyKind, PolicyOptions};
+
     use crate::port::PortSettings;
     use crate::rx::Origin;
-    use crate::wire::hello::Name;
+
     use alloc::vec;
-    use alloc::vec::Vec;
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -155,24 +154,8 @@ mod tests {
     }
 
     fn bundle() -> Bundle {
-        let port =
-            PortSettings { cell_max: 1_452, greet: Vec::new(), multicast: true, rate: None, weight: None };
-        let settings = Settings {
-            node: node(1),
-            incarnation: 1,
-            group: 0,
-            name: Name::new("h1"),
-            workers: 1,
-            takes_uso: true,
-            policy: PolicyKind::Adaptive,
-            policy_options: PolicyOptions::default(),
-            classes: Vec::new(),
-            repair: true,
-            ports: vec![port],
-            slots: 512,
-            buffers: 16,
-        };
-        Bundle::new(at(0), settings)
+        let ports = vec![PortSettings::new(1_452)];
+        Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, ports) })
     }
 
     /// Node 2 says that it is this incarnation, with a session number, and whether it pauses.

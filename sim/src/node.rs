@@ -206,26 +206,22 @@ fn bundle(now: Instant, node: &NodeSettings, settings: &Settings) -> Bundle {
 fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Settings {
     let node = &topology.nodes[usize::from(number)];
     let port = |cable: &CableSettings| PortSettings {
-        cell_max: cable.cell_max,
         greet: if node.multicast { Vec::new() } else { others(number, cable, topology) },
         multicast: node.multicast,
-        rate: None,
         weight: cable.weight,
+        ..PortSettings::new(cable.cell_max)
     };
+    let identity = NodeId::new([2, 0, 0, 0, 0, number], 7420);
     Settings {
-        node: NodeId::new([2, 0, 0, 0, 0, number], 7420),
-        incarnation,
         group: 0x7461_6261_6e65,
         name: Name::new(&format!("n{number}")),
-        workers: 1,
-        takes_uso: true,
         policy: node.policy,
         policy_options: node.policy_options,
         classes: node.classes.clone(),
         repair: node.repair,
-        ports: node.cables.iter().map(port).collect(),
         slots: node.slots,
         buffers: node.buffers,
+        ..Settings::new(identity, incarnation, node.cables.iter().map(port).collect())
     }
 }
 

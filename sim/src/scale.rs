@@ -9,9 +9,7 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant as Wall;
-use tabane_proto::{
-    Bundle, Instant, Name, NodeId, Outcome, PolicyKind, PolicyOptions, PortSettings, Settings,
-};
+use tabane_proto::{Bundle, Instant, Name, NodeId, Outcome, PortSettings, Settings};
 
 /// Links of every node.
 const PORTS: u8 = 2;
@@ -244,27 +242,14 @@ fn hear(bundle: &mut Bundle, now: Instant, port: u8, train: &Train) -> u64 {
 
 fn settings(number: u16, slots: usize, buffers: u16) -> Settings {
     let greet = |port| if number == 0 { Vec::new() } else { vec![endpoint(0, port)] };
-    let port = |port| PortSettings {
-        cell_max: 1_452,
-        greet: greet(port),
-        multicast: false,
-        rate: None,
-        weight: None,
-    };
+    let port = |port| PortSettings { greet: greet(port), multicast: false, ..PortSettings::new(1_452) };
+    let identity = NodeId::new(mac(number), 7420);
     Settings {
-        node: NodeId::new(mac(number), 7420),
-        incarnation: u64::from(number) + 1,
         group: 0x7461_6261_6e65,
         name: Name::new(&format!("n{number}")),
-        workers: 1,
-        takes_uso: true,
-        policy: PolicyKind::Adaptive,
-        policy_options: PolicyOptions::default(),
-        classes: Vec::new(),
-        repair: true,
-        ports: (0..PORTS).map(port).collect(),
         slots,
         buffers,
+        ..Settings::new(identity, u64::from(number) + 1, (0..PORTS).map(port).collect())
     }
 }
 

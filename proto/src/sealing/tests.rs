@@ -4,12 +4,12 @@ use super::*;
 use crate::bundle::Settings;
 use crate::health::HEARTBEAT_QUIET;
 use crate::keyring::Keyring;
-use crate::policy::{PolicyKind, PolicyOptions};
+use crate::policy::PolicyKind;
 use crate::port::PortSettings;
 use crate::security::{self, Rekey, SessionKeys};
 use crate::tx::Outcome;
 use crate::wire::cell::{Kind, wire_seq};
-use crate::wire::hello::{Name, NodeId};
+use crate::wire::hello::NodeId;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -94,22 +94,13 @@ fn address(node: usize, port: u8) -> SocketAddr {
 }
 
 fn bundle(node: u8, cipher: Cipher) -> Bundle {
-    let port =
-        PortSettings { cell_max: 1_452, greet: Vec::new(), multicast: false, rate: None, weight: None };
+    let port = PortSettings { multicast: false, ..PortSettings::new(1_452) };
+    let identity = NodeId::new([2, 0, 0, 0, 0, node], 7420);
     let settings = Settings {
-        node: NodeId::new([2, 0, 0, 0, 0, node], 7420),
-        incarnation: u64::from(node) + 1,
-        group: 0,
-        name: Name::new("node"),
-        workers: 1,
-        takes_uso: true,
         policy: PolicyKind::RoundRobin,
-        policy_options: PolicyOptions::default(),
-        classes: Vec::new(),
-        repair: true,
-        ports: vec![port; usize::from(PORTS)],
         slots: 512,
         buffers: 64,
+        ..Settings::new(identity, u64::from(node) + 1, vec![port; usize::from(PORTS)])
     };
     let mut bundle = Bundle::new(Instant::default(), settings);
     bundle.set_security(Box::new(Foreign(Box::new(group(cipher, 1)))), Rekey::default());

@@ -5,10 +5,7 @@ use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::time::Duration;
 use tabane_proto::security::Rekey;
 use tabane_proto::wire::cell::{Header, Kind};
-use tabane_proto::{
-    Bundle, Counters, Event, Instant, Name, NodeId, Outcome, PolicyKind, PolicyOptions, PortSettings,
-    Settings,
-};
+use tabane_proto::{Bundle, Counters, Event, Instant, Name, NodeId, Outcome, PortSettings, Settings};
 use tabane_seal::{Cipher, Group, Random};
 
 /// The key of the group that nodes belong to unless they are told otherwise.
@@ -240,20 +237,11 @@ fn number(node: NodeId) -> u64 {
 }
 
 fn settings(node: usize, incarnation: u64) -> Settings {
-    let port = PortSettings { cell_max: 1_452, greet: Vec::new(), multicast: true, rate: None, weight: None };
+    let ports = vec![PortSettings::new(1_452); PORTS.into()];
     Settings {
-        node: identity(node),
-        incarnation,
-        group: 0,
         name: Name::new("node"),
-        workers: 1,
-        takes_uso: true,
-        policy: PolicyKind::Adaptive,
-        policy_options: PolicyOptions::default(),
-        classes: Vec::new(),
-        repair: true,
-        ports: vec![port; PORTS.into()],
         slots: 256,
         buffers: 16,
+        ..Settings::new(identity(node), incarnation, ports)
     }
 }
