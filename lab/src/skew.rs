@@ -87,9 +87,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> {
     let links = vec![LinkPlan::shaped(LINK_RATE); LINKS];
     let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(links) })?;
-    let arguments = ["--policy", policy].map(str::to_string).to_vec();
-    let bundles =
-        Bundle::start_all(&topology, &bundle::Options { arguments, ..bundle::Options::new(daemon) })?;
+    let options = bundle::Options {
+        arguments: ["--policy", policy].map(str::to_string).to_vec(),
+        // The switches read the senders from the cells.
+        protection: bundle::Protection::None,
+        ..bundle::Options::new(daemon)
+    };
+    let bundles = Bundle::start_all(&topology, &options)?;
     let seats = Seats::watch(&topology)?;
     let mut senders = Senders::start(&topology, seed)?;
     let mut series = Series::new();
