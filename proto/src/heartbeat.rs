@@ -1,8 +1,9 @@
 //! What nodes say to each other besides data: making and hearing heartbeats, and sending what is queued.
 //!
-//! Beside the path. A heartbeat goes over every link of a peer: each 10 ms in quiet, each 1 ms while cells are sent, and
-//! at once when a judgement has changed. The I/O sends what [`Bundle::poll_control`] gives.
+//! Beside the path. Heartbeats go over every link of a peer as [`crate::beat`] says, and at once when a judgement has
+//! changed. The I/O sends what [`Bundle::poll_control`] gives.
 
+use crate::beat::Traffic;
 use crate::bundle::Bundle;
 use crate::crowd::OTHERS_HEARD_WITHIN;
 use crate::debt::OWED_FOR;
@@ -62,23 +63,26 @@ impl Bundle {
             if !peer.is_joined() {
                 continue;
             }
-            peer.heartbeat_sent = now;
-            for (port, link) in (0..).zip(&peer.outbound) {
-                if link.endpoint.is_some() && self.ports[usize::from(port)].carrier {
+            let (is_rising, heard) = (peer.is_rising(now), peer.cells_heard());
+            for ((link, state), port) in peer.outbound.iter_mut().zip(&self.ports).zip(0..) {
+                if link.endpoint.is_none() || !state.carrier {
+                    continue;
+                }
+                let traffic = Traffic { sent: link.sent(), heard };
+                if is_rising || link.beat.due(now, traffic) <= now {
+                    link.beat.handle_beat(now, traffic);
                     self.control.push_back(Control::Heartbeat { port, peer: index });
                 }
+                peer.heartbeat_at = peer.heartbeat_at.min(link.beat.due(now, traffic));
             }
         }
     }
 
     /// A port takes cells again: heartbeats that it did not take come first.
     pub(crate) fn catch_up(&mut self, port: u8) {
-        if !core::mem::take(&mut self.ports[usize::from(port)].owes_heartbeats) {
-            return;
-        }
         for index in self.peers.indices() {
-            let Some(peer) = self.peers.get(index).filter(|peer| peer.is_joined()) else { continue };
-            if peer.outbound[usize::from(port)].endpoint.is_some() {
+            let Some(peer) = self.peers.get_mut(index) else { continue };
+            if core::mem::take(&mut peer.outbound[usize::from(port)].owes_heartbeat) {
                 self.control.push_back(Control::Heartbeat { port, peer: index });
             }
         }
@@ -148,7 +152,7 @@ impl Bundle {
     ) -> Option<(u8, Option<SocketAddr>, usize)> {
         let peer = self.peers.get_mut(index)?;
         if self.ports[usize::from(port)].full {
-            self.ports[usize::from(port)].owes_heartbeats = true;
+            peer.outbound[usize::from(port)].owes_heartbeat = true;
             return None;
         }
         let paired = peer.paired[usize::from(port)].map(usize::from);
@@ -331,7 +335,7 @@ impl Bundle {
     /// The judgement of a peer's link has changed: the peer has to know at once.
     pub(crate) fn judged(&mut self, now: Instant, index: u16, link: u8, change: Change) {
         let Some(peer) = self.peers.get_mut(index) else { return };
-        peer.heartbeat_at = now;
+        peer.beat_at_once(now);
         let (peer, direction) = (peer.node, Direction::Receiving);
         self.log(match change {
             Change::Up => Event::LinkUp { peer, link, direction },

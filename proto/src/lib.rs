@@ -34,6 +34,7 @@ extern crate alloc;
 extern crate std;
 
 mod arena;
+mod beat;
 pub mod bundle;
 mod chain;
 pub mod class;

@@ -107,7 +107,7 @@ impl Bundle {
         // An answer carries a session, so it is not answered in its turn unless its number for us is an old one.
         let answer = hello.session == 0 || hello.your_session != peer.session_in;
         if joined && !was_joined {
-            peer.heartbeat_at = now;
+            peer.beat_at_once(now);
             peer.joined_at = now;
             self.log(Event::PeerJoined { peer: node, name, sealed: false });
         }

@@ -3,6 +3,7 @@
 //! Beside [`crate::tx`] and [`crate::repair`]. The log remembers for each recent link number which slot of the arena it
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
+use crate::beat::Beat;
 use crate::debt::{Account, OWED_FOR};
 use crate::loss::Loss;
 use crate::patience::Patience;
@@ -57,6 +58,9 @@ pub(crate) struct Outbound {
     account: Account,
     /// Cells before `heard` that the peer has not heard, modulo 2^32.
     lacks: u32,
+    pub(crate) beat: Beat,
+    /// One was due that the port did not take.
+    pub(crate) owes_heartbeat: bool,
     pub(crate) patience: Patience,
     pub(crate) loss: Loss,
 }
@@ -82,6 +86,8 @@ impl Outbound {
             progressed: now,
             account: Account::default(),
             lacks: 0,
+            beat: Beat::default(),
+            owes_heartbeat: false,
             patience: Patience::new(now),
             loss: Loss::new(now),
         }

@@ -63,8 +63,7 @@ pub(crate) struct Peer {
     pub(crate) missing: Request,
     /// When it gave us its session number.
     pub(crate) joined_at: Instant,
-    /// When heartbeats were sent last, and when they are due.
-    pub(crate) heartbeat_sent: Instant,
+    /// When the next heartbeat is due.
     pub(crate) heartbeat_at: Instant,
     /// The serial number of the last heartbeat to it.
     pub(crate) serial: u16,
@@ -100,7 +99,6 @@ impl Peer {
             hold: Hold::new(now),
             missing: Request::default(),
             joined_at: now,
-            heartbeat_sent: now,
             heartbeat_at: now,
             serial: 0,
             latest_report: None,
@@ -141,6 +139,17 @@ impl Peer {
     /// Whether it has just joined, and its links have not had the time to prove themselves.
     pub(crate) fn is_rising(&self, now: Instant) -> bool {
         self.is_joined() && now.since(self.joined_at) < RISES_WITHIN && self.links_heard() == 0
+    }
+
+    /// Cells heard from it over all links.
+    pub(crate) fn cells_heard(&self) -> u64 {
+        self.inbound.iter().map(|link| link.heard).sum()
+    }
+
+    /// There is something to say to it at once, over all links.
+    pub(crate) fn beat_at_once(&mut self, now: Instant) {
+        self.heartbeat_at = now;
+        self.outbound.iter_mut().for_each(|link| link.beat.hasten());
     }
 
     /// The links from it that may still bring cells, a bit each.

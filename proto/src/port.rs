@@ -68,8 +68,6 @@ pub(crate) struct Port {
     pub(crate) carrier: bool,
     /// The socket took no more; cleared when it does again.
     pub(crate) full: bool,
-    /// Heartbeats were due that it did not take.
-    pub(crate) owes_heartbeats: bool,
     /// Who came in by it lately.
     pub(crate) crowd: Crowd,
     /// When everyone is greeted next, or bidden farewell.
@@ -93,7 +91,6 @@ impl Port {
             presence: Presence::Member,
             carrier: true,
             full: false,
-            owes_heartbeats: false,
             crowd: Crowd::default(),
             greet_at: now,
             sent: 0,

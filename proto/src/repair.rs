@@ -72,7 +72,7 @@ impl Bundle {
             return;
         }
         let unheard = link.heard()..link.next_seq();
-        peer.heartbeat_at = now;
+        peer.beat_at_once(now);
         self.log(Event::LinkDown { peer: node, link: port, direction: Direction::Sending, signal });
         if self.settings.repair {
             self.send_again(index, port, unheard);

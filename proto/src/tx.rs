@@ -3,9 +3,10 @@
 //! The I/O sends what [`Bundle::poll_batch`] gives until there is nothing more, and says by [`Bundle::handle_sent`] how
 //! it went. When the links take everything, what is read in a turn passes the queue in the same turn.
 
+use crate::beat::Traffic;
 use crate::bundle::Bundle;
 use crate::class::Treatment;
-use crate::health::{HEARTBEAT_BUSY, Signal};
+use crate::health::Signal;
 use crate::outbound::Outbound;
 use crate::schedule::Source;
 use crate::time::Instant;
@@ -133,7 +134,7 @@ impl Bundle {
     pub fn handle_sent(&mut self, now: Instant, outcome: Outcome) {
         let Some(flight) = self.flight.take() else { return };
         match outcome {
-            Outcome::Sent => self.sent(&flight),
+            Outcome::Sent => self.sent(now, &flight),
             Outcome::Full => {
                 self.ports[usize::from(flight.port)].full = true;
                 self.take_back(&flight, Outbound::return_seqs);
@@ -141,7 +142,7 @@ impl Bundle {
             Outcome::Lost => {
                 self.counters.drop_refused += flight.cells as u64;
                 // No byte of it says anything about the port's rate.
-                self.sent(&Flight { bytes: 0, ..flight });
+                self.sent(now, &Flight { bytes: 0, ..flight });
             }
             Outcome::Refused => {
                 self.counters.drop_refused += flight.cells as u64;
@@ -151,12 +152,15 @@ impl Bundle {
         }
     }
 
-    fn sent(&mut self, flight: &Flight) {
+    fn sent(&mut self, now: Instant, flight: &Flight) {
         let port = &mut self.ports[usize::from(flight.port)];
         port.handle_sent(flight.bytes);
         if let Some(peer) = self.peers.get_mut(flight.peer) {
-            peer.outbound[usize::from(flight.port)].mark(port.sent());
-            peer.heartbeat_at = peer.heartbeat_at.min(peer.heartbeat_sent + HEARTBEAT_BUSY);
+            let heard = peer.cells_heard();
+            let link = &mut peer.outbound[usize::from(flight.port)];
+            link.mark(port.sent());
+            let traffic = Traffic { sent: link.sent(), heard };
+            peer.heartbeat_at = peer.heartbeat_at.min(link.beat.due(now, traffic));
         }
         self.counters.batches_sent += 1;
         self.counters.cells_sent += flight.cells as u64;

@@ -159,7 +159,7 @@ impl Bundle {
             let Some(peer) = self.peers.get_mut(index).filter(|_| rekeys) else { return };
             if let Some(keys) = &mut peer.keys {
                 keys.install(now, epoch, state.finish());
-                peer.heartbeat_at = now;
+                peer.beat_at_once(now);
                 self.counters.rekeys += 1;
             }
             return;
