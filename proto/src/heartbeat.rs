@@ -257,8 +257,9 @@ impl Bundle {
         }
         link.skew = Duration::from_micros(u64::from(report.skew_micros));
         // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
-        let alone =
-            |waited: Duration| !crowd.heard_others(now, index, OTHERS_HEARD_WITHIN.max(waited / 4 * 3));
+        // What has come since the last turn may not have been read yet.
+        let (read, within) = (self.polled, |waited: Duration| OTHERS_HEARD_WITHIN.max(waited / 4 * 3));
+        let alone = |waited| !crowd.heard_others(read, index, within(waited));
         let stalled =
             as_of.and_then(|as_of| link.stalled(as_of)).filter(|(_, waited)| link.up && alone(*waited));
         if !report.up {
