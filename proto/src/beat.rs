@@ -8,9 +8,9 @@ use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::time::Instant;
 
 /// Cells sent over the link that pay for a heartbeat, which is about a tenth as long as one of them.
-const SENT: u64 = 8;
+const SENT: u64 = 16;
 /// Cells heard from the peer that do.
-const HEARD: u64 = 64;
+const HEARD: u64 = 128;
 
 /// The heartbeats of one link.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,9 +72,9 @@ mod tests {
     #[test]
     fn heartbeats_are_paid_for_by_cells() {
         assert_eq!(beats(Duration::from_micros(10), 0), 1_000, "1.2 Gbit/s: every millisecond");
-        assert_eq!(beats(Duration::from_micros(250), 0), 500, "48 Mbit/s: every eight cells");
+        assert_eq!(beats(Duration::from_micros(125), 0), 500, "96 Mbit/s: every 16 cells");
         assert_eq!(beats(Duration::from_millis(5), 0), 100, "2 Mbit/s: as in quiet");
-        assert_eq!(beats(Duration::from_micros(500), 32), 1_000, "little is sent, much is heard");
+        assert_eq!(beats(Duration::from_micros(500), 64), 1_000, "little is sent, much is heard");
     }
 
     #[test]
