@@ -14,6 +14,7 @@ use crate::netns::Namespace;
 use crate::report::Samples;
 use crate::status::{Event, LINK_DOWN, LINK_UP, Status};
 use crate::topology::Topology;
+use crate::workload::gaps::Gaps;
 use crate::workload::{sequence, transfer};
 
 /// The figures of one trial; sums and maxima over its rounds.
@@ -49,6 +50,8 @@ pub(super) struct Figures {
     pub(super) udp_damaged: u64,
     /// Longest time without a datagram since the first fault, in milliseconds.
     pub(super) udp_stall_ms: f64,
+    /// And before it: what this machine does by itself.
+    pub(super) udp_stall_before_ms: f64,
     /// TCP segments sent again since the first fault.
     pub(super) tcp_retransmits: u64,
     /// And before it.
@@ -61,6 +64,8 @@ pub(super) struct Figures {
     pub(super) tcp_timeouts: u64,
     /// Longest time without a byte since the first fault, in milliseconds.
     pub(super) tcp_stall_ms: f64,
+    /// And before it, once the connection ran.
+    pub(super) tcp_stall_before_ms: f64,
     /// Mean of the whole connection, in 10^9 bits per second.
     pub(super) tcp_gbps: f64,
     /// Why the connection was lost, if it was.
@@ -145,7 +150,7 @@ impl Figures {
         self.tcp_loss_probes = end.loss_probes - fault.loss_probes;
         self.tcp_duplicates = end.duplicates - fault.duplicates;
         self.tcp_timeouts = end.timeouts - fault.timeouts;
-        self.tcp_stall_ms = milliseconds(flow.gaps.longest_within(first_fault.before_ns, u64::MAX).length);
+        [self.tcp_stall_before_ms, self.tcp_stall_ms] = stalls(&flow.gaps, first_fault);
         self.tcp_gbps = flow.gbps();
         self.tcp_lost.clone_from(&flow.lost);
         self.sha256_ok = flow.sha256_ok;
@@ -162,7 +167,7 @@ impl Figures {
         self.udp_lost_before = flow.lost_at_ns.len() as u64 - missing;
         (self.udp_overtaken, self.udp_doubled, self.udp_damaged) =
             (flow.overtaken, flow.doubled, flow.damaged);
-        self.udp_stall_ms = milliseconds(flow.gaps.longest_within(first_fault.before_ns, u64::MAX).length);
+        [self.udp_stall_before_ms, self.udp_stall_ms] = stalls(&flow.gaps, first_fault);
     }
 
     /// What the wires lost of their own accord.
@@ -212,6 +217,8 @@ pub(super) fn median_ms(times_ms: &[f64]) -> Option<f64> {
 
 /// Longest time between the sending of a datagram and its place on a wire.
 const IN_FLIGHT_NS: u64 = 50_000_000;
+/// Time before the first fault in which stalls are the machine's own.
+const CALM_NS: u64 = 500_000_000;
 
 /// The earliest event about the victim, other than that it is up, while the fault lasted.
 fn first_notice(ends: &[Status], began: Moment, ended: Moment) -> Option<(u64, String)> {
@@ -229,6 +236,14 @@ pub(super) fn noticed_ms(bundles: &[Bundle<'_>], began: Moment) -> Result<Option
     let ends = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
     let for_ever = Moment { before_ns: u64::MAX, after_ns: u64::MAX };
     Ok(first_notice(&ends, began, for_ever).map(|(at_ns, _)| milliseconds_between(began.after_ns, at_ns)))
+}
+
+/// The longest stalls before and after the first fault, in milliseconds.
+fn stalls(gaps: &Gaps, first_fault: Moment) -> [f64; 2] {
+    let until = first_fault.before_ns.saturating_sub(IN_FLIGHT_NS);
+    let calm = gaps.longest_within(until.saturating_sub(CALM_NS), until);
+    let faulty = gaps.longest_within(first_fault.before_ns, u64::MAX);
+    [calm, faulty].map(|gap| milliseconds(gap.length))
 }
 
 fn milliseconds(duration: std::time::Duration) -> f64 {

@@ -28,6 +28,7 @@ pub(super) fn write(report: &mut Report, seen: &[Seen]) {
     judge_all(report, seen);
     report.show(table(seen));
     report.show("  times in ms; noticed: median under load; false: events that took a sound link for dead");
+    report.show("  before: the longest stall in the half second before the first fault, which this machine makes by itself");
     report.show("  sums and longest stalls: 3 faults for pulled cable, black hole and dead way, else 1");
     let busy = |figures: &Figures| figures.wire_overruns + figures.udp_overruns;
     let overruns: u64 = measured(seen).map(|(_, figures)| busy(figures)).sum();
@@ -121,9 +122,11 @@ fn table(seen: &[Seen]) -> Table {
         "false",
         "UDP lost",
         "stall",
+        "before",
         "TCP resent",
         "timeouts",
         "stall",
+        "before",
         "Gbit/s",
     ]);
     for (trial, figures) in seen {
@@ -148,9 +151,11 @@ fn cells(figures: &Figures) -> Vec<String> {
         figures.false_alarms.to_string(),
         figures.udp_lost.to_string(),
         time(Some(figures.udp_stall_ms)),
+        time(Some(figures.udp_stall_before_ms)),
         figures.tcp_retransmits.to_string(),
         figures.tcp_timeouts.to_string(),
         tcp_stall,
+        time(Some(figures.tcp_stall_before_ms)),
         format!("{:.2}", figures.tcp_gbps),
     ]
 }
