@@ -30,6 +30,8 @@ pub const HEARTBEAT_QUIET: Duration = Duration::from_millis(10);
 pub const HEARTBEAT_BUSY: Duration = Duration::from_millis(1);
 /// A link that is silent for longer than this, while another is not, is dead.
 pub const SILENT_FOR: Duration = Duration::from_millis(42);
+/// A link that was heard within this was heard lately.
+pub(crate) const LATELY: Duration = Duration::from_millis(20);
 /// Links that are all silent for longer than this are dead.
 pub const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
 /// Heartbeats in a row that bring a link back.
@@ -84,8 +86,8 @@ pub struct Health {
     up: bool,
     /// When a cell was heard last.
     heard: Instant,
-    /// When the sender last explained silence by a queue that moves.
-    busy: Instant,
+    /// When the sender last explained silence: by a queue that moves, or by silence on all of its links.
+    excused: Instant,
     /// Cells that had left the sender when it spoke last.
     departed: u64,
     /// Heartbeats in a row while the link is down.
@@ -102,7 +104,7 @@ impl Health {
         Self {
             up: false,
             heard: now,
-            busy: now,
+            excused: now,
             departed: 0,
             risen: 0,
             hold: HoldDown::new(now),
@@ -138,8 +140,13 @@ impl Health {
             return None;
         }
         self.hold.recover(now);
-        (self.up, self.risen, self.busy, self.account) = (true, 0, now, Account::default());
+        (self.up, self.risen, self.excused, self.account) = (true, 0, now, Account::default());
         Some(Change::Up)
+    }
+
+    /// The peer is heard again after silence on all links: it did not run, and slower links show that later.
+    pub(crate) fn handle_pause(&mut self, now: Instant) {
+        self.excused = now;
     }
 
     /// A cell came while the link was down. If the link was given up for this one, that was an error.
@@ -154,7 +161,7 @@ impl Health {
     pub fn handle_departed(&mut self, now: Instant, departed: u64, queued: u32, next: u64) {
         self.account.note(now, departed, next);
         if queued > 0 && departed > self.departed {
-            self.busy = now;
+            self.excused = now;
         }
         self.departed = departed;
     }
@@ -177,16 +184,16 @@ impl Health {
             self.patience.doubt(next..next + owed);
             return Some(self.down(now, Signal::BurstSkew { owed, waited }));
         }
-        let waited = now.since(self.heard.max(self.busy));
-        let is_alone = now.since(any_heard) < 2 * HEARTBEAT_QUIET && !crowded;
-        let limit = if is_alone { SILENT_FOR } else { ALL_SILENT_FOR };
+        let waited = now.since(self.heard.max(self.excused));
+        let is_alone = now.since(any_heard) < LATELY && !crowded;
+        let limit = if is_alone { SILENT_FOR + skew } else { ALL_SILENT_FOR };
         (waited >= limit).then(|| self.down(now, Signal::Silence { waited }))
     }
 
     /// When to judge next, at the latest; arguments as for [`Self::poll`].
     #[must_use]
     pub fn deadline(&self, now: Instant, next: u64, skew: Duration, crowded: bool) -> Option<Instant> {
-        let silent = self.heard.max(self.busy) + SILENT_FOR;
+        let silent = self.heard.max(self.excused) + SILENT_FOR + skew;
         let late = self.late(now, skew, crowded);
         let owed = self.account.due(next, late).map_or(silent, |due| due.max(self.heard + OWED_FOR));
         self.up.then(|| silent.min(owed))
@@ -291,6 +298,22 @@ mod tests {
         }
         let change = health.poll(at(300_000), 19, Duration::ZERO, false, at(300_000));
         assert!(matches!(change, Some(Change::Down(Signal::Silence { .. }))), "it stands still: {change:?}");
+    }
+
+    #[test]
+    fn a_peer_that_did_not_run_falls_silent_later_on_a_slow_link() {
+        let skew = Duration::from_millis(50);
+        let mut slow = risen();
+        slow.handle_cell(at(40_000), false, false);
+        slow.handle_pause(at(45_000));
+        assert_eq!(
+            slow.poll(at(95_000), 0, skew, false, at(95_000)),
+            None,
+            "its pause shows here from 40 to 95 ms"
+        );
+        slow.handle_cell(at(95_000), false, false);
+        assert_eq!(slow.poll(at(186_999), 0, skew, false, at(186_999)), None);
+        assert!(slow.poll(at(187_000), 0, skew, false, at(187_000)).is_some(), "nothing excuses more");
     }
 
     #[test]

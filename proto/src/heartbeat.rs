@@ -3,7 +3,7 @@
 //! Beside the path. Heartbeats go over every link of a peer as [`crate::beat`] says, and at once when a judgement has
 //! changed. The I/O sends what [`Bundle::poll_control`] gives.
 
-use crate::beat::Traffic;
+use crate::beat::earned;
 use crate::bundle::Bundle;
 use crate::crowd::OTHERS_HEARD_WITHIN;
 use crate::debt::OWED_FOR;
@@ -68,12 +68,12 @@ impl Bundle {
                 if link.endpoint.is_none() || !state.carrier {
                     continue;
                 }
-                let traffic = Traffic { sent: link.sent(), heard };
-                if is_rising || link.beat.due(now, traffic) <= now {
-                    link.beat.handle_beat(now, traffic);
+                let earned = earned(link.sent(), heard);
+                if is_rising || link.beat.due(now, earned) <= now {
+                    link.beat.handle_beat(now, earned);
                     self.control.push_back(Control::Heartbeat { port, peer: index });
                 }
-                peer.heartbeat_at = peer.heartbeat_at.min(link.beat.due(now, traffic));
+                peer.heartbeat_at = peer.heartbeat_at.min(link.beat.due(now, earned));
             }
         }
     }

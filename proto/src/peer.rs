@@ -1,5 +1,6 @@
 //! A peer: another node of the bundle, with the state of the lanes and links that lead to it.
 
+use crate::health::LATELY;
 use crate::hold::Hold;
 use crate::inbound::{self, Inbound};
 use crate::keyring::Keyring;
@@ -139,6 +140,15 @@ impl Peer {
     /// Whether it has just joined, and its links have not had the time to prove themselves.
     pub(crate) fn is_rising(&self, now: Instant) -> bool {
         self.is_joined() && now.since(self.joined_at) < RISES_WITHIN && self.links_heard() == 0
+    }
+
+    /// It was heard now. If it was silent on all links before, it did not run, and that is no fault of the slower ones.
+    pub(crate) fn end_pause(&mut self, now: Instant) {
+        let is_first =
+            |link: &Inbound| link.health.heard() == now || now.since(link.health.heard()) >= LATELY;
+        if self.inbound.iter().all(is_first) {
+            self.inbound.iter_mut().for_each(|link| link.health.handle_pause(now));
+        }
     }
 
     /// Cells heard from it over all links.

@@ -6,6 +6,7 @@
 
 use crate::bundle::Bundle;
 use crate::classify;
+use crate::health::LATELY;
 use crate::pool::{Buffer, Piece, Pool};
 use crate::reorder::{Arrived, Placed};
 use crate::time::Instant;
@@ -151,7 +152,11 @@ impl Bundle {
             return false;
         };
         link.health.handle_late(now, link.next_seq() - 1);
+        let was_silent = now.since(link.health.heard()) >= LATELY;
         let change = link.health.handle_cell(now, rises, alone);
+        if was_silent {
+            peer.end_pause(now);
+        }
         if was_up && !missing.is_empty() {
             self.counters.cells_missed += missing.end - missing.start;
             self.miss(index, header.link, missing);

@@ -3,7 +3,7 @@
 //! The I/O sends what [`Bundle::poll_batch`] gives until there is nothing more, and says by [`Bundle::handle_sent`] how
 //! it went. When the links take everything, what is read in a turn passes the queue in the same turn.
 
-use crate::beat::Traffic;
+use crate::beat::earned;
 use crate::bundle::Bundle;
 use crate::class::Treatment;
 use crate::health::Signal;
@@ -159,8 +159,8 @@ impl Bundle {
             let heard = peer.cells_heard();
             let link = &mut peer.outbound[usize::from(flight.port)];
             link.mark(port.sent());
-            let traffic = Traffic { sent: link.sent(), heard };
-            peer.heartbeat_at = peer.heartbeat_at.min(link.beat.due(now, traffic));
+            let due = link.beat.due(now, earned(link.sent(), heard));
+            peer.heartbeat_at = peer.heartbeat_at.min(due);
         }
         self.counters.batches_sent += 1;
         self.counters.cells_sent += flight.cells as u64;
