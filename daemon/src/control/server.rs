@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde_json::{Value, json};
 use tabane_io::Waker;
@@ -121,11 +122,25 @@ impl Listener {
     /// # Errors
     /// It is no listening socket.
     pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Listener> {
-        const BACKLOG: i32 = 128;
-        // The kernel notes who listens (unix(7), SO_PEERCRED).
-        rustix::net::listen(&socket, BACKLOG)?;
+        listen(&socket)?;
         Ok(Listener { socket: socket.into(), gate: Gate::default() })
     }
+
+    /// The name stays here, although another process may have adopted it: clients are to see this one again.
+    ///
+    /// # Errors
+    /// It is no listening socket.
+    pub(crate) fn keep(&self) -> io::Result<()> {
+        let listens = getsockopt(&self.socket, PeerCredentials)?.pid();
+        if u32::try_from(listens) == Ok(std::process::id()) { Ok(()) } else { listen(&self.socket) }
+    }
+}
+
+/// Makes this process, with its present user, the one that clients see: the kernel notes who listens (unix(7),
+/// `SO_PEERCRED`).
+fn listen(socket: impl AsFd) -> io::Result<()> {
+    const BACKLOG: i32 = 128;
+    Ok(rustix::net::listen(socket, BACKLOG)?)
 }
 
 impl AsFd for Listener {
