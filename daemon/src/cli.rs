@@ -187,7 +187,7 @@ struct UpFlags {
     /// User that the daemon becomes once all is open [default: tabane, if there is one]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Group whose members may ask the running bundle, besides root
+    /// Group whose members may ask the running bundle, besides root; not to change its keys or to take it over
     #[arg(long, value_name = "NAME")]
     control_group: Option<String>,
     /// Keep all rights of who starts it: for debuggers, never for shared machines

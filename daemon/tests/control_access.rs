@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Lines, Read};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use tempfile::TempDir;
 const STRANGER: u32 = 65_534;
 /// A group that may ask. It needs no name on the machine.
 const GROUP: u32 = 54_321;
+const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
 /// Names the bundle for which this program is to stand, in place of testing.
 const IMPOSTOR: &str = "TABANE_TEST_IMPOSTOR";
 
@@ -35,12 +36,15 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("only_root_and_the_owner_may_ask", only_root_and_the_owner_may_ask),
         trial("members_of_the_group_may_ask", members_of_the_group_may_ask),
+        trial("keys_are_for_owners_alone", keys_are_for_owners_alone),
         trial(
             "a_stranger_who_serves_the_name_is_told_nothing",
             a_stranger_who_serves_the_name_is_told_nothing,
         ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    // A process that one trial starts holds open for a moment what another copies, and what is being written cannot run.
+    let one_by_one = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&one_by_one, trials).exit_code()
 }
 
 /// A directory that everyone may enter.
@@ -82,7 +86,14 @@ impl Stage {
         Ok(Stage { name, binary, _directory, _server })
     }
 
-    /// Asks as this user with this group and further ones.
+    /// Runs a command as a member of the group; gives its exit code and what it says on stderr.
+    fn ask_as_member(&self, words: &[&str]) -> Result<(Option<i32>, String), Failed> {
+        let mut command = as_user(STRANGER, GROUP, &[]);
+        let output = command.arg(&self.binary).args(words).current_dir("/").output()?;
+        Ok((output.status.code(), String::from_utf8(output.stderr)?))
+    }
+
+    /// Asks for the status as this user with this group and further ones.
     fn ask(&self, uid: u32, gid: u32, further: &[u32]) -> std::io::Result<Output> {
         let mut command = as_user(uid, gid, further);
         command.arg(&self.binary).args(["status", &self.name, "--json"]).current_dir("/").output()
@@ -106,12 +117,44 @@ fn only_root_and_the_owner_may_ask() -> Result<(), Failed> {
 }
 
 fn members_of_the_group_may_ask() -> Result<(), Failed> {
-    let stage = Stage::new("group", Some(Group { name: "netops".to_owned(), gid: GROUP }))?;
+    let stage = Stage::new("group", netops())?;
     assert_eq!(stage.ask(STRANGER, GROUP, &[])?.stdout, b"{}\n", "its first group");
     let many: Vec<u32> = (1..=100).chain([GROUP]).collect();
     assert_eq!(stage.ask(STRANGER, STRANGER, &many)?.stdout, b"{}\n", "one of many");
     let sentence = "only root, the user who runs the bundle and members of group netops may ask";
     stage.refused(STRANGER, STRANGER, sentence)
+}
+
+fn netops() -> Option<Group> {
+    Some(Group { name: "netops".to_owned(), gid: GROUP })
+}
+
+fn keys_are_for_owners_alone() -> Result<(), Failed> {
+    let stage = Stage::new("owners", netops())?;
+    let key = write_key(stage._directory.path())?;
+    let key = key.to_string_lossy();
+    for words in [&["policy", &stage.name, "rr"][..], &["link", "add", &stage.name, "eth1"]] {
+        assert_eq!(stage.ask_as_member(words)?, (Some(0), String::new()), "{words:?}");
+    }
+    let refusal = format!(
+        "tabane: {} refuses: only root and the user who started the bundle may change its keys or take it over\n",
+        stage.name
+    );
+    for words in [&["key", &stage.name, &key][..], &["upgrade", &stage.name]] {
+        assert_eq!(stage.ask_as_member(words)?, (Some(2), refusal.clone()), "{words:?}");
+    }
+    let as_root = Command::new(&stage.binary).args(["key", &stage.name, &key]).output()?;
+    assert_eq!(as_root.status.code(), Some(0), "{}", String::from_utf8_lossy(&as_root.stderr));
+    Ok(())
+}
+
+/// A key file that [`STRANGER`] may read.
+fn write_key(directory: &Path) -> std::io::Result<PathBuf> {
+    let path = directory.join("key");
+    fs::write(&path, KEY)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    chown(&path, Some(STRANGER), None)?;
+    Ok(path)
 }
 
 /// Serves a name as whoever runs this, and prints what each client says until it hangs up, a line for each.
@@ -166,11 +209,7 @@ impl Drop for Impostor {
 
 fn a_stranger_who_serves_the_name_is_told_nothing() -> Result<(), Failed> {
     let mut impostor = Impostor::new()?;
-    let (name, key) = (impostor.name.clone(), impostor.directory.path().join("key"));
-    let hex = "c0ffee".repeat(11)[..64].to_owned();
-    fs::write(&key, &hex)?;
-    fs::set_permissions(&key, Permissions::from_mode(0o600))?;
-    chown(&key, Some(STRANGER), None)?;
+    let (name, key) = (impostor.name.clone(), write_key(impostor.directory.path())?);
     let binary = impostor.directory.path().join("tabane");
     fs::copy(env!("CARGO_BIN_EXE_tabane"), &binary)?;
     let key = key.to_string_lossy();
@@ -196,6 +235,6 @@ fn a_stranger_who_serves_the_name_is_told_nothing() -> Result<(), Failed> {
     }
     let mut as_itself = as_user(STRANGER, STRANGER, &[]);
     let (_, heard) = impostor.asked(as_itself.arg(&binary).args(["key", &name, &key]))?;
-    assert!(heard.contains(&hex), "who serves the name oneself is asked: {heard}");
+    assert!(heard.contains(KEY), "who serves the name oneself is asked: {heard}");
     Ok(())
 }
