@@ -37,10 +37,7 @@ fn main() -> ExitCode {
         trial("only_root_and_the_owner_may_ask", only_root_and_the_owner_may_ask),
         trial("members_of_the_group_may_ask", members_of_the_group_may_ask),
         trial("keys_are_for_owners_alone", keys_are_for_owners_alone),
-        trial(
-            "a_stranger_who_serves_the_name_is_told_nothing",
-            a_stranger_who_serves_the_name_is_told_nothing,
-        ),
+        trial("an_impostor_is_told_nothing", an_impostor_is_told_nothing),
     ];
     // A process that one trial starts holds open for a moment what another copies, and what is being written cannot run.
     let one_by_one = Arguments { test_threads: Some(1), ..Arguments::from_args() };
@@ -207,7 +204,7 @@ impl Drop for Impostor {
     }
 }
 
-fn a_stranger_who_serves_the_name_is_told_nothing() -> Result<(), Failed> {
+fn an_impostor_is_told_nothing() -> Result<(), Failed> {
     let mut impostor = Impostor::new()?;
     let (name, key) = (impostor.name.clone(), write_key(impostor.directory.path())?);
     let binary = impostor.directory.path().join("tabane");

@@ -7,11 +7,10 @@
 use crate::bundle::Bundle;
 use crate::event::Event;
 use crate::heartbeat::Control;
-use crate::keyring::Keyring;
+use crate::keyring::{Agreed, Keyring};
 use crate::membership::FORGET_AFTER;
 use crate::pool::Piece;
 use crate::rx::Origin;
-use crate::security::SessionKeys;
 use crate::time::Instant;
 use crate::wire::Malformed;
 use crate::wire::cell::{HEADER, Kind};
@@ -138,8 +137,7 @@ impl Bundle {
         now: Instant,
         hello: &Hello,
         session: u16,
-        epoch: u8,
-        keys: SessionKeys,
+        agreed: Agreed,
     ) -> Option<u16> {
         let (mut former, mut serial_heard) = (None, 0);
         if let Some(known) = self.peers.find(hello.node) {
@@ -157,7 +155,7 @@ impl Bundle {
         peer.serial_heard = serial_heard;
         peer.begun = Some(now);
         peer.joined_at = now;
-        peer.keys = Some(Keyring::new(now, epoch, keys));
+        peer.keys = Some(Keyring::new(now, agreed));
         peer.join(self.settings.incarnation, hello.session);
         self.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });
         self.resume_reading(hello.node);

@@ -145,7 +145,7 @@ fn flood(count: u32) -> Vec<Vec<u8>> {
             body: &[1; 115],
         };
         let covered = message.emit();
-        [&covered[..], &group.mark(&covered), &[0; TAG]].concat()
+        [&covered[..], &group.mark(0, &covered), &[0; TAG]].concat()
     };
     (1..=count).map(initiation).collect()
 }
@@ -183,7 +183,7 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     for node in 50..=250 {
         let mut covered = greeting[..greeting.len() - TAG].to_vec();
         covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
-        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(&covered)].concat());
+        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(0, &covered)].concat());
     }
     let begun = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
     assert_eq!(begun, 64);
