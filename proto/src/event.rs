@@ -27,6 +27,13 @@ pub enum Refusal {
     Full,
     /// Its cells are sealed, ours are not.
     Seals,
+    /// It has the group's key, but speaks another version of the wire format.
+    Version {
+        /// Ours.
+        ours: u8,
+        /// Theirs.
+        theirs: u8,
+    },
 }
 
 /// Something that happened, in the order in which it happened.

@@ -80,6 +80,11 @@ fn refused(refusal: Refusal) -> String {
         Refusal::Workers { ours, theirs } => {
             format!("it runs {theirs} workers and this node {ours}; set the same `workers` on both")
         }
+        Refusal::Version { ours, theirs } => {
+            format!(
+                "it speaks version {theirs} of the wire format and this node version {ours}; upgrade the older one"
+            )
+        }
         Refusal::Full => "the bundle has as many peers as it can have".to_owned(),
         Refusal::Seals => {
             "its cells are sealed and this node's are not; set the same `security` on both".to_owned()
