@@ -324,7 +324,7 @@ fn status(name: &str, json: bool) -> anyhow::Result<()> {
 fn generate_key(file: Option<&Path>) -> anyhow::Result<()> {
     let key = Key::generate()?;
     match file {
-        None => print(&format!("{}\n", key.hex())),
+        None => print(&format!("{}\n", key.hex().as_str())),
         Some(path) => key.write_new(path).map_err(|error| match error {
             KeyError::Exists(_) | KeyError::Unwritable { .. } => BadInput::new(error.to_string()).into(),
             _ => error.into(),

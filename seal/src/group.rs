@@ -8,6 +8,7 @@ use crate::noise::Noise;
 use crate::random::Random;
 use aws_lc_rs::{constant_time, hkdf, hmac};
 use tabane_proto::security::{Handshake, Security, TAG};
+use zeroize::Zeroizing;
 
 /// Bytes of a group key.
 pub const GROUP_KEY: usize = 32;
@@ -26,20 +27,20 @@ pub struct Group {
 /// What a group key is used as.
 struct Derived {
     marks: hmac::Key,
-    shared: [u8; 32],
+    shared: Zeroizing<[u8; 32]>,
 }
 
 impl Derived {
     fn new(group_key: &[u8; GROUP_KEY]) -> Self {
         let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(group_key);
         let derive = |purpose: &[u8]| {
-            let mut key = [0; 32];
+            let mut key = Zeroizing::new([0; 32]);
             let filled =
-                extracted.expand(&[purpose], hkdf::HKDF_SHA256).and_then(|key_of| key_of.fill(&mut key));
+                extracted.expand(&[purpose], hkdf::HKDF_SHA256).and_then(|key_of| key_of.fill(&mut *key));
             filled.expect("HKDF gives as many bytes as its hash has");
             key
         };
-        Self { marks: hmac::Key::new(hmac::HMAC_SHA256, &derive(b"marks")), shared: derive(b"handshakes") }
+        Self { marks: hmac::Key::new(hmac::HMAC_SHA256, &*derive(b"marks")), shared: derive(b"handshakes") }
     }
 
     fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
