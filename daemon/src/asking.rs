@@ -32,7 +32,7 @@ pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
 
 /// Hands the keys in `files` to the bundle `name`, which may not see files.
 pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
-    let read = |file: &PathBuf| Key::read(file).map(|key| key.hex());
+    let read = |file: &PathBuf| Key::read(file).map(|key| key.hex().to_string());
     let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
     let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
     let answer = control::ask(name, &Request::Keys { keys })?;

@@ -187,7 +187,7 @@ struct UpFlags {
     /// User that the daemon becomes once all is open [default: tabane, if there is one]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Group whose members may ask the running bundle, besides root
+    /// Group whose members may ask the running bundle, besides root; not to change its keys or to take it over
     #[arg(long, value_name = "NAME")]
     control_group: Option<String>,
     /// Keep all rights of who starts it: for debuggers, never for shared machines
@@ -324,7 +324,7 @@ fn status(name: &str, json: bool) -> anyhow::Result<()> {
 fn generate_key(file: Option<&Path>) -> anyhow::Result<()> {
     let key = Key::generate()?;
     match file {
-        None => print(&format!("{}\n", key.hex())),
+        None => print(&format!("{}\n", key.hex().as_str())),
         Some(path) => key.write_new(path).map_err(|error| match error {
             KeyError::Exists(_) | KeyError::Unwritable { .. } => BadInput::new(error.to_string()).into(),
             _ => error.into(),

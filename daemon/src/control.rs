@@ -8,7 +8,7 @@
 //!
 //! The socket is an abstract Unix socket named `tabane/NAME`. Like the device it belongs to the network namespace, so
 //! one name means one bundle there; and the kernel removes it with the process, whatever ended it. Such sockets have
-//! no file permissions: the server asks the kernel who connected (`gate.rs`).
+//! no file permissions: the server asks the kernel who connected (`gate.rs`), and the command who serves (`trust.rs`).
 
 mod client;
 mod follower;
@@ -16,6 +16,7 @@ mod gate;
 mod server;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;

@@ -51,7 +51,10 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 
 fn code_of(error: &anyhow::Error) -> u8 {
     let taken = matches!(error.downcast_ref(), Some(BindError::AlreadyRunning { .. }));
-    let refused = matches!(error.downcast_ref(), Some(AskError::NotUp { .. } | AskError::Refused { .. }));
+    let refused = matches!(
+        error.downcast_ref(),
+        Some(AskError::NotUp { .. } | AskError::Stranger { .. } | AskError::Refused { .. })
+    );
     if taken || refused { BAD_INPUT } else { RUN_TIME }
 }
 

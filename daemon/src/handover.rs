@@ -33,7 +33,6 @@ use tabane_io::{Offload, receive_files};
 use crate::config::Config;
 use crate::device::Device;
 use crate::events::Entry;
-use crate::key::Key;
 
 pub(crate) use give::give;
 pub(crate) use take::Heir;
@@ -78,7 +77,7 @@ impl Estate {
         device: &Device,
         events: Vec<Entry>,
     ) -> Self {
-        let keys = config.keys().iter().map(Key::hex).collect();
+        let keys = config.keys().iter().map(|key| key.hex().to_string()).collect();
         let config = config.with_keys(&[]).to_string();
         let Offload { checksum, tso, uso } = device.offload();
         let (takes_uso, carrier) = (device.has_uso(), device.carrier());

@@ -10,17 +10,24 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use zeroize::{Zeroize, Zeroizing};
 
 /// Keys that a bundle goes by at most: its own, and those that it accepts.
 pub const KEYS_MAX: usize = 8;
 /// Length of the line in a key file, without its end.
 const HEX_DIGITS: usize = 64;
 /// Largest part of a key file that is looked at, in bytes.
-const FILE_BYTES_MAX: u64 = 4096;
+const FILE_BYTES_MAX: usize = 4096;
 
-/// The key of a group.
+/// The key of a group, wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(pub [u8; 32]);
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 /// Why a key file could not be used or written.
 #[derive(Debug, thiserror::Error)]
@@ -67,9 +74,9 @@ impl Key {
     /// # Errors
     /// [`KeyError::NoRandomness`].
     pub fn generate() -> Result<Key, KeyError> {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).map_err(KeyError::NoRandomness)?;
-        Ok(Key(bytes))
+        let mut key = Key([0; 32]);
+        getrandom::fill(&mut key.0).map_err(KeyError::NoRandomness)?;
+        Ok(key)
     }
 
     /// Reads the key in `path` and warns when others may read it too.
@@ -82,10 +89,10 @@ impl Key {
         if !metadata.is_file() {
             return Err(KeyError::NotAFile(path.to_owned()));
         }
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
+        // With room for all, it does not move and leave copies behind.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(2 * FILE_BYTES_MAX));
+        let limit = FILE_BYTES_MAX as u64;
+        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
         let key = parse(&bytes).ok_or_else(|| KeyError::NotAKey(path.to_owned()))?;
         let mode = metadata.mode() & 0o777;
         if mode & 0o077 != 0 {
@@ -108,7 +115,7 @@ impl Key {
             io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
             _ => unwritable(error),
         })?;
-        writeln!(file, "{}", self.hex()).and_then(|()| file.sync_all()).map_err(|error| {
+        writeln!(file, "{}", self.hex().as_str()).and_then(|()| file.sync_all()).map_err(|error| {
             // An incomplete key file is worse than none; that it cannot be removed changes nothing for the caller.
             let _ = std::fs::remove_file(path);
             unwritable(error)
@@ -121,8 +128,12 @@ impl Key {
     }
 
     /// The key as a key file holds it, without the end of the line.
-    pub fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    pub fn hex(&self) -> Zeroizing<String> {
+        let mut hex = Zeroizing::new(String::with_capacity(HEX_DIGITS));
+        for digit in self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
+            hex.push(char::from_digit(digit.into(), 16).unwrap_or_default());
+        }
+        hex
     }
 
     /// The number that tells the group apart on the wire: the first 8 bytes, big-endian, of

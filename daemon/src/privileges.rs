@@ -27,6 +27,7 @@ use crate::config::Config;
 use crate::control::Group;
 use crate::error::BadInput;
 use account::Account;
+pub(crate) use account::USUAL_USER;
 
 /// The stages that are to come, decided while names can still be looked up.
 pub(crate) struct Privileges {

@@ -75,11 +75,12 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
     let notify = Notify::connect();
+    // Before it becomes another user: commands trust who started it.
+    let listener = Listener::adopt(files.listener).context("the control socket")?;
     privileges.give_up()?;
     let running = parts.running(start(workers, Worker::run_when_told)?)?;
     heir.take()?;
     running.begin(peers);
-    let listener = Listener::adopt(files.listener).context("the control socket")?;
     running.run(&signals, watch, &listener.open_to(privileges.control_group), &notify)
 }
 

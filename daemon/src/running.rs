@@ -139,6 +139,7 @@ impl Running {
                 }
                 Err(error) => tracing::warn!("the bundle stays here: {error:#}"),
             }
+            listener.keep()?;
             server = self.serve_name(listener)?;
         }
         Ok(Some(server))

@@ -65,11 +65,13 @@ fn another_user() -> Result<(), Failed> {
         ip link del eth1; ip link add eth2 type veth peer name eth1; ip link set eth1 up; ip link set eth2 up
         for _ in $(seq 200); do "$TABANE" events | grep -q nic-back && break; sleep 0.02; done
         (cd /; setpriv --reuid {NOBODY} --clear-groups /mnt/tabane events) | cut -d ' ' -f 3- | cut -d ' ' -f 1
+        (cd /; setpriv --reuid {NOBODY} --clear-groups /mnt/tabane upgrade 2>&1)
         "$TABANE" down; wait $pid; echo $?"#
     );
     let output = shell(&script)?;
     let done = "link 1 joined\npolicy rr, was adaptive\nlink 0 left\n\
-        link-added\npolicy\nlink-removed\nnic-gone\nnic-back\n0\n";
+        link-added\npolicy\nlink-removed\nnic-gone\nnic-back\n\
+        tabane: tb0 refuses: only root and the user who started the bundle may change its keys or take it over\n0\n";
     let text = String::from_utf8(output.stdout)?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(text.starts_with(&(rights(NOBODY, "0000000000003000") + done)), "{text}\n{errors}");
@@ -97,8 +99,9 @@ fn without_root() -> Result<(), Failed> {
         mknod /mnt/tun c 10 200; chmod 666 /mnt/tun; mount --bind /mnt/tun /dev/net/tun
         setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --inh-caps +net_admin,+net_raw \
             --ambient-caps +net_admin,+net_raw /mnt/tabane up --insecure --link eth1 2>log & pid=$!
-        for _ in $(seq 200); do "$TABANE" status >/dev/null 2>&1 && break; sleep 0.02; done
-        rights; grep -oE 'keeps its user: there is no user|only root can become' log; "$TABANE" down; wait $pid"#
+        ask() {{ setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups /mnt/tabane "$@"; }}
+        for _ in $(seq 200); do ask status >/dev/null 2>&1 && break; sleep 0.02; done
+        rights; grep -oE 'keeps its user: there is no user|only root can become' log; ask down; wait $pid"#
     );
     let output = shell(&script)?;
     let text = String::from_utf8(output.stdout)?;

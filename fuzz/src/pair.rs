@@ -101,7 +101,7 @@ impl Pair {
             None => datagram.to_vec(),
         };
         if make & 8 != 0 {
-            let mark = group(0).mark(&bytes);
+            let mark = group(0).mark(0, &bytes);
             bytes.extend(mark);
         }
         if make & 16 != 0 {
@@ -182,7 +182,7 @@ impl Pair {
             }
             said.iter().for_each(|bytes| self.hear(1 - node, bytes));
             while let Some(event) = self.nodes[node].poll_event() {
-                self.left += usize::from(matches!(event, Event::PeerLeft { .. }));
+                self.left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerLapsed { .. }));
             }
         }
     }

@@ -201,11 +201,12 @@ impl Bundle {
     }
 
     /// From now on cells are sealed, and only the group is let in. To be called before any frame is read and any cell is
-    /// heard; later only to change the group's keys, which ends no session.
+    /// heard; later only to change the group's keys. Sessions live on with whoever has one that is still accepted.
     pub fn set_security(&mut self, security: Box<dyn Security>, rekey: Rekey) {
         self.security = Some(security);
         self.rekey = rekey;
         self.sealed.resize(crate::sealing::SEALED_MAX, 0);
+        self.review_keys();
         self.fit_cells();
     }
 
@@ -293,6 +294,7 @@ impl Bundle {
         self.judge(now, &overdue);
         self.give_up_gaps(now, &overdue);
         self.forget_repairs(now);
+        self.end_lapsed(now, &overdue);
         self.expire(now, &overdue);
         self.overdue = overdue;
         self.polled = now;

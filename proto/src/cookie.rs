@@ -98,7 +98,7 @@ impl Cookies {
 
 /// The stamp of a cell for whoever gave the cookie.
 pub(crate) fn stamp(security: &dyn Security, covered: &[u8], cookie: &Cookie) -> [u8; TAG] {
-    security.mark(&stamped(covered, cookie))
+    security.mark(0, &stamped(covered, cookie))
 }
 
 fn stamped(covered: &[u8], cookie: &Cookie) -> alloc::vec::Vec<u8> {
@@ -110,7 +110,8 @@ fn bake(security: &dyn Security, secret: &[u8; TAG], from: SocketAddr) -> Cookie
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
     };
-    security.mark(&[&[PURPOSE_COOKIE], &secret[..], &address.octets(), &from.port().to_be_bytes()].concat())
+    security
+        .mark(0, &[&[PURPOSE_COOKIE], &secret[..], &address.octets(), &from.port().to_be_bytes()].concat())
 }
 
 /// So many in a second, as many at once.

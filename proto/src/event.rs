@@ -1,6 +1,7 @@
 //! What happened to peers and links: the events that a log shows.
 
 use crate::health::Signal;
+use crate::lapse::Lapse;
 use crate::wire::hello::{Name, NodeId};
 
 /// Which way a link is used.
@@ -26,6 +27,13 @@ pub enum Refusal {
     Full,
     /// Its cells are sealed, ours are not.
     Seals,
+    /// It has the group's key, but speaks another version of the wire format.
+    Version {
+        /// Ours.
+        ours: u8,
+        /// Theirs.
+        theirs: u8,
+    },
 }
 
 /// Something that happened, in the order in which it happened.
@@ -44,6 +52,13 @@ pub enum Event {
     PeerLeft {
         /// Which.
         peer: NodeId,
+    },
+    /// A peer was shown out, for the keys of its session could not be renewed.
+    PeerLapsed {
+        /// Which.
+        peer: NodeId,
+        /// What kept them from it.
+        lapse: Lapse,
     },
     /// A node was refused.
     PeerRefused {

@@ -5,18 +5,17 @@
 //! which are as fresh as any cell of the session, say where a peer listens and which links it takes out.
 
 use crate::bundle::Bundle;
-use crate::event::Event;
+use crate::event::{Event, Refusal};
 use crate::heartbeat::Control;
-use crate::keyring::Keyring;
+use crate::keyring::{Agreed, Keyring};
 use crate::membership::FORGET_AFTER;
 use crate::pool::Piece;
 use crate::rx::Origin;
-use crate::security::SessionKeys;
 use crate::time::Instant;
 use crate::wire::Malformed;
-use crate::wire::cell::{HEADER, Kind};
+use crate::wire::cell::{HEADER, Kind, VERSION};
 use crate::wire::handshake::Marked;
-use crate::wire::hello::Hello;
+use crate::wire::hello::{Hello, greeter};
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -58,6 +57,20 @@ impl Bundle {
             Kind::Data | Kind::Heartbeat | Kind::Repair => self.counters.drop_forged += 1,
         }
         Ok(())
+    }
+
+    /// A cell of another version came. Of all that could be one only a greeting with the group's mark is told of, for anyone
+    /// can send the rest.
+    pub(crate) fn handle_other_version(&mut self, now: Instant, cell: Piece) -> Malformed {
+        let greeting = self.pool.bytes(cell).split_last_chunk();
+        let greeter = greeting.and_then(|(greeting, mark)| {
+            let (theirs, node) = greeter(greeting)?;
+            self.security.as_ref()?.marked_by(greeting, mark).map(|_| (theirs, node))
+        });
+        if let Some((theirs, node)) = greeter.filter(|(_, node)| *node != self.settings.node) {
+            self.refuse(now, node, Refusal::Version { ours: VERSION, theirs });
+        }
+        Malformed::Version
     }
 
     /// A node of the group is there, or was once.
@@ -138,8 +151,7 @@ impl Bundle {
         now: Instant,
         hello: &Hello,
         session: u16,
-        epoch: u8,
-        keys: SessionKeys,
+        agreed: Agreed,
     ) -> Option<u16> {
         let (mut former, mut serial_heard) = (None, 0);
         if let Some(known) = self.peers.find(hello.node) {
@@ -157,7 +169,7 @@ impl Bundle {
         peer.serial_heard = serial_heard;
         peer.begun = Some(now);
         peer.joined_at = now;
-        peer.keys = Some(Keyring::new(now, epoch, keys));
+        peer.keys = Some(Keyring::new(now, agreed));
         peer.join(self.settings.incarnation, hello.session);
         self.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });
         self.resume_reading(hello.node);

@@ -61,6 +61,8 @@ pub(crate) struct Pending {
     session: u16,
     epoch: u8,
     serial: u32,
+    /// The group key under which it is held, as in [`Agreed`](crate::keyring::Agreed).
+    group_key: [u8; TAG],
     /// It is to give a session that lives new keys.
     rekeys: bool,
     /// `None`: it has come to its end, and only keeps others from beginning too soon.
@@ -93,6 +95,8 @@ pub(crate) struct Tentative {
     hello: Hello,
     serial: u32,
     epoch: u8,
+    /// The group key under which it was held.
+    group_key: [u8; TAG],
     /// The number that it is to put into its cells.
     session: u16,
     /// The keys of a session that does not live yet; new ones for a session that does are in its keyring.
@@ -134,6 +138,12 @@ impl Handshakes {
     /// The next cell to be sent.
     pub(crate) fn next_cell(&mut self) -> Option<(Route, Vec<u8>)> {
         self.outgoing.pop_front()
+    }
+
+    /// Drops what is held under a group key that is not accepted any more.
+    pub(crate) fn keep_accepted(&mut self, is_accepted: impl Fn(&[u8; TAG]) -> bool) {
+        self.pending.retain(|pending| is_accepted(&pending.group_key));
+        self.tentative.retain(|tentative| is_accepted(&tentative.group_key));
     }
 
     /// Session numbers that handshakes have promised.
@@ -197,11 +207,11 @@ impl Bundle {
         self.resend_initiations(now);
     }
 
-    /// A message with its mark, and a stamp of zeros.
-    fn mark_message(&self, message: &Message<'_>) -> Vec<u8> {
+    /// A message with its mark, made with the group key of a place, and a stamp of zeros.
+    fn mark_message(&self, key: usize, message: &Message<'_>) -> Vec<u8> {
         let mut cell = message.emit();
         if let Some(security) = &self.security {
-            let mark = security.mark(&cell);
+            let mark = security.mark(key, &cell);
             cell.extend(mark);
             cell.extend([0; TAG]);
         }

@@ -126,7 +126,7 @@ impl Bundle {
         let length = self.write_hello(port, None);
         let Some(security) = &self.security else { return length };
         let (greeting, rest) = self.control_bytes.split_at_mut(length);
-        rest[..TAG].copy_from_slice(&security.mark(greeting));
+        rest[..TAG].copy_from_slice(&security.mark(0, greeting));
         length + TAG
     }
 

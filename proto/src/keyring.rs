@@ -2,12 +2,13 @@
 //!
 //! Beside the path. Each handshake gives a pair of keys, one for each direction; the epoch is their number. Whoever began
 //! the handshake seals with the new key at once, the other side as soon as it has opened a cell under it. What was sealed
-//! before is still opened for a while, so a change of keys loses no cell.
+//! before is still opened for a while, so a change of keys loses no cell. Keys that a handshake gave under a group key that
+//! is not accepted any more are replaced at once.
 //!
 //! Invariant: no key seals the same number twice, for the numbers of links go on when keys change.
 
 use crate::replay::Replay;
-use crate::security::{Number, Rekey, SessionKeys};
+use crate::security::{Number, Rekey, SessionKeys, TAG};
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
@@ -17,10 +18,22 @@ use core::time::Duration;
 /// Cells under a key that was replaced are opened for this long: what waits in queues is younger.
 const OPENED_FOR: Duration = Duration::from_secs(10);
 
+/// What a handshake gave.
+pub(crate) struct Agreed {
+    /// The number of the keys.
+    pub(crate) epoch: u8,
+    pub(crate) keys: SessionKeys,
+    /// The group key under which it was held: the mark that this makes of nothing.
+    pub(crate) group_key: [u8; TAG],
+}
+
 /// One pair of keys.
 struct Epoch {
     number: u8,
     keys: SessionKeys,
+    /// The group key that it goes back to, as in [`Agreed`], and since when that is not accepted.
+    group_key: [u8; TAG],
+    dropped: Option<Instant>,
     /// When it was agreed on, or was replaced.
     since: Instant,
     /// Cells sealed with it, and opened.
@@ -29,8 +42,9 @@ struct Epoch {
 }
 
 impl Epoch {
-    fn new(now: Instant, number: u8, keys: SessionKeys) -> Self {
-        Self { number, keys, since: now, sealed: 0, opened: 0 }
+    fn new(now: Instant, agreed: Agreed) -> Self {
+        let Agreed { epoch: number, keys, group_key } = agreed;
+        Self { number, keys, group_key, dropped: None, since: now, sealed: 0, opened: 0 }
     }
 
     fn open(&mut self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool {
@@ -62,9 +76,9 @@ pub(crate) enum Refused {
 
 impl Keyring {
     /// The keys of a session that begins.
-    pub(crate) fn new(now: Instant, number: u8, keys: SessionKeys) -> Self {
+    pub(crate) fn new(now: Instant, agreed: Agreed) -> Self {
         let windows = Box::new(core::array::from_fn(|_| Replay::default()));
-        Self { current: Epoch::new(now, number, keys), next: None, previous: None, windows }
+        Self { current: Epoch::new(now, agreed), next: None, previous: None, windows }
     }
 
     /// The epoch of the key that seals.
@@ -83,20 +97,33 @@ impl Keyring {
     }
 
     /// The peer has these keys, too: they seal from now on.
-    pub(crate) fn install(&mut self, now: Instant, number: u8, keys: SessionKeys) {
-        self.change(now, Epoch::new(now, number, keys));
+    pub(crate) fn install(&mut self, now: Instant, agreed: Agreed) {
+        self.change(now, Epoch::new(now, agreed));
     }
 
     /// The peer may get these keys: they seal as soon as it has used them.
-    pub(crate) fn offer(&mut self, now: Instant, number: u8, keys: SessionKeys) {
-        self.next = Some(Epoch::new(now, number, keys));
+    pub(crate) fn offer(&mut self, now: Instant, agreed: Agreed) {
+        self.next = Some(Epoch::new(now, agreed));
+    }
+
+    /// Other group keys are accepted from now on.
+    pub(crate) fn review(&mut self, now: Instant, is_accepted: impl Fn(&[u8; TAG]) -> bool) {
+        for epoch in [Some(&mut self.current), self.next.as_mut()].into_iter().flatten() {
+            epoch.dropped = if is_accepted(&epoch.group_key) { None } else { epoch.dropped.or(Some(now)) };
+        }
+    }
+
+    /// When the key that seals was agreed on, and since when its group key is not accepted.
+    pub(crate) fn age(&self) -> (Instant, Option<Instant>) {
+        (self.current.since, self.current.dropped)
     }
 
     /// Whether the key that seals is to be replaced, and nobody is about to.
     pub(crate) fn is_old(&self, now: Instant, limits: &Rekey) -> bool {
-        let offered = self.next.as_ref().is_some_and(|next| now.since(next.since) < OPENED_FOR / 2);
-        let Epoch { since, sealed, .. } = self.current;
-        !offered && (now.since(since) >= limits.after || sealed >= limits.cells)
+        let counts = |next: &&Epoch| next.dropped.is_none() && now.since(next.since) < OPENED_FOR / 2;
+        let offered = self.next.as_ref().filter(counts).is_some();
+        let Epoch { since, sealed, dropped, .. } = self.current;
+        !offered && (dropped.is_some() || now.since(since) >= limits.after || sealed >= limits.cells)
     }
 
     /// Seals a payload to `sealed`, which is [`TAG`](crate::security::TAG) bytes longer. The header names the epoch.

@@ -230,13 +230,19 @@ impl Bundle {
         self.arena.disown(index);
     }
 
-    /// Drops a peer's state.
+    /// A peer is not there any more.
     pub(crate) fn part(&mut self, index: u16) {
-        if let Some(peer) = self.peers.remove(index, &mut self.pool) {
-            self.forget_lanes(index);
+        if let Some(peer) = self.drop_peer(index) {
             self.log(Event::PeerLeft { peer });
-            self.fit_cells();
         }
+    }
+
+    /// Drops a peer's state.
+    pub(crate) fn drop_peer(&mut self, index: u16) -> Option<NodeId> {
+        let peer = self.peers.remove(index, &mut self.pool)?;
+        self.forget_lanes(index);
+        self.fit_cells();
+        Some(peer)
     }
 
     /// Whether every peer's device takes UDP superframes, so that ours may produce them.

@@ -92,7 +92,10 @@ impl Bundle {
 
     fn parse_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
         let bytes = self.pool.bytes(cell);
-        let header = Header::parse(bytes)?;
+        let header = match Header::parse(bytes) {
+            Err(Malformed::Version) => return Err(self.handle_other_version(now, cell)),
+            header => header?,
+        };
         if self.security.is_some() && header.epoch == 0 {
             return self.handle_unsealed(now, origin, header.kind, cell);
         }

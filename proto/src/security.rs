@@ -18,11 +18,11 @@ const REKEY_CELLS: u64 = 1 << 30;
 
 /// What a node shares with its group.
 pub trait Security: Send {
-    /// The tag of what may be heard by everyone in the group, under the group key that this node speaks with.
-    fn mark(&self, bytes: &[u8]) -> [u8; TAG];
+    /// The tag of what may be heard by everyone in the group, under the accepted group key of this place; 0: the one that
+    /// this node speaks with.
+    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG];
 
-    /// Which of the group keys that this node accepts made the tag: its place in their order, 0 for the one that it
-    /// speaks with.
+    /// Which of the group keys that this node accepts made the tag: its place in their order.
     fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize>;
 
     /// Begins a handshake under the group key that this node speaks with.

@@ -9,21 +9,28 @@
 use ::aegis::aegis128l::Aegis128L;
 use aws_lc_rs::hkdf;
 use tabane_proto::security::{Key, Number, TAG};
+use zeroize::{Zeroize, Zeroizing};
 
 /// What separates this derivation from any other use of the key.
 const SALT: &[u8] = b"tabane session key 1";
 
-/// A key of 16 bytes.
+/// A key of 16 bytes, wiped from memory when dropped.
 pub(crate) struct AegisKey([u8; 16]);
+
+impl Drop for AegisKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl AegisKey {
     /// Derived from a session's key by HKDF-SHA256.
     pub(crate) fn new(session_key: &[u8; 32]) -> Self {
-        let mut whole = [0; 32];
+        let mut whole = Zeroizing::new([0; 32]);
         let filled = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT)
             .extract(session_key)
             .expand(&[b"AEGIS-128L"], hkdf::HKDF_SHA256)
-            .and_then(|key_of| key_of.fill(&mut whole));
+            .and_then(|key_of| key_of.fill(&mut *whole));
         filled.expect("HKDF gives as many bytes as its hash has");
         Self(*whole.first_chunk().expect("16 of 32"))
     }

@@ -8,6 +8,7 @@ use crate::noise::Noise;
 use crate::random::Random;
 use aws_lc_rs::{constant_time, hkdf, hmac};
 use tabane_proto::security::{Handshake, Security, TAG};
+use zeroize::Zeroizing;
 
 /// Bytes of a group key.
 pub const GROUP_KEY: usize = 32;
@@ -26,20 +27,20 @@ pub struct Group {
 /// What a group key is used as.
 struct Derived {
     marks: hmac::Key,
-    shared: [u8; 32],
+    shared: Zeroizing<[u8; 32]>,
 }
 
 impl Derived {
     fn new(group_key: &[u8; GROUP_KEY]) -> Self {
         let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(group_key);
         let derive = |purpose: &[u8]| {
-            let mut key = [0; 32];
+            let mut key = Zeroizing::new([0; 32]);
             let filled =
-                extracted.expand(&[purpose], hkdf::HKDF_SHA256).and_then(|key_of| key_of.fill(&mut key));
+                extracted.expand(&[purpose], hkdf::HKDF_SHA256).and_then(|key_of| key_of.fill(&mut *key));
             filled.expect("HKDF gives as many bytes as its hash has");
             key
         };
-        Self { marks: hmac::Key::new(hmac::HMAC_SHA256, &derive(b"marks")), shared: derive(b"handshakes") }
+        Self { marks: hmac::Key::new(hmac::HMAC_SHA256, &*derive(b"marks")), shared: derive(b"handshakes") }
     }
 
     fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
@@ -63,8 +64,8 @@ impl Group {
 }
 
 impl Security for Group {
-    fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
-        self.keys[0].mark(bytes)
+    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+        self.keys[key].mark(bytes)
     }
 
     fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
@@ -99,18 +100,19 @@ mod tests {
         let old = group(&[[1; 32]]);
         let changing = group(&[[2; 32], [1; 32]]);
         let new = group(&[[2; 32]]);
-        let mark = old.mark(b"hello");
+        let mark = old.mark(0, b"hello");
         assert_eq!(old.marked_by(b"hello", &mark), Some(0));
         assert_eq!(changing.marked_by(b"hello", &mark), Some(1));
         assert_eq!(new.marked_by(b"hello", &mark), None);
-        assert_eq!(new.marked_by(b"hello", &changing.mark(b"hello")), Some(0));
+        assert_eq!(new.marked_by(b"hello", &changing.mark(0, b"hello")), Some(0));
+        assert_eq!(old.marked_by(b"hello", &changing.mark(1, b"hello")), Some(0));
         assert_eq!(old.marked_by(b"hellp", &mark), None);
     }
 
     #[test]
     fn each_bit_of_a_mark_counts() {
         let group = group(&[[1; 32]]);
-        let mark = group.mark(b"hello");
+        let mark = group.mark(0, b"hello");
         for bit in 0..8 * TAG {
             let mut touched = mark;
             touched[bit / 8] ^= 1 << (bit % 8);

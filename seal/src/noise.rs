@@ -14,6 +14,7 @@ use crate::random::Random;
 use crate::resolver::Resolver;
 use snow::{Builder, HandshakeState};
 use tabane_proto::security::{Handshake, SessionKeys};
+use zeroize::Zeroizing;
 
 /// The most that Noise adds to a payload: an ephemeral key and a tag.
 const OVERHEAD: usize = 48;
@@ -30,7 +31,7 @@ enum Side {
     },
     /// Which cipher it is stands in the first message.
     Invited {
-        shared: [u8; 32],
+        shared: Zeroizing<[u8; 32]>,
         random: Random,
     },
     Responder {
@@ -49,7 +50,7 @@ impl Noise {
 
     /// The side that answers.
     pub(crate) fn responder(shared: &[u8; 32], random: Random) -> Self {
-        Self { side: Side::Invited { shared: *shared, random } }
+        Self { side: Side::Invited { shared: Zeroizing::new(*shared), random } }
     }
 
     /// Reads the initiator's message.
@@ -131,6 +132,8 @@ impl Handshake for Noise {
         };
         assert!(state.is_handshake_finished(), "both messages have passed");
         let (from_initiator, from_responder) = state.dangerously_get_raw_split();
+        let (from_initiator, from_responder) =
+            (Zeroizing::new(from_initiator), Zeroizing::new(from_responder));
         let (sealing, opening) =
             if initiates { (from_initiator, from_responder) } else { (from_responder, from_initiator) };
         SessionKeys { sealing: cipher.key(&sealing), opening: cipher.key(&opening) }

@@ -1,6 +1,7 @@
 //! Where randomness comes from: the operating system, or a seed.
 
 use aws_lc_rs::digest::{SHA256, digest};
+use zeroize::Zeroizing;
 
 /// A source of random bytes.
 #[derive(Debug)]
@@ -30,15 +31,15 @@ impl Random {
         Self(Source::Seeded { seed: bytes, drawn: 0 })
     }
 
-    /// The next 32 bytes.
+    /// The next 32 bytes, wiped from memory when dropped.
     ///
     /// # Panics
     /// When the operating system has none, which its sources promise not to happen; nothing secret can be made then.
-    pub(crate) fn draw(&mut self) -> [u8; 32] {
-        let mut bytes = [0; 32];
+    pub(crate) fn draw(&mut self) -> Zeroizing<[u8; 32]> {
+        let mut bytes = Zeroizing::new([0; 32]);
         match &mut self.0 {
             Source::System => {
-                aws_lc_rs::rand::fill(&mut bytes).expect("the operating system has random bytes");
+                aws_lc_rs::rand::fill(&mut *bytes).expect("the operating system has random bytes");
             }
             Source::Seeded { seed, drawn } => {
                 let mut input = [0; 40];
@@ -55,7 +56,7 @@ impl Random {
     pub(crate) fn fork(&mut self) -> Self {
         match self.0 {
             Source::System => Self(Source::System),
-            Source::Seeded { .. } => Self(Source::Seeded { seed: self.draw(), drawn: 0 }),
+            Source::Seeded { .. } => Self(Source::Seeded { seed: *self.draw(), drawn: 0 }),
         }
     }
 }

@@ -11,6 +11,7 @@ use snow::resolvers::CryptoResolver;
 use snow::types::{self, Cipher, Dh, Hash};
 use std::sync::Mutex;
 use tabane_proto::security::TAG;
+use zeroize::Zeroizing;
 
 /// Gives `snow` the primitives of one handshake.
 pub(crate) struct Resolver {
@@ -61,7 +62,7 @@ impl types::Random for Random {
 /// X25519 (RFC 7748).
 #[derive(Default)]
 struct Curve25519 {
-    private: [u8; 32],
+    private: Zeroizing<[u8; 32]>,
     public: [u8; 32],
 }
 
@@ -86,9 +87,9 @@ impl Dh for Curve25519 {
     }
 
     fn generate(&mut self, random: &mut dyn types::Random) -> Result<(), Error> {
-        let mut private = [0; 32];
-        random.try_fill_bytes(&mut private)?;
-        self.set(&private);
+        let mut private = Zeroizing::new([0; 32]);
+        random.try_fill_bytes(&mut *private)?;
+        self.set(&*private);
         Ok(())
     }
 
@@ -97,11 +98,11 @@ impl Dh for Curve25519 {
     }
 
     fn privkey(&self) -> &[u8] {
-        &self.private
+        &*self.private
     }
 
     fn dh(&self, public: &[u8], shared: &mut [u8]) -> Result<(), Error> {
-        let own = PrivateKey::from_private_key(&X25519, &self.private).map_err(|_| Error::Dh)?;
+        let own = PrivateKey::from_private_key(&X25519, &*self.private).map_err(|_| Error::Dh)?;
         let public = UnparsedPublicKey::new(&X25519, public.get(..32).ok_or(Error::Dh)?);
         agreement::agree(&own, public, Error::Dh, |secret| {
             shared[..32].copy_from_slice(secret);

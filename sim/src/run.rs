@@ -158,7 +158,10 @@ fn check_links(world: &World<'_>) -> Result<(), Violation> {
 
 /// Whatever strangers repeat, a session that is sealed ends only when its peer is started anew.
 fn check_sessions(plan: &Plan, world: &World<'_>) -> Result<(), Violation> {
-    let left = |event| if let Event::PeerLeft { peer } = event { Some(peer) } else { None };
+    let left = |event| match event {
+        Event::PeerLeft { peer } | Event::PeerLapsed { peer, .. } => Some(peer),
+        _ => None,
+    };
     for entry in world.log().iter().filter(|_| plan.topology.nodes.iter().all(|node| node.sealed.is_some())) {
         let Some(peer) = left(entry.event) else { continue };
         let its = |other: &&LogEntry| other.node == entry.node && left(other.event) == Some(peer);

@@ -235,6 +235,7 @@ fn describe_event(event: &tabane_proto::Event) -> String {
             format!("PEER {} ({peer}) joined, {}", name.as_str(), if *sealed { "sealed" } else { "open" })
         }
         Event::PeerLeft { peer } => format!("PEER {peer} left"),
+        Event::PeerLapsed { peer, lapse } => format!("PEER {peer} shown out: {lapse:?}"),
         Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
         Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
         Event::LinkDown { peer, link, direction, signal } => {

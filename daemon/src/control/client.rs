@@ -9,7 +9,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 use tabane_io::Signals;
 
-use super::{Request, address, peer_of};
+use super::{Peer, Request, address, peer_of, trust};
+use crate::privileges::USUAL_USER;
 
 /// Time for the bundle to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -26,6 +27,18 @@ pub enum AskError {
     NotUp {
         /// Name of the bundle.
         name: String,
+    },
+    /// Somebody else serves this name; nothing was said to it.
+    #[error(
+        "{name} is served by uid {uid} (pid {pid}), who was told nothing; allowed: root, yourself, or user {USUAL_USER}"
+    )]
+    Stranger {
+        /// Name of the bundle.
+        name: String,
+        /// Whose process it is.
+        uid: u32,
+        /// The process; 0 when that lives in a foreign pid namespace.
+        pid: i32,
     },
     /// The bundle refused the request.
     #[error("{name} refuses: {reason}")]
@@ -71,7 +84,7 @@ pub enum AskError {
 /// Asks the bundle `name` and gives its answer.
 ///
 /// # Errors
-/// [`AskError::NotUp`], [`AskError::Refused`], [`AskError::NoAnswer`].
+/// [`AskError::NotUp`], [`AskError::Stranger`], [`AskError::Refused`], [`AskError::NoAnswer`].
 pub fn ask(name: &str, request: &Request) -> Result<Value, AskError> {
     ask_over(name, &connect(name)?, request)
 }
@@ -80,7 +93,7 @@ pub fn ask(name: &str, request: &Request) -> Result<Value, AskError> {
 /// SIGTERM comes, `take` says `false`, or nobody reads stdout any more.
 ///
 /// # Errors
-/// [`AskError::NotUp`], [`AskError::Refused`], and [`AskError::Io`] for those of `take`.
+/// [`AskError::NotUp`], [`AskError::Stranger`], [`AskError::Refused`], and [`AskError::Io`] for those of `take`.
 pub fn follow(name: &str, mut take: impl FnMut(&str) -> io::Result<bool>) -> Result<(), AskError> {
     let mut stream = open_request(name, &Request::Follow)?;
     let signals = Signals::block()?;
@@ -140,13 +153,18 @@ pub(crate) fn open_request(name: &str, request: &Request) -> Result<UnixStream, 
     Ok(stream)
 }
 
+/// A connection to whoever serves the name, if that is to be trusted.
 fn connect(name: &str) -> Result<UnixStream, AskError> {
-    UnixStream::connect_addr(&address(name)?).map_err(|error| match error.kind() {
+    let stream = UnixStream::connect_addr(&address(name)?).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             AskError::NotUp { name: name.to_owned() }
         }
         _ => AskError::Io(error),
-    })
+    })?;
+    match trust::stranger(&stream)? {
+        Some(Peer { pid, uid, .. }) => Err(AskError::Stranger { name: name.to_owned(), uid, pid }),
+        None => Ok(stream),
+    }
 }
 
 fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value, AskError> {
@@ -219,7 +237,7 @@ fn wait_for_name(name: &str, deadline: Instant) -> Result<bool, AskError> {
     while Instant::now() < deadline {
         match connect(name) {
             Ok(_) => std::thread::sleep(RETRY),
-            Err(AskError::NotUp { .. }) => return Ok(true),
+            Err(AskError::NotUp { .. } | AskError::Stranger { .. }) => return Ok(true),
             Err(error) => return Err(error),
         }
     }

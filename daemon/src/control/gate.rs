@@ -1,15 +1,15 @@
-//! Who may ask: root, the user as whom the daemon runs, and the members of one group.
+//! Who may ask: root, the user who started the daemon and the one as whom it runs, and the members of one group.
 //!
 //! Abstract sockets have no owner and no permissions, so the kernel is asked who connected, and of which groups that
-//! process is a member. There is one rule for all requests, `status` included: whoever is let in takes a place that
-//! others then do not have.
+//! process is a member. Who may ask nothing is not let in, for it would take a place that others then do not have. What
+//! gives or takes the group's keys is for owners alone: root, and who started the daemon. They have read the keys' files.
 //!
 //! Source: `SO_PEERCRED`, `SO_PEERGROUPS` (unix(7), Linux 4.13).
 
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use super::peer_of;
+use super::{Request, peer_of};
 
 /// A group whose members may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,25 +20,58 @@ pub struct Group {
     pub gid: u32,
 }
 
+/// What a process may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    /// Everything.
+    Owner,
+    /// Everything but the keys.
+    Operator,
+}
+
+impl Right {
+    /// Why it does not include a request; `None` when it does.
+    pub(super) fn refusal(self, request: &Request) -> Option<&'static str> {
+        let concerns_keys = matches!(request, Request::Keys { .. } | Request::Upgrade);
+        (concerns_keys && self != Self::Owner)
+            .then_some("only root and the user who started the bundle may change its keys or take it over")
+    }
+}
+
 /// Lets some in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Gate {
-    pub(super) group: Option<Group>,
+    /// The user who started the daemon.
+    starter: u32,
+    group: Option<Group>,
 }
 
 impl Gate {
-    /// Why the process at the other end may not ask; `None` when it may.
-    pub(super) fn refusal(&self, stream: &UnixStream) -> io::Result<Option<String>> {
+    /// For root and the present user of this process, who starts the daemon.
+    pub(super) fn new() -> Self {
+        Self { starter: rustix::process::geteuid().as_raw(), group: None }
+    }
+
+    /// Lets members of `group` in, too.
+    pub(super) fn open_to(self, group: Option<Group>) -> Self {
+        Self { group, ..self }
+    }
+
+    /// What the process at the other end may ask, or why nothing.
+    pub(super) fn right(&self, stream: &UnixStream) -> io::Result<Result<Right, String>> {
         let peer = peer_of(stream)?;
-        if peer.uid == 0 || peer.uid == rustix::process::getuid().as_raw() {
-            return Ok(None);
+        if peer.uid == 0 || peer.uid == self.starter {
+            return Ok(Ok(Right::Owner));
+        }
+        if peer.uid == rustix::process::getuid().as_raw() {
+            return Ok(Ok(Right::Operator));
         }
         let Some(Group { name, gid }) = &self.group else {
-            return Ok(Some("only root and the user who runs the bundle may ask".to_owned()));
+            return Ok(Err("only root and the user who runs the bundle may ask".to_owned()));
         };
         if peer.gid == *gid || tabane_io::peer_groups(stream)?.contains(gid) {
-            return Ok(None);
+            return Ok(Ok(Right::Operator));
         }
-        Ok(Some(format!("only root, the user who runs the bundle and members of group {name} may ask")))
+        Ok(Err(format!("only root, the user who runs the bundle and members of group {name} may ask")))
     }
 }

@@ -13,12 +13,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde_json::{Value, json};
 use tabane_io::Waker;
 
 use super::follower::Follower;
-use super::gate::{Gate, Group};
+use super::gate::{Gate, Group, Right};
 use super::{REQUESTS, Request, address, peer_of};
 use crate::events::EventLog;
 
@@ -69,7 +70,7 @@ impl Listener {
         let mut refusal = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..TRIES {
             match UnixListener::bind_addr(&address) {
-                Ok(socket) => return Ok(Listener { socket, gate: Gate::default() }),
+                Ok(socket) => return Ok(Listener { socket, gate: Gate::new() }),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => refusal = error,
                 Err(error) => return Err(error.into()),
             }
@@ -85,7 +86,7 @@ impl Listener {
     /// Lets members of `group` ask, too.
     #[must_use]
     pub fn open_to(self, group: Option<Group>) -> Listener {
-        Listener { gate: Gate { group }, ..self }
+        Listener { gate: self.gate.open_to(group), ..self }
     }
 
     /// Serves clients on a thread of its own; `handler` makes the answer to each request there, and who wants to follow
@@ -121,11 +122,25 @@ impl Listener {
     /// # Errors
     /// It is no listening socket.
     pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Listener> {
-        const BACKLOG: i32 = 128;
-        // The kernel notes who listens (unix(7), SO_PEERCRED).
-        rustix::net::listen(&socket, BACKLOG)?;
-        Ok(Listener { socket: socket.into(), gate: Gate::default() })
+        listen(&socket)?;
+        Ok(Listener { socket: socket.into(), gate: Gate::new() })
     }
+
+    /// The name stays here, although another process may have adopted it: clients are to see this one again.
+    ///
+    /// # Errors
+    /// It is no listening socket.
+    pub(crate) fn keep(&self) -> io::Result<()> {
+        let listens = getsockopt(&self.socket, PeerCredentials)?.pid();
+        if u32::try_from(listens) == Ok(std::process::id()) { Ok(()) } else { listen(&self.socket) }
+    }
+}
+
+/// Makes this process, with its present user, the one that clients see: the kernel notes who listens (unix(7),
+/// `SO_PEERCRED`).
+fn listen(socket: impl AsFd) -> io::Result<()> {
+    const BACKLOG: i32 = 128;
+    Ok(rustix::net::listen(socket, BACKLOG)?)
 }
 
 impl AsFd for Listener {
@@ -255,6 +270,8 @@ impl<H: FnMut(Request) -> Value> Service<H> {
 /// One connection.
 struct Client {
     stream: UnixStream,
+    /// What it may ask.
+    right: Right,
     /// What came and is not yet answered, at most one line and one read more.
     input: Vec<u8>,
     /// The answer under way, and how much of it is sent.
@@ -272,10 +289,14 @@ impl Client {
     /// Takes a client in if it may ask.
     fn admit(stream: UnixStream, gate: &Gate, now: Instant) -> Option<Client> {
         stream.set_nonblocking(true).ok()?;
-        let refusal = gate.refusal(&stream).ok()?;
+        let (right, refusal) = match gate.right(&stream).ok()? {
+            Ok(right) => (right, None),
+            Err(refusal) => (Right::Operator, Some(refusal)),
+        };
         let deadline = now + CLIENT_PATIENCE;
         let (input, output) = (Vec::new(), Vec::new());
-        let mut client = Client { stream, input, output, sent: 0, deadline, closing: false, leaves: None };
+        let mut client =
+            Client { stream, right, input, output, sent: 0, deadline, closing: false, leaves: None };
         if let Some(refusal) = refusal {
             client.close_with(&refusal);
             client.flush().ok()?;
@@ -325,10 +346,13 @@ impl Client {
         if end > LINE_BYTES_MAX {
             return self.close_with("the request is longer than 65536 bytes");
         }
-        match serde_json::from_slice(&self.input[..end]) {
-            Ok(request @ (Request::Follow | Request::Upgrade)) => self.leaves = Some(request),
-            Ok(request) => self.output = line(&handler(request)),
-            Err(_) => self.close_with(&format!("unknown request; allowed: {REQUESTS}")),
+        let request = serde_json::from_slice(&self.input[..end]);
+        let refusal = request.as_ref().ok().and_then(|request| self.right.refusal(request));
+        match (request, refusal) {
+            (Ok(_), Some(refusal)) => self.close_with(refusal),
+            (Ok(request @ (Request::Follow | Request::Upgrade)), None) => self.leaves = Some(request),
+            (Ok(request), None) => self.output = line(&handler(request)),
+            (Err(_), _) => self.close_with(&format!("unknown request; allowed: {REQUESTS}")),
         }
         self.input.drain(..=end);
     }

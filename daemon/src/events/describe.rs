@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tabane_proto::{Direction, Event, Refusal, Signal};
+use tabane_proto::{Direction, Event, Lapse, Refusal, Signal};
 
 use super::Entry;
 
@@ -14,6 +14,7 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
             about("peer-joined", peer, format!("{}, {sealed}", name.as_str()))
         }
         Event::PeerLeft { peer } => about("peer-left", peer, "silent for too long, or restarted".to_owned()),
+        Event::PeerLapsed { peer, lapse } => about("peer-lapsed", peer, lapsed(*lapse)),
         Event::PeerRefused { peer, refusal } => about("peer-refused", peer, refused(*refusal)),
         Event::LinkUp { peer, link, direction } => {
             let entry = about("link-up", peer, String::new());
@@ -79,10 +80,22 @@ fn refused(refusal: Refusal) -> String {
         Refusal::Workers { ours, theirs } => {
             format!("it runs {theirs} workers and this node {ours}; set the same `workers` on both")
         }
+        Refusal::Version { ours, theirs } => {
+            format!(
+                "it speaks version {theirs} of the wire format and this node version {ours}; upgrade the older one"
+            )
+        }
         Refusal::Full => "the bundle has as many peers as it can have".to_owned(),
         Refusal::Seals => {
             "its cells are sealed and this node's are not; set the same `security` on both".to_owned()
         }
+    }
+}
+
+fn lapsed(lapse: Lapse) -> String {
+    match lapse {
+        Lapse::KeyDropped => "it did not take to a group key that is accepted".to_owned(),
+        Lapse::Unrenewed { age } => format!("its keys could not be renewed for {} s", age.as_secs()),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::control::Group;
 use crate::error::BadInput;
 
 /// The user that the daemon becomes when none is named.
-const USUAL: &str = "tabane";
+pub(crate) const USUAL_USER: &str = "tabane";
 
 /// Whom the daemon becomes.
 pub(super) enum Account {
@@ -26,7 +26,7 @@ pub(super) enum Account {
 impl Account {
     /// The user of this name, else the usual one, if the process may become it.
     pub(super) fn find(name: Option<&str>) -> Result<Self, BadInput> {
-        let wanted = name.unwrap_or(USUAL);
+        let wanted = name.unwrap_or(USUAL_USER);
         let found =
             User::from_name(wanted).map_err(|error| BadInput::new(format!("user {wanted}: {error}")))?;
         let own = rustix::process::geteuid();

@@ -3,7 +3,7 @@
 use super::{AGAIN_AFTER, Pending, RESEND_AFTER, RESEND_AFTER_MAX, ROUTES, Route, UNDER_WAY};
 use crate::bundle::Bundle;
 use crate::cookie;
-use crate::keyring::Keyring;
+use crate::keyring::{Agreed, Keyring};
 use crate::peer::Peer;
 use crate::rx::Origin;
 use crate::security::TAG;
@@ -63,6 +63,7 @@ impl Bundle {
         let port = routes.first().map_or(0, |(port, _)| *port);
         let payload = self.introduction(port, session, your_session);
         let Some(security) = &mut self.security else { return };
+        let group_key = security.mark(0, &[]);
         let mut state = security.initiate();
         let mut body = Vec::new();
         state.write(&payload, &mut body);
@@ -71,12 +72,13 @@ impl Bundle {
         let (ours, incarnation) = (self.settings.node, self.settings.incarnation);
         let step = Step::Initiation;
         let message = Message { step, epoch, serial, node: ours, incarnation, addressee: node, body: &body };
-        let cell = self.mark_message(&message);
+        let cell = self.mark_message(0, &message);
         self.handshakes.pending.push(Pending {
             node,
             session,
             epoch,
             serial,
+            group_key,
             rekeys,
             state: Some(state),
             routes: routes.iter().map(|route| (*route, None)).collect(),
@@ -147,7 +149,8 @@ impl Bundle {
             self.counters.drop_forged += 1;
             return;
         }
-        let (session, rekeys, epoch) = (pending.session, pending.rekeys, pending.epoch);
+        let (session, rekeys, epoch, group_key) =
+            (pending.session, pending.rekeys, pending.epoch, pending.group_key);
         let routes: Vec<_> = pending.routes.iter().map(|(route, _)| *route).collect();
         let Some(hello) = self.introduced(now, message, &payload) else { return };
         if hello.your_session != session {
@@ -158,13 +161,14 @@ impl Bundle {
         if let Some(index) = known {
             let Some(peer) = self.peers.get_mut(index).filter(|_| rekeys) else { return };
             if let Some(keys) = &mut peer.keys {
-                keys.install(now, epoch, state.finish());
+                keys.install(now, Agreed { epoch, keys: state.finish(), group_key });
                 peer.beat_at_once(now);
                 self.counters.rekeys += 1;
             }
             return;
         }
-        let Some(index) = self.join_sealed(now, &hello, session, epoch, state.finish()) else { return };
+        let agreed = Agreed { epoch, keys: state.finish(), group_key };
+        let Some(index) = self.join_sealed(now, &hello, session, agreed) else { return };
         if self.settings.node < hello.node {
             self.handshakes.tentative.retain(|tentative| tentative.hello.node != hello.node);
         }

@@ -3,6 +3,7 @@
 use super::{SAY_AGAIN_AFTER, Tentative, UNDER_WAY};
 use crate::bundle::Bundle;
 use crate::cookie::Admission;
+use crate::keyring::Agreed;
 use crate::pool::Piece;
 use crate::rx::Origin;
 use crate::security::Number;
@@ -26,8 +27,10 @@ impl Bundle {
         marked: &Marked<'_>,
         key: usize,
     ) {
-        if self.settings.node < message.node && self.handshakes.pending_with(message.node).is_some() {
-            // Both have begun: the initiation of the smaller node counts.
+        let has_begun = self.handshakes.pending_with(message.node).is_some();
+        if self.settings.node < message.node && has_begun && key == 0 {
+            // Both have begun: the initiation of the smaller node counts. But the other node may not accept the group key
+            // of ours, if it speaks another.
             return self.begin_handshake(now, message.node, (origin.port, origin.from));
         }
         if self.is_repeated(now, origin, message) {
@@ -39,7 +42,7 @@ impl Bundle {
         match cookies.admit(now, &mut **security, origin.from, &stamp_covers, marked.stamp) {
             Admission::Answer => self.answer(now, origin, message, key),
             Admission::Again(cookie) => {
-                let cell = self.mark_message(&self.reply(message, Step::Cookie, &cookie));
+                let cell = self.mark_message(key, &self.reply(message, Step::Cookie, &cookie));
                 self.handshakes.send((origin.port, origin.from), cell);
             }
             Admission::Drop => self.counters.drop_flood += 1,
@@ -87,6 +90,7 @@ impl Bundle {
 
     fn answer(&mut self, now: Instant, origin: Origin, message: &Message<'_>, key: usize) {
         let Some(security) = &mut self.security else { return };
+        let group_key = security.mark(key, &[]);
         let mut state = security.respond(key);
         let mut payload = Vec::new();
         if !state.read(message.body, &mut payload) {
@@ -112,18 +116,21 @@ impl Bundle {
         let reply = self.introduction(origin.port, session, hello.session);
         let mut body = Vec::new();
         state.write(&reply, &mut body);
-        let cell = self.mark_message(&self.reply(message, Step::Response, &body));
+        let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
         let mut keys = Some(state.finish());
         if let Some(peer) = live.and_then(|index| self.peers.get_mut(index)) {
             peer.serial_heard = message.serial;
             if let (Some(keyring), Some(keys)) = (&mut peer.keys, keys.take()) {
-                keyring.offer(now, message.epoch, keys);
+                keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key });
             }
+        }
+        if self.settings.node < message.node {
+            self.handshakes.finish(message.node);
         }
         self.handshakes.send((origin.port, origin.from), cell.clone());
         let said = (1 << origin.port, now);
         let Message { serial, epoch, .. } = *message;
-        self.keep(Tentative { hello, serial, epoch, session, keys, cell, began: now, said });
+        self.keep(Tentative { hello, serial, epoch, group_key, session, keys, cell, began: now, said });
     }
 
     fn reply<'a>(&self, message: &Message<'_>, step: Step, body: &'a [u8]) -> Message<'a> {
@@ -169,9 +176,10 @@ impl Bundle {
             self.counters.drop_forged += 1;
             return None;
         }
-        let Tentative { hello, serial, session, epoch, keys, .. } = self.handshakes.tentative.remove(place);
+        let tentative = self.handshakes.tentative.remove(place);
+        let Tentative { hello, serial, session, epoch, group_key, keys, .. } = tentative;
         self.handshakes.finish(hello.node);
-        let index = self.join_sealed(now, &hello, session, epoch, keys?)?;
+        let index = self.join_sealed(now, &hello, session, Agreed { epoch, keys: keys?, group_key })?;
         let peer = self.peers.get_mut(index)?;
         (peer.serial_heard, peer.begun) = (serial, None);
         Some(index)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::bundle::Settings;
 use crate::health::HEARTBEAT_QUIET;
-use crate::keyring::Keyring;
+use crate::keyring::{Agreed, Keyring};
 use crate::policy::PolicyKind;
 use crate::port::PortSettings;
 use crate::security::{self, Rekey, SessionKeys};
@@ -35,8 +35,8 @@ impl security::Key for Foreign<dyn tabane_proto::security::Key> {
 }
 
 impl security::Security for Foreign<Group> {
-    fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
-        self.0.mark(bytes)
+    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+        self.0.mark(key, bytes)
     }
 
     fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
@@ -60,17 +60,17 @@ fn group(cipher: Cipher, seed: u64) -> Group {
     Group::new(&[GROUP_KEY], cipher, Random::seeded(seed))
 }
 
-/// The keys of both sides of a session.
-fn session(cipher: Cipher, seed: u64) -> [SessionKeys; 2] {
+/// What both sides of a handshake agree on.
+fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
     let (mut one, mut other) = (group(cipher, seed).initiate(), group(cipher, seed + 1).respond(0));
     let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
     one.write(&[], &mut first);
     assert!(other.read(&first, &mut payload));
     other.write(&[], &mut second);
     assert!(one.read(&second, &mut payload));
-    [one.finish(), other.finish()].map(|keys| SessionKeys {
-        sealing: Box::new(Foreign(keys.sealing)),
-        opening: Box::new(Foreign(keys.opening)),
+    [one.finish(), other.finish()].map(|keys| {
+        let (sealing, opening) = (Box::new(Foreign(keys.sealing)), Box::new(Foreign(keys.opening)));
+        Agreed { epoch, keys: SessionKeys { sealing, opening }, group_key: group(cipher, seed).mark(0, &[]) }
     })
 }
 
@@ -118,10 +118,10 @@ impl Pair {
             assert_eq!(admitted, Some(0));
             pair.nodes[node].peers.get(0).unwrap().session_in
         });
-        for (node, keys) in session(cipher, 10).into_iter().enumerate() {
+        for (node, agreed) in session(cipher, 1, 10).into_iter().enumerate() {
             let peer = pair.nodes[node].peers.get_mut(0).unwrap();
             peer.join(hellos[node].incarnation, sessions[1 - node]);
-            peer.keys = Some(Keyring::new(pair.now, 1, keys));
+            peer.keys = Some(Keyring::new(pair.now, agreed));
             for port in 0..PORTS {
                 peer.outbound[usize::from(port)].endpoint = Some(address(1 - node, port));
                 peer.outbound[usize::from(port)].cell_max = 1_452;
@@ -287,14 +287,14 @@ fn what_is_not_sealed_is_refused() {
 #[test]
 fn a_change_of_keys_loses_no_cell() {
     let mut pair = Pair::new(Cipher::fastest());
-    let [one, other] = session(Cipher::fastest(), 20);
+    let [one, other] = session(Cipher::fastest(), 2, 20);
     let now = pair.now;
     let mut frames = vec![pair.read(0, 9_000, 1)];
     let before = pair.sent_by(0);
-    pair.keys(1).offer(now, 2, other);
+    pair.keys(1).offer(now, other);
     let mut back = vec![pair.read(1, 9_000, 4)];
     let late = pair.sent_by(1);
-    pair.keys(0).install(now, 2, one);
+    pair.keys(0).install(now, one);
     frames.push(pair.read(0, 9_000, 2));
     let after = pair.sent_by(0);
     assert!(before.iter().all(|cell| cell.bytes[1] == 1) && after.iter().all(|cell| cell.bytes[1] == 2));
@@ -316,10 +316,10 @@ fn old_keys_die() {
     let mut pair = Pair::new(Cipher::fastest());
     pair.now = pair.now + HEARTBEAT_QUIET;
     let old = pair.sent_by(0);
-    let [one, other] = session(Cipher::fastest(), 20);
+    let [one, other] = session(Cipher::fastest(), 2, 20);
     let now = pair.now;
-    pair.keys(1).offer(now, 2, other);
-    pair.keys(0).install(now, 2, one);
+    pair.keys(1).offer(now, other);
+    pair.keys(0).install(now, one);
     pair.pass(HEARTBEAT_QUIET);
     assert_eq!((pair.keys(0).epoch(), pair.keys(1).epoch()), (2, 2));
     let (early, late) = old.split_at(1);
@@ -328,6 +328,22 @@ fn old_keys_die() {
     pair.now = pair.now + Duration::from_secs(11);
     late.iter().for_each(|cell| pair.deliver(cell));
     assert_eq!(pair.nodes[1].counters.drop_forged, late.len() as u64);
+}
+
+#[test]
+fn keys_under_a_dropped_group_key_are_renewed_at_once_whatever_is_offered_under_it() {
+    let mut pair = Pair::new(Cipher::fastest());
+    let [_, other] = session(Cipher::fastest(), 2, 20);
+    let (now, limits) = (pair.now, Rekey::default());
+    pair.keys(1).offer(now, other);
+    assert!(!pair.keys(1).is_old(now, &limits));
+    pair.keys(1).review(now, |_| false);
+    assert!(pair.keys(1).is_old(now, &limits));
+    assert_eq!(pair.keys(1).age().1, Some(now));
+    pair.keys(1).review(now + HEARTBEAT_QUIET, |_| false);
+    assert_eq!(pair.keys(1).age().1, Some(now), "it was dropped before");
+    pair.keys(1).review(now, |_| true);
+    assert!(!pair.keys(1).is_old(now, &limits));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! What is said here decides whether two nodes form a bundle; everything later goes by the session number.
 
 use super::Malformed;
+use super::cell::{HEADER, Kind};
 use super::fields::{Reader, Writer};
 use core::fmt;
 
@@ -100,6 +101,14 @@ const LEAVES: u8 = 2;
 const SEALS: u8 = 4;
 const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
+
+/// The version of a greeting, and who greets: what is in its place in every version. The kind and the node are looked at
+/// alone.
+#[must_use]
+pub fn greeter(cell: &[u8]) -> Option<(u8, NodeId)> {
+    let (first, node) = (*cell.first()?, cell.get(HEADER..)?.first_chunk()?);
+    (first & 0x0f == Kind::Hello as u8).then_some((first >> 4, NodeId(u64::from_be_bytes(*node))))
+}
 
 impl Hello {
     /// Reads a hello from the payload of a cell. Bytes behind it are ignored (frames may be padded).

@@ -131,6 +131,34 @@ fn sealed_and_open_nodes_do_not_meet() {
     assert!(net.counters(0).drop_mark > 0);
 }
 
+/// A node of another version that has the key is told of, once in 10 s. Who has not the key can make nobody say anything,
+/// and all members together no more than 16 lines in that time.
+#[test]
+fn a_node_of_another_version_is_told_of_if_it_has_the_key() {
+    let mut net = joined();
+    let greeting = net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes.clone();
+    let greet = |net: &mut Net, key, node: usize| {
+        let group = Group::new(&[key], Cipher::fastest(), Random::seeded(99));
+        let mut covered = greeting[..greeting.len() - TAG].to_vec();
+        covered[0] = 2 << 4 | Kind::Hello as u8;
+        covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
+        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(0, &covered)].concat());
+        assert!(net.speak(0).is_empty(), "no answer");
+    };
+    (50..250).for_each(|node| greet(&mut net, [8; 32], node));
+    assert_eq!(net.comings(0), ["1 joined, sealed"], "forged");
+    greet(&mut net, KEY, 0);
+    assert_eq!(net.comings(0).len(), 1, "its own, as after an upgrade");
+    (0..3).for_each(|_| greet(&mut net, KEY, 50));
+    assert_eq!(net.comings(0)[1..], ["50 refused: Version { ours: 1, theirs: 2 }"]);
+    (50..250).for_each(|node| greet(&mut net, KEY, node));
+    assert_eq!(net.comings(0).len(), 1 + 16);
+    net.run(10_000);
+    greet(&mut net, KEY, 50);
+    assert_eq!(net.comings(0).len(), 1 + 17);
+    assert_frames_pass(&mut net);
+}
+
 /// Initiations with true marks, as a member of the group could make them, or as could be recorded of many.
 fn flood(count: u32) -> Vec<Vec<u8>> {
     let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
@@ -145,7 +173,7 @@ fn flood(count: u32) -> Vec<Vec<u8>> {
             body: &[1; 115],
         };
         let covered = message.emit();
-        [&covered[..], &group.mark(&covered), &[0; TAG]].concat()
+        [&covered[..], &group.mark(0, &covered), &[0; TAG]].concat()
     };
     (1..=count).map(initiation).collect()
 }
@@ -183,7 +211,7 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     for node in 50..=250 {
         let mut covered = greeting[..greeting.len() - TAG].to_vec();
         covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
-        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(&covered)].concat());
+        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(0, &covered)].concat());
     }
     let begun = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
     assert_eq!(begun, 64);

@@ -194,6 +194,7 @@ impl Net {
                 Some(format!("{} joined{}", number(*peer), if *sealed { ", sealed" } else { "" }))
             }
             Event::PeerLeft { peer } => Some(format!("{} left", number(*peer))),
+            Event::PeerLapsed { peer, lapse } => Some(format!("{} lapsed: {lapse:?}", number(*peer))),
             Event::PeerRefused { peer, refusal } => Some(format!("{} refused: {refusal:?}", number(*peer))),
             _ => None,
         };

@@ -1,0 +1,41 @@
+//! Whom a command takes for a bundle: root, the user who asks, and the user that daemons become.
+//!
+//! An abstract name is given to whoever takes it first. So a command looks who serves it before it says a word, for what
+//! it says may be a key. The kernel tells who listens: who started the bundle, for a daemon listens before it becomes
+//! another user.
+//!
+//! Source: `SO_PEERCRED` (unix(7)).
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use nix::unistd::User;
+
+use super::{Peer, peer_of};
+use crate::privileges::USUAL_USER;
+
+/// The process that serves a name, if it is not to be asked.
+pub(super) fn stranger(stream: &UnixStream) -> io::Result<Option<Peer>> {
+    let peer = peer_of(stream)?;
+    let own = rustix::process::geteuid().as_raw();
+    let usual = || User::from_name(USUAL_USER).ok().flatten().map(|user| user.uid.as_raw());
+    Ok(if is_trusted(peer.uid, own, usual) { None } else { Some(peer) })
+}
+
+fn is_trusted(uid: u32, own: u32, usual: impl FnOnce() -> Option<u32>) -> bool {
+    uid == 0 || uid == own || usual() == Some(uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_oneself_and_the_usual_user_are_trusted() {
+        for uid in [0, 1_000, 990] {
+            assert!(is_trusted(uid, 1_000, || Some(990)), "{uid}");
+        }
+        assert!(!is_trusted(1_001, 1_000, || Some(990)));
+        assert!(!is_trusted(990, 0, || None), "there is no such user");
+    }
+}
