@@ -113,6 +113,10 @@ impl Bundle {
         }
         if joined {
             self.resume_reading(node);
+        } else {
+            // Should our answer be lost, the next greeting repeats it.
+            let port = &mut self.ports[usize::from(origin.port)];
+            port.greet_at = port.greet_at.min(now + GREET_EVERY);
         }
         if answer {
             self.control.push_back(Control::Answer { port: origin.port, peer: index, to: origin.from });

@@ -124,7 +124,8 @@ impl Bundle {
                 keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key });
             }
         }
-        if self.settings.node < message.node {
+        if self.settings.node < message.node || key == 0 {
+            // What this node has begun itself is over, or the two sides would be in two sessions by turns.
             self.handshakes.finish(message.node);
         }
         self.handshakes.send((origin.port, origin.from), cell.clone());
