@@ -29,6 +29,8 @@ impl Node {
 
     /// Takes a cable into the bundle; `false`: its last socket is still open.
     pub(crate) fn plug(&mut self, world: &mut Surroundings<'_>, port: u8) -> bool {
+        // A number that is free in the bundle must not be that of a cable here any more when it is given again.
+        self.close_sockets(world);
         if self.number(port).is_some() {
             return !self.leaving[usize::from(port)];
         }
