@@ -1,7 +1,8 @@
 //! Failure without loss: what each kind of fault of one link costs the flows of a bundle.
 //!
-//! A matrix of links, faults and modes of repair. Each of its trials is a bundle of its own over emulated wires of
-//! 1 Gbit/s, with one TCP flow (CUBIC, checksummed) and one flow of numbered datagrams at once.
+//! A matrix of links, faults and modes of repair. Each of its trials is a bundle of its own over links of
+//! 1 Gbit/s, switched where that is enough for the fault, else emulated, with one TCP flow (CUBIC, checksummed) and one
+//! flow of numbered datagrams at once.
 //!
 //! 1. [`matrix`]: which trials there are, and which of them are wanted.
 //! 2. [`fault`]: how a link is broken and mended.

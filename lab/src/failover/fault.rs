@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use crate::clock::Moment;
 use crate::emulator::{Direction, Impairment};
 use crate::rate::Bitrate;
-use crate::topology::Topology;
+use crate::topology::{Topology, Wiring};
 
 /// The link that fails.
 pub(super) const VICTIM: usize = 1;
@@ -85,6 +85,14 @@ impl Fault {
         }
     }
 
+    /// What it needs between the hosts. The emulator works on the processors that the daemons need.
+    pub(super) const fn wiring(self) -> Wiring {
+        match self {
+            Fault::Cable | Fault::BlackHole | Fault::Flapping => Wiring::Switch,
+            _ => Wiring::Emulator,
+        }
+    }
+
     /// Begins it.
     pub(super) fn begin(self, topology: &Topology, rate: Bitrate) -> Result<Moment> {
         match self {
@@ -119,6 +127,7 @@ impl Fault {
     pub(super) fn end(self, topology: &Topology) -> Result<Moment> {
         match self {
             Fault::Cable | Fault::Flapping => topology.plug_cable(0, VICTIM),
+            Fault::BlackHole => topology.revive_switch(VICTIM),
             _ => topology.impair_both(VICTIM, Impairment::default()),
         }
     }

@@ -13,7 +13,7 @@ use crate::emulator::Direction;
 use crate::netns::Namespace;
 use crate::report::Samples;
 use crate::status::{Event, LINK_DOWN, LINK_UP, Status};
-use crate::topology::Topology;
+use crate::topology::{Topology, Wiring};
 use crate::workload::gaps::Gaps;
 use crate::workload::{sequence, transfer};
 
@@ -172,6 +172,9 @@ impl Figures {
 
     /// What the wires lost of their own accord.
     pub(super) fn add_overruns(&mut self, topology: &Topology) -> Result<()> {
+        if topology.plan().wiring != Wiring::Emulator {
+            return Ok(());
+        }
         for link in 0..topology.plan().links.len() {
             for direction in Direction::BOTH {
                 self.wire_overruns += topology.emulator(link)?.counters(direction)?.overrun;

@@ -14,7 +14,7 @@ use crate::bundle::{self, Bundle};
 use crate::clock::{Moment, wait_for};
 use crate::rate::Bitrate;
 use crate::status::Status;
-use crate::topology::{LinkPlan, Plan, Topology, Wiring};
+use crate::topology::{LinkPlan, Plan, Topology};
 use crate::workload::sequence::{Pace, Sequence};
 use crate::workload::transfer::{Source, Transfer};
 
@@ -41,7 +41,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A daemon does not start or does not end well, or a tool fails.
 pub(super) fn run(trial: &Trial, daemon: &Path, seed: u64) -> Result<Figures> {
     let plan = Plan {
-        wiring: Wiring::Emulator,
+        wiring: trial.fault.wiring(),
         addressed: false,
         seed,
         ..Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); trial.links.into()])
