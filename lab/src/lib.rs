@@ -24,6 +24,7 @@ pub mod loss;
 pub mod machine;
 pub mod memory;
 pub mod mesh;
+pub mod mptcp;
 pub mod netns;
 pub mod options;
 pub mod prerequisites;
