@@ -20,6 +20,7 @@ pub mod cpu;
 pub mod demo;
 pub mod emulator;
 pub mod failover;
+pub mod guest;
 pub mod loss;
 pub mod machine;
 pub mod memory;
