@@ -28,6 +28,7 @@ pub mod mesh;
 pub mod mptcp;
 pub mod netns;
 pub mod options;
+pub mod peers;
 pub mod prerequisites;
 pub mod process;
 pub mod progress;
