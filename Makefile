@@ -13,10 +13,13 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 15
 SOAK_FAULTS ?= 1000
 
-# The lab's commands.
-LAB := demo bench failover aggregate loss mesh skew soak attack
+# Debian package of the guest's kernel, for `make vm-setup`.
+VM_KERNEL ?= linux-image-amd64
 
-.PHONY: help build $(LAB) test lint sim nightly scale fuzz clean rust
+# The lab's commands.
+LAB := demo bench failover aggregate loss mesh skew soak attack peers
+
+.PHONY: help build $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -29,6 +32,8 @@ help:
 	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
+	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
+	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers does it by itself"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -48,11 +53,19 @@ demo:      LAB_TOOLS += iperf3=iperf3 ethtool=ethtool
 bench:     LAB_TOOLS += iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
 aggregate: LAB_TOOLS += iperf3=iperf3
 loss:      LAB_TOOLS += iperf3=iperf3
+peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
+peers:     vm-setup
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
 
 $(LAB): build
 	@lab/packages.sh $(LAB_TOOLS)
 	target/release/tabane-lab $@ $(LAB_OPTIONS)
+
+VM_TOOLS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod python3=python3-venv
+# A guest's kernel is emulated, and shares this machine's files; nothing is installed but the tools.
+vm-setup:
+	@lab/packages.sh $(VM_TOOLS)
+	@lab/vm-setup.sh target/vm $(VM_KERNEL)
 
 # With debug assertions, as in `make test`, so that what fails there fails here.
 sim: rust

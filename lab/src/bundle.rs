@@ -22,8 +22,9 @@ use crate::topology::Topology;
 pub const DEVICE: &str = "tb0";
 /// The key of all bundles here: their wires are the lab's own, and nobody is kept out.
 const KEY: &str = "746865206c6162206b65657073206e6f626f6479206f7574206f662068657265";
-/// How long bundles may take to find each other; hellos go out several times a second.
-const FIND_EACH_OTHER: Duration = Duration::from_secs(10);
+/// How long bundles may take to find each other; hellos go out several times a second, but an emulated machine takes
+/// seconds to load a program.
+const FIND_EACH_OTHER: Duration = Duration::from_secs(30);
 
 /// How the bundles of a topology are started.
 #[derive(Clone, Debug)]
@@ -182,7 +183,7 @@ impl<'a> Bundle<'a> {
     /// Waits until the daemon's status is as wanted.
     ///
     /// # Errors
-    /// The daemon ends, or `what` does not come within ten seconds.
+    /// The daemon ends, or `what` does not come in time.
     pub fn wait_until(&mut self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
         let what = format!("{what} at {}", self.host.name());
         let seen = wait_for(&what, FIND_EACH_OTHER, || {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{aggregate, attack, bench, demo, failover, loss, mesh, skew, soak};
+use tabane_lab::{aggregate, attack, bench, demo, failover, loss, mesh, peers, skew, soak};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -30,6 +30,7 @@ enum Command {
     Skew(skew::Options),
     Soak(soak::Options),
     Attack(attack::Options),
+    Peers(peers::Options),
 }
 
 impl Command {
@@ -44,6 +45,7 @@ impl Command {
             Command::Skew(_) => skew::TOOLS,
             Command::Soak(_) => soak::TOOLS,
             Command::Attack(_) => attack::TOOLS,
+            Command::Peers(_) => peers::TOOLS,
         }
     }
 
@@ -58,6 +60,7 @@ impl Command {
             Command::Skew(options) => skew::run(options),
             Command::Soak(options) => soak::run(options),
             Command::Attack(options) => attack::run(options),
+            Command::Peers(options) => peers::run(options),
         }
     }
 }

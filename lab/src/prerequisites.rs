@@ -43,6 +43,14 @@ pub const TC: Tool = Tool { program: "tc", package: "iproute2" };
 pub const IPERF3: Tool = Tool { program: "iperf3", package: "iperf3" };
 /// Makes a program use MPTCP.
 pub const MPTCPIZE: Tool = Tool { program: "mptcpize", package: "mptcpize" };
+/// Sets what a team of NICs does.
+pub const TEAMNL: Tool = Tool { program: "teamnl", package: "libteam-utils" };
+/// Emulates the machine of a guest.
+pub const QEMU: Tool = Tool { program: "qemu-system-x86_64", package: "qemu-system-x86" };
+/// Loads kernel modules.
+pub const MODPROBE: Tool = Tool { program: "modprobe", package: "kmod" };
+/// Mounts a guest's files.
+pub const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-static" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::path::Path as FilePath;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use crate::bundle::{self, Bundle, Protection};
-use crate::counters;
-use crate::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
+use crate::mptcp;
+use crate::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use crate::workload::Stream;
 
 /// A way from the first host to the second.
@@ -65,7 +65,7 @@ impl Path {
         let plan = Plan { wiring: Wiring::Cable, ..Plan::two_hosts(vec![LinkPlan::unshaped(); self.links]) };
         let topology = Topology::build(plan)?;
         if self.carrier == Carrier::Mptcp {
-            announce_second_cable(&topology)?;
+            mptcp::announce(&topology)?;
         }
         Ok(topology)
     }
@@ -99,17 +99,8 @@ impl Path {
     /// Checks afterwards that the path was what its name says.
     pub(super) fn check(&self, topology: &Topology) -> Result<()> {
         if self.carrier == Carrier::Mptcp {
-            let joins = counters::protocol(topology.host(0), "MPTcpExt", "MPJoinSynAckRx")?;
-            ensure!(joins > 0, "MPTCP used one of two links only: the kernel joined no second subflow");
+            mptcp::check(topology)?;
         }
         Ok(())
     }
-}
-
-/// The server announces its second address, and the client opens a subflow to it.
-fn announce_second_cable(topology: &Topology) -> Result<()> {
-    let (client, server) = (topology.host(0), topology.host(1));
-    client.ip("mptcp limits set subflow 1 add_addr_accepted 1")?;
-    server.ip("mptcp limits set subflow 1 add_addr_accepted 1")?;
-    server.ip(&format!("mptcp endpoint add {} dev {} signal", address(1, 1), nic(1))).map(drop)
 }

@@ -15,8 +15,8 @@ use crate::process::Process;
 use crate::rate::Bitrate;
 
 const PORT: u16 = 5201;
-/// How long the server may take to listen.
-const LISTEN_WITHIN: Duration = Duration::from_secs(5);
+/// How long the server may take to listen; an emulated machine takes seconds to load it.
+const LISTEN_WITHIN: Duration = Duration::from_secs(20);
 /// How much longer than planned a run may take, an outage included.
 const OVERTIME: Duration = Duration::from_secs(20);
 

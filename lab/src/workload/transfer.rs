@@ -18,6 +18,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
+use super::Stream;
 use super::gaps::Gaps;
 use crate::clock::monotonic_ns;
 use crate::netns::{Namespace, joined};
@@ -33,6 +34,8 @@ pub type Sum = [u8; 32];
 pub enum Carrier {
     /// A TCP connection with CUBIC.
     Tcp,
+    /// An MPTCP connection; each of its subflows has CUBIC.
+    Mptcp,
     /// One stream of a QUIC connection with CUBIC, which takes a packet for lost when three later ones have arrived.
     Quic,
 }
@@ -154,7 +157,8 @@ impl Transfer {
         let arrived = Arc::new(AtomicU64::new(0));
         let received = Received::new(source.bytes, Arc::clone(&arrived));
         let ends = match carrier {
-            Carrier::Tcp => tcp::start([client, server], at, source, received, ended)?,
+            Carrier::Tcp => tcp::start(Stream::Tcp, [client, server], at, source, received, ended)?,
+            Carrier::Mptcp => tcp::start(Stream::Mptcp, [client, server], at, source, received, ended)?,
             Carrier::Quic => quic::start([client, server], at, source, received, ended)?,
         };
         Ok(Transfer { end, arrived, ends, source: identity })

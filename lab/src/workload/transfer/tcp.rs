@@ -1,4 +1,4 @@
-//! A transfer over TCP.
+//! A transfer over TCP or MPTCP.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,17 +13,18 @@ use crate::workload::{Stream, accept};
 
 /// Starts both ends: the client sends `source` until `end`, the server, which listens at `at`, takes it.
 pub(super) fn start(
+    stream: Stream,
     [client, server]: [&Namespace; 2],
     at: SocketAddr,
     source: Source,
     received: Received,
     end: Arc<AtomicBool>,
 ) -> Result<Ends> {
-    let listener = server.enter(|| Stream::Tcp.listen(at))?.with_context(|| format!("listening at {at}"))?;
+    let listener = server.enter(|| stream.listen(at))?.with_context(|| format!("listening at {at}"))?;
     let at = listener.local_addr()?;
     let receiver = server.spawn("receiver", move || receive(&listener, received))?;
     let sender = client.spawn("sender", move || {
-        let connection = Stream::Tcp.connect(at).with_context(|| format!("connecting to {at}"))?;
+        let connection = stream.connect(at).with_context(|| format!("connecting to {at}"))?;
         send(connection, source, &end)
     })?;
     Ok(Ends { sender, receiver })

@@ -1,0 +1,152 @@
+//! A guest: a virtual machine with Debian's kernel, this machine's files, and this very program at work in it.
+//!
+//! This machine's kernel may lack what a comparison wants (bonding, team, netem); Debian's has it. `make vm-setup`
+//! fetches kernel and virtme-ng, which boots the one with QEMU and exports the files, read-only, by 9P. Processors are
+//! emulated in software, everywhere: /dev/kvm may exist and yet hang. So figures of a guest are compared among each
+//! other only.
+//!
+//! ```text
+//!  a command, outside               the same command, in the guest
+//!  Guest::run ── boots ──────────>  tabane-lab COMMAND … --here FIGURES
+//!      step shown to people  <────  progress ┐
+//!      figures, exit code    <────  …        ┴ files in a directory that both write
+//! ```
+
+mod errand;
+mod machine;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::prerequisites::Missing;
+use errand::Errand;
+
+/// The option that tells a command that it is in the guest, and where its figures go.
+pub const HERE: &str = "here";
+/// Modules of every guest: what topologies and bundles are made of.
+const MODULES: [&str; 4] = ["tun", "veth", "bridge", "sch_tbf"];
+
+/// Options of a command that works in a guest.
+#[derive(Clone, Debug, Args)]
+pub struct Flags {
+    /// Where `make vm-setup` has put kernel and virtme-ng
+    #[arg(long = "vm", value_name = "DIRECTORY", default_value = "target/vm")]
+    directory: PathBuf,
+    /// Measure on this kernel, and write nothing but figures, to this file: what the command does in the guest
+    #[arg(long = HERE, value_name = "PATH", hide = true)]
+    here: Option<PathBuf>,
+}
+
+/// A guest that can be booted.
+#[derive(Debug)]
+pub struct Guest {
+    /// virtme-ng's command that boots.
+    virtme: PathBuf,
+    /// Where the kernel package is unpacked.
+    root: PathBuf,
+    /// Version of the kernel.
+    version: String,
+}
+
+impl Flags {
+    /// Whether the command is in the guest already.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.here.is_some()
+    }
+
+    /// Hands `figures` over to the command outside.
+    ///
+    /// # Errors
+    /// The command is outside itself, or the file cannot be written.
+    pub fn hand_over(&self, figures: &impl Serialize) -> Result<()> {
+        let path = self.here.as_deref().context("figures are handed over in a guest only")?;
+        fs::write(path, serde_json::to_string(figures)?).with_context(|| path.display().to_string())
+    }
+
+    /// The guest.
+    ///
+    /// # Errors
+    /// As [`Guest::find`].
+    pub fn guest(&self) -> Result<Guest> {
+        Guest::find(&self.directory)
+    }
+}
+
+impl Guest {
+    /// The guest in `directory`.
+    ///
+    /// # Errors
+    /// [`Missing`] when it is not there, or not whole.
+    pub fn find(directory: &Path) -> Result<Guest> {
+        let missing = || {
+            Missing::new(format!(
+                "no kernel and virtme-ng for a guest in `{}`: fetch them with `make vm-setup`",
+                directory.display()
+            ))
+        };
+        let directory = fs::canonicalize(directory).map_err(|_| missing())?;
+        let (root, virtme) = (directory.join("kernel"), directory.join("venv/bin/virtme-run"));
+        let modules = fs::read_dir(root.join("lib/modules")).map_err(|_| missing())?;
+        let version = modules.flatten().next().and_then(|entry| entry.file_name().into_string().ok());
+        let guest = Guest { virtme, root, version: version.ok_or_else(missing)? };
+        if guest.image().is_file() && guest.virtme.is_file() { Ok(guest) } else { Err(missing().into()) }
+    }
+
+    /// Version of its kernel.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Boots, runs this program there with `arguments`, and returns the figures that it wrote; `modules` are those that the kernel
+    /// needs for it.
+    ///
+    /// # Errors
+    /// It does not boot, fails, or has not ended after `limit`; its last words are quoted.
+    pub fn run<T: DeserializeOwned>(
+        &self,
+        arguments: &[String],
+        modules: &[&str],
+        daemon: &Path,
+        limit: Duration,
+    ) -> Result<T> {
+        let errand = Errand::new(daemon)?;
+        let script = errand.script(&self.root, &[&MODULES, modules].concat(), arguments);
+        let console = machine::run(self, &script, &errand, limit)?;
+        let figures = errand.figures(&console)?;
+        serde_json::from_str(&figures).with_context(|| format!("the guest's figures: {figures}"))
+    }
+
+    /// The kernel's image.
+    fn image(&self) -> PathBuf {
+        self.root.join(format!("boot/vmlinuz-{}", self.version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_found_whole_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let complaint = Guest::find(directory.path()).unwrap_err();
+        assert!(complaint.is::<Missing>() && complaint.to_string().contains("make vm-setup"), "{complaint}");
+        for file in
+            ["kernel/lib/modules/6.1.0/modules.dep", "kernel/boot/vmlinuz-6.1.0", "venv/bin/virtme-run"]
+        {
+            assert!(Guest::find(directory.path()).is_err());
+            let path = directory.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        assert_eq!(Guest::find(directory.path()).unwrap().version(), "6.1.0");
+    }
+}

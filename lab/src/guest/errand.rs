@@ -1,0 +1,139 @@
+//! What a guest is sent to do, and the directory in which it leaves what came of it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use super::HERE;
+
+/// Lines of a guest's last words.
+const LAST_WORDS: usize = 5;
+
+/// An errand; its directory goes with it.
+#[derive(Debug)]
+pub(super) struct Errand {
+    directory: TempDir,
+    lab: PathBuf,
+    daemon: PathBuf,
+}
+
+impl Errand {
+    /// An errand for this program and the executable `daemon`.
+    pub(super) fn new(daemon: &Path) -> Result<Errand> {
+        let directory = tempfile::tempdir().context("a directory for the guest")?;
+        let lab = env::current_exe().context("the path of this program")?;
+        let daemon = fs::canonicalize(daemon).with_context(|| daemon.display().to_string())?;
+        Ok(Errand { directory, lab, daemon })
+    }
+
+    /// The directory that the guest may write to, under the same name as here.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A file in it.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// What a shell in the guest does. There, all but /run and the directory is read-only, and every read from a file
+    /// goes through QEMU: so the programs are copied.
+    pub(super) fn script(&self, root: &Path, modules: &[&str], arguments: &[String]) -> String {
+        let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+        let [progress, figures, code] =
+            ["progress", "figures", "code"].map(|name| quoted_path(&self.file(name)));
+        [
+            "export TMPDIR=/run TABANE_BIN=/run/tabane PATH=$PATH:/usr/sbin:/sbin".to_string(),
+            format!("exec >{progress} 2>&1"),
+            format!("modprobe -d {} -a {} || exit 1", quoted_path(root), modules.join(" ")),
+            "mkdir /run/netns".to_string(),
+            format!("cp {} /run/tabane-lab", quoted_path(&self.lab)),
+            format!("cp {} /run/tabane", quoted_path(&self.daemon)),
+            format!("/run/tabane-lab {} --{HERE} {figures}", words.join(" ")),
+            format!("echo $? >{code}"),
+        ]
+        .join("\n")
+    }
+
+    /// What the guest does at the moment, in its own words.
+    pub(super) fn step(&self) -> Option<String> {
+        let line = last_lines(&self.progress(), 1);
+        Some(line).filter(|line| !line.is_empty())
+    }
+
+    /// What the guest said last.
+    pub(super) fn last_words(&self) -> String {
+        last_lines(&self.progress(), LAST_WORDS)
+    }
+
+    /// The figures, if the program ended well; `console` is what the kernel said last.
+    pub(super) fn figures(&self, console: &str) -> Result<String> {
+        let code = fs::read_to_string(self.file("code"));
+        match code.as_deref().map(str::trim) {
+            Ok("0") => fs::read_to_string(self.file("figures")).context("the guest left no figures"),
+            Ok(code) => bail!("the guest's program ended with code {code}: {}", self.last_words()),
+            Err(_) => bail!("the guest went down before its time: {}; {console}", self.last_words()),
+        }
+    }
+
+    fn progress(&self) -> String {
+        let bytes = fs::read(self.file("progress")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// The last lines of `text` that are not empty, at most `count`.
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(count)..].join("; ")
+}
+
+fn quoted_path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+/// `word` for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errand() -> Errand {
+        Errand::new(&env::current_exe().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn words_reach_the_shell_as_they_are() {
+        let script = errand().script(Path::new("/k"), &["tun"], &["it's".to_string(), "a b".to_string()]);
+        assert!(script.contains(r"/run/tabane-lab 'it'\''s' 'a b' --here '/"), "{script}");
+        assert!(script.contains("modprobe -d '/k' -a tun || exit 1"), "{script}");
+    }
+
+    #[test]
+    fn what_the_guest_said_last_is_its_step() {
+        let errand = errand();
+        assert_eq!(errand.step(), None);
+        fs::write(errand.file("progress"), "  first\n  second\n\n").unwrap();
+        assert_eq!(errand.step().as_deref(), Some("second"));
+        assert_eq!(errand.last_words(), "first; second");
+    }
+
+    #[test]
+    fn figures_are_those_of_a_program_that_ended_well() {
+        let errand = errand();
+        let complaint = || errand.figures("panic").unwrap_err().to_string();
+        fs::write(errand.file("progress"), "  step\n").unwrap();
+        assert_eq!(complaint(), "the guest went down before its time: step; panic");
+        fs::write(errand.file("code"), "2\n").unwrap();
+        assert_eq!(complaint(), "the guest's program ended with code 2: step");
+        fs::write(errand.file("code"), "0\n").unwrap();
+        fs::write(errand.file("figures"), "{}").unwrap();
+        assert_eq!(errand.figures("").unwrap(), "{}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Who is compared, and how each makes one path of several links.
+
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::device;
+use crate::bundle::{self, Bundle};
+use crate::clock::wait_for;
+use crate::mptcp;
+use crate::topology::{Topology, address};
+use crate::workload::Stream;
+
+/// How long a path may take to carry its first packet; LACP needs some seconds.
+const CARRIES_WITHIN: Duration = Duration::from_secs(20);
+/// How long one try may take.
+const TRY_WITHIN: Duration = Duration::from_millis(500);
+/// A port on which nobody listens: the refusal shows that packets come and go.
+const NOBODY: u16 = 9;
+
+/// A way to use several links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Contender {
+    /// One link alone
+    Single,
+    /// Linux bonding, packet after packet
+    BalanceRr,
+    /// Linux bonding, each connection on the least loaded link
+    BalanceTlb,
+    /// Linux bonding with LACP, each connection on one link
+    Lacp,
+    /// Linux team, packet after packet
+    Team,
+    /// MPTCP of the kernel, a subflow per link
+    Mptcp,
+    /// The bundle
+    Adaptive,
+    /// The bundle, cell after cell
+    Rr,
+    /// The bundle, each flow on the least loaded link
+    Tlb,
+}
+
+impl Contender {
+    /// Name for people.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Contender::Single => "one link",
+            Contender::BalanceRr => "balance-rr",
+            Contender::BalanceTlb => "balance-tlb",
+            Contender::Lacp => "802.3ad",
+            Contender::Team => "team roundrobin",
+            Contender::Mptcp => "MPTCP",
+            Contender::Adaptive => "bundle adaptive",
+            Contender::Rr => "bundle rr",
+            Contender::Tlb => "bundle tlb",
+        }
+    }
+
+    /// Name on the command line and in the file.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Contender::Single => "single",
+            Contender::BalanceRr => "balance-rr",
+            Contender::BalanceTlb => "balance-tlb",
+            Contender::Lacp => "lacp",
+            Contender::Team => "team",
+            Contender::Mptcp => "mptcp",
+            Contender::Adaptive => "adaptive",
+            Contender::Rr => "rr",
+            Contender::Tlb => "tlb",
+        }
+    }
+
+    /// Whether it is a bundle.
+    pub(super) const fn is_bundle(self) -> bool {
+        matches!(self, Contender::Adaptive | Contender::Rr | Contender::Tlb)
+    }
+
+    /// Whether it works with the addresses of the links themselves.
+    pub(super) const fn uses_bare_links(self) -> bool {
+        matches!(self, Contender::Single | Contender::Mptcp)
+    }
+
+    /// What carries its byte streams.
+    pub(super) const fn stream(self) -> Stream {
+        if matches!(self, Contender::Mptcp) { Stream::Mptcp } else { Stream::Tcp }
+    }
+
+    /// Address of `host` on its path.
+    pub(super) fn address(self, host: usize) -> IpAddr {
+        match self {
+            Contender::Single | Contender::Mptcp => address(0, host).into(),
+            _ if self.is_bundle() => bundle::address(host),
+            _ => device::address(host).into(),
+        }
+    }
+
+    /// Makes the path, and waits until it carries packets. The daemons go with the value.
+    pub(super) fn start<'a>(self, topology: &'a Topology, daemon: &Path) -> Result<Vec<Bundle<'a>>> {
+        let bundles = match self {
+            Contender::Single => Vec::new(),
+            Contender::BalanceRr => device::bond(topology, "balance-rr").map(|()| Vec::new())?,
+            Contender::BalanceTlb => device::tlb(topology).map(|()| Vec::new())?,
+            Contender::Lacp => device::lacp(topology).map(|()| Vec::new())?,
+            Contender::Team => device::team(topology).map(|()| Vec::new())?,
+            Contender::Mptcp => mptcp::announce(topology).map(|()| Vec::new())?,
+            Contender::Adaptive | Contender::Rr | Contender::Tlb => {
+                let arguments = vec!["--policy".to_string(), self.key().to_string()];
+                Bundle::start_all(topology, &bundle::Options { arguments, ..bundle::Options::new(daemon) })?
+            }
+        };
+        self.wait_until_it_carries(topology)?;
+        Ok(bundles)
+    }
+
+    fn wait_until_it_carries(self, topology: &Topology) -> Result<()> {
+        let at = SocketAddr::new(self.address(1), NOBODY);
+        wait_for("a path that carries packets", CARRIES_WITHIN, || {
+            let answer = topology.host(0).enter(|| TcpStream::connect_timeout(&at, TRY_WITHIN))?;
+            let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+            Ok(answer.is_err_and(refused).then_some(()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contenders_are_named_alike_on_the_command_line_and_in_the_file() {
+        for contender in Contender::value_variants() {
+            let value = contender.to_possible_value().expect("none is hidden");
+            assert_eq!(value.get_name(), contender.key());
+            assert_eq!(serde_json::to_value(contender).unwrap(), contender.key());
+        }
+    }
+}

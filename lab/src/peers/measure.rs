@@ -1,0 +1,109 @@
+//! One case: the path is made for it, watched at full speed, and then loses a link.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::case::{Case, Timing};
+use super::death;
+use super::figures::{Figures, RoundTrips, Speed};
+use crate::counters;
+use crate::cpu::Usage;
+use crate::mptcp;
+use crate::netns::Namespace;
+use crate::topology::Topology;
+use crate::workload::Stream;
+use crate::workload::iperf::{Flow, Kind, Outcome, Server};
+use crate::workload::ping_pong;
+
+/// Time that a flow gets to reach its speed before round trips beside it are measured.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// A path under test.
+pub(super) struct Bench<'a> {
+    pub(super) case: Case,
+    pub(super) topology: &'a Topology,
+    pub(super) timing: Timing,
+    pub(super) seed: u64,
+}
+
+/// Measures `case`.
+///
+/// # Errors
+/// A tool or daemon fails, or the kernel lacks something.
+pub(super) fn run(case: Case, daemon: &Path, timing: Timing, seed: u64) -> Result<Figures> {
+    let topology = Topology::build(case.plan(seed))?;
+    let bundles = case.contender.start(&topology, daemon)?;
+    let bench = Bench { case, topology: &topology, timing, seed };
+    let (one, loaded) = bench.one_flow().context("one connection")?;
+    let four = bench.four_flows().context("four connections")?;
+    let [cable, black_hole] = death::of_a_link(&bench)?;
+    if case.contender.stream() == Stream::Mptcp {
+        mptcp::check(&topology)?;
+    }
+    for bundle in bundles {
+        bundle.stop()?.success("a daemon told to stop")?;
+    }
+    Ok(Figures { one, four, loaded, cable, black_hole })
+}
+
+impl Bench<'_> {
+    /// Sends.
+    pub(super) fn client(&self) -> &Namespace {
+        self.topology.host(0)
+    }
+
+    /// Receives.
+    pub(super) fn server(&self) -> &Namespace {
+        self.topology.host(1)
+    }
+
+    /// Any port of the server.
+    pub(super) fn at(&self) -> SocketAddr {
+        SocketAddr::new(self.address(), 0)
+    }
+
+    fn address(&self) -> IpAddr {
+        self.case.contender.address(1)
+    }
+
+    /// One connection, and round trips beside it.
+    fn one_flow(&self) -> Result<(Speed, RoundTrips)> {
+        let stream = self.case.contender.stream();
+        let _server = Server::start(self.server(), stream)?;
+        let mut trips = None;
+        let speed = self.speed(1, || {
+            thread::sleep(SETTLE);
+            let duration = Duration::from_secs(self.timing.seconds.into()) - 2 * SETTLE;
+            trips = Some(ping_pong::play(self.client(), self.server(), self.at(), stream, duration)?);
+            Ok(())
+        })?;
+        let trips = trips.context("no round trips")?;
+        Ok((speed, RoundTrips { p50_ms: trips.p50_us / 1e3, p99_ms: trips.p99_us / 1e3 }))
+    }
+
+    fn four_flows(&self) -> Result<Speed> {
+        let _server = Server::start(self.server(), self.case.contender.stream())?;
+        self.speed(4, || Ok(()))
+    }
+
+    /// Runs connections to the server and does `meanwhile` beside them.
+    fn speed(&self, connections: u8, meanwhile: impl FnOnce() -> Result<()>) -> Result<Speed> {
+        let kind = Kind::Tcp(self.case.contender.stream());
+        let flow = Flow { connections, kind, ..Flow::tcp(self.address(), self.timing.seconds) };
+        let resent = || counters::protocol(self.client(), "Tcp", "RetransSegs");
+        let (resent_before, before) = (resent()?, Usage::now(&[])?);
+        let running = flow.start(self.client())?;
+        meanwhile()?;
+        let outcome: Outcome = running.finish()?;
+        let used = Usage::now(&[])?.since(before);
+        Ok(Speed {
+            mbps: outcome.gbps * 1e3,
+            retransmits: resent()? - resent_before,
+            cpu_s_per_gb: used.machine_seconds / (outcome.bytes as f64 / 1e9),
+        })
+    }
+}
