@@ -1,5 +1,7 @@
 //! How often values of each size occur: bins of equal width, as wide as Freedman and Diaconis (1981) advise.
 
+use serde::Serialize;
+
 use super::summary::quantile;
 use super::whole;
 
@@ -9,7 +11,7 @@ const BINS_MAX: usize = 40;
 const END: f64 = 0.99;
 
 /// Counts of values in bins of equal width.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Histogram {
     /// Where the first bin begins: the smallest value.
     pub start: f64,

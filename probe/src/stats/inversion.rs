@@ -4,6 +4,8 @@
 //! Mathematical Statistics 25, 1954), which supposes nothing of the distribution: were both samples alike, the number
 //! of values of one below the other's minimum would be distributed negative hypergeometrically.
 
+use serde::Serialize;
+
 /// Least share of round trips that makes an inversion worth a word: with thousands of them chance alone is ruled out
 /// long before anybody would care.
 const SHARE_MIN: f64 = 0.05;
@@ -11,7 +13,7 @@ const SHARE_MIN: f64 = 0.05;
 const PROBABILITY_MAX: f64 = 1e-6;
 
 /// Round trips of a larger message that took less time than any of a smaller one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Inversion {
     /// The smallest value of the smaller message.
     pub floor: f64,

@@ -5,6 +5,7 @@
 
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
+use serde::Serialize;
 
 use super::summary::mean;
 
@@ -19,7 +20,7 @@ const ERRORS_MIN: f64 = 4.5;
 const FIRST_OF: f64 = 0.9;
 
 /// A rhythm.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Period {
     /// After how many values the series resembles itself.
     pub lag: usize,

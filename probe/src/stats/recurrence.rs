@@ -2,10 +2,12 @@
 //!
 //! An autocorrelation fades when the distances vary a little; their median does not.
 
+use serde::Serialize;
+
 use super::summary::{quantile, sorted};
 
 /// Distances from one event to the next.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Recurrence {
     /// How many distances there are.
     pub count: usize,

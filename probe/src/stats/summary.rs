@@ -2,8 +2,10 @@
 //!
 //! Percentiles are interpolated linearly between order statistics (Hyndman and Fan 1996, definition 7), as NumPy's are.
 
+use serde::Serialize;
+
 /// Figures of a list of values, in their unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// How many values there are.
     pub count: usize,
