@@ -107,6 +107,88 @@ fn calls_of_send_are_measured_and_all_bytes_arrive() {
 }
 
 #[test]
+fn streams_run_together_and_all_bytes_arrive() {
+    let (server, size) = (Server::start(), 1024.0);
+    let stream = ["stream", &server.address, "--senders", "3", "--seconds", "1.5", "--interval", "0.5"];
+    let report = json(&[&stream[..], &["--stagger", "0.5", "--nic", "lo"]].concat());
+    let senders = report["senders"].as_array().expect("senders");
+    for (sender, name) in senders.iter().zip(["A", "B", "C"]) {
+        let rates: Vec<f64> =
+            sender["mbit"].as_array().expect("rates").iter().filter_map(Value::as_f64).collect();
+        assert_eq!((&sender["name"], rates.len()), (&name.into(), 3));
+        assert_eq!(rates[0] > 0.0, name == "A", "{sender}");
+        let sent: f64 = rates.iter().map(|mbit| mbit * 1e6 / 8.0 * 0.5).sum();
+        let received = sender["received"]["bytes"].as_f64().expect("a count");
+        // The last call may end after the last interval.
+        assert!(received - sent > -0.5 && received - sent < size + 0.5, "{sent} sent, {received} received");
+    }
+    assert_eq!(senders.len(), 3);
+    assert_eq!(report["all"]["intervals"], serde_json::json!([1, 3]));
+    let cpu = report["all"]["cpu"].as_object().expect("ticks");
+    let sum: f64 = cpu.values().filter_map(Value::as_f64).sum();
+    assert!(cpu.contains_key("softirq") && (sum - 1.0).abs() < 1e-9, "{cpu:?}");
+    assert!(
+        report["nics"][0]["mbit"].as_array().expect("rates").iter().all(|mbit| mbit.as_f64() > Some(0.0))
+    );
+    server.stop();
+}
+
+#[test]
+fn a_load_that_is_not_reached_is_called_so_in_the_table() {
+    let server = Server::start();
+    for (mbit, reached) in [("2", true), ("1000000", false)] {
+        let word = if reached { format!("{mbit} reached") } else { format!("{mbit} NOT reached") };
+        for command in ["stream", "sweep"] {
+            let load = [command, &server.address, "--seconds", "1", "--mbit", mbit];
+            let axes: &[&str] = if command == "sweep" { &["--sizes", "1000"] } else { &["--size", "1000"] };
+            let output = probe(&[&load[..], axes].concat()).output().expect("the binary runs");
+            let table = String::from_utf8(output.stdout).expect("text");
+            assert!(table.contains(&word), "{command}: {table}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_sweep_measures_every_combination() {
+    let (server, directory) = (Server::start(), tempfile::tempdir().expect("a directory"));
+    let csv = directory.path().join("sweep.csv");
+    let axes = ["--sizes", "64,1400", "--mtus", "1500,device", "--connections", "1,3", "--seconds", "0.1"];
+    let report = json(&[&["sweep", &server.address, "--csv", text(&csv)], &axes[..]].concat());
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 12, "8 of TCP, 4 of UDP");
+    for row in rows {
+        assert!(row["failed"].is_null() && row["mbit"].as_f64() > Some(0.0), "{row}");
+        let (mbit, kpps, size) = (row["mbit"].as_f64(), row["kpps"].as_f64(), row["size_bytes"].as_f64());
+        let (mbit, kpps, size) = (mbit.expect("a rate"), kpps.expect("a rate"), size.expect("a size"));
+        assert!((kpps * size * 8e-3 / mbit - 1.0).abs() < 1e-6, "{row}");
+        assert!(row["protocol"] == "udp" || row["lost"].as_f64().expect("a part") < 1e-9, "{row}");
+    }
+    assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 13);
+    server.stop();
+}
+
+#[test]
+fn ctrl_c_ends_the_senders_of_a_stream() {
+    let mut server = Server::start();
+    let mut command = probe(&["stream", &server.address, "--senders", "2", "--seconds", "600", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
+    server.wait_for("Sink");
+    server.wait_for("Sink");
+    interrupt(&child);
+    let mut report = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut report).expect("text");
+    assert!(child.wait().expect("a child").success());
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!((&report["planned"], report["senders"].as_array().map(Vec::len)), (&600.into(), Some(2)));
+    assert!(report["busy"].as_array().expect("intervals").len() < 600);
+    // The server has heard the end of both.
+    server.wait_for("received");
+    server.wait_for("received");
+    server.stop();
+}
+
+#[test]
 fn ctrl_c_keeps_what_was_measured() {
     for (what, planned) in [("rtt", "20000000"), ("send", "20000000")] {
         let mut server = Server::start();
@@ -158,7 +240,7 @@ fn classes_and_their_periods_are_found_as_published() {
 fn what_cannot_be_done_is_one_sentence() {
     let closed =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback");
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 12] = [
         (&["rtt"], 2, "the following required arguments were not provided: <HOST[:PORT]>"),
         (&["rtt", "127.0.0.1", "--sizes", "0"], 2, "invalid value '0' for '--sizes <BYTES>'"),
         (
@@ -173,6 +255,19 @@ fn what_cannot_be_done_is_one_sentence() {
         ),
         (&["send", "--from", "/nowhere"], 2, "`/nowhere`: No such file"),
         (&["serve", "--listen", "nowhere"], 2, "invalid value 'nowhere' for '--listen <ADDRESS:PORT>'"),
+        (&["stream", "127.0.0.1", "--nic", "no-such"], 2, "no NIC `no-such`; allowed: "),
+        (
+            &["stream", "127.0.0.1", "--stagger", "20"],
+            2,
+            "--stagger 20 leaves the later senders no time; allowed:",
+        ),
+        (&["stream", &closed.to_string()], 1, "a sender cannot send: connecting to 127.0.0.1:"),
+        (
+            &["sweep", "127.0.0.1", "--sizes", "65508"],
+            2,
+            "--sizes 65508 does not fit into a UDP datagram; allowed:",
+        ),
+        (&["sweep", "127.0.0.1", "--mtus", "60"], 2, "invalid value '60' for '--mtus <BYTES>': allowed:"),
         (&["rtt", &closed.to_string()], 1, "connecting to 127.0.0.1:"),
     ];
     for (arguments, code, start) in cases {

@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::interruption::Interruption;
 use crate::output::print;
 use crate::serve::{Limits, Server};
+use crate::stream::sender;
 use crate::wire::PORT;
-use crate::{rtt, send};
+use crate::{rtt, send, stream, sweep};
 
 /// What `tabane probe` can measure.
 #[derive(Clone, Debug, Subcommand)]
@@ -20,6 +21,13 @@ pub enum Command {
     Rtt(rtt::Options),
     /// Time each send() of a stream, and find which kinds of calls there are
     Send(send::Options),
+    /// Measure several sender processes over time, and the processors while all run
+    Stream(stream::Options),
+    /// Measure throughput over message sizes, MTUs, connections and protocols
+    Sweep(sweep::Options),
+    /// A process of `tabane probe stream`
+    #[command(hide = true)]
+    Sender(sender::Options),
 }
 
 /// How to serve.
@@ -40,6 +48,9 @@ impl Command {
             Command::Serve(options) => serve(options),
             Command::Rtt(options) => rtt::run(options),
             Command::Send(options) => send::run(options),
+            Command::Stream(options) => stream::run(options),
+            Command::Sender(options) => sender::run(options),
+            Command::Sweep(options) => sweep::run(options),
         }
     }
 }

@@ -3,10 +3,10 @@
 //! This crate knows no bundle, no device and no link of ours, so that its figures mean the same everywhere.
 //!
 //! ```text
-//!     cli ── options ── rtt, send ── connection ── wire ══ network ══ wire ── serve
-//!                          │  ╲
-//!                          │   clock, interruption, progress
-//!                        trace (CSV, or a kept file) ── stats ── report (table, JSON)
+//!     cli ── rtt, send, stream, sweep ── connection ── wire ══ network ══ wire ── serve
+//!                 │          ╲
+//!                 │           clock, pace, cpu, interruption, progress
+//!               trace (CSV) ── stats ── report (table, JSON)
 //! ```
 //!
 //! [`stats`] does no I/O and is deterministic: a kept trace gives the same report at any time. While a probe measures,
@@ -15,15 +15,19 @@
 mod cli;
 mod clock;
 mod connection;
+mod cpu;
 mod error;
 mod interruption;
 mod machine;
 mod output;
+mod pace;
 mod progress;
 mod rtt;
 mod send;
 pub mod serve;
 pub mod stats;
+mod stream;
+mod sweep;
 mod trace;
 mod window;
 pub mod wire;

@@ -4,6 +4,7 @@
 //! and the time until it is there, silence, and the length of a session. A session that is not understood ends. Nobody
 //! gets more bytes than they sent, and nobody but the one who connected gets any.
 
+mod datagrams;
 mod session;
 
 use std::io::{self, ErrorKind};
@@ -16,6 +17,8 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 use crate::wire::{self, Answer};
+
+pub(crate) use datagrams::with_port;
 
 /// Pause after which a server looks whether it is to end.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);

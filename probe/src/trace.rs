@@ -60,7 +60,7 @@ fn is_time(microseconds: f64) -> bool {
 }
 
 /// Writes `rows` to the file `path`.
-pub(crate) fn write<T: Row>(path: &Path, rows: &[T]) -> Result<(), Error> {
+pub(crate) fn write<T: Serialize>(path: &Path, rows: &[T]) -> Result<(), Error> {
     let written = || -> csv::Result<()> {
         let mut writer = Writer::from_path(path)?;
         rows.iter().try_for_each(|row| writer.serialize(row))?;

@@ -9,7 +9,12 @@
 //!     probe   {"probe":1,"ask":"sink"}\n
 //!     server  {"ready":{}}\n
 //!     probe   bytes until it closes its direction
-//!     server  {"received":{"bytes":…,"elapsed_ns":…}}\n
+//!     server  {"received":{"messages":…,"bytes":…,"elapsed_ns":…}}\n
+//!
+//!     probe   {"probe":1,"ask":{"datagrams":{"port":…}}}\n      the port from which they will come
+//!     server  {"ready":{"port":…}}\n                           the port to which they may go
+//!     probe   datagrams, then closes its direction of the connection
+//!     server  {"received":…}\n
 //! ```
 //!
 //! Nothing is sent before the answer has come, so a line never has bytes behind it. Both sides bound the length of a
@@ -52,6 +57,11 @@ pub enum Ask {
     },
     /// To take all that comes, and to say how much it was.
     Sink,
+    /// To take all datagrams that come, and to say how many they were.
+    Datagrams {
+        /// Port of the probe, at the address from which it has connected.
+        port: u16,
+    },
 }
 
 /// What a server says.
@@ -59,7 +69,11 @@ pub enum Ask {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// Go on.
-    Ready {},
+    Ready {
+        /// Where datagrams may go.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+    },
     /// No, and why, in one sentence.
     Refused(String),
     /// What came.
@@ -69,10 +83,26 @@ pub enum Answer {
 /// What a server has received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
+    /// Datagrams, or reads of a stream.
+    pub messages: u64,
     /// Bytes of payload.
     pub bytes: u64,
     /// From the first to the last of them, in nanoseconds.
     pub elapsed_ns: u64,
+}
+
+impl Received {
+    /// A message of `length` bytes came, `after` the first one.
+    pub(crate) fn note(&mut self, length: usize, after: Duration) {
+        self.messages += 1;
+        self.bytes += length as u64;
+        self.elapsed_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    /// Mbit/s of payload, from the first to the last byte; 0 when there is no time between them.
+    pub(crate) fn mbit(&self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.bytes as f64 * 8e3 / self.elapsed_ns as f64 }
+    }
 }
 
 /// Sends `message` as a line.
@@ -121,8 +151,11 @@ mod tests {
         let echo = Request { probe: VERSION, ask: Ask::Echo { size: 1024 } };
         assert_eq!(line(&echo), r#"{"probe":1,"ask":{"echo":{"size":1024}}}"#);
         assert_eq!(line(&Request { probe: VERSION, ask: Ask::Sink }), r#"{"probe":1,"ask":"sink"}"#);
-        assert_eq!(serde_json::to_string(&Answer::Ready {}).unwrap(), r#"{"ready":{}}"#);
-        let received = Answer::Received(Received { bytes: 5, elapsed_ns: 7 });
-        assert_eq!(serde_json::to_string(&received).unwrap(), r#"{"received":{"bytes":5,"elapsed_ns":7}}"#);
+        assert_eq!(serde_json::to_string(&Answer::Ready { port: None }).unwrap(), r#"{"ready":{}}"#);
+        let received = Answer::Received(Received { messages: 1, bytes: 5, elapsed_ns: 7 });
+        assert_eq!(
+            serde_json::to_string(&received).unwrap(),
+            r#"{"received":{"messages":1,"bytes":5,"elapsed_ns":7}}"#
+        );
     }
 }

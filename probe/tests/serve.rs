@@ -1,7 +1,7 @@
 //! A server among strangers: what they send, leave out or hold open costs it no more than its limits say.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -75,7 +75,7 @@ fn rest(stream: &mut TcpStream) -> Vec<u8> {
 fn messages_are_echoed() {
     let stage = Stage::new(Limits::default());
     let (mut stream, answer) = stage.ask(&request(Ask::Echo { size: 5 }));
-    assert_eq!(answer, Answer::Ready {});
+    assert_eq!(answer, Answer::Ready { port: None });
     for message in [b"hello", b"again"] {
         stream.write_all(message).expect("sent");
         let mut echo = [0; 5];
@@ -91,9 +91,27 @@ fn a_sink_says_what_it_took() {
     stream.write_all(&vec![7; 3_000_000]).expect("sent");
     stream.shutdown(std::net::Shutdown::Write).expect("closed");
     let answer: Answer = wire::read_line(&mut stream, AT_LAST).expect("answered");
-    let Answer::Received(Received { bytes, elapsed_ns }) = answer else { panic!("{answer:?}") };
+    let Answer::Received(Received { bytes, elapsed_ns, .. }) = answer else { panic!("{answer:?}") };
     assert_eq!(bytes, 3_000_000);
     assert!(elapsed_ns > 0);
+}
+
+#[test]
+fn datagrams_are_counted_and_those_of_strangers_are_not() {
+    let stage = Stage::new(Limits::default());
+    let [ours, strange] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback"));
+    let port = ours.local_addr().expect("bound").port();
+    let (mut stream, answer) = stage.ask(&request(Ask::Datagrams { port }));
+    let Answer::Ready { port: Some(port) } = answer else { panic!("{answer:?}") };
+    for length in [0, 1, 700, 65_507] {
+        strange.send_to(&[1; 9], ("127.0.0.1", port)).expect("sent");
+        ours.send_to(&vec![7; length], ("127.0.0.1", port)).expect("sent");
+    }
+    stream.shutdown(std::net::Shutdown::Write).expect("closed");
+    let answer: Answer = wire::read_line(&mut stream, AT_LAST).expect("answered");
+    let Answer::Received(Received { messages, bytes, .. }) = answer else { panic!("{answer:?}") };
+    assert_eq!((messages, bytes), (4, 66_208));
+    assert!(ours.set_nonblocking(true).is_ok() && ours.recv(&mut [0; 9]).is_err(), "it answered");
 }
 
 #[test]
@@ -169,14 +187,14 @@ fn sessions_are_bounded_and_their_seats_come_back() {
     let stage = Stage::new(Limits { sessions: 2, ..Limits::default() });
     let sink = request(Ask::Sink);
     let held = [stage.ask(&sink), stage.ask(&sink)];
-    assert!(held.iter().all(|(_, answer)| *answer == Answer::Ready {}));
+    assert!(held.iter().all(|(_, answer)| *answer == Answer::Ready { port: None }));
     let why = "2 sessions are open, and no more are allowed".to_owned();
     let mut third = stage.connect();
     let answer: Answer = wire::read_line(&mut third, AT_LAST).expect("answered");
     assert_eq!(answer, Answer::Refused(why));
     drop(held);
     let begin = Instant::now();
-    while stage.ask(&sink).1 != (Answer::Ready {}) {
+    while stage.ask(&sink).1 != (Answer::Ready { port: None }) {
         assert!(begin.elapsed() < AT_LAST, "the seats do not come back");
     }
 }

@@ -102,7 +102,7 @@ impl Source {
         match self {
             Source::Kept(file) => format!("calls kept in {file}\n"),
             Source::Measured { server, machine, planned, called, received } => {
-                let mbit = received.bytes as f64 * 8e3 / (received.elapsed_ns as f64).max(1.0);
+                let mbit = received.mbit();
                 let mut text = format!(
                     "send() to {}, calls counted: {window}; {} bytes arrived at {mbit:.0} Mbit/s\n{}",
                     server.line(),

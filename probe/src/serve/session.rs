@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::Limits;
+use super::{Limits, datagrams};
 use crate::wire::{self, Answer, Ask, ECHO_MAX, Received, Request, VERSION};
 
 /// What a sink reads at a time, in bytes.
@@ -16,7 +16,7 @@ pub(super) enum Done {
     /// It returned so many messages.
     Echoed(u64),
     /// It took so much.
-    Sank(Received),
+    Took(Received),
     /// It asked for something that is not to be had.
     Refused(String),
 }
@@ -25,7 +25,7 @@ impl fmt::Display for Done {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Done::Echoed(count) => write!(out, "{count} messages echoed"),
-            Done::Sank(received) => write!(out, "{} bytes received", received.bytes),
+            Done::Took(received) => write!(out, "{} bytes received", received.bytes),
             Done::Refused(why) => write!(out, "refused: {why}"),
         }
     }
@@ -44,10 +44,10 @@ pub(super) fn serve(mut stream: TcpStream, from: SocketAddr, limits: &Limits) ->
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(limits.silence))?;
     stream.set_write_timeout(Some(limits.silence))?;
-    wire::write_line(&mut stream, &Answer::Ready {})?;
     match request.ask {
         Ask::Echo { size } => echo(&mut stream, size as usize, end).map(Done::Echoed),
-        Ask::Sink => sink(&mut stream, end).map(Done::Sank),
+        Ask::Sink => sink(&mut stream, end).map(Done::Took),
+        Ask::Datagrams { port } => datagrams::count(&mut stream, port, limits).map(Done::Took),
     }
 }
 
@@ -65,6 +65,7 @@ fn check(request: &Request) -> Result<(), String> {
 
 /// Returns messages of `size` bytes until the other side closes.
 fn echo(stream: &mut TcpStream, size: usize, end: Instant) -> io::Result<u64> {
+    wire::write_line(stream, &Answer::Ready { port: None })?;
     let mut message = vec![0; size];
     let mut count = 0;
     loop {
@@ -80,6 +81,7 @@ fn echo(stream: &mut TcpStream, size: usize, end: Instant) -> io::Result<u64> {
 
 /// Takes all that comes until the other side closes its direction, and says how much it was.
 fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
+    wire::write_line(stream, &Answer::Ready { port: None })?;
     let mut buffer = vec![0; GULP];
     let mut received = Received::default();
     let mut first = None;
@@ -88,8 +90,7 @@ fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
             Ok(0) => break,
             Ok(count) => {
                 let begin = *first.get_or_insert_with(Instant::now);
-                received.bytes += count as u64;
-                received.elapsed_ns = nanoseconds(begin.elapsed());
+                received.note(count, begin.elapsed());
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -100,11 +101,7 @@ fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
     Ok(received)
 }
 
-fn in_time(end: Instant) -> io::Result<()> {
+pub(super) fn in_time(end: Instant) -> io::Result<()> {
     let over = || io::Error::new(ErrorKind::TimedOut, "it lasted longer than a session may");
     (Instant::now() < end).then_some(()).ok_or_else(over)
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
