@@ -21,7 +21,7 @@ use crate::control::{self, Request};
 use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError};
 use crate::status::Status;
-use crate::{asking, log, run};
+use crate::{asking, log, probe, run};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -92,6 +92,11 @@ enum Command {
     Link {
         #[command(subcommand)]
         change: LinkChange,
+    },
+    /// Measure any network, with or without a bundle
+    Probe {
+        #[command(subcommand)]
+        command: Box<tabane_probe::Command>,
     },
     /// Read a configuration file and print what was understood, defaults included
     Check {
@@ -244,6 +249,7 @@ impl Command {
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
             Command::Key { bundle, files } => asking::change_keys(&bundle.name, &files),
             Command::Link { change } => change.execute(),
+            Command::Probe { command } => probe::execute(&command),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
         }

@@ -25,6 +25,7 @@ mod links;
 pub mod log;
 mod notify;
 mod privileges;
+mod probe;
 mod requests;
 pub mod run;
 mod running;

@@ -1,0 +1,37 @@
+//! Ctrl-C ends a measurement, not the program: what was measured until then is reported.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::error::Error;
+
+/// Exit code of a program that was told to end a second time: 128 and the number of SIGINT.
+const IMPATIENT: i32 = 130;
+
+/// Whether somebody wants the measurement to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interruption {
+    asked: Arc<AtomicBool>,
+}
+
+impl Interruption {
+    /// Listens to SIGINT and SIGTERM from now on; the second one ends the program at once.
+    pub(crate) fn listen() -> Result<Interruption, Error> {
+        let asked = Arc::new(AtomicBool::new(false));
+        let listen = |signal| -> io::Result<()> {
+            flag::register_conditional_shutdown(signal, IMPATIENT, Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked)).map(drop)
+        };
+        [SIGINT, SIGTERM].into_iter().try_for_each(listen).map_err(Error::doing("waiting for signals"))?;
+        Ok(Interruption { asked })
+    }
+
+    /// Whether a signal has come.
+    pub(crate) fn came(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+}

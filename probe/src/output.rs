@@ -1,0 +1,92 @@
+//! How a report leaves: tables for people, JSON for programs.
+
+use std::io::{self, ErrorKind, Write};
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// No lines but the one below the head.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+/// Width of the longest bar of a histogram, in characters.
+const BAR: usize = 40;
+
+/// A report.
+pub(crate) trait Report: Serialize {
+    /// As text for people.
+    fn text(&self) -> String;
+
+    /// Prints it on stdout; that a reader such as `head` left early is no error.
+    fn print(&self, json: bool) -> Result<(), Error> {
+        let text = if json {
+            let line = serde_json::to_string_pretty(self).map_err(io::Error::from);
+            line.map_err(Error::doing("writing JSON"))? + "\n"
+        } else {
+            self.text()
+        };
+        print(&text)
+    }
+}
+
+/// Prints `text` on stdout.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::doing("writing to stdout")(error)),
+        _ => Ok(()),
+    }
+}
+
+/// A table: the first column to the left, numbers to the right.
+pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(head).add_rows(rows);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
+}
+
+/// A bar as long as `part` is of `most`; what is there at all is seen.
+pub(crate) fn bar(part: usize, most: usize) -> String {
+    let length = (part * BAR).div_ceil(most.max(1));
+    "█".repeat(length)
+}
+
+/// A number with as many digits as tell something: three at least.
+pub(crate) fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 1,
+        size if size >= 10.0 => 2,
+        size if size >= 1.0 => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A part of the whole in percent.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_numbers_end_together() {
+        let rows =
+            vec![vec!["1 B".to_owned(), "9.5".to_owned()], vec!["1024 B".to_owned(), "123.4".to_owned()]];
+        let text = table(&["size", "µs"], rows);
+        assert!(text.contains("1 B        9.5\n") && text.contains("1024 B   123.4\n"), "{text}");
+    }
+
+    #[test]
+    fn figures_keep_what_they_tell() {
+        assert_eq!([0.00291, 2.9, 27.4, 27_400.26].map(figure), ["0.0029", "2.900", "27.40", "27400.3"]);
+        assert_eq!(percent(0.255), "25.5 %");
+        assert_eq!((bar(0, 9).len(), bar(1, 1_000).chars().count(), bar(9, 9).chars().count()), (0, 1, BAR));
+    }
+}

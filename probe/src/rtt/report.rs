@@ -1,0 +1,217 @@
+//! What round trips were: figures of each size, their rhythm, and whether a larger message was the faster one.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::connection::Server;
+use crate::machine::Machine;
+use crate::output::{self, bar, figure, percent, table};
+use crate::stats::{self, Histogram, Inversion, Period, Summary};
+use crate::trace::RoundTrip;
+use crate::window::Window;
+
+/// Empty bins that are shown.
+const EMPTY_SHOWN: usize = 2;
+
+/// The report on all sizes; the schema of `--json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    measurement: &'static str,
+    source: Source,
+    window: Window,
+    sizes: Vec<Size>,
+    /// Every size beside every smaller one.
+    inversions: Vec<Pair>,
+}
+
+/// Where the round trips are from.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Source {
+    /// A file.
+    Kept(String),
+    /// The network.
+    Measured {
+        server: Server,
+        machine: Machine,
+        /// Rounds that were to be played, all sizes together.
+        planned: usize,
+        /// Rounds that were played before the measurement ended.
+        played: usize,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Size {
+    size_bytes: u32,
+    /// In microseconds.
+    rtt_us: Summary,
+    /// In microseconds.
+    histogram: Option<Histogram>,
+    /// In rounds.
+    period: Option<Period>,
+}
+
+#[derive(Debug, Serialize)]
+struct Pair {
+    smaller_bytes: u32,
+    larger_bytes: u32,
+    #[serde(flatten)]
+    found: Inversion,
+    anomaly: bool,
+}
+
+impl Source {
+    pub(super) fn kept(path: &Path) -> Source {
+        Source::Kept(path.display().to_string())
+    }
+
+    pub(super) fn measured(server: &Server, machine: Machine, planned: usize) -> Source {
+        Source::Measured { server: server.clone(), machine, planned, played: 0 }
+    }
+}
+
+impl Report {
+    /// The report on those of the round trips `trace` that lie in the window; sizes stand together there.
+    pub(super) fn new(trace: &[RoundTrip], window: Window, mut source: Source) -> Report {
+        if let Source::Measured { played, .. } = &mut source {
+            *played = trace.len();
+        }
+        let mut series: Vec<(u32, Vec<f64>)> = trace
+            .chunk_by(|before, next| before.size_bytes == next.size_bytes)
+            .map(|rounds| {
+                let counted = &rounds[window.places(rounds.len())];
+                (rounds[0].size_bytes, counted.iter().map(|round| round.rtt_us).collect())
+            })
+            .collect();
+        series.sort_by_key(|(size, _)| *size);
+        let sizes = series.iter().filter_map(|(size, times)| Size::new(*size, times)).collect();
+        Report { measurement: "rtt", source, window, sizes, inversions: pairs(&series) }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.sizes.iter().map(|size| {
+            let times = &size.rtt_us;
+            let figures = [times.min, times.median, times.mean, times.p90, times.p99, times.max, times.sd];
+            let below = self.inversions.iter().filter(|pair| pair.larger_bytes == size.size_bytes);
+            let below = below.map(|pair| pair.found.share).max_by(f64::total_cmp);
+            [format!("{} B", size.size_bytes), times.count.to_string()]
+                .into_iter()
+                .chain(figures.map(figure))
+                .chain([
+                    size.period.map_or("none".to_owned(), |period| format!("{} rounds", period.lag)),
+                    below.map_or("-".to_owned(), percent),
+                ])
+                .collect()
+        })
+    }
+
+    /// A sentence for each anomaly.
+    fn findings(&self) -> impl Iterator<Item = String> {
+        self.inversions.iter().filter(|pair| pair.anomaly).map(|pair| {
+            let Inversion { floor, below, share, probability } = pair.found;
+            let (larger, smaller) = (pair.larger_bytes, pair.smaller_bytes);
+            let period = self.sizes.iter().find(|size| size.size_bytes == larger).and_then(|size| size.period);
+            let rhythm = period.map_or("without a period".to_owned(), |period| {
+                format!("with a period of {} rounds (correlation {:.2})", period.lag, period.strength)
+            });
+            format!(
+                "anomaly: {below} round trips of {larger} B ({}) took less time than any of {smaller} B ({} µs), \
+                 {rhythm}; by chance with probability {probability:.0e}",
+                percent(share),
+                figure(floor)
+            )
+        })
+    }
+}
+
+impl output::Report for Report {
+    fn text(&self) -> String {
+        let head = [
+            "size",
+            "rounds",
+            "min µs",
+            "median",
+            "mean",
+            "p90",
+            "p99",
+            "max",
+            "sd",
+            "period",
+            "below smaller",
+        ];
+        let mut text = self.source.head(self.window);
+        text += &table(&head, self.rows());
+        for size in &self.sizes {
+            if let Some(histogram) = &size.histogram {
+                let _ = write!(text, "\n{} B, µs\n{}", size.size_bytes, drawing(histogram));
+            }
+        }
+        let mut findings = self.findings().peekable();
+        if findings.peek().is_none() && self.sizes.len() > 1 {
+            text += "\nno anomaly: no larger message is faster than a smaller one beyond chance\n";
+        }
+        findings.for_each(|sentence| text += &format!("\n{sentence}\n"));
+        text
+    }
+}
+
+impl Source {
+    fn head(&self, window: Window) -> String {
+        match self {
+            Source::Kept(file) => format!("round trips kept in {file}\n"),
+            Source::Measured { server, machine, planned, played } => {
+                let mut text =
+                    format!("round trips to {}, rounds counted: {window}\n{}", server.line(), machine.line());
+                if played < planned {
+                    text += &format!("ended early: {played} of {planned} round trips were played\n");
+                }
+                text + &machine.warning().map_or(String::new(), |warning| warning + "\n")
+            }
+        }
+    }
+}
+
+impl Size {
+    fn new(size_bytes: u32, times: &[f64]) -> Option<Size> {
+        let histogram = Histogram::of(&stats::sorted(times));
+        Some(Size { size_bytes, rtt_us: Summary::of(times)?, histogram, period: stats::period(times) })
+    }
+}
+
+fn pairs(series: &[(u32, Vec<f64>)]) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (place, (larger_bytes, larger)) in series.iter().enumerate() {
+        for (smaller_bytes, smaller) in &series[..place] {
+            let Some(found) = stats::inversion(smaller, larger) else { continue };
+            let (smaller_bytes, larger_bytes) = (*smaller_bytes, *larger_bytes);
+            pairs.push(Pair { smaller_bytes, larger_bytes, found, anomaly: found.is_anomaly() });
+        }
+    }
+    pairs
+}
+
+/// A bar for each bin, with where it begins; where nothing is for a while, three dots.
+fn drawing(histogram: &Histogram) -> String {
+    let most = histogram.counts.iter().copied().max().unwrap_or(0);
+    let mut lines = String::new();
+    let mut bin = 0;
+    for run in histogram.counts.chunk_by(|before, next| *before == 0 && *next == 0) {
+        if run.len() > EMPTY_SHOWN {
+            lines += &format!("{:>12}\n", "...");
+        } else {
+            let line = |(place, count): (usize, &usize)| {
+                format!("{:>12}  {} {count}\n", figure(histogram.edge(bin + place)), bar(*count, most))
+            };
+            lines.extend(run.iter().enumerate().map(line));
+        }
+        bin += run.len();
+    }
+    if histogram.above > 0 {
+        let end = figure(histogram.edge(histogram.counts.len()));
+        lines += &format!("{:>12}  {} above\n", format!("> {end}"), histogram.above);
+    }
+    lines
+}

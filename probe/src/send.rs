@@ -1,0 +1,112 @@
+//! `tabane probe send`: how long each `send()` of a stream takes, and which kinds of calls there are (P0.send).
+//!
+//! P0 sends 1 KB a million times with a timestamp before and after each call, and looks at calls 500,001 to 505,000.
+
+mod report;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use socket2::SockRef;
+
+use crate::clock::{Clock, microseconds};
+use crate::connection::Server;
+use crate::error::Error;
+use crate::interruption::Interruption;
+use crate::machine::Machine;
+use crate::output::Report as _;
+use crate::progress::Progress;
+use crate::trace::{self, Call};
+use crate::window::Window;
+use crate::wire::{Ask, ECHO_MAX, Received};
+use report::{Report, Source};
+
+/// Most calls: their times fit into memory.
+const CALLS_MAX: u64 = 100_000_000;
+/// Calls after which the progress is told.
+const TELL_AFTER: usize = 4_096;
+
+/// How long each `send()` of a stream takes, which kinds of calls there are, and how often each comes
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Machine on which `tabane probe serve` runs
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "from")]
+    server: Option<String>,
+    /// Bytes of each call
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = RangedU64ValueParser::<u32>::new().range(1..=u64::from(ECHO_MAX)))]
+    size: u32,
+    /// Calls
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=CALLS_MAX))]
+    calls: usize,
+    /// The calls that count, first and last, or `all`
+    #[arg(long, value_name = "FIRST-LAST", default_value = "500001-505000")]
+    window: Window,
+    /// Send buffer of the socket in bytes; the kernel doubles it [default: the kernel's choice]
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(1_024..=1 << 30))]
+    send_buffer: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write all that was measured to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Measure nothing: report on the file that --csv wrote, all of it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "size", "calls", "window", "send_buffer", "csv"])]
+    from: Option<PathBuf>,
+}
+
+/// Measures, or reads, and reports.
+pub(crate) fn run(options: &Options) -> Result<(), Error> {
+    if let Some(path) = &options.from {
+        return Report::new(&trace::read(path)?, Window::All, Source::kept(path)).print(options.json);
+    }
+    options.window.check(options.calls, "--calls")?;
+    let server = Server::find(options.server.as_deref().unwrap_or_default())?;
+    let (clock, interruption) = (Clock::start(), Interruption::listen()?);
+    let machine = Machine::look(clock);
+    let (calls, received) = stream(&server, options, clock, &interruption)?;
+    if let Some(path) = &options.csv {
+        trace::write(path, &calls)?;
+    }
+    let source = Source::measured(&server, machine, options.calls, calls.len(), received);
+    Report::new(&calls, options.window, source).print(options.json)
+}
+
+/// Calls `send()` as often as asked, or until somebody wants an end; then hears what arrived.
+fn stream(
+    server: &Server,
+    options: &Options,
+    clock: Clock,
+    interruption: &Interruption,
+) -> Result<(Vec<Call>, Received), Error> {
+    let mut stream = server.ask(Ask::Sink)?;
+    if let Some(bytes) = options.send_buffer {
+        SockRef::from(&stream)
+            .set_send_buffer_size(bytes)
+            .map_err(Error::doing("setting the send buffer"))?;
+    }
+    let message = vec![0; options.size as usize];
+    // Written once, so that no page is fetched while measuring.
+    let mut times = vec![(u64::MAX, u64::MAX); options.calls];
+    let progress = Progress::of("send()".to_owned(), options.calls);
+    let mut called = 0;
+    while called < options.calls && !interruption.came() {
+        let before = clock.now_ns();
+        stream.write_all(&message).map_err(Error::doing(format!("call {}", called + 1)))?;
+        times[called] = (before, clock.now_ns());
+        called += 1;
+        if called.is_multiple_of(TELL_AFTER) {
+            progress.reached(called);
+        }
+    }
+    let received = server.settle(stream)?;
+    let first = times[0].0;
+    let row = |(number, (before, after)): (usize, &(u64, u64))| Call {
+        call: number + 1,
+        start_us: microseconds(before - first),
+        duration_us: microseconds(after - before),
+    };
+    Ok((times[..called].iter().enumerate().map(row).collect(), received))
+}

@@ -1,0 +1,231 @@
+//! What calls of `send()` were: their classes, how often each comes, and where the stream changed.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::connection::Server;
+use crate::machine::Machine;
+use crate::output::{self, figure, percent, table};
+use crate::stats::{self, Classes, Period, Recurrence, Summary};
+use crate::trace::Call;
+use crate::window::Window;
+use crate::wire::Received;
+
+/// Blocks into which a run is divided to see where it changes.
+const BLOCKS: usize = 500;
+/// Blocks of the shortest stretch.
+const STRETCH_BLOCKS: usize = 5;
+/// How often the penalty is doubled until no more than [`STRETCHES_MAX`] are left.
+const DOUBLINGS: usize = 60;
+/// Most stretches: with a higher penalty, the greatest changes are left.
+const STRETCHES_MAX: usize = 10;
+
+/// The report on a stream; the schema of `--json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    measurement: &'static str,
+    source: Source,
+    window: Window,
+    /// All calls of the window, in microseconds.
+    duration_us: Option<Summary>,
+    /// Fastest first.
+    classes: Vec<Class>,
+    /// Calls of the window that belong to no class.
+    stray: usize,
+    /// Stretches of the whole run between which the mean of the logarithm of the durations changes.
+    stretches: Vec<Stretch>,
+}
+
+/// Where the calls are from.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Source {
+    /// A file.
+    Kept(String),
+    /// The network.
+    Measured {
+        server: Server,
+        machine: Machine,
+        /// Calls that were to be made.
+        planned: usize,
+        /// Calls that were made before the measurement ended.
+        called: usize,
+        /// What arrived.
+        received: Received,
+    },
+}
+
+/// Calls of one kind.
+#[derive(Debug, Serialize)]
+struct Class {
+    /// In microseconds.
+    duration_us: Summary,
+    /// Part of all calls, 0 to 1.
+    share_of_calls: f64,
+    /// Part of the time spent in calls, 0 to 1.
+    share_of_time: f64,
+    /// Distances from one such call to the next, in calls; calls that follow one another at once are one.
+    every_calls: Option<Recurrence>,
+    /// The same in microseconds.
+    every_us: Option<Recurrence>,
+    /// The rhythm in which they come, in calls.
+    period: Option<Period>,
+}
+
+/// Calls between two changes.
+#[derive(Debug, Serialize)]
+struct Stretch {
+    first_call: usize,
+    last_call: usize,
+    /// In microseconds.
+    mean_us: f64,
+}
+
+impl Source {
+    pub(super) fn kept(path: &Path) -> Source {
+        Source::Kept(path.display().to_string())
+    }
+
+    pub(super) fn measured(
+        server: &Server,
+        machine: Machine,
+        planned: usize,
+        called: usize,
+        received: Received,
+    ) -> Source {
+        Source::Measured { server: server.clone(), machine, planned, called, received }
+    }
+
+    fn head(&self, window: Window) -> String {
+        match self {
+            Source::Kept(file) => format!("calls kept in {file}\n"),
+            Source::Measured { server, machine, planned, called, received } => {
+                let mbit = received.mbit();
+                let mut text = format!(
+                    "send() to {}, calls counted: {window}; {} bytes arrived at {mbit:.0} Mbit/s\n{}",
+                    server.line(),
+                    received.bytes,
+                    machine.line()
+                );
+                if called < planned {
+                    text += &format!("ended early: {called} of {planned} calls were made\n");
+                }
+                text + &machine.warning().map_or(String::new(), |warning| warning + "\n")
+            }
+        }
+    }
+}
+
+impl Report {
+    /// The report on those of `calls` that lie in the window.
+    pub(super) fn new(calls: &[Call], window: Window, source: Source) -> Report {
+        let counted = &calls[window.places(calls.len())];
+        let durations: Vec<f64> = counted.iter().map(|call| call.duration_us).collect();
+        let found = Classes::of(&durations);
+        let kinds: Vec<Option<usize>> = durations.iter().map(|duration| found.class_of(*duration)).collect();
+        let class = |number| Class::new(counted, &durations, &kinds, number);
+        Report {
+            measurement: "send",
+            source,
+            window,
+            duration_us: Summary::of(&durations),
+            classes: (0..found.classes.len()).filter_map(class).collect(),
+            stray: found.stray,
+            stretches: stretches(calls),
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.classes.iter().enumerate().map(|(number, class)| {
+            let times = &class.duration_us;
+            let calls = class.every_calls.map(|every| format!("{}", every.median));
+            let milliseconds = class.every_us.map(|every| figure(every.median / 1e3));
+            let mut row = vec![(number + 1).to_string(), times.count.to_string()];
+            row.extend([class.share_of_calls, class.share_of_time].map(percent));
+            row.extend([times.min, times.median, times.mean, times.max, times.sd].map(figure));
+            row.extend([calls, milliseconds].map(|every| every.unwrap_or_else(|| "-".to_owned())));
+            row.push(class.period.map_or("none".to_owned(), |period| period.lag.to_string()));
+            row
+        })
+    }
+}
+
+impl output::Report for Report {
+    fn text(&self) -> String {
+        let head = [
+            "class",
+            "calls",
+            "of calls",
+            "of time",
+            "min µs",
+            "median",
+            "mean",
+            "max",
+            "sd",
+            "every calls",
+            "every ms",
+            "period",
+        ];
+        let mut text = self.source.head(self.window) + &table(&head, self.rows());
+        if self.stray > 0 {
+            text += &format!("{} calls belong to no class\n", self.stray);
+        }
+        text += "\nthe whole run, cut where it changes most\n";
+        text + &table(&["calls", "mean µs"], self.stretches.iter().map(Stretch::row))
+    }
+}
+
+impl Class {
+    fn new(calls: &[Call], durations: &[f64], kinds: &[Option<usize>], number: usize) -> Option<Class> {
+        let is_of_it: Vec<bool> = kinds.iter().map(|kind| *kind == Some(number)).collect();
+        let of_it: Vec<f64> =
+            durations.iter().zip(&is_of_it).filter_map(|(duration, is)| is.then_some(*duration)).collect();
+        let places = stats::beginnings(&is_of_it);
+        let numbers: Vec<f64> = places.iter().map(|place| *place as f64).collect();
+        let times: Vec<f64> = places.iter().map(|place| calls[*place].start_us).collect();
+        let series: Vec<f64> = is_of_it.iter().map(|is| f64::from(u8::from(*is))).collect();
+        Some(Class {
+            duration_us: Summary::of(&of_it)?,
+            share_of_calls: of_it.len() as f64 / durations.len() as f64,
+            share_of_time: of_it.iter().sum::<f64>() / durations.iter().sum::<f64>(),
+            every_calls: stats::recurrence(&numbers),
+            every_us: stats::recurrence(&times),
+            period: stats::period(&series),
+        })
+    }
+}
+
+impl Stretch {
+    fn row(&self) -> Vec<String> {
+        vec![format!("{}-{}", self.first_call, self.last_call), figure(self.mean_us)]
+    }
+}
+
+/// The run, cut where the durations change: logarithms, so that single long calls do not cut, in blocks of calls.
+fn stretches(calls: &[Call]) -> Vec<Stretch> {
+    let size = calls.len().div_ceil(BLOCKS).max(1);
+    let level = |block: &[Call]| {
+        // A nanosecond more: the logarithm of 0 is none.
+        block.iter().map(|call| (call.duration_us + 1e-3).ln()).sum::<f64>() / block.len() as f64
+    };
+    let levels: Vec<f64> = calls.chunks(size).map(level).collect();
+    let penalties = std::iter::successors(Some(stats::penalty(&levels)), |penalty| Some(penalty * 2.0));
+    let mut cuts =
+        penalties.take(DOUBLINGS).map(|penalty| stats::changepoints(&levels, STRETCH_BLOCKS, penalty));
+    let cuts = cuts.find(|cuts| cuts.len() < STRETCHES_MAX).unwrap_or_default();
+    let edges: Vec<usize> =
+        [0].into_iter().chain(cuts.iter().map(|cut| cut * size)).chain([calls.len()]).collect();
+    edges.windows(2).filter(|edge| edge[0] < edge[1]).map(|edge| stretch(calls, edge[0]..edge[1])).collect()
+}
+
+fn stretch(calls: &[Call], places: Range<usize>) -> Stretch {
+    let part = &calls[places];
+    let sum: f64 = part.iter().map(|call| call.duration_us).sum();
+    Stretch {
+        first_call: part[0].call,
+        last_call: part[part.len() - 1].call,
+        mean_us: sum / part.len() as f64,
+    }
+}

@@ -1,0 +1,148 @@
+//! The other side of every probe: echoes, or takes what comes and counts it.
+//!
+//! Anybody on the network may connect, so everything is bounded ([`Limits`]): sessions at a time, the length of a request
+//! and the time until it is there, silence, and the length of a session. A session that is not understood ends. Nobody
+//! gets more bytes than they sent, and nobody but the one who connected gets any.
+
+mod datagrams;
+mod session;
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+
+use crate::wire::{self, Answer};
+
+pub(crate) use datagrams::with_port;
+
+/// Pause after which a server looks whether it is to end.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// Connections that wait until they are accepted.
+const BACKLOG: i32 = 64;
+/// How long a server that cannot accept (no file descriptor, no memory) waits before it tries again.
+const RECOVERY: Duration = Duration::from_millis(100);
+
+/// What a server puts up with.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sessions at a time; further ones are refused.
+    pub sessions: usize,
+    /// Time until the request must be there.
+    pub request: Duration,
+    /// Time without a byte after which a session ends.
+    pub silence: Duration,
+    /// Length of a session.
+    pub session: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sessions: 64,
+            request: Duration::from_secs(5),
+            silence: Duration::from_secs(10),
+            session: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    limits: Limits,
+    open: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Listens at `address`; at `[::]` also for IPv4.
+    ///
+    /// # Errors
+    /// The address is not this machine's, or it is taken.
+    pub fn bind(address: SocketAddr, limits: Limits) -> io::Result<Server> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        // SO_RCVTIMEO bounds accept(2) as well.
+        socket.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
+        Ok(Server { listener: socket.into(), limits, open: Arc::default() })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `end` says so; what is under way then is cut off when the process ends.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub fn run(&self, end: impl Fn() -> bool) -> io::Result<()> {
+        while !end() {
+            match self.listener.accept() {
+                Ok((stream, from)) => self.admit(stream, from),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
+                    ErrorKind::InvalidInput => return Err(error),
+                    _ => {
+                        tracing::warn!("cannot accept a connection: {error}");
+                        thread::sleep(RECOVERY);
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a session on a thread of its own, if there is room for it.
+    fn admit(&self, mut stream: TcpStream, from: SocketAddr) {
+        let Some(seat) = Seat::take(&self.open, self.limits.sessions) else {
+            let why = format!("{} sessions are open, and no more are allowed", self.limits.sessions);
+            // A fresh connection has room for a line; whoever does not read it learns by the end of the connection.
+            let _ = wire::write_line(&mut stream, &Answer::Refused(why));
+            return;
+        };
+        let limits = self.limits;
+        let session = move || {
+            let _seat = seat;
+            match session::serve(stream, from, &limits) {
+                Ok(done) => tracing::info!("{from}: {done}"),
+                Err(error) => tracing::info!("{from}: session ended: {error}"),
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("session".to_owned()).spawn(session) {
+            tracing::warn!("{from}: no thread for a session: {error}");
+        }
+    }
+}
+
+/// One of the sessions that may be open at a time; given back when it is dropped.
+struct Seat {
+    open: Arc<AtomicUsize>,
+}
+
+impl Seat {
+    fn take(open: &Arc<AtomicUsize>, most: usize) -> Option<Seat> {
+        let one_more = |count| (count < most).then_some(count + 1);
+        open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Seat { open: Arc::clone(open) })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,107 @@
+//! One connection at the server, from its request to its end.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+use super::{Limits, datagrams};
+use crate::wire::{self, Answer, Ask, ECHO_MAX, Received, Request, VERSION};
+
+/// What a sink reads at a time, in bytes.
+const GULP: usize = 256 * 1024;
+
+/// What a session did, for the log.
+pub(super) enum Done {
+    /// It returned so many messages.
+    Echoed(u64),
+    /// It took so much.
+    Took(Received),
+    /// It asked for something that is not to be had.
+    Refused(String),
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Done::Echoed(count) => write!(out, "{count} messages echoed"),
+            Done::Took(received) => write!(out, "{} bytes received", received.bytes),
+            Done::Refused(why) => write!(out, "refused: {why}"),
+        }
+    }
+}
+
+/// Does what the request on `stream` says.
+pub(super) fn serve(mut stream: TcpStream, from: SocketAddr, limits: &Limits) -> io::Result<Done> {
+    let end = Instant::now() + limits.session;
+    stream.set_write_timeout(Some(limits.request))?;
+    let request: Request = wire::read_line(&mut stream, limits.request)?;
+    if let Err(why) = check(&request) {
+        wire::write_line(&mut stream, &Answer::Refused(why.clone()))?;
+        return Ok(Done::Refused(why));
+    }
+    tracing::info!("{from}: {:?}", request.ask);
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(limits.silence))?;
+    stream.set_write_timeout(Some(limits.silence))?;
+    match request.ask {
+        Ask::Echo { size } => echo(&mut stream, size as usize, end).map(Done::Echoed),
+        Ask::Sink => sink(&mut stream, end).map(Done::Took),
+        Ask::Datagrams { port } => datagrams::count(&mut stream, port, limits).map(Done::Took),
+    }
+}
+
+fn check(request: &Request) -> Result<(), String> {
+    if request.probe != VERSION {
+        return Err(format!("version {} is not known here; allowed: {VERSION}", request.probe));
+    }
+    match request.ask {
+        Ask::Echo { size } if !(1..=ECHO_MAX).contains(&size) => {
+            Err(format!("a message of {size} bytes cannot be echoed; allowed: 1 to {ECHO_MAX}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns messages of `size` bytes until the other side closes.
+fn echo(stream: &mut TcpStream, size: usize, end: Instant) -> io::Result<u64> {
+    wire::write_line(stream, &Answer::Ready { port: None })?;
+    let mut message = vec![0; size];
+    let mut count = 0;
+    loop {
+        match stream.read_exact(&mut message) {
+            Ok(()) => stream.write_all(&message)?,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(count),
+            Err(error) => return Err(error),
+        }
+        count += 1;
+        in_time(end)?;
+    }
+}
+
+/// Takes all that comes until the other side closes its direction, and says how much it was.
+fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
+    wire::write_line(stream, &Answer::Ready { port: None })?;
+    let mut buffer = vec![0; GULP];
+    let mut received = Received::default();
+    let mut first = None;
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                let begin = *first.get_or_insert_with(Instant::now);
+                received.note(count, begin.elapsed());
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        in_time(end)?;
+    }
+    wire::write_line(stream, &Answer::Received(received))?;
+    Ok(received)
+}
+
+pub(super) fn in_time(end: Instant) -> io::Result<()> {
+    let over = || io::Error::new(ErrorKind::TimedOut, "it lasted longer than a session may");
+    (Instant::now() < end).then_some(()).ok_or_else(over)
+}

@@ -1,0 +1,33 @@
+//! The statistics of a measurement: pure functions of numbers, without clock, socket or random source.
+//!
+//! ```text
+//!     values ── summary, histogram ── what they are
+//!            ── classes ───────────── which kinds of them there are
+//!            ── changepoints ──────── where their kind changes with time
+//!            ── period ────────────── whether they come in a rhythm
+//!            ── inversion ─────────── whether the larger message is the faster one
+//! ```
+//!
+//! `probe/tests/scipy.rs` compares them with SciPy, NumPy and ruptures over traces that are kept there.
+
+mod changepoint;
+mod classes;
+mod histogram;
+mod inversion;
+mod period;
+mod recurrence;
+mod summary;
+
+pub use changepoint::{changepoints, penalty};
+pub use classes::{Class, Classes};
+pub use histogram::Histogram;
+pub use inversion::{Inversion, inversion};
+pub use period::{Period, autocorrelation, period};
+pub use recurrence::{Recurrence, beginnings, recurrence};
+pub use summary::{Summary, quantile, sorted};
+
+/// A number of bins or a place in a list; negative numbers and NaN become 0.
+#[expect(clippy::cast_possible_truncation, reason = "floats beyond the range saturate")]
+fn whole(number: f64) -> usize {
+    number as usize
+}

@@ -1,0 +1,164 @@
+//! `tabane probe stream`: sender processes that run at once, throughput over time, and the processors while all run
+//! (P0.base, P0.matrix, P0.skew).
+//!
+//! ```text
+//!     this process ── start ──> sender A, B, C …   (processes of the same program, `tabane probe sender`)
+//!                  ── counts processors and NICs at the end of every interval
+//!                  <── bytes of each interval, what arrived ──
+//! ```
+
+mod crew;
+mod nics;
+mod report;
+pub(crate) mod sender;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
+
+use crate::clock::Clock;
+use crate::connection::Server;
+use crate::cpu::Ticks;
+use crate::error::Error;
+use crate::interruption::Interruption;
+use crate::machine::Machine;
+use crate::output::Report as _;
+use crate::progress::Progress;
+use crate::sweep::{mbit, seconds};
+use crate::trace;
+use crate::wire::ECHO_MAX;
+use crew::Crew;
+use nics::Nics;
+use report::Report;
+use sender::{Plan, now_ns};
+
+/// Time between the order to start and the start: every sender has heard it by then.
+const RUN_UP: Duration = Duration::from_millis(100);
+/// Longest pause in which nobody looks for Ctrl-C.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// Most intervals of a run.
+const INTERVALS_MAX: u64 = 36_000;
+
+/// Throughput of several sender processes over time, and what the processors do meanwhile
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Machines on which `tabane probe serve` runs; the senders take them in turn
+    #[arg(value_name = "HOST[:PORT]", required = true)]
+    servers: Vec<String>,
+    /// Sender processes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    senders: usize,
+    /// Bytes of each send()
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = RangedI64ValueParser::<u32>::new().range(1..=i64::from(ECHO_MAX)))]
+    size: u32,
+    /// When all senders end
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    seconds: f64,
+    /// How much later than the first one all other senders start [default: together]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    stagger: Option<f64>,
+    /// Time over which throughput is counted
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    interval: f64,
+    /// Load that each sender offers [default: as much as goes]
+    #[arg(long, value_name = "MBIT/S", value_parser = mbit)]
+    mbit: Option<f64>,
+    /// Interface of which to count what leaves; can be repeated
+    #[arg(long = "nic", value_name = "NIC")]
+    nics: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a line per interval and sender to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+/// What this process saw at one moment.
+struct Look {
+    ticks: Ticks,
+    /// Bytes that left each NIC so far.
+    sent: Vec<u64>,
+}
+
+/// Measures and reports.
+pub(crate) fn run(options: &Options) -> Result<(), Error> {
+    let interval = Duration::from_secs_f64(options.interval);
+    let intervals = options.intervals()?;
+    options.servers.iter().try_for_each(|server| Server::find(server).map(drop))?;
+    let nics = Nics::open(&options.nics)?;
+    let interruption = Interruption::listen()?;
+    let machine = Machine::look(Clock::start());
+    let crew = Crew::gather(options)?;
+    let start_ns = now_ns().saturating_add(nanoseconds(RUN_UP));
+    let plan = |sender: usize| Plan {
+        start_ns: start_ns + if sender == 0 { 0 } else { nanoseconds(options.stagger()) },
+        origin_ns: start_ns,
+        end_ns: start_ns + nanoseconds(Duration::from_secs_f64(options.seconds)),
+        interval_ns: nanoseconds(interval),
+    };
+    let running = crew.start(plan)?;
+    let mut looks = Vec::with_capacity(intervals + 1);
+    let progress = Progress::of("stream".to_owned(), intervals);
+    for number in 0..=intervals {
+        let due = start_ns + nanoseconds(interval) * number as u64;
+        if !wait_until(due, &interruption) {
+            break;
+        }
+        looks.push(Look { ticks: Ticks::now()?, sent: nics.sent()? });
+        progress.reached(number);
+    }
+    drop(progress);
+    let done = running.finish(interruption.came())?;
+    let report = Report::new(options, machine, &looks, &done);
+    if let Some(path) = &options.csv {
+        trace::write(path, &report.lines())?;
+    }
+    report.print(options.json)
+}
+
+impl Options {
+    fn stagger(&self) -> Duration {
+        Duration::from_secs_f64(self.stagger.unwrap_or(0.0))
+    }
+
+    /// How many intervals there are.
+    fn intervals(&self) -> Result<usize, Error> {
+        let whole = Duration::from_secs_f64(self.seconds).as_millis()
+            / Duration::from_secs_f64(self.interval).as_millis();
+        let count = u64::try_from(whole).unwrap_or(u64::MAX);
+        if !(1..=INTERVALS_MAX).contains(&count) {
+            return Err(Error::Refused(format!(
+                "--seconds {} are {count} times --interval {}; allowed: 1 to {INTERVALS_MAX} times",
+                self.seconds, self.interval
+            )));
+        }
+        if self.stagger() >= Duration::from_secs_f64(self.seconds) {
+            return Err(Error::Refused(format!(
+                "--stagger {} leaves the later senders no time; allowed: less than --seconds {}",
+                self.stagger().as_secs_f64(),
+                self.seconds
+            )));
+        }
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+}
+
+/// Sleeps until `due` of [`now_ns`]; `false` when somebody wants an end before.
+fn wait_until(due: u64, interruption: &Interruption) -> bool {
+    while !interruption.came() {
+        let left = Duration::from_nanos(due.saturating_sub(now_ns()));
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(LOOK_AGAIN_AFTER));
+    }
+    false
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,213 @@
+//! What streams were: throughput of each sender and NIC over time, and the processors while all senders ran.
+
+use serde::Serialize;
+
+use super::sender::Done;
+use super::{Look, Options};
+use crate::cpu::Shares;
+use crate::machine::Machine;
+use crate::output::{self, figure, percent, table};
+use crate::pace;
+use crate::wire::Received;
+
+/// The report on a run; the schema of `--json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    measurement: &'static str,
+    servers: Vec<String>,
+    machine: Machine,
+    size_bytes: u32,
+    interval_seconds: f64,
+    /// Intervals that were to be measured.
+    planned: usize,
+    senders: Vec<Sender>,
+    nics: Vec<Nic>,
+    /// Part of the processors that was busy in each interval, 0 to 1.
+    busy: Vec<Option<f64>>,
+    /// While all senders ran.
+    all: All,
+}
+
+#[derive(Debug, Serialize)]
+struct Sender {
+    name: String,
+    /// Local port of its connection.
+    port: u16,
+    /// What its socket took in each interval.
+    mbit: Vec<f64>,
+    /// What arrived.
+    received: Received,
+    received_mbit: f64,
+    offered_mbit: Option<f64>,
+    /// Whether the offered load arrived.
+    reached: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct Nic {
+    name: String,
+    /// What left it in each interval, headers included.
+    mbit: Vec<f64>,
+}
+
+/// The intervals in which all senders ran.
+#[derive(Debug, Serialize)]
+struct All {
+    /// The first one and the one behind the last, from 0 on.
+    intervals: (usize, usize),
+    /// Throughput of all senders together.
+    mbit: f64,
+    /// What the processors did.
+    cpu: Option<Shares>,
+}
+
+/// One sender in one interval; the schema of a line of `--csv`.
+#[derive(Debug, Serialize)]
+pub(super) struct Line {
+    start_seconds: f64,
+    sender: String,
+    mbit: f64,
+    cpu: Option<f64>,
+}
+
+impl Report {
+    /// The report on what was seen at the ends of intervals, and on what the senders say.
+    pub(super) fn new(options: &Options, machine: Machine, looks: &[Look], done: &[Done]) -> Report {
+        let intervals = looks.len().saturating_sub(1);
+        let senders = done.iter().enumerate();
+        let senders: Vec<Sender> =
+            senders.map(|(number, done)| Sender::new(options, number, done, intervals)).collect();
+        let nic = |(place, name): (usize, &String)| Nic {
+            name: name.clone(),
+            mbit: looks
+                .windows(2)
+                .map(|pair| options.mbit_of(pair[1].sent[place] - pair[0].sent[place]))
+                .collect(),
+        };
+        let busy =
+            looks.windows(2).map(|pair| pair[1].ticks.since(pair[0].ticks).map(|shares| shares.busy()));
+        Report {
+            measurement: "stream",
+            servers: options.servers.clone(),
+            machine,
+            size_bytes: options.size,
+            interval_seconds: options.interval,
+            planned: options.intervals().unwrap_or(0),
+            nics: options.nics.iter().enumerate().map(nic).collect(),
+            busy: busy.collect(),
+            all: All::new(options, looks, &senders),
+            senders,
+        }
+    }
+
+    /// A line for each sender and interval.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let line = |(number, sender, mbit): (usize, &Sender, f64)| Line {
+            start_seconds: number as f64 * self.interval_seconds,
+            sender: sender.name.clone(),
+            mbit,
+            cpu: self.busy[number],
+        };
+        let of = |sender| self.busy.iter().enumerate().map(move |(number, _)| (number, sender));
+        let all = self.senders.iter().flat_map(of);
+        all.map(|(number, sender)| line((number, sender, sender.mbit[number]))).collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.busy.iter().enumerate().map(|(number, busy)| {
+            let start = number as f64 * self.interval_seconds;
+            let mut row = vec![format!("{start}-{}", start + self.interval_seconds)];
+            row.extend(self.senders.iter().map(|sender| figure(sender.mbit[number])));
+            row.push(figure(self.senders.iter().map(|sender| sender.mbit[number]).sum()));
+            row.push(busy.map_or("-".to_owned(), percent));
+            row.extend(self.nics.iter().map(|nic| figure(nic.mbit[number])));
+            row
+        })
+    }
+
+    fn sender_rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.senders.iter().map(|sender| {
+            vec![
+                sender.name.clone(),
+                sender.port.to_string(),
+                sender.received.bytes.to_string(),
+                figure(sender.received_mbit),
+                pace::verdict(sender.offered_mbit, sender.received_mbit),
+            ]
+        })
+    }
+}
+
+impl output::Report for Report {
+    fn text(&self) -> String {
+        let Report { servers, machine, size_bytes, planned, busy, all, .. } = self;
+        let mut text =
+            format!("streams to {}, {size_bytes} B a call\n{}", servers.join(", "), machine.line());
+        if busy.len() < *planned {
+            text += &format!("ended early: {} of {planned} intervals were measured\n", busy.len());
+        }
+        let mut head = vec!["seconds".to_owned()];
+        head.extend(self.senders.iter().map(|sender| format!("{} Mbit/s", sender.name)));
+        head.extend(["all".to_owned(), "CPU".to_owned()]);
+        head.extend(self.nics.iter().map(|nic| format!("{} sent", nic.name)));
+        text += &table(&head.iter().map(String::as_str).collect::<Vec<&str>>(), self.rows());
+        text += "\nwhat arrived\n";
+        text += &table(&["sender", "port", "bytes", "Mbit/s", "offered Mbit/s"], self.sender_rows());
+        if let (Some(cpu), (first, end)) = (all.cpu, all.intervals) {
+            let kinds = [cpu.user, cpu.system, cpu.irq, cpu.softirq, cpu.steal, cpu.idle].map(percent);
+            let when =
+                format!("{}-{} s", first as f64 * self.interval_seconds, end as f64 * self.interval_seconds);
+            let row = [vec![when, figure(all.mbit), percent(cpu.busy())], kinds.to_vec()].concat();
+            text += "\nwhile all senders ran\n";
+            let head = ["", "Mbit/s", "CPU", "user", "system", "irq", "softirq", "steal", "idle"];
+            text += &table(&head, [row]);
+        }
+        text
+    }
+}
+
+impl Sender {
+    fn new(options: &Options, number: usize, done: &Done, intervals: usize) -> Sender {
+        let mut mbit: Vec<f64> = done.bytes.iter().map(|bytes| options.mbit_of(*bytes)).collect();
+        mbit.resize(intervals, 0.0);
+        let received_mbit = done.received.mbit();
+        Sender {
+            name: name(number),
+            port: done.port,
+            mbit,
+            received: done.received,
+            received_mbit,
+            offered_mbit: options.mbit,
+            reached: options.mbit.map(|offered| pace::is_reached(offered, received_mbit)),
+        }
+    }
+}
+
+impl All {
+    fn new(options: &Options, looks: &[Look], senders: &[Sender]) -> All {
+        let end = looks.len().saturating_sub(1);
+        let first =
+            (0..end).find(|number| *number as f64 * options.interval >= options.stagger().as_secs_f64());
+        let first = first.unwrap_or(end);
+        let sum: f64 = senders.iter().flat_map(|sender| &sender.mbit[first..end]).sum();
+        All {
+            intervals: (first, end),
+            mbit: sum / (end - first).max(1) as f64,
+            cpu: (first < end).then(|| looks[end].ticks.since(looks[first].ticks)).flatten(),
+        }
+    }
+}
+
+impl Options {
+    /// Bytes of an interval as Mbit/s.
+    fn mbit_of(&self, bytes: u64) -> f64 {
+        bytes as f64 * 8.0 / 1e6 / self.interval
+    }
+}
+
+/// A, B, C and so on, then A2, B2.
+fn name(number: usize) -> String {
+    let letter = char::from(b'A' + u8::try_from(number % 26).unwrap_or(0));
+    let round = number / 26 + 1;
+    if round == 1 { letter.to_string() } else { format!("{letter}{round}") }
+}

@@ -1,0 +1,161 @@
+//! What a probe and its server say to each other before they measure: one JSON line each way, on the connection that
+//! is then measured.
+//!
+//! ```text
+//!     probe   {"probe":1,"ask":{"echo":{"size":1024}}}\n
+//!     server  {"ready":{}}\n                              or {"refused":"…"}\n, and the end
+//!     probe   size bytes   server  the same bytes         and so on, until the probe closes
+//!
+//!     probe   {"probe":1,"ask":"sink"}\n
+//!     server  {"ready":{}}\n
+//!     probe   bytes until it closes its direction
+//!     server  {"received":{"messages":…,"bytes":…,"elapsed_ns":…}}\n
+//!
+//!     probe   {"probe":1,"ask":{"datagrams":{"port":…}}}\n      the port from which they will come
+//!     server  {"ready":{"port":…}}\n                           the port to which they may go
+//!     probe   datagrams, then closes its direction of the connection
+//!     server  {"received":…}\n
+//! ```
+//!
+//! Nothing is sent before the answer has come, so a line never has bytes behind it. Both sides bound the length of a
+//! line and the time until it is there.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The version of what is described here.
+pub const VERSION: u32 = 1;
+/// UDP and TCP port of a server, unless another is named.
+pub const PORT: u16 = 7430;
+/// Longest line, in bytes.
+pub const LINE_MAX: usize = 512;
+/// Largest message that is echoed, in bytes.
+pub const ECHO_MAX: u32 = 1 << 20;
+
+/// The first line of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// [`VERSION`].
+    pub probe: u32,
+    /// What the connection is for.
+    pub ask: Ask,
+}
+
+/// What a probe wants of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// To return each message of this size.
+    Echo {
+        /// Bytes of a message, 1 to [`ECHO_MAX`].
+        size: u32,
+    },
+    /// To take all that comes, and to say how much it was.
+    Sink,
+    /// To take all datagrams that come, and to say how many they were.
+    Datagrams {
+        /// Port of the probe, at the address from which it has connected.
+        port: u16,
+    },
+}
+
+/// What a server says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Go on.
+    Ready {
+        /// Where datagrams may go.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+    },
+    /// No, and why, in one sentence.
+    Refused(String),
+    /// What came.
+    Received(Received),
+}
+
+/// What a server has received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// Datagrams, or reads of a stream.
+    pub messages: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// From the first to the last of them, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+impl Received {
+    /// A message of `length` bytes came, `after` the first one.
+    pub(crate) fn note(&mut self, length: usize, after: Duration) {
+        self.messages += 1;
+        self.bytes += length as u64;
+        self.elapsed_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    /// Mbit/s of payload, from the first to the last byte; 0 when there is no time between them.
+    pub(crate) fn mbit(&self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.bytes as f64 * 8e3 / self.elapsed_ns as f64 }
+    }
+}
+
+/// Sends `message` as a line.
+///
+/// # Errors
+/// What the socket says.
+pub fn write_line(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Reads a line that is there within `patience`; the stream's read timeout is `patience` at most afterwards.
+///
+/// # Errors
+/// What the socket says; [`ErrorKind::InvalidData`] when it is no line of at most [`LINE_MAX`] bytes that can be
+/// understood; [`ErrorKind::UnexpectedEof`] when the connection ends before.
+pub fn read_line<T: DeserializeOwned>(stream: &mut TcpStream, patience: Duration) -> io::Result<T> {
+    let deadline = Instant::now() + patience;
+    let mut line = [0; LINE_MAX];
+    let mut length = 0;
+    while length == 0 || line[length - 1] != b'\n' {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut line[length..]) {
+            Ok(0) if length == LINE_MAX => return Err(ErrorKind::InvalidData.into()),
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => length += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    serde_json::from_slice(&line[..length]).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_as_documented() {
+        let line = |request: &Request| serde_json::to_string(request).unwrap();
+        let echo = Request { probe: VERSION, ask: Ask::Echo { size: 1024 } };
+        assert_eq!(line(&echo), r#"{"probe":1,"ask":{"echo":{"size":1024}}}"#);
+        assert_eq!(line(&Request { probe: VERSION, ask: Ask::Sink }), r#"{"probe":1,"ask":"sink"}"#);
+        assert_eq!(serde_json::to_string(&Answer::Ready { port: None }).unwrap(), r#"{"ready":{}}"#);
+        let received = Answer::Received(Received { messages: 1, bytes: 5, elapsed_ns: 7 });
+        assert_eq!(
+            serde_json::to_string(&received).unwrap(),
+            r#"{"received":{"messages":1,"bytes":5,"elapsed_ns":7}}"#
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! The statistics against SciPy, NumPy and ruptures, over the traces in `tests/traces`.
+//!
+//! `oracle/expect.py` wrote down what those say; `oracle/synthesize.py` made the traces that are synthetic. P4's anomaly
+//! has to be found where it is, and nowhere else.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tabane_probe::stats::{
+    Classes, Histogram, Summary, autocorrelation, changepoints, inversion, penalty, period, quantile, sorted,
+};
+
+/// Difference of figures that are computed in another order.
+const ROUNDING: f64 = 1e-9;
+/// Part of the values that may lie on the other side of a border: the density here is made of bins.
+const BORDER: f64 = 0.002;
+/// Part of a peak's value that a bin is wide.
+const BIN: f64 = 0.03;
+/// Values over which the changes of level are compared.
+const CHANGES_OVER: usize = 1_000;
+/// Shortest segment between two changes, in values.
+const SHORTEST: usize = 5;
+
+#[derive(Deserialize)]
+struct Expected {
+    traces: BTreeMap<String, Trace>,
+}
+
+#[derive(Deserialize)]
+struct Trace {
+    series: BTreeMap<String, Series>,
+    changes: Changes,
+    inversion: Option<Inverted>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    summary: Figures,
+    histogram: Bins,
+    period: Option<usize>,
+    correlation: Vec<f64>,
+    classes: Kinds,
+}
+
+#[derive(Deserialize)]
+struct Figures {
+    count: usize,
+    min: f64,
+    max: f64,
+    mean: f64,
+    sd: f64,
+    percentiles: [f64; 7],
+    mad: f64,
+    iqr: f64,
+    variation: f64,
+}
+
+#[derive(Deserialize)]
+struct Bins {
+    counts: Vec<usize>,
+    width: f64,
+    above: usize,
+}
+
+#[derive(Deserialize)]
+struct Kinds {
+    peaks: Vec<f64>,
+    sizes: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Changes {
+    penalty: f64,
+    cuts: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Inverted {
+    below: usize,
+    probability: f64,
+}
+
+fn directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+fn expected() -> BTreeMap<String, Trace> {
+    let text = fs::read_to_string(directory("oracle").join("expected.json")).expect("expected.json is kept");
+    let expected: Expected = serde_json::from_str(&text).expect("expected.json follows its schema");
+    assert!(expected.traces.len() >= 4, "traces are missing");
+    expected.traces
+}
+
+/// The series of a trace by name, in the order of their sizes.
+fn recorded(file: &str) -> Vec<(String, Vec<f64>)> {
+    let text = fs::read_to_string(directory("traces").join(file)).expect("the trace is kept");
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let is_send = lines.next().expect("a head").starts_with("call");
+    let mut series: Vec<(String, Vec<f64>)> = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let name = if is_send { "send" } else { fields[0] };
+        if series.last().is_none_or(|(last, _)| last != name) {
+            series.push((name.to_string(), Vec::new()));
+        }
+        series.last_mut().expect("just pushed").1.push(fields[2].parse().expect("a number"));
+    }
+    series
+}
+
+/// Calls `check` for every series of every trace with what is expected of it.
+fn for_each_series(check: impl Fn(&str, &[f64], &Series)) {
+    for (file, trace) in expected() {
+        for (name, values) in recorded(&file) {
+            check(&format!("{file}, {name}"), &values, &trace.series[&name]);
+        }
+    }
+}
+
+fn close(place: &str, ours: f64, theirs: f64) {
+    let allowed = ROUNDING * theirs.abs().max(1.0);
+    assert!((ours - theirs).abs() <= allowed, "{place}: {ours}, expected {theirs}");
+}
+
+#[test]
+fn figures() {
+    for_each_series(|place, values, expected| {
+        let (ours, theirs) = (Summary::of(values).expect("values"), &expected.summary);
+        assert_eq!(ours.count, theirs.count, "{place}");
+        let figures = [ours.p5, ours.p25, ours.median, ours.p75, ours.p90, ours.p99, ours.p999];
+        figures.into_iter().zip(theirs.percentiles).for_each(|(ours, theirs)| close(place, ours, theirs));
+        close(place, ours.min, theirs.min);
+        close(place, ours.max, theirs.max);
+        close(place, ours.mean, theirs.mean);
+        close(place, ours.sd, theirs.sd);
+        close(place, ours.mad, theirs.mad);
+        close(place, ours.interquartile_range(), theirs.iqr);
+        close(place, ours.variation(), theirs.variation);
+    });
+}
+
+#[test]
+fn histograms() {
+    for_each_series(|place, values, expected| {
+        let ours = Histogram::of(&sorted(values)).expect("values");
+        assert_eq!(ours.counts.len(), expected.histogram.counts.len(), "{place}");
+        assert_eq!(ours.above, expected.histogram.above, "{place}");
+        close(place, ours.width, expected.histogram.width);
+        // A value on an edge may fall to either side of it.
+        let moved = ours.counts.iter().zip(&expected.histogram.counts).map(|(a, b)| a.abs_diff(*b)).max();
+        assert!(moved <= Some(1), "{place}: {:?}, expected {:?}", ours.counts, expected.histogram.counts);
+    });
+}
+
+#[test]
+fn rhythms() {
+    for_each_series(|place, values, expected| {
+        let ours = autocorrelation(values, expected.correlation.len() - 1);
+        ours.iter().zip(&expected.correlation).for_each(|(ours, theirs)| close(place, *ours, *theirs));
+        assert_eq!(period(values).map(|found| found.lag), expected.period, "{place}");
+    });
+}
+
+#[test]
+fn classes() {
+    for_each_series(|place, values, expected| {
+        let ours = Classes::of(values);
+        let theirs = &expected.classes;
+        assert_eq!(ours.classes.len(), theirs.peaks.len(), "{place}: {ours:?}");
+        for (number, class) in ours.classes.iter().enumerate() {
+            let size = values.iter().filter(|value| ours.class_of(**value) == Some(number)).count();
+            let difference = size.abs_diff(theirs.sizes[number]);
+            // What is stray here belongs to the nearest class there.
+            let allowed = ours.stray as f64 + BORDER * values.len() as f64;
+            assert!(difference as f64 <= allowed, "{place}: {size}, expected {:?}", theirs.sizes);
+            let distance = (class.peak / theirs.peaks[number] - 1.0).abs();
+            assert!(distance <= BIN, "{place}: peak {}, expected {}", class.peak, theirs.peaks[number]);
+        }
+    });
+}
+
+#[test]
+fn changes_of_level() {
+    for (file, trace) in expected() {
+        let mut values: Vec<f64> = recorded(&file).into_iter().flat_map(|(_, values)| values).collect();
+        values.truncate(CHANGES_OVER);
+        close(&file, penalty(&values), trace.changes.penalty);
+        assert_eq!(changepoints(&values, SHORTEST, trace.changes.penalty), trace.changes.cuts, "{file}");
+    }
+}
+
+#[test]
+fn the_anomaly_is_found_where_it_is_and_nowhere_else() {
+    for (file, trace) in expected() {
+        let Some(theirs) = trace.inversion else { continue };
+        let series = recorded(&file);
+        let ours = inversion(&series[0].1, &series[series.len() - 1].1).expect("round trips of two sizes");
+        assert_eq!(ours.below, theirs.below, "{file}");
+        let error = (ours.probability - theirs.probability).abs();
+        assert!(error <= 1e-6 * theirs.probability, "{file}: {}", ours.probability);
+        assert_eq!(ours.is_anomaly(), file == "synthetic-x550.csv", "{file}: {ours:?}");
+    }
+}
+
+/// The synthetic traces have the figures of the papers within a few percent, and not only their names.
+#[test]
+fn synthetic_traces_resemble_the_papers() {
+    let near =
+        |ours: f64, published: f64| assert!((ours / published - 1.0).abs() < 0.05, "{ours}, {published}");
+    let x550 = recorded("synthetic-x550.csv");
+    let large = Summary::of(&x550[1].1).expect("values");
+    near(large.mean, 125.66);
+    near(large.sd, 22.40);
+    near(large.median, 126.15);
+    let send = sorted(&recorded("synthetic-send.csv")[0].1);
+    near(quantile(&send, 0.5), 2.7);
+    near(send[send.len() - 1], 27_480.0);
+}
