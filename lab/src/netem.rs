@@ -90,7 +90,7 @@ impl Options {
         };
         let seen = |case: &Case| Seen {
             key: case.key.to_string(),
-            outcome: both(case).map_err(|error| format!("{error:#}")),
+            outcome: both(case).map_err(|error| progress::failed(case.label, &error)),
         };
         CASES.iter().map(seen).collect()
     }
