@@ -17,7 +17,7 @@ SOAK_FAULTS ?= 1000
 VM_KERNEL ?= linux-image-amd64
 
 # The lab's commands.
-LAB := demo bench failover aggregate loss mesh skew soak attack peers
+LAB := demo bench failover aggregate loss mesh skew soak attack peers netem
 
 .PHONY: help build $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
 
@@ -33,7 +33,8 @@ help:
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
 	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
-	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers does it by itself"
+	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 4 minutes"
+	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers and netem do it by themselves"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -54,7 +55,8 @@ bench:     LAB_TOOLS += iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
 aggregate: LAB_TOOLS += iperf3=iperf3
 loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
-peers:     vm-setup
+netem:     LAB_TOOLS += iperf3=iperf3
+peers netem: vm-setup
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
 
 $(LAB): build

@@ -26,6 +26,7 @@ pub mod machine;
 pub mod memory;
 pub mod mesh;
 pub mod mptcp;
+pub mod netem;
 pub mod netns;
 pub mod options;
 pub mod peers;

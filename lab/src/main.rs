@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{aggregate, attack, bench, demo, failover, loss, mesh, peers, skew, soak};
+use tabane_lab::{aggregate, attack, bench, demo, failover, loss, mesh, netem, peers, skew, soak};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -31,6 +31,7 @@ enum Command {
     Soak(soak::Options),
     Attack(attack::Options),
     Peers(peers::Options),
+    Netem(netem::Options),
 }
 
 impl Command {
@@ -46,6 +47,7 @@ impl Command {
             Command::Soak(_) => soak::TOOLS,
             Command::Attack(_) => attack::TOOLS,
             Command::Peers(_) => peers::TOOLS,
+            Command::Netem(_) => netem::TOOLS,
         }
     }
 
@@ -61,6 +63,7 @@ impl Command {
             Command::Soak(options) => soak::run(options),
             Command::Attack(options) => attack::run(options),
             Command::Peers(options) => peers::run(options),
+            Command::Netem(options) => netem::run(options),
         }
     }
 }

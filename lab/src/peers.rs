@@ -153,9 +153,10 @@ impl Options {
 
     fn measure(&self, cases: &[Case], daemon: &Path) -> Vec<Seen> {
         let seen = |(number, case): (usize, &Case)| {
-            let _step = progress::step(&format!("{} of {}: {case}", number + 1, cases.len()));
+            let step = progress::step(&format!("{} of {}: {case}", number + 1, cases.len()));
             let figures = measure::run(*case, daemon, self.timing(), self.common.seed);
-            Seen { case: *case, outcome: figures.map_err(|error| format!("{error:#}")) }
+            drop(step);
+            Seen { case: *case, outcome: figures.map_err(|error| progress::failed(case, &error)) }
         };
         cases.iter().enumerate().map(seen).collect()
     }

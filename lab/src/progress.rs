@@ -38,6 +38,13 @@ pub fn step(what: &str) -> Step {
     Step { end: Some(end), ticker: Some(ticker) }
 }
 
+/// Says at once that `what` has failed, and returns the reason for the report.
+pub fn failed(what: impl std::fmt::Display, error: &anyhow::Error) -> String {
+    let why = format!("{error:#}");
+    eprintln!("  {what} failed: {why}");
+    why
+}
+
 impl Drop for Step {
     fn drop(&mut self) {
         self.end.take();

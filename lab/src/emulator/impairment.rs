@@ -99,7 +99,7 @@ impl Impairment {
     }
 
     /// Most bytes that wait for the rate.
-    pub(super) fn queue_limit(&self) -> u64 {
+    pub(crate) fn queue_limit(&self) -> u64 {
         let usual = |rate: Bitrate| QUEUE_BYTES_MIN.max(rate.bytes_in(QUEUE_MILLISECONDS));
         self.queue_bytes.or(self.rate.map(usual)).unwrap_or(u64::MAX)
     }

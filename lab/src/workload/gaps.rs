@@ -27,8 +27,10 @@ pub struct Gap {
 impl Gaps {
     /// Something arrived at `now_ns` of CLOCK_MONOTONIC.
     pub fn note(&mut self, now_ns: u64) {
-        if self.first_ns.is_some() && now_ns - self.last_ns >= NOTED_NS && self.kept.len() < KEPT {
-            self.kept.push(Gap { at_ns: self.last_ns, length: Duration::from_nanos(now_ns - self.last_ns) });
+        // The clock of an emulated machine that was stopped for a minute may come back a little earlier.
+        let length_ns = now_ns.saturating_sub(self.last_ns);
+        if self.first_ns.is_some() && length_ns >= NOTED_NS && self.kept.len() < KEPT {
+            self.kept.push(Gap { at_ns: self.last_ns, length: Duration::from_nanos(length_ns) });
         }
         self.first_ns.get_or_insert(now_ns);
         self.last_ns = now_ns;
@@ -50,7 +52,7 @@ impl Gaps {
     /// From the first arrival to the last.
     #[must_use]
     pub fn duration(&self) -> Duration {
-        Duration::from_nanos(self.first_ns.map_or(0, |first_ns| self.last_ns - first_ns))
+        Duration::from_nanos(self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns)))
     }
 
     /// From `start_ns` of CLOCK_MONOTONIC to the last arrival; zero without one.

@@ -1,0 +1,104 @@
+//! One case over one wire.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::case::Case;
+use crate::counters;
+use crate::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
+use crate::workload::Stream;
+use crate::workload::iperf::{Flow, Server};
+use crate::workload::ping_pong;
+use crate::workload::sequence::{Pace, Sequence};
+
+/// The datagrams: 4 Mbit/s, which the slowest wire carries.
+const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
+
+/// Who emulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wire {
+    /// The lab, in user space.
+    Emulator,
+    /// The kernel, at the ports of a switch.
+    Netem,
+}
+
+/// What was measured over one wire.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Figures {
+    /// Median round trip of one byte, in milliseconds.
+    pub(super) rtt_ms: f64,
+    /// Payload of one TCP connection, in Mbit/s.
+    pub(super) mbps: f64,
+    /// TCP segments sent again in it.
+    pub(super) retransmits: u64,
+    /// Datagrams sent.
+    pub(super) sent: u64,
+    /// Of these, lost.
+    pub(super) lost: u64,
+}
+
+impl Wire {
+    /// Name for people.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Wire::Emulator => "the lab's wire",
+            Wire::Netem => "netem",
+        }
+    }
+
+    fn wiring(self) -> Wiring {
+        match self {
+            Wire::Emulator => Wiring::Emulator,
+            Wire::Netem => Wiring::Switch,
+        }
+    }
+
+    /// Makes both directions of the link do what `case` says, to single frames.
+    fn impair(self, topology: &Topology, case: &Case) -> Result<()> {
+        match self {
+            Wire::Emulator => topology.impair_both(0, case.impairment()).map(drop)?,
+            Wire::Netem => {
+                for port in ["port1", "port2"] {
+                    topology.switch(0).tc(&format!("qdisc add dev {port} root netem {}", case.netem()))?;
+                }
+            }
+        }
+        topology
+            .hosts()
+            .iter()
+            .try_for_each(|host| host.ip(&format!("link set {} gso_max_segs 1", nic(0))).map(drop))
+    }
+}
+
+impl Figures {
+    /// Percent of the datagrams that were lost.
+    pub(super) fn lost_percent(&self) -> f64 {
+        self.lost as f64 / self.sent as f64 * 100.0
+    }
+}
+
+/// Measures `case` over `wire`.
+pub(super) fn run(case: &Case, wire: Wire, seconds: u32, seed: u64) -> Result<Figures> {
+    let wiring = wire.wiring();
+    let topology = Topology::build(Plan { wiring, seed, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
+    wire.impair(&topology, case)?;
+    let (client, server) = (topology.host(0), topology.host(1));
+    let at = SocketAddr::new(address(0, 1).into(), 0);
+    let duration = Duration::from_secs(seconds.into());
+    let trips = ping_pong::play(client, server, at, Stream::Tcp, duration).context("round trips")?;
+    let datagrams = Sequence::start(client, server, at, PACE, duration)?.outcome().context("datagrams")?;
+    let _server = Server::start(server, Stream::Tcp)?;
+    let resent = counters::protocol(client, "Tcp", "RetransSegs")?;
+    let flow = Flow::tcp(at.ip(), seconds).run(client)?;
+    Ok(Figures {
+        rtt_ms: trips.p50_us / 1e3,
+        mbps: flow.gbps * 1e3,
+        retransmits: counters::protocol(client, "Tcp", "RetransSegs")? - resent,
+        sent: datagrams.sent,
+        lost: datagrams.lost_at_ns.len() as u64,
+    })
+}
