@@ -123,6 +123,8 @@ struct Soak<'a, 'b> {
 
 /// What was found in the end.
 struct End {
+    /// What took longest to make happen, and how long: all that comes after it happens late.
+    slowest: Option<(Event, Duration)>,
     connections: Vec<connections::Fate>,
     /// From the end of the connections until every host used every link again; what each says if they never did. A
     /// bundle without load is asked, for a machine that is too busy takes sound links for dead.
@@ -135,7 +137,7 @@ impl Soak<'_, '_> {
         let connections = Connections::start(self.topology, agenda.span() + WHOLE_WITHIN + 2 * SETTLE, seed)?;
         self.look_until(Instant::now() + SETTLE)?;
         self.look(Vitals::look_whole)?;
-        self.suffer(agenda)?;
+        let slowest = self.suffer(agenda)?;
         self.look_until(Instant::now() + SETTLE)?;
         let _step = progress::step("letting all connections end, and the bundle become whole again");
         let connections = connections.finish();
@@ -143,12 +145,13 @@ impl Soak<'_, '_> {
         // A daemon that has just been asked for its status has a descriptor more for that.
         self.look_until(Instant::now() + SETTLE)?;
         self.look(Vitals::look_whole)?;
-        Ok(End { connections, whole_after })
+        Ok(End { slowest, connections, whole_after })
     }
 
-    /// Lets all faults happen.
-    fn suffer(&mut self, agenda: &Agenda) -> Result<()> {
+    /// Lets all faults happen; returns what took longest, and how long.
+    fn suffer(&mut self, agenda: &Agenda) -> Result<Option<(Event, Duration)>> {
         let began = Instant::now();
+        let mut slowest = None;
         let events = agenda.events();
         for (chapter, events) in events.chunks(events.len().div_ceil(CHAPTERS)).enumerate() {
             let minutes = began.elapsed().as_secs_f64() / 60.0;
@@ -157,10 +160,15 @@ impl Soak<'_, '_> {
             let _step = progress::step(&part);
             for (at, event) in events {
                 self.look_until(began + *at)?;
+                let since = Instant::now();
                 self.happen(*event).with_context(|| format!("{event:?}"))?;
+                let took = since.elapsed();
+                if slowest.is_none_or(|(_, longest)| took > longest) {
+                    slowest = Some((*event, took));
+                }
             }
         }
-        Ok(())
+        Ok(slowest)
     }
 
     fn happen(&mut self, event: Event) -> Result<()> {

@@ -4,6 +4,7 @@
 //! whose daemon does not run has no fault that wants it to.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -42,6 +43,16 @@ struct Planned {
 pub(super) enum Event {
     Begin(Fault),
     End(Fault),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, Fault { kind, host, .. }) = match self {
+            Event::Begin(fault) => ("begin", fault),
+            Event::End(fault) => ("end", fault),
+        };
+        write!(to, "{verb} of \"{}\" at h{}", kind.label(), host + 1)
+    }
 }
 
 impl Agenda {

@@ -21,6 +21,7 @@ pub(super) fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[V
     report.field("timetable", json!(agenda.timetable()));
     report.field("connections", json!(end.connections));
     report.field("whole_after_s", whole_after_s(end));
+    report.field("slowest_event_s", end.slowest.map(|(_, took)| took.as_secs_f64()));
     report.show(connections(&end.connections));
     report
         .show("  stall: longest time in which nothing arrived, in seconds; missing: share of the datagrams");
@@ -28,6 +29,9 @@ pub(super) fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[V
         if let Some(lost) = lost {
             report.show(format!("  lost: {name}: {lost}"));
         }
+    }
+    if let Some((event, took)) = end.slowest {
+        report.show(format!("  what took longest to make happen: {event}, {:.2} s", took.as_secs_f64()));
     }
     for state in end.whole_after.as_ref().err().into_iter().flatten() {
         report.show(format!("  not whole again: {state}"));
