@@ -8,6 +8,8 @@
 //! ```
 
 mod crew;
+mod frame;
+mod glimpses;
 mod nics;
 mod report;
 pub(crate) mod sender;
@@ -31,16 +33,17 @@ use crate::sweep::{mbit, seconds};
 use crate::trace;
 use crate::wire::ECHO_MAX;
 use crew::Crew;
+use glimpses::{Glimpses, Seen, Subject};
 use nics::Nics;
 use report::Report;
-use sender::{Plan, now_ns};
+use sender::{Done, Plan, now_ns};
 
 /// Time between the order to start and the start: every sender has heard it by then.
 const RUN_UP: Duration = Duration::from_millis(100);
 /// Longest pause in which nobody looks for Ctrl-C.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Most intervals of a run.
-const INTERVALS_MAX: u64 = 36_000;
+const INTERVALS_MAX: usize = 36_000;
 
 /// Throughput of several sender processes over time, and what the processors do meanwhile
 #[derive(Clone, Debug, Args)]
@@ -66,7 +69,7 @@ pub struct Options {
     /// Load that each sender offers [default: as much as goes]
     #[arg(long, value_name = "MBIT/S", value_parser = mbit)]
     mbit: Option<f64>,
-    /// Interface of which to count what leaves; can be repeated
+    /// Interface of which to count what leaves, and which sender it is of; can be repeated
     #[arg(long = "nic", value_name = "NIC")]
     nics: Vec<String>,
     /// Print JSON
@@ -75,6 +78,18 @@ pub struct Options {
     /// Write a line per interval and sender to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+}
+
+/// What is known of a run.
+struct Run {
+    /// Local ports of the senders.
+    ports: Vec<u16>,
+    /// At the ends of intervals.
+    looks: Vec<Look>,
+    /// Of each sender on each NIC, in each interval; `None` when nobody could look.
+    seen: Option<Vec<Seen>>,
+    /// What the senders say.
+    done: Vec<Done>,
 }
 
 /// What this process saw at one moment.
@@ -86,38 +101,49 @@ struct Look {
 
 /// Measures and reports.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
-    let interval = Duration::from_secs_f64(options.interval);
     let intervals = options.intervals()?;
     options.servers.iter().try_for_each(|server| Server::find(server).map(drop))?;
     let nics = Nics::open(&options.nics)?;
     let interruption = Interruption::listen()?;
     let machine = Machine::look(Clock::start());
+    let run = measure(options, intervals, &nics, &interruption)?;
+    let report = Report::new(options, machine, intervals, &run);
+    if let Some(path) = &options.csv {
+        trace::write(path, &report.lines())?;
+    }
+    report.print(options.json)
+}
+
+fn measure(
+    options: &Options,
+    intervals: usize,
+    nics: &Nics,
+    interruption: &Interruption,
+) -> Result<Run, Error> {
+    let interval_ns = nanoseconds(Duration::from_secs_f64(options.interval));
     let crew = Crew::gather(options)?;
-    let start_ns = now_ns().saturating_add(nanoseconds(RUN_UP));
+    let ports = crew.ports();
+    let origin_ns = now_ns().saturating_add(nanoseconds(RUN_UP));
     let plan = |sender: usize| Plan {
-        start_ns: start_ns + if sender == 0 { 0 } else { nanoseconds(options.stagger()) },
-        origin_ns: start_ns,
-        end_ns: start_ns + nanoseconds(Duration::from_secs_f64(options.seconds)),
-        interval_ns: nanoseconds(interval),
+        start_ns: origin_ns + if sender == 0 { 0 } else { nanoseconds(options.stagger()) },
+        end_ns: origin_ns + nanoseconds(Duration::from_secs_f64(options.seconds)),
+        origin_ns,
+        interval_ns,
     };
     let running = crew.start(plan)?;
-    let mut looks = Vec::with_capacity(intervals + 1);
+    let subject = Subject::new(&options.nics, ports.clone(), origin_ns, interval_ns)?;
+    let glimpses = if options.nics.is_empty() { None } else { Glimpses::start(subject) };
     let progress = Progress::of("stream".to_owned(), intervals);
+    let mut looks = Vec::with_capacity(intervals + 1);
     for number in 0..=intervals {
-        let due = start_ns + nanoseconds(interval) * number as u64;
-        if !wait_until(due, &interruption) {
+        if !wait_until(origin_ns + interval_ns * number as u64, interruption) {
             break;
         }
         looks.push(Look { ticks: Ticks::now()?, sent: nics.sent()? });
         progress.reached(number);
     }
-    drop(progress);
-    let done = running.finish(interruption.came())?;
-    let report = Report::new(options, machine, &looks, &done);
-    if let Some(path) = &options.csv {
-        trace::write(path, &report.lines())?;
-    }
-    report.print(options.json)
+    let seen = glimpses.map(Glimpses::finish);
+    Ok(Run { ports, looks, seen, done: running.finish(interruption.came())? })
 }
 
 impl Options {
@@ -129,7 +155,7 @@ impl Options {
     fn intervals(&self) -> Result<usize, Error> {
         let whole = Duration::from_secs_f64(self.seconds).as_millis()
             / Duration::from_secs_f64(self.interval).as_millis();
-        let count = u64::try_from(whole).unwrap_or(u64::MAX);
+        let count = usize::try_from(whole).unwrap_or(usize::MAX);
         if !(1..=INTERVALS_MAX).contains(&count) {
             return Err(Error::Refused(format!(
                 "--seconds {} are {count} times --interval {}; allowed: 1 to {INTERVALS_MAX} times",
@@ -143,7 +169,7 @@ impl Options {
                 self.seconds
             )));
         }
-        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+        Ok(count)
     }
 }
 

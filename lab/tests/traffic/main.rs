@@ -19,6 +19,7 @@ mod mesh;
 mod neighbours;
 mod nics;
 mod policies;
+mod probe;
 mod soak;
 mod stage;
 mod streams;
@@ -85,6 +86,7 @@ fn cases() -> Vec<Case> {
         emulator::cases(),
         streams::cases(),
         policies::cases(),
+        probe::cases(),
         datagrams::cases(),
         neighbours::cases(),
         vlan::cases(),

@@ -19,6 +19,8 @@ struct Member {
     child: Child,
     orders: Option<ChildStdin>,
     words: BufReader<ChildStdout>,
+    /// Local port of its connection.
+    port: u16,
 }
 
 impl Crew {
@@ -29,11 +31,16 @@ impl Crew {
         let mut members = (0..options.senders).map(start).collect::<Result<Vec<Member>, Error>>()?;
         for member in &mut members {
             match member.hear()? {
-                Word::Ready => {}
+                Word::Ready(port) => member.port = port,
                 other => return Err(unexpected(&other)),
             }
         }
         Ok(Crew(members))
+    }
+
+    /// Local ports of the senders' connections.
+    pub(super) fn ports(&self) -> Vec<u16> {
+        self.0.iter().map(|member| member.port).collect()
     }
 
     /// Gives each sender its plan.
@@ -68,7 +75,7 @@ impl Member {
         let missing = || starting()(io::ErrorKind::BrokenPipe.into());
         let orders = Some(child.stdin.take().ok_or_else(missing)?);
         let words = BufReader::new(child.stdout.take().ok_or_else(missing)?);
-        Ok(Member { child, orders, words })
+        Ok(Member { child, orders, words, port: 0 })
     }
 
     fn hear(&mut self) -> Result<Word, Error> {
@@ -94,7 +101,7 @@ impl Member {
 fn unexpected(word: &Word) -> Error {
     Error::Confused(match word {
         Word::Failed(why) => format!("a sender cannot send: {why}"),
-        Word::Ready | Word::Done(_) => "a sender speaks out of turn".to_owned(),
+        Word::Ready(_) | Word::Done(_) => "a sender speaks out of turn".to_owned(),
     })
 }
 

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::sender::Done;
-use super::{Look, Options};
+use super::{Look, Options, Run};
 use crate::cpu::Shares;
 use crate::machine::Machine;
 use crate::output::{self, figure, percent, table};
@@ -22,6 +21,8 @@ pub(super) struct Report {
     planned: usize,
     senders: Vec<Sender>,
     nics: Vec<Nic>,
+    /// Whether this process could look which NIC carries which sender.
+    looked: bool,
     /// Part of the processors that was busy in each interval, 0 to 1.
     busy: Vec<Option<f64>>,
     /// While all senders ran.
@@ -35,6 +36,8 @@ struct Sender {
     port: u16,
     /// What its socket took in each interval.
     mbit: Vec<f64>,
+    /// The NICs that carried it in each interval, as parts of it, 0 to 1; empty where nothing of it was seen.
+    nics: Vec<Vec<f64>>,
     /// What arrived.
     received: Received,
     received_mbit: f64,
@@ -71,12 +74,11 @@ pub(super) struct Line {
 }
 
 impl Report {
-    /// The report on what was seen at the ends of intervals, and on what the senders say.
-    pub(super) fn new(options: &Options, machine: Machine, looks: &[Look], done: &[Done]) -> Report {
-        let intervals = looks.len().saturating_sub(1);
-        let senders = done.iter().enumerate();
+    /// The report on a `run` of which `planned` intervals were to be measured.
+    pub(super) fn new(options: &Options, machine: Machine, planned: usize, run: &Run) -> Report {
+        let looks = &run.looks;
         let senders: Vec<Sender> =
-            senders.map(|(number, done)| Sender::new(options, number, done, intervals)).collect();
+            (0..run.done.len()).map(|number| Sender::new(options, number, run)).collect();
         let nic = |(place, name): (usize, &String)| Nic {
             name: name.clone(),
             mbit: looks
@@ -92,8 +94,9 @@ impl Report {
             machine,
             size_bytes: options.size,
             interval_seconds: options.interval,
-            planned: options.intervals().unwrap_or(0),
+            planned,
             nics: options.nics.iter().enumerate().map(nic).collect(),
+            looked: run.seen.is_some(),
             busy: busy.collect(),
             all: All::new(options, looks, &senders),
             senders,
@@ -115,14 +118,48 @@ impl Report {
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {
         self.busy.iter().enumerate().map(|(number, busy)| {
-            let start = number as f64 * self.interval_seconds;
-            let mut row = vec![format!("{start}-{}", start + self.interval_seconds)];
+            let mut row = vec![self.span(number)];
             row.extend(self.senders.iter().map(|sender| figure(sender.mbit[number])));
             row.push(figure(self.senders.iter().map(|sender| sender.mbit[number]).sum()));
             row.push(busy.map_or("-".to_owned(), percent));
             row.extend(self.nics.iter().map(|nic| figure(nic.mbit[number])));
             row
         })
+    }
+
+    /// Which NIC carried which sender, for people.
+    fn seats(&self) -> String {
+        let title = "\nwhich NIC carried which sender";
+        if self.nics.is_empty() {
+            return String::new();
+        }
+        if !self.looked {
+            return format!("{title}: not known, it takes CAP_NET_RAW to look\n");
+        }
+        if self.senders.iter().all(|sender| sender.nics.iter().all(Vec::is_empty)) {
+            return format!(
+                "{title}: not known, no frame shows a sender (they are of a bundle, or go elsewhere)\n"
+            );
+        }
+        let rows = (0..self.busy.len()).map(|number| {
+            let seats = self.senders.iter().map(|sender| self.seat(&sender.nics[number]));
+            [self.span(number)].into_iter().chain(seats).collect()
+        });
+        let head = ["seconds"].into_iter().chain(self.senders.iter().map(|sender| sender.name.as_str()));
+        format!("{title}\n{}", table(&head.collect::<Vec<&str>>(), rows))
+    }
+
+    fn seat(&self, shares: &[f64]) -> String {
+        let used = self.nics.iter().zip(shares).filter(|(_, share)| **share > 0.0);
+        let part = |(nic, share): (&Nic, &f64)| format!("{} {:.0} %", nic.name, share * 100.0);
+        let parts: Vec<String> = used.map(part).collect();
+        if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
+    }
+
+    /// When interval `number` is.
+    fn span(&self, number: usize) -> String {
+        let at = |number: usize| number as f64 * self.interval_seconds;
+        format!("{}-{}", at(number), at(number + 1))
     }
 
     fn sender_rows(&self) -> impl Iterator<Item = Vec<String>> {
@@ -151,6 +188,7 @@ impl output::Report for Report {
         head.extend(["all".to_owned(), "CPU".to_owned()]);
         head.extend(self.nics.iter().map(|nic| format!("{} sent", nic.name)));
         text += &table(&head.iter().map(String::as_str).collect::<Vec<&str>>(), self.rows());
+        text += &self.seats();
         text += "\nwhat arrived\n";
         text += &table(&["sender", "port", "bytes", "Mbit/s", "offered Mbit/s"], self.sender_rows());
         if let (Some(cpu), (first, end)) = (all.cpu, all.intervals) {
@@ -167,20 +205,33 @@ impl output::Report for Report {
 }
 
 impl Sender {
-    fn new(options: &Options, number: usize, done: &Done, intervals: usize) -> Sender {
+    fn new(options: &Options, number: usize, run: &Run) -> Sender {
+        let (done, intervals) = (&run.done[number], run.looks.len().saturating_sub(1));
         let mut mbit: Vec<f64> = done.bytes.iter().map(|bytes| options.mbit_of(*bytes)).collect();
         mbit.resize(intervals, 0.0);
+        let seen =
+            |interval: usize| run.seen.as_ref().and_then(|seen| seen.get(interval)).map(|seen| &seen[number]);
         let received_mbit = done.received.mbit();
         Sender {
             name: name(number),
-            port: done.port,
+            port: run.ports[number],
             mbit,
+            nics: (0..intervals)
+                .map(|interval| seen(interval).map_or(Vec::new(), |bytes| parts(bytes)))
+                .collect(),
             received: done.received,
             received_mbit,
             offered_mbit: options.mbit,
             reached: options.mbit.map(|offered| pace::is_reached(offered, received_mbit)),
         }
     }
+}
+
+/// What each one is of all; empty when all are nothing.
+fn parts(bytes: &[u64]) -> Vec<f64> {
+    let all: u64 = bytes.iter().sum();
+    let part = |one: &u64| *one as f64 / all as f64;
+    if all == 0 { Vec::new() } else { bytes.iter().map(part).collect() }
 }
 
 impl All {

@@ -39,8 +39,8 @@ pub(super) struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Word {
-    /// It is connected.
-    Ready,
+    /// It is connected, from this local port.
+    Ready(u16),
     /// It has sent what it should.
     Done(Done),
     /// Why it cannot.
@@ -52,8 +52,6 @@ pub(super) enum Word {
 pub(super) struct Done {
     /// Bytes that the socket took, in each interval.
     pub(super) bytes: Vec<u64>,
-    /// Local port.
-    pub(super) port: u16,
     pub(super) received: Received,
 }
 
@@ -85,7 +83,7 @@ fn serve(options: &Options) -> Result<Done, Error> {
     let server = Server::find(&options.server)?;
     let mut stream = server.ask(Ask::Sink)?;
     let port = stream.local_addr().map_err(Error::doing("asking for the local port"))?.port();
-    say(&Word::Ready)?;
+    say(&Word::Ready(port))?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(Error::doing("waiting for the start"))?;
     let plan: Plan = serde_json::from_str(&line).map_err(|_| {
@@ -94,7 +92,7 @@ fn serve(options: &Options) -> Result<Done, Error> {
     let ended = watch_input();
     let ends = || interruption.came() || ended.load(Ordering::Relaxed);
     let bytes = send(&mut stream, options, plan, ends)?;
-    Ok(Done { bytes, port, received: server.settle(stream)? })
+    Ok(Done { bytes, received: server.settle(stream)? })
 }
 
 fn say(word: &Word) -> Result<(), Error> {

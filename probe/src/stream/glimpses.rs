@@ -1,0 +1,171 @@
+//! Which NIC carries which sender: short looks at the frames that leave, on a thread of its own.
+//!
+//! To look all the time would cost the senders a copy of each frame. A look of some milliseconds, ten times a second,
+//! sees enough frames to tell how a sender is spread; between looks, a filter keeps all frames out. (Closing the socket
+//! instead makes the kernel wait for its processors; under load, seconds went by without a look.) It takes CAP_NET_RAW.
+//! What a frame of a bundle carries is not seen.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket};
+
+use socket2::{SockFilter, SockRef};
+
+use super::frame::{self, SNAP};
+use super::sender::now_ns;
+use crate::error::Error;
+
+/// How long a look takes.
+const LOOK: Duration = Duration::from_millis(5);
+/// Most frames of a look.
+const FRAMES_MAX: usize = 2_048;
+/// From the end of a look to the next one.
+const PAUSE: Duration = Duration::from_millis(95);
+/// Pause when no frame is there.
+const NOTHING: Duration = Duration::from_micros(500);
+/// Frames that fit into a socket's queue, and more.
+const QUEUE_MAX: usize = 65_536;
+/// The instruction of a filter that returns how many bytes of a frame are taken (`BPF_RET | BPF_K`, linux/filter.h).
+const RETURN: u16 = 0x06;
+/// A frame that leaves this machine (`PACKET_OUTGOING`, linux/if_packet.h).
+const OUTGOING: u8 = 4;
+
+/// Bytes that were seen of each sender on each NIC: one list of NICs for each sender.
+pub(super) type Seen = Vec<Vec<u64>>;
+
+/// What is looked for, and when intervals begin.
+pub(super) struct Subject {
+    /// Kernel's numbers of the NICs.
+    indexes: Vec<usize>,
+    /// Ports of the senders.
+    ports: Vec<u16>,
+    origin_ns: u64,
+    interval_ns: u64,
+}
+
+/// Looks that go on until they are finished.
+pub(super) struct Glimpses {
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Seen>>,
+}
+
+impl Subject {
+    /// Senders with these `ports` on these `nics`.
+    pub(super) fn new(
+        nics: &[String],
+        ports: Vec<u16>,
+        origin_ns: u64,
+        interval_ns: u64,
+    ) -> Result<Subject, Error> {
+        let index = |nic: &String| if_nametoindex(nic.as_str()).map(|index| index as usize);
+        let indexes = nics.iter().map(index).collect::<nix::Result<_>>();
+        let indexes = indexes.map_err(io::Error::from).map_err(Error::doing("finding the NICs"))?;
+        Ok(Subject { indexes, ports, origin_ns, interval_ns })
+    }
+}
+
+impl Glimpses {
+    /// Begins to look; `None` when this process may not.
+    pub(super) fn start(subject: Subject) -> Option<Glimpses> {
+        let shutter = Shutter::closed().ok()?;
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&end);
+        let thread = thread::spawn(move || {
+            let mut seen = Vec::new();
+            while !ended.load(Ordering::Relaxed) {
+                // A look that fails sees nothing; the next one may.
+                let _ = subject.look(&shutter, &mut seen);
+                thread::park_timeout(PAUSE);
+            }
+            seen
+        });
+        Some(Glimpses { end, thread })
+    }
+
+    /// What was seen in each interval.
+    pub(super) fn finish(self) -> Vec<Seen> {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Subject {
+    /// One look, at all NICs.
+    fn look(&self, shutter: &Shutter, seen: &mut Vec<Seen>) -> io::Result<()> {
+        let _open = shutter.open()?;
+        let end = Instant::now() + LOOK;
+        let mut frame = [0; SNAP];
+        for _ in 0..FRAMES_MAX {
+            match recvfrom::<LinkAddr>(shutter.socket.as_raw_fd(), &mut frame).map_err(io::Error::from) {
+                Ok((length, Some(from))) if from.pkttype() == OUTGOING => {
+                    self.note(&frame[..length.min(SNAP)], from.ifindex(), seen);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(NOTHING),
+                Err(error) => return Err(error),
+            }
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, frame: &[u8], index: usize, seen: &mut Vec<Seen>) {
+        let nic = self.indexes.iter().position(|known| *known == index);
+        let sender = frame::sender(frame);
+        let number = sender.and_then(|(port, _)| self.ports.iter().position(|known| *known == port));
+        let (Some(nic), Some(number), Some((_, bytes))) = (nic, number, sender) else { return };
+        let interval = now_ns().saturating_sub(self.origin_ns) / self.interval_ns.max(1);
+        let interval = usize::try_from(interval).unwrap_or(usize::MAX).min(super::INTERVALS_MAX);
+        while seen.len() <= interval {
+            seen.push(vec![vec![0; self.indexes.len()]; self.ports.len()]);
+        }
+        seen[interval][number][nic] += bytes;
+    }
+}
+
+/// A socket that sees every frame of every NIC while it is open.
+struct Shutter {
+    socket: OwnedFd,
+}
+
+/// Closes the shutter when it is dropped.
+struct Open<'a>(&'a Shutter);
+
+impl Shutter {
+    fn closed() -> io::Result<Shutter> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
+        let shutter = Shutter { socket };
+        shutter.close()?;
+        Ok(shutter)
+    }
+
+    fn open(&self) -> io::Result<Open<'_>> {
+        // What came before the shutter was closed is of another look; the queue holds no more than so many.
+        let mut old = [0; SNAP];
+        let is_old = |_: &usize| recvfrom::<LinkAddr>(self.socket.as_raw_fd(), &mut old).is_ok();
+        let _ = (0..QUEUE_MAX).take_while(is_old).count();
+        SockRef::from(&self.socket).detach_filter()?;
+        Ok(Open(self))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        SockRef::from(&self.socket).attach_filter(&[SockFilter::new(RETURN, 0, 0, 0)])
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        // With an open shutter, the socket's queue fills up, and no more.
+        let _ = self.0.close();
+    }
+}
