@@ -10,8 +10,8 @@ use tabane_proto::{Bundle, Instant};
 use crate::config::Config;
 use crate::error::BadInput;
 
-/// The device keeps its carrier for so long when no peer can be reached: Linux may let a device that regains it wait for
-/// a second, and most such moments are shorter.
+/// The device keeps its carrier for so long when no peer can be reached, and has it for so long before the first is: Linux
+/// may let a device that regains it wait for a second or more, and most such moments are shorter.
 const CARRIER_KEPT: Duration = Duration::from_secs(3);
 
 /// The device, shared by all workers.
@@ -24,7 +24,9 @@ pub(crate) struct Device {
     has_uso: bool,
     /// Whether the device has a carrier.
     carrier: AtomicBool,
-    /// When some peer could be reached last, in nanoseconds of the workers' clock.
+    /// When it was opened, in nanoseconds of the workers' clock; 0: by another process.
+    opened: u64,
+    /// When some peer could be reached last, in the same clock; as long as none ever was, when it was opened.
     reached: AtomicU64,
     /// Frames that the kernel did not take.
     refused: AtomicU64,
@@ -48,8 +50,9 @@ impl Device {
             tracing::warn!("{notice}");
         }
         let has_uso = tap.offload().uso;
-        let (carrier, reached, refused) = (AtomicBool::new(true), AtomicU64::new(0), AtomicU64::new(0));
-        let device = Self { tap, wanted, has_uso, carrier, reached, refused };
+        let opened = tabane_io::now_ns();
+        let (carrier, reached, refused) = (AtomicBool::new(true), AtomicU64::new(opened), AtomicU64::new(0));
+        let device = Self { tap, wanted, has_uso, carrier, opened, reached, refused };
         device.set_up(config, superframe, mac)?;
         Ok((device, queues))
     }
@@ -58,7 +61,7 @@ impl Device {
     pub(crate) fn adopt(config: &Config, tap: Tap, has_uso: bool, carrier: bool) -> Self {
         let (carrier, reached, refused) =
             (AtomicBool::new(carrier), AtomicU64::new(tabane_io::now_ns()), AtomicU64::new(0));
-        Self { tap, wanted: wanted(config), has_uso, carrier, reached, refused }
+        Self { tap, wanted: wanted(config), has_uso, carrier, opened: 0, reached, refused }
     }
 
     fn set_up(&self, config: &Config, superframe: u32, mac: [u8; 6]) -> anyhow::Result<()> {
@@ -74,7 +77,6 @@ impl Device {
         if let Err(error) = netlink::set_qdisc_noqueue(index) {
             tracing::warn!("{error}; a full device drops frames without telling the sender");
         }
-        self.set_carrier(false);
         netlink::set_device(index, &DeviceSettings { up: Some(true), ..DeviceSettings::default() })?;
         for cidr in &config.addresses {
             netlink::add_address(index, cidr.address, cidr.prefix)?;
@@ -90,6 +92,13 @@ impl Device {
         } else if now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed))) > CARRIER_KEPT {
             self.set_carrier(false);
         }
+    }
+
+    /// Whether the device's first frames should wait in it, for peers that have not been found yet: the host's first
+    /// question for an address would be lost, and it asks only once a second.
+    pub(crate) fn awaits_peers(&self, now: Instant) -> bool {
+        self.reached.load(Ordering::Relaxed) == self.opened
+            && now.since(Instant::from_nanos(self.opened)) <= CARRIER_KEPT
     }
 
     /// Takes UDP superframes while all peers do.

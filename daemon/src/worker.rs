@@ -143,7 +143,7 @@ impl Worker {
             let now = clock();
             self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
-            self.transmit(now, ready.tap && self.rest.is_none())?;
+            self.transmit(now, ready.tap && self.reads_device(now))?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
                 self.close_left();
@@ -151,7 +151,7 @@ impl Worker {
                 self.shared.device.follow_reach(now, &self.bundle);
             }
             self.tell(now);
-            self.watch_tap()?;
+            self.watch_tap(now)?;
             if self.rest(now) {
                 return Ok(());
             }
@@ -350,9 +350,14 @@ impl Worker {
         }
     }
 
+    /// Whether this is a time to read the device.
+    fn reads_device(&self, now: Instant) -> bool {
+        self.rest.is_none() && !self.shared.device.awaits_peers(now)
+    }
+
     /// Watches the device only while its frames are taken: it would be ready again and again.
-    fn watch_tap(&mut self) -> std::io::Result<()> {
-        let wanted = self.bundle.takes_frames() && self.rest.is_none();
+    fn watch_tap(&mut self, now: Instant) -> std::io::Result<()> {
+        let wanted = self.bundle.takes_frames() && self.reads_device(now);
         if wanted == self.tap_watched {
             return Ok(());
         }
