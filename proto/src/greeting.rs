@@ -174,6 +174,7 @@ impl Bundle {
         self.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });
         self.resume_reading(hello.node);
         self.fit_cells();
+        self.greet_soon(now);
         Some(index)
     }
 }

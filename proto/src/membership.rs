@@ -31,11 +31,18 @@ impl Bundle {
                 continue;
             }
             let known = || self.peers.iter().filter(|peer| peer.outbound[number].endpoint.is_some());
-            let settled = known().next().is_some() && known().all(Peer::is_joined);
+            let settled = known().next().is_some() && known().all(Peer::is_reached);
             port.greet_at = now + GREET_EVERY * if settled { 10 } else { 1 };
             if port.carrier {
                 self.greet_on(number);
             }
+        }
+    }
+
+    /// Something about a peer is new: what it has to hear, and to say, is repeated soon.
+    pub(crate) fn greet_soon(&mut self, now: Instant) {
+        for port in self.ports.iter_mut().filter(|port| port.is_member()) {
+            port.greet_at = port.greet_at.min(now + GREET_EVERY);
         }
     }
 
@@ -115,8 +122,7 @@ impl Bundle {
             self.resume_reading(node);
         } else {
             // Should our answer be lost, the next greeting repeats it.
-            let port = &mut self.ports[usize::from(origin.port)];
-            port.greet_at = port.greet_at.min(now + GREET_EVERY);
+            self.greet_soon(now);
         }
         if answer {
             self.control.push_back(Control::Answer { port: origin.port, peer: index, to: origin.from });

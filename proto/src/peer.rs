@@ -142,6 +142,11 @@ impl Peer {
         self.is_joined() && now.since(self.joined_at) < RISES_WITHIN && self.links_heard() == 0
     }
 
+    /// Whether anything can be sent to it.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.is_joined() && self.outbound.iter().any(|link| link.up)
+    }
+
     /// It was heard now. If it was silent on all links before, it did not run, and that is no fault of the slower ones.
     pub(crate) fn end_pause(&mut self, now: Instant) {
         let is_first =
