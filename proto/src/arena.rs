@@ -38,6 +38,8 @@ pub(crate) struct Cell {
     pub(crate) length: u16,
     /// Where in the payload the first record begins, or `NO_RECORD`.
     pub(crate) first_record: u16,
+    /// It ends in padding, so that nothing can be put behind.
+    pub(crate) is_padded: bool,
     /// How its frames are sent.
     pub(crate) treatment: Treatment,
     /// Links that it was put on and that are not known to have lost it.
@@ -282,10 +284,15 @@ impl Arena {
 
     /// Begins `record` in a cell that has been begun, or pads that cell when too little room is left.
     fn append_to<'a>(&mut self, slot: u64, record: &'a [u8]) -> &'a [u8] {
+        if self.cell(slot).is_padded {
+            return record;
+        }
         let used = usize::from(self.cell(slot).length);
         if used + RECORD_START_MIN > self.payload_max() {
             self.slot_mut(slot)[HEADER + used..].fill(0);
-            self.cell_mut(slot).length = fit(self.payload_max());
+            let length = fit(self.payload_max());
+            let cell = self.cell_mut(slot);
+            (cell.length, cell.is_padded) = (length, true);
             return record;
         }
         if self.cell(slot).first_record == NO_RECORD {

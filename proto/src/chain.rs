@@ -181,6 +181,10 @@ mod tests {
             assert!(!bytes.is_empty());
             let mut at = lacking.min(bytes.len());
             lacking -= at;
+            assert!(
+                bytes[..at].iter().all(|byte| *byte == bytes[0]),
+                "what has begun goes on, and nothing else"
+            );
             let begins = at < bytes.len() && bytes[at] != 0;
             assert_eq!(
                 arena.cell(slot).first_record,
@@ -255,5 +259,27 @@ mod tests {
         assert_eq!((record.slot, record.at, record.length), (2, 0, 126));
         chain.drop_record(&mut arena, record);
         assert_eq!((chain.cells(), chain.first(), chain.last()), (1, Some(1), Some(1)));
+    }
+
+    #[test]
+    fn nothing_is_put_behind_padding() {
+        let mut arena = Arena::new(CELL, 2_048);
+        let mut chain = Chain::default();
+        for (mark, length) in [(1, 126), (2, 62), (3, 60)] {
+            append(&mut chain, &mut arena, &made(length, mark));
+        }
+        assert_eq!(
+            (chain.cells(), arena.filled(1).len()),
+            (3, 100),
+            "30 + 66 bytes, and too few left for a record"
+        );
+        assert_eq!(chain.pop(&arena), Some(0));
+        for _ in 0..2 {
+            let record = chain.next_record(&arena).unwrap();
+            chain.drop_record(&mut arena, record);
+        }
+        assert_eq!((chain.cells(), chain.last()), (1, Some(1)), "the end of the first record");
+        append(&mut chain, &mut arena, &made(60, 4));
+        assert_eq!(records(&chain, &arena), [(60, 4)]);
     }
 }
