@@ -68,7 +68,7 @@ impl Bundle {
             }
             while let Some(slot) = self.copies.waiting(port).front().copied() {
                 let cell = *self.arena.cell(slot);
-                self.list_choices(cell.peer);
+                self.list_choices(cell.peer, self.sealed_bytes(slot));
                 self.choices.retain(|choice| choice.port == port);
                 if self.arena.keeps(slot) && !self.choices.is_empty() {
                     self.list_run(cell, Source::Copies(port));

@@ -8,7 +8,7 @@ use crate::arena::Cell;
 use crate::bundle::Bundle;
 use crate::outbound::Outbound;
 use crate::policy::{Choice, Share, Waiting};
-use crate::port::bytes_in;
+use crate::port::{Port, bytes_in};
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
 use crate::wire::cell::HEADER;
@@ -60,9 +60,14 @@ impl Bundle {
         cells.clamp(1, COMMIT_CELLS)
     }
 
+    /// Bytes of the cell in a slot as it leaves.
+    pub(crate) fn sealed_bytes(&self, slot: u64) -> usize {
+        self.arena.cell_bytes(slot) + self.tag()
+    }
+
     /// Which of the choices carries how many cells of `run`.
     pub(crate) fn share(&mut self, peer: u16, source: Source) -> Option<Share> {
-        let (cells, cell_bytes) = (self.run.len(), self.arena.cell_bytes(self.run[0]) + self.tag());
+        let (cells, cell_bytes) = (self.run.len(), self.sealed_bytes(self.run[0]));
         let treatment = self.arena.cell(self.run[0]).treatment;
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
@@ -86,7 +91,7 @@ impl Bundle {
             let slot = repair.or_else(|| self.outgoing.front().copied())?;
             let cell = *self.arena.cell(slot);
             let kept = !again || self.arena.keeps(slot);
-            self.list_choices(cell.peer);
+            self.list_choices(cell.peer, self.sealed_bytes(slot));
             if kept && !self.choices.is_empty() {
                 self.list_run(cell, source);
                 return Some((cell.peer, source));
@@ -96,16 +101,21 @@ impl Bundle {
         }
     }
 
-    /// Lists the links to a peer that are up, without the suspect ones unless all are; the doubted ones when none is up.
-    pub(crate) fn list_choices(&mut self, index: u16) {
+    /// Lists the links to a peer that are up and take cells of so many bytes, without the suspect ones unless all are;
+    /// the doubted ones when none is up.
+    pub(crate) fn list_choices(&mut self, index: u16, bytes: usize) {
         self.choices.clear();
         let Some(peer) = self.peers.get(index).filter(|peer| self.may_send(peer)) else { return };
-        let any_up = peer.outbound.iter().any(|link| link.up);
+        let fitting = || {
+            let takes = |link: &Outbound, port: &Port| link.cell_max.min(port.settings.cell_max);
+            let links = peer.outbound.iter().zip(&self.ports).zip(0..);
+            links.filter(move |((link, port), _)| usize::from(takes(link, port)) >= bytes)
+        };
+        let any_up = fitting().any(|((link, _), _)| link.up);
         let usable = |link: &Outbound| if any_up { link.up } else { link.doubted };
-        let all_suspect = peer.outbound.iter().filter(|link| usable(link)).all(|link| link.loss.is_suspect());
+        let all_suspect = fitting().all(|((link, _), _)| !usable(link) || link.loss.is_suspect());
         let chosen = |link: &Outbound| usable(link) && link.loss.is_suspect() == all_suspect;
-        let links = peer.outbound.iter().zip(&self.ports).zip(0..);
-        self.choices.extend(links.filter(|((link, _), _)| chosen(link)).map(|((link, port), number)| {
+        self.choices.extend(fitting().filter(|((link, _), _)| chosen(link)).map(|((link, port), number)| {
             Choice {
                 port: number,
                 queued: port.queued(),

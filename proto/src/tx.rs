@@ -90,7 +90,7 @@ impl Bundle {
                 None => return None,
             }
         };
-        let segment = self.arena.cell_bytes(self.run[0]) + self.tag();
+        let segment = self.sealed_bytes(self.run[0]);
         let treatment = self.arena.cell(self.run[0]).treatment;
         let port = self.choices[share.index].port;
         let room = self.ports[usize::from(port)].queue_limit() / segment as u64;
