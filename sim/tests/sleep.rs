@@ -2,6 +2,7 @@
 //! two greetings.
 
 use core::time::Duration;
+use tabane_proto::Event;
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::Flow;
 use tabane_sim::topology::{Link, Topology};
@@ -23,6 +24,24 @@ fn a_node_whose_clock_stood_still_is_there_again() {
 #[test]
 fn a_node_whose_clock_has_jumped_ahead_is_there_again() {
     SLEEPS.into_iter().for_each(|span| wakes_up_from(Fault::Pause(1), span));
+}
+
+/// What a node did not send while it did not run is missing later on a late link than on the other.
+#[test]
+fn a_short_sleep_is_no_fault_of_a_late_link() {
+    let late = Link { delay: Duration::from_millis(50), ..Link::FAST_ETHERNET };
+    for seed in 0..5 {
+        let mut world = World::new(seed, &Topology::new(2, &[Link::FAST_ETHERNET, late]), None);
+        world.settle(Duration::from_secs(2)).expect("they meet");
+        world.run_for(Duration::from_millis(500)).expect("nothing is violated");
+        let since = world.begin(Fault::Pause(0));
+        world.run_for(Duration::from_millis(120)).expect("nothing is violated");
+        world.end(Fault::Pause(0));
+        world.run_for(Duration::from_millis(500)).expect("nothing is violated");
+        let mut later = world.log().iter().filter(|entry| entry.at >= since);
+        let fell = later.find(|entry| matches!(entry.event, Event::LinkDown { link: 1, .. }));
+        assert!(fell.is_none(), "seed {seed}: {fell:?}");
+    }
 }
 
 fn wakes_up_from(sleep: Fault, span: Duration) {
