@@ -24,9 +24,9 @@ pub(crate) struct Device {
     has_uso: bool,
     /// Whether the device has a carrier.
     carrier: AtomicBool,
-    /// When it was opened, in nanoseconds of the workers' clock; 0: by another process.
-    opened: u64,
-    /// When some peer could be reached last, in the same clock; as long as none ever was, when it was opened.
+    /// Whether no peer has been found yet.
+    awaits_peers: AtomicBool,
+    /// When some peer could be reached last, in nanoseconds of the workers' clock; at first, when it was opened.
     reached: AtomicU64,
     /// Frames that the kernel did not take.
     refused: AtomicU64,
@@ -43,25 +43,32 @@ impl Device {
         superframe: u32,
         mac: [u8; 6],
     ) -> anyhow::Result<(Self, Vec<TapQueue>)> {
-        let wanted = wanted(config);
-        let spec = TapSpec { name: config.name.clone(), queues: config.workers, offload: wanted };
+        let spec = TapSpec { name: config.name.clone(), queues: config.workers, offload: wanted(config) };
         let (tap, queues) = Tap::open(&spec).map_err(|error| BadInput::new(error.to_string()))?;
         for notice in tap.notices() {
             tracing::warn!("{notice}");
         }
         let has_uso = tap.offload().uso;
-        let opened = tabane_io::now_ns();
-        let (carrier, reached, refused) = (AtomicBool::new(true), AtomicU64::new(opened), AtomicU64::new(0));
-        let device = Self { tap, wanted, has_uso, carrier, opened, reached, refused };
+        let device = Self::new(config, tap, has_uso, true, true);
         device.set_up(config, superframe, mac)?;
         Ok((device, queues))
     }
 
     /// The device that another process has opened and set up. `has_uso` and `carrier`: as that process knows it.
     pub(crate) fn adopt(config: &Config, tap: Tap, has_uso: bool, carrier: bool) -> Self {
-        let (carrier, reached, refused) =
-            (AtomicBool::new(carrier), AtomicU64::new(tabane_io::now_ns()), AtomicU64::new(0));
-        Self { tap, wanted: wanted(config), has_uso, carrier, opened: 0, reached, refused }
+        Self::new(config, tap, has_uso, carrier, false)
+    }
+
+    fn new(config: &Config, tap: Tap, has_uso: bool, carrier: bool, awaits_peers: bool) -> Self {
+        Self {
+            tap,
+            wanted: wanted(config),
+            has_uso,
+            carrier: AtomicBool::new(carrier),
+            awaits_peers: AtomicBool::new(awaits_peers),
+            reached: AtomicU64::new(tabane_io::now_ns()),
+            refused: AtomicU64::new(0),
+        }
     }
 
     fn set_up(&self, config: &Config, superframe: u32, mac: [u8; 6]) -> anyhow::Result<()> {
@@ -91,14 +98,16 @@ impl Device {
             self.set_carrier(true);
         } else if now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed))) > CARRIER_KEPT {
             self.set_carrier(false);
+        } else {
+            return;
         }
+        self.awaits_peers.store(false, Ordering::Relaxed);
     }
 
     /// Whether the device's first frames should wait in it, for peers that have not been found yet: the host's first
     /// question for an address would be lost, and it asks only once a second.
-    pub(crate) fn awaits_peers(&self, now: Instant) -> bool {
-        self.reached.load(Ordering::Relaxed) == self.opened
-            && now.since(Instant::from_nanos(self.opened)) <= CARRIER_KEPT
+    pub(crate) fn awaits_peers(&self) -> bool {
+        self.awaits_peers.load(Ordering::Relaxed)
     }
 
     /// Takes UDP superframes while all peers do.

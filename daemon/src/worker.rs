@@ -143,7 +143,7 @@ impl Worker {
             let now = clock();
             self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
-            self.transmit(now, ready.tap && self.reads_device(now))?;
+            self.transmit(now, ready.tap && self.reads_device())?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
                 self.close_left();
@@ -151,7 +151,7 @@ impl Worker {
                 self.shared.device.follow_reach(now, &self.bundle);
             }
             self.tell(now);
-            self.watch_tap(now)?;
+            self.watch_tap()?;
             if self.rest(now) {
                 return Ok(());
             }
@@ -351,13 +351,13 @@ impl Worker {
     }
 
     /// Whether this is a time to read the device.
-    fn reads_device(&self, now: Instant) -> bool {
-        self.rest.is_none() && !self.shared.device.awaits_peers(now)
+    fn reads_device(&self) -> bool {
+        self.rest.is_none() && !self.shared.device.awaits_peers()
     }
 
     /// Watches the device only while its frames are taken: it would be ready again and again.
-    fn watch_tap(&mut self, now: Instant) -> std::io::Result<()> {
-        let wanted = self.bundle.takes_frames() && self.reads_device(now);
+    fn watch_tap(&mut self) -> std::io::Result<()> {
+        let wanted = self.bundle.takes_frames() && self.reads_device();
         if wanted == self.tap_watched {
             return Ok(());
         }
