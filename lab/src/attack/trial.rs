@@ -13,7 +13,7 @@ use super::hostile::{LINK, mac};
 use super::watch::Watch;
 use super::{LINKS, Scene, with_key};
 use crate::bundle::{self, Bundle, DEVICE};
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, wait_for};
 use crate::cpu::Usage;
 use crate::memory;
 use crate::status::Status;
@@ -32,8 +32,12 @@ const FILE_BYTES: u64 = 1 << 20;
 const PACE: Pace = Pace { per_second: 1_000, bytes: 200 };
 /// No datagrams are sent longer than this.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Time for TCP to reach its speed, and for the consequences of an attack.
-const SETTLE: Duration = Duration::from_millis(1_500);
+/// What TCP carries before it is measured: by then it has its speed.
+const AT_SPEED_BYTES: u64 = 16 << 20;
+/// How long that may take.
+const AT_SPEED_WITHIN: Duration = Duration::from_secs(30);
+/// How long an attack may have consequences after its end: answers, events, links that are given up.
+const CONSEQUENCES: Duration = Duration::from_millis(1_500);
 
 /// What was found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -92,7 +96,8 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     let at = SocketAddr::new(bundle::address(VICTIM), 0);
     let transfer = Transfer::start(client, server, at, Source::random(FILE_BYTES, seed)?)?;
     let sequence = Sequence::start(client, server, at, PACE, LIMIT)?;
-    thread::sleep(SETTLE);
+    let at_speed = || Ok((transfer.arrived() >= AT_SPEED_BYTES).then_some(()));
+    wait_for("a connection at its speed", AT_SPEED_WITHIN, at_speed)?;
 
     let pid = scene.bundles[VICTIM].pid().context("the victim's daemon has ended")?;
     let before = measure(&transfer, pid, || rest(span))?.0;
@@ -105,7 +110,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
             scene.hostile.strike(&mut forger, attack.per_second(), span)
         }
     })?;
-    thread::sleep(SETTLE);
+    thread::sleep(CONSEQUENCES);
     let (forged_frames, answered) = (device.finish()?, answers.finish()?);
     let ends = scene.statuses()?;
     let grown_mib = memory::resident_mib(pid)? - memory;
