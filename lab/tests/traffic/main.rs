@@ -20,6 +20,7 @@ mod neighbours;
 mod nics;
 mod policies;
 mod probe;
+mod restart;
 mod soak;
 mod stage;
 mod streams;
@@ -100,6 +101,7 @@ fn cases() -> Vec<Case> {
         changes::cases(),
         nics::cases(),
         soak::cases(),
+        restart::cases(),
         upgrade::cases(),
         attack::cases(),
     ];
