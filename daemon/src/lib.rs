@@ -24,6 +24,7 @@ pub mod key;
 mod links;
 pub mod log;
 mod notify;
+mod priority;
 mod privileges;
 mod probe;
 mod requests;

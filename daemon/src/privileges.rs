@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   1  read    configuration, key files                      with the rights of who starts it
-//!   2  open    control socket, netlink, device, sockets      with the same
+//!   2  open    control socket, netlink, device, sockets      with the same; goes ahead of applications
 //!   3  user    becomes `tabane`, without groups              account.rs; when it is root and there is such a user
 //!   4  rights  keeps CAP_NET_ADMIN and CAP_NET_RAW           capabilities.rs; can gain none (no_new_privs)
 //!   5  files   sees none                                     files.rs; Landlock

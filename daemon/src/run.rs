@@ -23,6 +23,7 @@ use crate::handover::Heir;
 use crate::links::{self, CELL_MOST};
 use crate::log;
 use crate::notify::Notify;
+use crate::priority;
 use crate::privileges::Privileges;
 use crate::running::{Handle, Running};
 use crate::worker::{Command, Shared, Worker};
@@ -51,6 +52,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let sockets = (0..config.workers).map(sockets).collect::<Result<Vec<_>, _>>().map_err(BadInput::new)?;
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
     let (notify, listener) = (Notify::connect(), listener.open_to(privileges.control_group.clone()));
+    priority::raise();
     privileges.give_up()?;
     let workers = start(workers, Worker::run)?;
     tracing::info!(name = config.name, links = parts.nics.len(), "up");
@@ -77,6 +79,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let notify = Notify::connect();
     // Before it becomes another user: commands trust who started it.
     let listener = Listener::adopt(files.listener).context("the control socket")?;
+    priority::raise();
     privileges.give_up()?;
     let running = parts.running(start(workers, Worker::run_when_told)?)?;
     heir.take()?;

@@ -20,13 +20,14 @@ rights() { cat /proc/$pid/task/*/status | grep -E '^(Uid|Gid|Groups|CapInh|CapPr
 const NOBODY: &str = "65534";
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 7] = [
+    let trials: [(&str, Test); 8] = [
         ("all_threads_keep_two_capabilities_and_nothing_else", confined),
         ("the_daemon_becomes_the_named_user_and_goes_on_working", another_user),
         ("a_process_that_takes_over_keeps_no_more", taken_over),
         ("capabilities_are_enough_to_start_it", without_root),
         ("low_ports_cost_a_third_capability", low_port),
         ("without_the_sandbox_all_rights_stay", no_sandbox),
+        ("all_threads_run_ahead_of_applications", ahead),
         ("unknown_users_and_groups_are_refused", unknown_names),
     ];
     stage::run(trials)
@@ -125,6 +126,17 @@ fn no_sandbox() -> Result<(), Failed> {
         r#"{START} {RIGHTS} start "--link eth1 --no-sandbox"; rights | grep -E 'Seccomp|NoNew'; "$TABANE" down; grep -c ' WARN no sandbox: ' log"#
     );
     assert_eq!(shell(&script)?.stdout, b"NoNewPrivs: 0\nSeccomp: 0\n1\n");
+    Ok(())
+}
+
+fn ahead() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} start "--link eth1"; cat /proc/$pid/task/*/stat | sed 's/.*) //' | cut -d ' ' -f 17 | sort -u; \
+        "$TABANE" down; if [ $(nice) = 0 ]; then nice -n -10 nice; else nice; fi 2>/dev/null"#
+    );
+    let output = String::from_utf8(shell(&script)?.stdout)?;
+    let (threads, allowed) = output.split_once('\n').unwrap_or_default();
+    assert_eq!(threads, allowed.trim(), "as far as who tests may, and has not chosen another niceness");
     Ok(())
 }
 
