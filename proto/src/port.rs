@@ -15,12 +15,20 @@ use core::time::Duration;
 const UNPROVEN: (u64, u64) = (16 * 1024, 32 * 1024);
 /// Time between two questions to the kernel within which bytes have to leave to prove something.
 const PROOF: Duration = Duration::from_micros(500);
+/// What has left in so long a time without waiting shows a lower bound of the rate that such a bucket cannot feign: the
+/// queue may then be as long as with that rate.
+const LONG_PROOF: Duration = Duration::from_millis(50);
 /// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
 const QUEUE_FOR: Duration = Duration::from_micros(2_500);
 /// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
 const QUEUE_BOUNDS: (u64, u64) = (12 * 1024, 512 * 1024);
+/// Batches that a queue of known length holds.
+const BATCHES: u64 = 4;
 /// Shortest span over which a rate is measured.
 const RATE_SPAN: Duration = Duration::from_millis(1);
+/// What is older than this and this many bytes counts half: bytes leave in lumps, a batch at a time.
+const RATE_MEMORY: Duration = Duration::from_millis(20);
+const RATE_BYTES: u64 = 8 * QUEUE_BOUNDS.0;
 
 /// What is known of a port when the bundle is made.
 #[derive(Clone, Debug)]
@@ -80,6 +88,8 @@ pub(crate) struct Port {
     unproven: u64,
     /// When the kernel was last asked, and what had been handed over by then.
     asked: (Instant, u64),
+    /// Since when nothing was found waiting, and what had been handed over by then.
+    free: (Instant, u64),
     rate: RateMeter,
 }
 
@@ -97,6 +107,7 @@ impl Port {
             queued: 0,
             unproven: UNPROVEN.0,
             asked: (now, 0),
+            free: (now, 0),
             rate: RateMeter { stated, ..RateMeter::default() },
         }
     }
@@ -119,8 +130,15 @@ impl Port {
     pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
         self.queued = queued as u64;
         let (asked, sent) = core::mem::replace(&mut self.asked, (now, self.sent));
-        if queued == 0 && now.since(asked) <= PROOF && self.sent - sent >= self.unproven / 2 {
-            self.unproven = (2 * self.unproven).min(UNPROVEN.1);
+        if queued > 0 {
+            self.free = (now, self.sent);
+        } else if now.since(asked) <= PROOF && self.sent - sent >= self.unproven / 2 {
+            self.unproven = self.unproven.max((2 * self.unproven).min(UNPROVEN.1));
+        }
+        if now.since(self.free.0) >= LONG_PROOF {
+            let (since, sent) = core::mem::replace(&mut self.free, (now, self.sent));
+            let rate = per_second(self.sent - sent, now.since(since));
+            self.unproven = self.unproven.max(bytes_in(rate, QUEUE_FOR).min(QUEUE_BOUNDS.1));
         }
         self.rate.sample(now, self.departed(), queued > 0);
     }
@@ -142,13 +160,19 @@ impl Port {
 
     /// The rate in bytes per second, when it is known: a port that was never busy is as fast as it needs to be.
     pub(crate) fn rate(&self) -> Option<u64> {
-        self.rate.stated.or(self.rate.measured)
+        self.rate.stated.or_else(|| self.rate.measured())
     }
 
     /// How many bytes may wait.
     pub(crate) fn queue_limit(&self) -> u64 {
         let (least, most) = QUEUE_BOUNDS;
         self.rate().map_or(self.unproven, |rate| bytes_in(rate, QUEUE_FOR).clamp(least, most))
+    }
+
+    /// How many bytes may be handed over at once: when one of several batches leaves, the next can follow before the queue
+    /// is empty.
+    pub(crate) fn batch_limit(&self) -> u64 {
+        if self.rate().is_some() { self.queue_limit() / BATCHES } else { self.unproven }
     }
 }
 
@@ -158,31 +182,49 @@ pub(crate) fn bytes_in(rate: u64, span: Duration) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
+/// The rate in bytes per second of `bytes` in `span`.
+fn per_second(bytes: u64, span: Duration) -> u64 {
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(nanos(span)).max(1)).unwrap_or(u64::MAX)
+}
+
 /// Measures departures while the queue does not run empty.
 #[derive(Debug, Default)]
 struct RateMeter {
     /// Bytes per second, as the user states it.
     stated: Option<u64>,
-    /// Bytes per second, smoothed over four samples.
-    measured: Option<u64>,
     /// When the span began, what had departed by then.
     began: Option<(Instant, u64)>,
+    /// Bytes that departed and how long that took, the older of them counting less and less.
+    departed: u64,
+    took: Duration,
 }
 
 impl RateMeter {
     fn sample(&mut self, now: Instant, departed: u64, busy: bool) {
-        let Some((began, before)) = self.began.filter(|_| busy) else {
+        let Some((began, before)) = self.began else {
             self.began = busy.then_some((now, departed));
             return;
         };
-        let span = now.since(began);
-        if span < RATE_SPAN {
+        let (bytes, span) = (departed.saturating_sub(before), now.since(began));
+        if busy && span < RATE_SPAN {
             return;
         }
-        let rate = u128::from(departed.saturating_sub(before)) * 1_000_000_000 / u128::from(nanos(span));
-        let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
-        self.measured = Some(self.measured.map_or(rate, |old| old - old / 4 + rate / 4));
-        self.began = Some((now, departed));
+        self.began = busy.then_some((now, departed));
+        // It ran empty, nobody knows when: its rate was at least so high.
+        let counts =
+            busy || span >= RATE_SPAN && self.measured().is_some_and(|rate| rate < per_second(bytes, span));
+        if counts {
+            self.departed += bytes;
+            self.took += span;
+        }
+        if self.took > RATE_MEMORY && self.departed > RATE_BYTES {
+            self.departed /= 2;
+            self.took /= 2;
+        }
+    }
+
+    fn measured(&self) -> Option<u64> {
+        (self.departed > 0).then(|| per_second(self.departed, self.took).max(1))
     }
 }
 
@@ -219,5 +261,56 @@ mod tests {
         assert_eq!(port.rate(), None);
         assert_eq!(port.queue_limit(), UNPROVEN.1);
         assert_eq!(port.departed(), 10_000_000);
+    }
+
+    /// A token bucket lets go of a batch when it has the tokens for all of it: most of the time nothing leaves.
+    #[test]
+    fn what_leaves_in_lumps_shows_its_rate() {
+        let mut port = port();
+        let lump = 8_000;
+        // Asked each 0.3 ms, and when a lump has left: each 0.64 ms at 12.5 MB/s, three of them waiting.
+        let every = 640_000;
+        let mut times: Vec<u64> = (1..1_000).flat_map(|number| [number * every, number * 300_000]).collect();
+        times.sort_unstable();
+        port.handle_sent(3 * 8_000);
+        for at in times {
+            let waits = port.sent() - at / every * lump;
+            port.handle_queue(Instant::from_nanos(at), usize::try_from(waits).unwrap());
+            port.handle_sent(usize::try_from(3 * lump - waits).unwrap());
+            let rate = port.rate().unwrap_or(12_500_000);
+            assert!(at < 40_000_000 || (11_800_000..13_200_000).contains(&rate), "at {at} measured {rate}");
+        }
+        assert_eq!(port.batch_limit(), port.queue_limit() / BATCHES);
+    }
+
+    #[test]
+    fn a_queue_that_ran_empty_can_only_raise_the_rate() {
+        let mut port = port();
+        let at = |micros: u64| Instant::from_nanos(micros * 1_000);
+        port.handle_sent(12_500);
+        port.handle_queue(at(0), 12_500);
+        port.handle_sent(12_500);
+        port.handle_queue(at(1_000), 12_500);
+        assert_eq!(port.rate(), Some(12_500_000));
+        port.handle_queue(at(9_000), 0);
+        assert_eq!(port.rate(), Some(12_500_000), "it may have been idle for long");
+        port.handle_sent(50_000);
+        port.handle_queue(at(10_000), 50_000);
+        port.handle_queue(at(12_000), 0);
+        assert!(port.rate() > Some(12_500_000), "50 KB left in 2 ms");
+    }
+
+    #[test]
+    fn a_port_that_lets_much_pass_for_long_may_hold_more() {
+        let mut port = port();
+        for round in 0..1_000 {
+            port.handle_queue(Instant::from_nanos(round * 250_000), 0);
+            port.handle_sent(25_000);
+        }
+        assert_eq!(port.rate(), None);
+        assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "100 MB/s passed");
+        assert_eq!(port.batch_limit(), port.queue_limit());
+        port.handle_queue(Instant::from_nanos(5_000_000_000), 0);
+        assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "idle since");
     }
 }

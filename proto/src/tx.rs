@@ -93,7 +93,7 @@ impl Bundle {
         let segment = self.sealed_bytes(self.run[0]);
         let treatment = self.arena.cell(self.run[0]).treatment;
         let port = self.choices[share.index].port;
-        let room = self.ports[usize::from(port)].queue_limit() / segment as u64;
+        let room = self.ports[usize::from(port)].batch_limit() / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         let bytes = self.number(index, port, cells) + cells * self.tag();
         self.flight = Some(Flight { peer: index, port, cells, bytes, source, treatment });
