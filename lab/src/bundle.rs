@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::process::{Ending, Process};
+use crate::rate::Bitrate;
 use crate::status::Status;
 use crate::tool;
 use crate::topology::Topology;
@@ -33,6 +34,8 @@ pub struct Options {
     pub program: PathBuf,
     /// MTU of the device, in bytes; `None`: the daemon's default.
     pub mtu: Option<u32>,
+    /// The rate that the daemon is told its links have; `None`: it measures.
+    pub rate: Option<Bitrate>,
     /// How cells are protected.
     pub protection: Protection,
     /// Further arguments of `tabane up`.
@@ -69,6 +72,7 @@ impl Options {
         Options {
             program: program.to_path_buf(),
             mtu: None,
+            rate: None,
             protection: Protection::LabKey,
             arguments: Vec::new(),
         }
@@ -106,7 +110,8 @@ impl<'a> Bundle<'a> {
     ) -> Result<Bundle<'a>> {
         let mut arguments = ["up", "--name", DEVICE].map(String::from).to_vec();
         for nic in nics {
-            arguments.extend(["--link".into(), nic.clone()]);
+            let rate = options.rate.map(|rate| format!(",rate={rate}")).unwrap_or_default();
+            arguments.extend(["--link".into(), format!("{nic}{rate}")]);
         }
         arguments.extend(["--address".into(), format!("{}/24", address(number))]);
         arguments.extend(["--address".into(), format!("{}/64", address_v6(number))]);

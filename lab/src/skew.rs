@@ -89,6 +89,8 @@ fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> 
     let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(links) })?;
     let options = bundle::Options {
         arguments: ["--policy", policy].map(str::to_string).to_vec(),
+        // As Linux knows the rate of a NIC; here it would first have to be measured.
+        rate: Some(LINK_RATE),
         // The switches read the senders from the cells.
         protection: bundle::Protection::None,
         ..bundle::Options::new(daemon)
