@@ -24,6 +24,8 @@ const WINDOW_TIME: Duration = Duration::from_secs(1);
 /// The loss of one link.
 #[derive(Debug)]
 pub(crate) struct Loss {
+    /// The number from which cells count.
+    from: u64,
     /// What the report at the beginning of the window said, and when it came: highest number, cells heard.
     began: Option<(Instant, u64, u32)>,
     /// The share that was lost in the last window, in parts of [`WHOLE`].
@@ -34,7 +36,7 @@ pub(crate) struct Loss {
 
 impl Loss {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { began: None, share: 0, suspect: false, hold: HoldDown::new(now) }
+        Self { from: 0, began: None, share: 0, suspect: false, hold: HoldDown::new(now) }
     }
 
     /// The share of cells that is lost, in parts of [`WHOLE`].
@@ -46,14 +48,19 @@ impl Loss {
         self.suspect
     }
 
-    /// The link was not used: measuring begins anew.
-    pub(crate) fn restart(&mut self) {
+    /// The link was not used: measuring begins anew with the number `from`. What went out before may be lost, and be
+    /// missed only now.
+    pub(crate) fn restart(&mut self, from: u64) {
+        self.from = from;
         self.began = None;
     }
 
     /// The peer has heard `count` cells (modulo 2^32), of which `next` is the number after the highest. Returns whether
     /// a window has ended.
     pub(crate) fn handle_report(&mut self, now: Instant, next: u64, count: u32) -> bool {
+        if next < self.from {
+            return false;
+        }
         let Some((since, first, counted)) = self.began.filter(|(_, first, _)| next >= *first) else {
             self.began = Some((now, next, count));
             return false;
@@ -122,5 +129,16 @@ mod tests {
         assert!(loss.handle_report(at(1_000), WINDOW_LEAST, 192));
         assert_eq!(loss.share(), 2_500);
         assert!(!loss.handle_report(at(3_000), 2 * WINDOW_LEAST - 1, 0), "too few");
+    }
+
+    #[test]
+    fn what_went_out_before_a_link_rose_does_not_count() {
+        let mut loss = Loss::new(Instant::default());
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        loss.restart(1_000);
+        assert!(!loss.handle_report(at(0), 900, 100), "a heartbeat that was held up");
+        assert!(!loss.handle_report(at(1), 1_100, 200), "a hundred heartbeats were lost before");
+        assert!(loss.handle_report(at(2), 1_100 + WINDOW, 200 + 2_048));
+        assert_eq!(loss.share(), 0);
     }
 }

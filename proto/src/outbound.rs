@@ -104,7 +104,7 @@ impl Outbound {
         self.doubted = false;
         self.progressed = now;
         self.account = Account::default();
-        self.loss.restart();
+        self.loss.restart(self.next_seq);
     }
 
     /// The link leads nowhere any more. Its numbers go on counting for the next one in its place.
