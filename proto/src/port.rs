@@ -19,7 +19,7 @@ const PROOF: Duration = Duration::from_micros(500);
 /// queue may then be as long as with that rate.
 const LONG_PROOF: Duration = Duration::from_millis(50);
 /// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
-const QUEUE_FOR: Duration = Duration::from_micros(2_500);
+const QUEUE_FOR: Duration = Duration::from_micros(1_500);
 /// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
 const QUEUE_BOUNDS: (u64, u64) = (12 * 1024, 512 * 1024);
 /// Batches that a queue of known length holds.
@@ -248,7 +248,7 @@ mod tests {
         }
         let rate = port.rate().unwrap();
         assert!((12_400_000..12_600_000).contains(&rate), "12.5 MB/s leave, measured {rate}");
-        assert!((31_000..32_000).contains(&port.queue_limit()), "{}", port.queue_limit());
+        assert!((18_500..19_000).contains(&port.queue_limit()), "{}", port.queue_limit());
     }
 
     #[test]

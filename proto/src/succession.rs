@@ -15,7 +15,7 @@ use core::time::Duration;
 
 /// How long a device is left unread at most.
 pub const PAUSE: Duration = Duration::from_millis(150);
-/// When no data has come for this time, none is on its way: what a peer's ports may hold (2.5 ms), unless it is slow.
+/// When no data has come for this time, none is on its way: what a peer's ports may hold (1.5 ms), unless it is slow.
 const QUIET: Duration = Duration::from_millis(3);
 
 /// Who makes way, and who is waited for.
