@@ -12,7 +12,7 @@ use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};
 
 /// Times that the daemon is killed.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 /// From its start to a connection, in the middle of all rounds: half of what a lost ARP request costs.
 const CONNECTS_WITHIN: Duration = Duration::from_millis(500);
 /// How long any connection may take.
