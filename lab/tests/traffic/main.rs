@@ -20,7 +20,6 @@ mod neighbours;
 mod nics;
 mod policies;
 mod probe;
-mod restart;
 mod soak;
 mod stage;
 mod streams;
@@ -101,7 +100,6 @@ fn cases() -> Vec<Case> {
         changes::cases(),
         nics::cases(),
         soak::cases(),
-        restart::cases(),
         upgrade::cases(),
         attack::cases(),
     ];
