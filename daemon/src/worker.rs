@@ -322,7 +322,7 @@ impl Worker {
     fn measure(&mut self, now: Instant) {
         let ports = (0..).zip(&mut self.ports);
         for (number, port) in ports.filter_map(|(number, port)| Some((number, port.as_mut()?))) {
-            if !self.bundle.was_busy(number) && now.since(port.measured) < IDLE_MEASURE {
+            if !self.bundle.wants_queue(number) && now.since(port.measured) < IDLE_MEASURE {
                 continue;
             }
             port.measured = now;

@@ -28,8 +28,8 @@ use core::time::Duration;
 pub(crate) struct Choice {
     /// The port that the link uses.
     pub(crate) port: u8,
-    /// Bytes that wait in the port.
-    pub(crate) queued: u64,
+    /// How long it takes until what waits in the port has left.
+    pub(crate) wait: Duration,
     /// Bytes per second, when known.
     pub(crate) rate: Option<u64>,
     /// The port's part of the traffic, as the user states it.
@@ -261,7 +261,7 @@ mod example {
 
     /// A link that is idle.
     pub(super) fn choice(port: u8, rate: Option<u64>) -> Choice {
-        Choice { port, queued: 0, rate, weight: None, skew: Duration::ZERO, full: false }
+        Choice { port, wait: Duration::ZERO, rate, weight: None, skew: Duration::ZERO, full: false }
     }
 
     /// Cells of a flow.

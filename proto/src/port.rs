@@ -170,9 +170,23 @@ impl Port {
     }
 
     /// How many bytes may be handed over at once: when one of several batches leaves, the next can follow before the queue
-    /// is empty.
+    /// is empty. Before the rate is known it is as much as may wait, for nobody knows whether any will.
     pub(crate) fn batch_limit(&self) -> u64 {
-        if self.rate().is_some() { self.queue_limit() / BATCHES } else { self.unproven }
+        let limit = self.queue_limit();
+        let rest = if self.rate().is_some() { 0 } else { limit.saturating_sub(self.queued) };
+        rest.max(limit / BATCHES)
+    }
+
+    /// How long it takes until what waits has left. A rate that is not known is taken for one that fills the queue in its
+    /// time: what has been handed over since the kernel was last asked may wait.
+    pub(crate) fn wait(&self) -> Duration {
+        let rate = self.rate().unwrap_or_else(|| per_second(self.unproven, QUEUE_FOR));
+        time_of(self.queued, rate)
+    }
+
+    /// Whether the next batch depends on what the kernel says to [`Self::handle_queue`].
+    pub(crate) fn wants_queue(&self) -> bool {
+        self.rate().is_some() || self.queued >= self.unproven / 2
     }
 }
 
@@ -180,6 +194,12 @@ impl Port {
 pub(crate) fn bytes_in(rate: u64, span: Duration) -> u64 {
     let bytes = u128::from(rate) * u128::from(nanos(span)) / 1_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// How long `bytes` take at `rate` bytes per second.
+pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// The rate in bytes per second of `bytes` in `span`.
@@ -301,6 +321,20 @@ mod tests {
     }
 
     #[test]
+    fn batches_do_not_outgrow_a_queue_of_unknown_rate() {
+        let mut port = port();
+        assert_eq!((port.batch_limit(), port.wants_queue()), (UNPROVEN.0, false));
+        port.handle_sent(10_000);
+        assert_eq!((port.batch_limit(), port.wants_queue()), (UNPROVEN.0 - 10_000, true));
+        assert!(port.wait() > Duration::ZERO && port.wait() < QUEUE_FOR);
+        port.handle_sent(10_000);
+        assert_eq!(port.batch_limit(), UNPROVEN.0 / BATCHES, "the kernel says when it is full");
+        port.handle_queue(Instant::from_nanos(100_000), 0);
+        assert_eq!(port.wait(), Duration::ZERO);
+        assert!(port.batch_limit() > UNPROVEN.0, "it has proved itself");
+    }
+
+    #[test]
     fn a_port_that_lets_much_pass_for_long_may_hold_more() {
         let mut port = port();
         for round in 0..1_000 {
@@ -309,7 +343,7 @@ mod tests {
         }
         assert_eq!(port.rate(), None);
         assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "100 MB/s passed");
-        assert_eq!(port.batch_limit(), port.queue_limit());
+        assert_eq!(port.batch_limit(), port.queue_limit() - 25_000, "what was handed over last may wait");
         port.handle_queue(Instant::from_nanos(5_000_000_000), 0);
         assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "idle since");
     }

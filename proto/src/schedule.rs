@@ -118,7 +118,7 @@ impl Bundle {
         self.choices.extend(fitting().filter(|((link, _), _)| chosen(link)).map(|((link, port), number)| {
             Choice {
                 port: number,
-                queued: port.queued(),
+                wait: port.wait(),
                 rate: port.rate(),
                 weight: port.settings.weight,
                 skew: link.skew,

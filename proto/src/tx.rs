@@ -200,10 +200,11 @@ impl Bundle {
         self.ports[usize::from(port)].handle_queue(now, queued);
     }
 
-    /// Whether bytes have ever been found waiting in a port long enough to measure its rate.
+    /// Whether a port is likely to have a queue, so that the next batches depend on it: it was found busy before, or much
+    /// was handed over since the kernel was last asked.
     #[must_use]
-    pub fn was_busy(&self, port: u8) -> bool {
-        self.ports[usize::from(port)].rate().is_some()
+    pub fn wants_queue(&self, port: u8) -> bool {
+        self.ports[usize::from(port)].wants_queue()
     }
 
     /// How many bytes may wait in a port: what its send buffer is to be set to.

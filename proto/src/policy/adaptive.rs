@@ -2,8 +2,8 @@
 //!
 //! For each link the arrival of the next byte is its skew plus the time that its queue takes. The earliest wins. It gets
 //! as many cells as pass in a fraction of that queue's time: on an idle slow link few, so that a superframe is spread
-//! and arrives sooner; on a busy or fast one a whole batch, so that system calls stay few. A link whose rate is not
-//! known has never been busy, so it costs no time; such links are used in turn, a batch each.
+//! and arrives sooner; on a busy or fast one a whole batch, so that system calls stay few. Links that are equally early
+//! are used in turn.
 
 use super::{Choice, Distribute, Share, Waiting};
 use crate::port::bytes_in;
@@ -13,7 +13,7 @@ use core::time::Duration;
 /// The least time worth of cells in one share: a few times what a system call costs.
 const SHARE_LEAST: Duration = Duration::from_micros(60);
 /// A share takes at most this fraction of the queue's time, so that links stay level.
-const SHARE_OF_QUEUE: u64 = 4;
+const SHARE_OF_QUEUE: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
@@ -23,7 +23,7 @@ pub(crate) struct Adaptive {
 
 impl Distribute for Adaptive {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let arrival = |choice: &Choice| nanos(choice.skew) + nanos(queue_time(choice));
+        let arrival = |choice: &Choice| nanos(choice.skew + choice.wait);
         let turn = |choice: &Choice| choice.port.wrapping_sub(self.last).wrapping_sub(1);
         let (index, choice) = choices
             .iter()
@@ -32,40 +32,31 @@ impl Distribute for Adaptive {
             .min_by_key(|(_, choice)| (arrival(choice), turn(choice)))?;
         self.last = choice.port;
         let share = choice.rate.map_or(usize::MAX, |rate| {
-            let span = Duration::from_nanos(nanos(queue_time(choice)) / SHARE_OF_QUEUE).max(SHARE_LEAST);
+            let span = (choice.wait / SHARE_OF_QUEUE).max(SHARE_LEAST);
             usize::try_from(bytes_in(rate, span)).unwrap_or(usize::MAX) / waiting.cell_bytes
         });
         Some(Share { index, cells: waiting.cells.min(share.max(1)) })
     }
 }
 
-/// How long the queue of a link lasts.
-fn queue_time(choice: &Choice) -> Duration {
-    choice.rate.map_or(Duration::ZERO, |rate| {
-        Duration::from_nanos(choice.queued.saturating_mul(1_000_000_000) / rate.max(1))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::example::{self, CELL, waiting};
+    use crate::port::time_of;
 
     const GIGABIT: Option<u64> = Some(example::GIGABIT);
-
-    fn choice(port: u8, queued: u64, rate: Option<u64>) -> Choice {
-        Choice { queued, ..example::choice(port, rate) }
-    }
 
     #[test]
     fn shares_follow_the_rates_of_unequal_links() {
         let mut policy = Adaptive::default();
-        let mut choices = [choice(0, 0, GIGABIT), choice(1, 0, Some(12_500_000))];
+        let mut choices = [example::choice(0, GIGABIT), example::choice(1, Some(12_500_000))];
         let mut given = [0u64; 2];
         for _ in 0..1_000 {
             let share = policy.share(&choices, &waiting(0, 40)).unwrap();
             given[share.index] += share.cells as u64;
-            choices[share.index].queued += (share.cells * CELL) as u64;
+            let choice = &mut choices[share.index];
+            choice.wait += time_of((share.cells * CELL) as u64, choice.rate.unwrap());
         }
         let ratio = given[0] / given[1];
         assert!((9..=11).contains(&ratio), "{given:?}");
@@ -74,18 +65,19 @@ mod tests {
     #[test]
     fn a_later_link_is_used_only_when_the_queue_of_the_earlier_outweighs_it() {
         let mut policy = Adaptive::default();
-        let late = Choice { skew: Duration::from_millis(1), ..choice(1, 0, GIGABIT) };
-        let index = |policy: &mut Adaptive, queued| {
-            policy.share(&[choice(0, queued, GIGABIT), late], &waiting(0, 40)).unwrap().index
+        let late = Choice { skew: Duration::from_millis(1), ..example::choice(1, GIGABIT) };
+        let index = |policy: &mut Adaptive, micros| {
+            let early = Choice { wait: Duration::from_micros(micros), ..example::choice(0, GIGABIT) };
+            policy.share(&[early, late], &waiting(0, 40)).unwrap().index
         };
-        assert_eq!(index(&mut policy, 124_000), 0);
-        assert_eq!(index(&mut policy, 126_000), 1);
+        assert_eq!(index(&mut policy, 999), 0);
+        assert_eq!(index(&mut policy, 1_001), 1);
     }
 
     #[test]
     fn links_that_never_wait_take_turns_and_full_ones_are_left_out() {
         let mut policy = Adaptive::default();
-        let mut choices = [choice(0, 0, None), choice(1, 0, None), choice(2, 0, None)];
+        let mut choices = [0, 1, 2].map(|port| example::choice(port, None));
         let first = policy.share(&choices, &waiting(0, 44)).unwrap();
         let second = policy.share(&choices, &waiting(0, 44)).unwrap();
         assert_eq!((first.cells, second.cells), (44, 44));
