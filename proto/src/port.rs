@@ -16,7 +16,7 @@ const UNPROVEN: (u64, u64) = (16 * 1024, 32 * 1024);
 /// Time between two questions to the kernel within which bytes have to leave to prove something.
 const PROOF: Duration = Duration::from_micros(500);
 /// What has left in so long a time without waiting shows a lower bound of the rate that such a bucket cannot feign: the
-/// queue may then be as long as with that rate.
+/// queue may then be as long as with that rate, and a rate that was measured too low is raised.
 const LONG_PROOF: Duration = Duration::from_millis(50);
 /// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
 const QUEUE_FOR: Duration = Duration::from_micros(1_500);
@@ -139,6 +139,7 @@ impl Port {
             let (since, sent) = core::mem::replace(&mut self.free, (now, self.sent));
             let rate = per_second(self.sent - sent, now.since(since));
             self.unproven = self.unproven.max(bytes_in(rate, QUEUE_FOR).min(QUEUE_BOUNDS.1));
+            self.rate.handle_lower_bound(rate);
         }
         self.rate.sample(now, self.departed(), queued > 0);
     }
@@ -214,6 +215,8 @@ struct RateMeter {
     stated: Option<u64>,
     /// When the span began, what had departed by then.
     began: Option<(Instant, u64)>,
+    /// The queue ran empty since then, nobody knows when: the rate was at least what the span shows.
+    ran_empty: bool,
     /// Bytes that departed and how long that took, the older of them counting less and less.
     departed: u64,
     took: Duration,
@@ -225,15 +228,13 @@ impl RateMeter {
             self.began = busy.then_some((now, departed));
             return;
         };
+        self.ran_empty |= !busy;
         let (bytes, span) = (departed.saturating_sub(before), now.since(began));
-        if busy && span < RATE_SPAN {
+        if span < RATE_SPAN {
             return;
         }
         self.began = busy.then_some((now, departed));
-        // It ran empty, nobody knows when: its rate was at least so high.
-        let counts =
-            busy || span >= RATE_SPAN && self.measured().is_some_and(|rate| rate < per_second(bytes, span));
-        if counts {
+        if !core::mem::take(&mut self.ran_empty) || self.is_below(per_second(bytes, span)) {
             self.departed += bytes;
             self.took += span;
         }
@@ -241,6 +242,18 @@ impl RateMeter {
             self.departed /= 2;
             self.took /= 2;
         }
+    }
+
+    /// The rate is at least so high.
+    fn handle_lower_bound(&mut self, rate: u64) {
+        if self.is_below(rate) {
+            (self.departed, self.took) = (bytes_in(rate, RATE_MEMORY), RATE_MEMORY);
+        }
+    }
+
+    /// Whether what is measured is less than `rate`.
+    fn is_below(&self, rate: u64) -> bool {
+        self.measured().is_some_and(|measured| measured < rate)
     }
 
     fn measured(&self) -> Option<u64> {
@@ -332,6 +345,31 @@ mod tests {
         port.handle_queue(Instant::from_nanos(100_000), 0);
         assert_eq!(port.wait(), Duration::ZERO);
         assert!(port.batch_limit() > UNPROVEN.0, "it has proved itself");
+    }
+
+    #[test]
+    fn a_rate_measured_too_low_is_raised_by_what_passes() {
+        let measured_low = || {
+            let mut port = port();
+            for millis in 0..3 {
+                port.handle_sent(2_000);
+                port.handle_queue(Instant::from_nanos(millis * 1_000_000), 1_000);
+            }
+            assert!(port.rate() < Some(3_000_000));
+            port
+        };
+        let mut never_waits = measured_low();
+        for round in 8..250 {
+            never_waits.handle_sent(25_000);
+            never_waits.handle_queue(Instant::from_nanos(round * 250_000), 0);
+        }
+        assert!(never_waits.rate() > Some(95_000_000), "100 MB/s pass: {:?}", never_waits.rate());
+        let mut waits_shortly = measured_low();
+        for round in 8..250 {
+            waits_shortly.handle_sent(25_000);
+            waits_shortly.handle_queue(Instant::from_nanos(round * 250_000), 2_000 * usize::from(round % 2 == 0));
+        }
+        assert!(waits_shortly.rate() > Some(95_000_000), "100 MB/s pass: {:?}", waits_shortly.rate());
     }
 
     #[test]
