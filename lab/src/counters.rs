@@ -14,10 +14,19 @@ pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) ->
     let table = read(namespace, "dev")?;
     let mut received = [0; N];
     for (bytes, nic) in received.iter_mut().zip(nics) {
-        *bytes =
-            device_received(&table, nic).with_context(|| format!("no NIC {nic} in {}", namespace.name()))?;
+        *bytes = device_column(&table, nic, RECEIVED_BYTES)
+            .with_context(|| format!("no NIC {nic} in {}", namespace.name()))?;
     }
     Ok(received)
+}
+
+/// Frames that `device` should have sent and dropped: its queue was full.
+///
+/// # Errors
+/// There is no such device in the namespace.
+pub fn queue_drops(namespace: &Namespace, device: &str) -> Result<u64> {
+    device_column(&read(namespace, "dev")?, device, QUEUE_DROPS)
+        .with_context(|| format!("no device {device} in {}", namespace.name()))
 }
 
 /// The counter `name` of the group `group`, for example `Tcp` and `RetransSegs`.
@@ -35,9 +44,13 @@ fn read(namespace: &Namespace, table: &str) -> Result<String> {
     namespace.enter(|| fs::read_to_string(&path))?.context(path)
 }
 
-fn device_received(table: &str, nic: &str) -> Option<u64> {
+/// Columns of a line of `dev`, behind the name.
+const RECEIVED_BYTES: usize = 0;
+const QUEUE_DROPS: usize = 11;
+
+fn device_column(table: &str, nic: &str, column: usize) -> Option<u64> {
     let line = table.lines().find_map(|line| line.trim_start().strip_prefix(nic)?.strip_prefix(':'))?;
-    line.split_whitespace().next()?.parse().ok()
+    line.split_whitespace().nth(column)?.parse().ok()
 }
 
 /// Groups come as two lines, `Group: names` and `Group: values`.
@@ -54,9 +67,10 @@ mod tests {
 
     #[test]
     fn a_nic_is_found_by_its_whole_name() {
-        let table = "Inter-| Receive\n eth11: 7 1\n  eth1: 1234 5 0\n";
-        assert_eq!(device_received(table, "eth1"), Some(1234));
-        assert_eq!(device_received(table, "eth"), None);
+        let table = "Inter-| Receive\n eth11: 7 1\n  eth1: 1234 5 0 0 0 0 0 0 99 4 0 17 0 0 0 0\n";
+        assert_eq!(device_column(table, "eth1", RECEIVED_BYTES), Some(1234));
+        assert_eq!(device_column(table, "eth1", QUEUE_DROPS), Some(17));
+        assert_eq!(device_column(table, "eth", RECEIVED_BYTES), None);
     }
 
     #[test]

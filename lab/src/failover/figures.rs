@@ -56,6 +56,11 @@ pub(super) struct Figures {
     pub(super) tcp_retransmits: u64,
     /// And before it.
     pub(super) tcp_retransmits_before: u64,
+    /// Frames since the first fault of which the sender's daemon took a segment out: its queue lasted too long, and TCP is to
+    /// slow down. Each makes one retransmit that no cell's loss caused.
+    pub(super) frames_trimmed: u64,
+    /// Frames since the first fault that the sender's device dropped, because its daemon did not read them in time.
+    pub(super) device_drops: u64,
     /// Tail loss probes since the first fault (RFC 8985): sent after a stall of two round trips, some of them retransmits.
     pub(super) tcp_loss_probes: u64,
     /// Segments that the receiver had got twice since the first fault (RFC 2883): what was sent again in vain.
@@ -99,6 +104,11 @@ pub(super) struct Told {
 /// Datagrams that found a socket of `host` full so far.
 pub(super) fn socket_overruns(host: &Namespace) -> Result<u64> {
     counters::protocol(host, "Udp", "RcvbufErrors")
+}
+
+/// Frames that this daemon has trimmed so far.
+pub(super) fn frames_trimmed(sender: &Bundle<'_>) -> Result<u64> {
+    Ok(sender.status()?.counter("frames_trimmed"))
 }
 
 /// The kernel's TCP counters of the sender.

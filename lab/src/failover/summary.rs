@@ -29,8 +29,9 @@ pub(super) fn write(report: &mut Report, seen: &[Seen]) {
     report.show(table(seen));
     report.show("  times in ms; noticed: median under load; false: events that took a sound link for dead");
     report.show("  before: the longest stall in the half second before the first fault, which this machine makes by itself");
+    report.show("  trimmed: what the sender's queue took out to slow TCP down to the links that are left, one retransmit each");
     report.show("  sums and longest stalls: 3 faults for pulled cable, black hole and dead way, else 1");
-    let busy = |figures: &Figures| figures.wire_overruns + figures.udp_overruns;
+    let busy = |figures: &Figures| figures.wire_overruns + figures.udp_overruns + figures.device_drops;
     let overruns: u64 = measured(seen).map(|(_, figures)| busy(figures)).sum();
     if overruns > 0 {
         report.show(format!(
@@ -124,6 +125,7 @@ fn table(seen: &[Seen]) -> Table {
         "stall",
         "before",
         "TCP resent",
+        "trimmed",
         "timeouts",
         "stall",
         "before",
@@ -153,6 +155,7 @@ fn cells(figures: &Figures) -> Vec<String> {
         time(Some(figures.udp_stall_ms)),
         time(Some(figures.udp_stall_before_ms)),
         figures.tcp_retransmits.to_string(),
+        figures.frames_trimmed.to_string(),
         figures.tcp_timeouts.to_string(),
         tcp_stall,
         time(Some(figures.tcp_stall_before_ms)),

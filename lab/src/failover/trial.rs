@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::fault::Fault;
-use super::figures::{Figures, Tcp, noticed_ms, socket_overruns};
+use super::figures::{Figures, Tcp, frames_trimmed, noticed_ms, socket_overruns};
 use super::matrix::Trial;
 use crate::bundle::{self, Bundle};
 use crate::clock::{Moment, wait_for};
+use crate::counters::queue_drops;
 use crate::rate::Bitrate;
 use crate::status::Status;
 use crate::topology::{LinkPlan, Plan, Topology};
@@ -79,6 +80,8 @@ impl Bench<'_> {
         let sequence = Sequence::start(client, server, at, PACE, LIMIT)?;
         thread::sleep(WARM_UP);
         let (before_fault, overruns) = (Tcp::now(client)?, socket_overruns(server)?);
+        let trimmed = frames_trimmed(&self.bundles[0])?;
+        let device_drops = queue_drops(client, bundle::DEVICE)?;
         let mut first_fault = None;
         for _ in 0..self.fault.rounds() {
             let began = self.round(figures)?;
@@ -92,6 +95,8 @@ impl Bench<'_> {
         let tcp = transfer.finish()?;
         let ends = self.statuses()?;
         figures.add_tcp(&tcp, [start, before_fault, Tcp::now(client)?], first_fault);
+        figures.frames_trimmed = frames_trimmed(&self.bundles[0])? - trimmed;
+        figures.device_drops = queue_drops(client, bundle::DEVICE)? - device_drops;
         figures.add_udp(&udp, socket_overruns(server)? - overruns, first_fault);
         figures.add_false_alarms(&ends, first_fault);
         figures.add_reports(&ends, first_fault);
