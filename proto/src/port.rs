@@ -367,7 +367,8 @@ mod tests {
         let mut waits_shortly = measured_low();
         for round in 8..250 {
             waits_shortly.handle_sent(25_000);
-            waits_shortly.handle_queue(Instant::from_nanos(round * 250_000), 2_000 * usize::from(round % 2 == 0));
+            waits_shortly
+                .handle_queue(Instant::from_nanos(round * 250_000), 2_000 * usize::from(round % 2 == 0));
         }
         assert!(waits_shortly.rate() > Some(95_000_000), "100 MB/s pass: {:?}", waits_shortly.rate());
     }

@@ -22,7 +22,7 @@ use crate::{Case, Need};
 const LINKS: usize = 3;
 const CHANGED: usize = 1;
 /// Duration of the connection, in which the change is done so often.
-const SECONDS: u32 = 6;
+const SECONDS: u32 = 4;
 const ROUNDS: usize = 3;
 /// Comparisons of which one has to hold.
 const ATTEMPTS: usize = 3;

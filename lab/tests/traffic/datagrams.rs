@@ -21,7 +21,7 @@ pub(crate) const WHOLE: [usize; 5] = [12, 64, 500, 1000, 1452];
 /// Payloads that IP cuts into fragments.
 pub(crate) const FRAGMENTED: [usize; 3] = [1473, 9000, 60_000];
 /// Datagrams of each kind.
-const COUNT: u64 = 400;
+const COUNT: u64 = 200;
 /// Most that is on the way at once: what a default receive buffer holds without loss.
 const AHEAD: (u64, usize) = (32, 48 << 10);
 /// A datagram that takes longer is lost.

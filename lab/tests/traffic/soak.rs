@@ -24,18 +24,7 @@ fn faults(hosts: &str, seed: &str) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("soak.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-    command.args([
-        "soak",
-        "--minutes",
-        "0.2",
-        "--faults",
-        "14",
-        "--hosts",
-        hosts,
-        "--seed",
-        seed,
-        "--tabane",
-    ]);
+    command.args(["soak", "--minutes", "0.1", "--faults", "7", "--hosts", hosts, "--seed", seed, "--tabane"]);
     command.arg(bundle::program(None)?).arg("--json").arg(&path);
     let ending = Process::start(command)?.wait(Duration::from_secs(120))?;
 
