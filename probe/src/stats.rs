@@ -6,6 +6,7 @@
 //!            ── changepoints ──────── where their kind changes with time
 //!            ── period ────────────── whether they come in a rhythm
 //!            ── inversion ─────────── whether the larger message is the faster one
+//!            ── rank_sum ──────────── whether two lists of them differ by more than chance
 //! ```
 //!
 //! `probe/tests/scipy.rs` compares them with SciPy, NumPy and ruptures over traces that are kept there.
@@ -15,6 +16,7 @@ mod classes;
 mod histogram;
 mod inversion;
 mod period;
+mod rank_sum;
 mod recurrence;
 mod summary;
 
@@ -23,6 +25,7 @@ pub use classes::{Class, Classes};
 pub use histogram::Histogram;
 pub use inversion::{Inversion, inversion};
 pub use period::{Period, autocorrelation, period};
+pub use rank_sum::rank_sum;
 pub use recurrence::{Recurrence, beginnings, recurrence};
 pub use summary::{Summary, quantile, sorted};
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tabane_probe::stats::{
-    Classes, Histogram, Summary, autocorrelation, changepoints, inversion, penalty, period, quantile, sorted,
+    Classes, Histogram, Summary, autocorrelation, changepoints, inversion, penalty, period, quantile,
+    rank_sum, sorted,
 };
 
 /// Difference of figures that are computed in another order.
@@ -42,6 +43,17 @@ struct Series {
     period: Option<usize>,
     correlation: Vec<f64>,
     classes: Kinds,
+    rank_sums: RankSums,
+}
+
+#[derive(Deserialize)]
+struct RankSums {
+    exact: f64,
+    exact_apart: f64,
+    exact_ties: f64,
+    many: f64,
+    many_ties: f64,
+    shifts: [f64; 2],
 }
 
 #[derive(Deserialize)]
@@ -178,6 +190,26 @@ fn classes() {
             let distance = (class.peak / theirs.peaks[number] - 1.0).abs();
             assert!(distance <= BIN, "{place}: peak {}, expected {}", class.peak, theirs.peaks[number]);
         }
+    });
+}
+
+#[test]
+fn rank_sums() {
+    for_each_series(|place, values, expected| {
+        let expected = &expected.rank_sums;
+        let shifted = |values: &[f64], by: f64| values.iter().map(|value| value + by).collect::<Vec<_>>();
+        let rounded = |values: &[f64]| values.iter().map(|value| value.round_ties_even()).collect::<Vec<_>>();
+        let check = |one: &[f64], other: &[f64], theirs: f64| {
+            close(place, rank_sum(one, other).expect("values"), theirs);
+        };
+        let (few, also) = (&values[..6], &values[6..13]);
+        let apart = shifted(also, expected.shifts[0]);
+        check(few, also, expected.exact);
+        check(few, &apart, expected.exact_apart);
+        check(&rounded(few), &rounded(&apart), expected.exact_ties);
+        let (many, others) = (&values[..30], shifted(&values[30..75], expected.shifts[1]));
+        check(many, &others, expected.many);
+        check(&rounded(many), &rounded(&others), expected.many_ties);
     });
 }
 

@@ -102,11 +102,27 @@ def inversion(small, large):
             "probability": stats.hypergeom.pmf(below, len(small) + len(large), len(large), below)}
 
 
+def rank_sums(values):
+    """Wilcoxon's test over pieces of one series: few values exactly, with and without ties, and many."""
+    def exact(one, other):
+        return stats.permutation_test((one, other), lambda a, b: stats.rankdata(np.concatenate((a, b)))[:len(a)].sum(),
+                                      permutation_type="independent", n_resamples=np.inf, vectorized=False).pvalue
+    few, also = values[:6], values[6:13]
+    apart = also + few.std()
+    many, others = values[:30], values[30:75] + 0.2 * values.std()
+    return {"exact": exact(few, also), "exact_apart": exact(few, apart),
+            "exact_ties": exact(np.round(few), np.round(apart)),
+            "many": stats.mannwhitneyu(many, others, method="asymptotic").pvalue,
+            "many_ties": stats.mannwhitneyu(np.round(many), np.round(others), method="asymptotic").pvalue,
+            "shifts": [few.std(), 0.2 * values.std()]}
+
+
 def expectations(path):
     found = series(path)
     values = list(found.values())
     expected = {name: {"summary": summary(one), "histogram": histogram(one), "period": period(one),
-                       "correlation": list(correlation(one, 40)), "classes": classes(one)}
+                       "correlation": list(correlation(one, 40)), "classes": classes(one),
+                       "rank_sums": rank_sums(one)}
                 for name, one in found.items()}
     answer = {"series": expected, "changes": changes(np.concatenate(values)[:1000])}
     if len(values) > 1:
