@@ -17,9 +17,9 @@ SOAK_FAULTS ?= 1000
 VM_KERNEL ?= linux-image-amd64
 
 # The lab's commands.
-LAB := demo bench failover aggregate loss mesh skew soak attack peers netem
+LAB := demo bench failover aggregate loss mesh skew soak attack peers netem papers
 
-.PHONY: help build $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
+.PHONY: help build compare $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -33,7 +33,9 @@ help:
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
 	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
+	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md): about 5 minutes"
 	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 4 minutes"
+	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
 	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers and netem do it by themselves"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
@@ -56,12 +58,19 @@ aggregate: LAB_TOOLS += iperf3=iperf3
 loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem:     LAB_TOOLS += iperf3=iperf3
+papers:    LAB_TOOLS += iperf3=iperf3
+papers:    LAB_OPTIONS := --markdown docs/results.md
 peers netem: vm-setup
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
 
 $(LAB): build
 	@lab/packages.sh $(LAB_TOOLS)
 	target/release/tabane-lab $@ $(LAB_OPTIONS)
+
+# Reports lie in target/lab.
+compare: build
+	@test -n "$(A)" && test -n "$(B)" || { echo "make compare needs two reports: make compare A=old.json B=new.json"; exit 2; }
+	target/release/tabane-lab compare $(A) $(B)
 
 VM_TOOLS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod python3=python3-venv
 # A guest's kernel is emulated, and shares this machine's files; nothing is installed but the tools.
@@ -84,12 +93,13 @@ scale: rust
 	target/release/tabane-sim --scale 2,16,64,256
 
 TEST_TOOLS := ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark
+# Without `--tests`, cargo would also build a documentation test for each crate; there are none.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name.
 test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
 	@$(MAKE) --no-print-directory lint
 	$(CARGO) build --locked --workspace
-	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked --workspace --tests
 
 lint: rust
 	$(CARGO) fmt --all -- --check

@@ -5,12 +5,12 @@ use std::fs;
 use std::process::Command;
 use std::thread::available_parallelism;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::tool;
 
 /// The machine and the state of the source.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the CPU as the kernel names it.
     pub cpu: String,

@@ -1,4 +1,4 @@
-//! `tabane-lab`: one subcommand per experiment, each in a sandbox of its own.
+//! `tabane-lab`: one subcommand per experiment, each in a sandbox of its own; and what compares reports.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,9 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{aggregate, attack, bench, demo, failover, loss, mesh, netem, peers, skew, soak};
+use tabane_lab::{
+    aggregate, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, skew, soak,
+};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -21,6 +23,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Experiment(Experiment),
+    Compare(compare::Options),
+}
+
+/// What runs in a sandbox.
+#[derive(Subcommand)]
+enum Experiment {
     Demo(demo::Options),
     Bench(bench::Options),
     Failover(failover::Options),
@@ -32,48 +42,58 @@ enum Command {
     Attack(attack::Options),
     Peers(peers::Options),
     Netem(netem::Options),
+    Papers(papers::Options),
 }
 
-impl Command {
+impl Experiment {
     fn tools(&self) -> &'static [Tool] {
         match self {
-            Command::Demo(_) => demo::TOOLS,
-            Command::Bench(_) => bench::TOOLS,
-            Command::Failover(_) => failover::TOOLS,
-            Command::Aggregate(_) => aggregate::TOOLS,
-            Command::Loss(_) => loss::TOOLS,
-            Command::Mesh(_) => mesh::TOOLS,
-            Command::Skew(_) => skew::TOOLS,
-            Command::Soak(_) => soak::TOOLS,
-            Command::Attack(_) => attack::TOOLS,
-            Command::Peers(_) => peers::TOOLS,
-            Command::Netem(_) => netem::TOOLS,
+            Experiment::Demo(_) => demo::TOOLS,
+            Experiment::Bench(_) => bench::TOOLS,
+            Experiment::Failover(_) => failover::TOOLS,
+            Experiment::Aggregate(_) => aggregate::TOOLS,
+            Experiment::Loss(_) => loss::TOOLS,
+            Experiment::Mesh(_) => mesh::TOOLS,
+            Experiment::Skew(_) => skew::TOOLS,
+            Experiment::Soak(_) => soak::TOOLS,
+            Experiment::Attack(_) => attack::TOOLS,
+            Experiment::Peers(_) => peers::TOOLS,
+            Experiment::Netem(_) => netem::TOOLS,
+            Experiment::Papers(_) => papers::TOOLS,
         }
     }
 
+    /// Runs it where it does no harm.
     fn run(&self) -> Result<ExitCode> {
+        match sandbox::enter(self.tools())? {
+            Side::Inside => self.run_inside(),
+            Side::Outside(code) => Ok(code),
+        }
+    }
+
+    fn run_inside(&self) -> Result<ExitCode> {
         match self {
-            Command::Demo(options) => demo::run(options),
-            Command::Bench(options) => bench::run(options),
-            Command::Failover(options) => failover::run(options),
-            Command::Aggregate(options) => aggregate::run(options),
-            Command::Loss(options) => loss::run(options),
-            Command::Mesh(options) => mesh::run(options),
-            Command::Skew(options) => skew::run(options),
-            Command::Soak(options) => soak::run(options),
-            Command::Attack(options) => attack::run(options),
-            Command::Peers(options) => peers::run(options),
-            Command::Netem(options) => netem::run(options),
+            Experiment::Demo(options) => demo::run(options),
+            Experiment::Bench(options) => bench::run(options),
+            Experiment::Failover(options) => failover::run(options),
+            Experiment::Aggregate(options) => aggregate::run(options),
+            Experiment::Loss(options) => loss::run(options),
+            Experiment::Mesh(options) => mesh::run(options),
+            Experiment::Skew(options) => skew::run(options),
+            Experiment::Soak(options) => soak::run(options),
+            Experiment::Attack(options) => attack::run(options),
+            Experiment::Peers(options) => peers::run(options),
+            Experiment::Netem(options) => netem::run(options),
+            Experiment::Papers(options) => papers::run(options),
         }
     }
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let ended = sandbox::enter(arguments.command.tools()).and_then(|side| match side {
-        Side::Inside => arguments.command.run(),
-        Side::Outside(code) => Ok(code),
-    });
+    let ended = match Arguments::parse().command {
+        Command::Experiment(experiment) => experiment.run(),
+        Command::Compare(options) => compare::run(&options),
+    };
     ended.unwrap_or_else(|error| {
         eprintln!("tabane-lab: {error:#}");
         if error.is::<Missing>() { ExitCode::from(2) } else { ExitCode::FAILURE }

@@ -51,6 +51,12 @@ impl Report {
         }
     }
 
+    /// Where and when it is measured.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Sets the top-level field `key` of the JSON file.
     pub fn field(&mut self, key: &str, value: impl Into<Value>) {
         self.fields.insert(key.to_string(), value.into());

@@ -4,6 +4,7 @@ pub mod datagrams;
 pub mod gaps;
 pub mod iperf;
 pub mod ping_pong;
+pub mod probe;
 pub mod sequence;
 pub mod transfer;
 

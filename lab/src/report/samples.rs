@@ -1,20 +1,41 @@
 //! Repeated measurements of one quantity.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
 use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize};
+use tabane_probe::stats::{quantile, sorted};
 
 /// Values in the order they were measured, with their unit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Samples {
-    unit: &'static str,
+    unit: Cow<'static, str>,
+    #[serde(deserialize_with = "numbers")]
     values: Vec<f64>,
+}
+
+/// JSON has no word for what is not a number: such values are null there, and left out here.
+fn numbers<'de, D: Deserializer<'de>>(values: D) -> Result<Vec<f64>, D::Error> {
+    Ok(Vec::<Option<f64>>::deserialize(values)?.into_iter().flatten().collect())
 }
 
 impl Samples {
     /// `values` in `unit`.
     #[must_use]
     pub const fn new(unit: &'static str, values: Vec<f64>) -> Samples {
-        Samples { unit, values }
+        Samples { unit: Cow::Borrowed(unit), values }
+    }
+
+    /// The unit.
+    #[must_use]
+    pub fn unit(&self) -> &str {
+        &self.unit
+    }
+
+    /// The values, in the order they were measured.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
     }
 
     /// Adds a measurement.
@@ -25,13 +46,7 @@ impl Samples {
     /// The middle value, or the mean of the two middle ones; NaN without values.
     #[must_use]
     pub fn median(&self) -> f64 {
-        let mut sorted = self.values.clone();
-        sorted.sort_by(f64::total_cmp);
-        match (sorted.len() / 2, sorted.len() % 2) {
-            (0, 0) => f64::NAN,
-            (middle, 0) => f64::midpoint(sorted[middle - 1], sorted[middle]),
-            (middle, _) => sorted[middle],
-        }
+        quantile(&sorted(&self.values), 0.5)
     }
 
     /// The smallest value; infinite without values.
@@ -50,7 +65,7 @@ impl Samples {
 impl Serialize for Samples {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Samples", 5)?;
-        fields.serialize_field("unit", self.unit)?;
+        fields.serialize_field("unit", &self.unit)?;
         fields.serialize_field("values", &self.values)?;
         fields.serialize_field("median", &self.median())?;
         fields.serialize_field("min", &self.min())?;

@@ -1,12 +1,12 @@
 //! A requirement and whether it is met.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Table;
 
 /// One requirement, what was wanted and what was got.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Name of the figure.
     pub id: String,

@@ -18,6 +18,7 @@ mod loss;
 mod mesh;
 mod neighbours;
 mod nics;
+mod papers;
 mod policies;
 mod probe;
 mod soak;
@@ -99,6 +100,7 @@ fn cases() -> Vec<Case> {
         loss::cases(),
         changes::cases(),
         nics::cases(),
+        papers::cases(),
         soak::cases(),
         upgrade::cases(),
         attack::cases(),

@@ -1,25 +1,15 @@
 //! `tabane probe` between hosts: which NIC carries which sender, what the links' rates allow, and the same over a bundle.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tabane_lab::bundle;
-use tabane_lab::clock::wait_for;
-use tabane_lab::netns::Namespace;
-use tabane_lab::process::Process;
 use tabane_lab::topology::{LinkPlan, Plan, Topology, address};
+use tabane_lab::workload::probe::Probe;
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};
-
-/// Port of `tabane probe serve`.
-const PORT: u16 = 7430;
-/// Time for a server to listen.
-const LISTEN_WITHIN: Duration = Duration::from_secs(10);
-/// Time for a measurement of some seconds.
-const END_WITHIN: Duration = Duration::from_secs(120);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -31,10 +21,10 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Two senders over bare links, each to an address behind another NIC.
 fn seats() -> Result<()> {
     let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(FAST); 2]))?;
-    let server = serve(&topology, address(0, 1).into())?;
+    let probe = probe(&topology, address(0, 1).into())?;
     let servers = [address(1, 1).to_string(), address(0, 1).to_string()];
     let flags = ["--senders", "2", "--seconds", "3", "--nic", "eth1", "--nic", "eth2"];
-    let report = probe(topology.host(0), &["stream", &servers[0], &servers[1]], &flags)?;
+    let report = probe.measure(&["stream", &servers[0], &servers[1]], &flags)?;
     for (sender, expected) in [(0, [0.0, 1.0]), (1, [1.0, 0.0])] {
         let intervals = report["senders"][sender]["nics"].as_array().context("intervals")?;
         let shares: Vec<Vec<f64>> = intervals.iter().map(numbers).collect();
@@ -46,20 +36,17 @@ fn seats() -> Result<()> {
         let mbit = report["senders"][sender]["received_mbit"].as_f64().context("a rate")?;
         ensure!(mbit > 0.0 && mbit < 205.0, "{mbit:.0} Mbit/s over a link of {FAST}");
     }
-    server.stop()?.success("the server").map(drop)
+    probe.stop()
 }
 
 /// One sender and round trips over two links that are one device.
 fn over_a_bundle() -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, _| {
         let there = bundle::address(1);
-        let server = serve(topology, there)?;
+        let probe = probe(topology, there)?;
         let there = there.to_string();
-        let report = probe(
-            topology.host(0),
-            &["stream", &there],
-            &["--seconds", "4", "--nic", "eth1", "--nic", "eth2"],
-        )?;
+        let report =
+            probe.measure(&["stream", &there], &["--seconds", "4", "--nic", "eth1", "--nic", "eth2"])?;
         let sent: Vec<f64> = [0, 1].map(|nic| numbers(&report["nics"][nic]["mbit"]).iter().sum()).to_vec();
         let both: f64 = sent.iter().sum();
         ensure!(
@@ -68,31 +55,15 @@ fn over_a_bundle() -> Result<()> {
         );
         let received = report["senders"][0]["received"]["bytes"].as_f64().context("a count")?;
         ensure!(received > 0.0, "nothing arrived");
-        let report = probe(topology.host(0), &["rtt", &there], &[])?;
+        let report = probe.measure(&["rtt", &there], &[])?;
         ensure!(report["sizes"][1]["rtt_us"]["count"] == 200, "{report}");
-        server.stop()?.success("the server").map(drop)
+        probe.stop()
     })
 }
 
-/// A server on the second host that the first one reaches at `address`.
-fn serve(topology: &Topology, address: IpAddr) -> Result<Process> {
-    let mut command = topology.host(1).command(bundle::program(None)?);
-    command.args(["probe", "serve", "--listen", &format!("0.0.0.0:{PORT}")]);
-    let server = Process::start(command)?;
-    let at = SocketAddr::new(address, PORT);
-    wait_for("a server that listens", LISTEN_WITHIN, || {
-        let connect = || TcpStream::connect_timeout(&at, LISTEN_WITHIN);
-        Ok(topology.host(0).enter(connect)?.ok())
-    })?;
-    Ok(server)
-}
-
-/// What `tabane probe` reports on `host`.
-fn probe(host: &Namespace, what: &[&str], flags: &[&str]) -> Result<Value> {
-    let mut command = host.command(bundle::program(None)?);
-    command.arg("probe").args(what).args(flags).arg("--json");
-    let output = Process::start(command)?.wait(END_WITHIN)?.success("the probe")?;
-    serde_json::from_str(&output).with_context(|| output.clone())
+/// The probe from the first host to the second, which has `address`.
+fn probe(topology: &Topology, address: IpAddr) -> Result<Probe<'_>> {
+    Probe::start(&bundle::program(None)?, topology.host(0), topology.host(1), address)
 }
 
 fn numbers(list: &Value) -> Vec<f64> {

@@ -1,0 +1,125 @@
+//! The papers' measurements, repeated here: published figures beside those of this machine, and whether each finding holds.
+//!
+//! Both hosts are on this machine, and the links are shaped to the papers' rates. Rates can be compared with the published
+//! ones; times and shares of the processor tell of this machine.
+//!
+//! ```text
+//! an experiment per file ── outcome ── summary ── report, Markdown
+//! base, matrix (P0) · acks, bidirectional (P2) · anomaly, round_trips (P4)
+//! ```
+
+mod acks;
+mod anomaly;
+mod base;
+mod bidirectional;
+mod matrix;
+mod outcome;
+mod round_trips;
+mod setting;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
+
+use crate::options::Common;
+use crate::prerequisites::{IPERF3, Tool};
+use crate::progress;
+use crate::report::Report;
+use outcome::Outcome;
+use setting::Setting;
+
+/// What the command needs besides the sandbox's own tools.
+pub const TOOLS: &[Tool] = &[IPERF3];
+
+/// The papers' measurements, repeated: published figures, those of this machine, and whether the findings hold
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Which of them [default: all]
+    #[arg(value_name = "ID")]
+    experiments: Vec<Experiment>,
+    /// How often each figure is measured
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
+    rounds: usize,
+    /// Length of each flow
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = RangedU64ValueParser::<u32>::new().range(1..=300))]
+    seconds: u32,
+    /// Write the tables here, too, as Markdown
+    #[arg(long, value_name = "PATH")]
+    markdown: Option<PathBuf>,
+}
+
+/// A measurement of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Experiment {
+    /// One sender over one NIC of 100 Mbit/s and of 1 Gbit/s
+    #[value(name = "P0.base")]
+    Base,
+    /// Several senders over several NICs, under round robin and under transmit load balancing
+    #[value(name = "P0.matrix")]
+    Matrix,
+    /// Packets that it takes to send 1 GB
+    #[value(name = "P2.acks")]
+    Acks,
+    /// Both directions at once over two links
+    #[value(name = "P2.bidir")]
+    Bidirectional,
+    /// Round trips of messages of 1 B and 1 KB
+    #[value(name = "P4.rtt")]
+    RoundTrips,
+    /// Larger messages that are faster than any smaller one
+    #[value(name = "P4.anomaly")]
+    Anomaly,
+}
+
+impl Experiment {
+    fn id(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+    }
+
+    fn title(self) -> String {
+        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+        help.unwrap_or_default()
+    }
+
+    fn run(self, setting: &Setting) -> Result<Outcome> {
+        match self {
+            Experiment::Base => base::run(setting),
+            Experiment::Matrix => matrix::run(setting),
+            Experiment::Acks => acks::run(setting),
+            Experiment::Bidirectional => bidirectional::run(setting),
+            Experiment::RoundTrips => round_trips::run(setting),
+            Experiment::Anomaly => anomaly::run(),
+        }
+    }
+}
+
+/// Repeats the measurements.
+///
+/// # Errors
+/// A missing prerequisite, or a tool or daemon that fails.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let common = &options.common;
+    let setting = Setting { daemon: common.daemon()?, rounds: options.rounds, seconds: options.seconds };
+    let mut report = Report::new("papers", common.seed);
+    let all = Experiment::value_variants();
+    let chosen = if options.experiments.is_empty() { all } else { &options.experiments };
+    let mut found = Vec::new();
+    for experiment in chosen {
+        let id = experiment.id();
+        let _step = progress::step(&format!("{id}: {}", experiment.title()));
+        let outcome = experiment.run(&setting).context(id)?;
+        found.push((*experiment, outcome));
+    }
+    summary::write(&mut report, &found);
+    if let Some(path) = &options.markdown {
+        let text = summary::markdown(&found, &setting, report.machine());
+        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    report.finish(common.json.as_deref())
+}

@@ -1,0 +1,68 @@
+//! What became of a measurement: published figures, own figures, findings.
+
+use serde::Serialize;
+
+use crate::report::{Samples, Verdict};
+
+/// What was measured of one experiment.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Outcome {
+    pub(super) rows: Vec<Row>,
+    pub(super) findings: Vec<Finding>,
+    /// What this project wants of itself.
+    #[serde(skip)]
+    pub(super) verdicts: Vec<Verdict>,
+}
+
+/// One quantity.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) what: String,
+    pub(super) published: Vec<Published>,
+    /// Measured on this machine.
+    pub(super) own: Samples,
+}
+
+/// A figure of a paper.
+#[derive(Debug, Serialize)]
+pub(super) struct Published {
+    /// What had it, where the paper compares several; else empty.
+    pub(super) of: &'static str,
+    pub(super) value: f64,
+}
+
+/// What a paper found, and whether it is found here.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    pub(super) sentence: String,
+    pub(super) holds: bool,
+    /// The figures that decide.
+    pub(super) because: String,
+}
+
+impl Outcome {
+    /// Adds a quantity for which the paper has one figure.
+    pub(super) fn row(&mut self, what: impl Into<String>, published: f64, own: Samples) {
+        self.rows.push(Row {
+            what: what.into(),
+            published: vec![Published { of: "", value: published }],
+            own,
+        });
+    }
+
+    /// Adds a quantity for which the paper compares several.
+    pub(super) fn compared(
+        &mut self,
+        what: impl Into<String>,
+        published: &[(&'static str, f64)],
+        own: Samples,
+    ) {
+        let published = published.iter().map(|(of, value)| Published { of, value: *value }).collect();
+        self.rows.push(Row { what: what.into(), published, own });
+    }
+
+    /// Adds a finding.
+    pub(super) fn finding(&mut self, sentence: &str, holds: bool, because: String) {
+        self.findings.push(Finding { sentence: sentence.to_string(), holds, because });
+    }
+}

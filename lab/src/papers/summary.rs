@@ -1,0 +1,90 @@
+//! The measurements for people: as tables of the report, and as Markdown.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::Experiment;
+use super::outcome::{Outcome, Row};
+use super::setting::Setting;
+use crate::machine::Machine;
+use crate::report::{Report, Table};
+
+/// Writes everything into `report`.
+pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
+    let fields = found.iter().map(|(experiment, outcome)| {
+        json!({ "id": experiment.id(), "title": experiment.title(), "outcome": outcome })
+    });
+    report.field("experiments", fields.collect::<Vec<_>>());
+    for (experiment, outcome) in found {
+        report.show(format!("  {}  {}\n", experiment.id(), experiment.title()));
+        let mut table = Table::new(&["", "published", "here", "lowest", "highest", "unit"]);
+        for row in &outcome.rows {
+            report.samples(format!("{} {}", experiment.id(), row.what), row.own.clone());
+            let [median, low, high] = here(row);
+            table.row(vec![row.what.clone(), published(row), median, low, high, row.own.unit().to_string()]);
+        }
+        report.show(table);
+        for finding in &outcome.findings {
+            let verdict = if finding.holds { "holds" } else { "does not hold here" };
+            report.show(format!("  {}: {verdict} ({})", finding.sentence, finding.because));
+        }
+        report.show("");
+        outcome.verdicts.iter().for_each(|verdict| report.verdict(verdict.clone()));
+    }
+}
+
+/// The same as a page of its own.
+pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machine: &Machine) -> String {
+    let commit = machine.commit.as_deref().unwrap_or("unknown");
+    let mut page = format!(
+        "# The papers' measurements, repeated\n\n\
+         Written by `tabane-lab papers --markdown`; machine: {machine}; commit {commit}.\n\
+         Both hosts are on this machine, their links shaped to the papers' rates. Medians of {} runs, flows of {} s;\n\
+         in brackets the lowest and the highest. Shares of the CPU are of the whole machine, which is both hosts here.\n",
+        setting.rounds, setting.seconds
+    );
+    for (experiment, outcome) in found {
+        let _ = writeln!(page, "\n## {}: {}\n", experiment.id(), experiment.title());
+        page += "| | published | here | unit |\n|---|---|---|---|\n";
+        for row in &outcome.rows {
+            let [median, low, high] = here(row);
+            let (what, unit) = (&row.what, row.own.unit());
+            let _ = writeln!(page, "| {what} | {} | {median} ({low} to {high}) | {unit} |", published(row));
+        }
+        page.push('\n');
+        for finding in &outcome.findings {
+            let verdict = if finding.holds { "Holds" } else { "Does not hold here" };
+            let _ = writeln!(page, "- {}. {verdict}: {}.", capital(&finding.sentence), finding.because);
+        }
+        let _ = writeln!(page, "\nAgain: `tabane-lab papers {}`", experiment.id());
+    }
+    page
+}
+
+fn published(row: &Row) -> String {
+    let figures = row.published.iter().map(|figure| match figure.of {
+        "" => number(figure.value),
+        of => format!("{of} {}", number(figure.value)),
+    });
+    figures.collect::<Vec<_>>().join(", ")
+}
+
+/// Median, lowest and highest.
+fn here(row: &Row) -> [String; 3] {
+    [row.own.median(), row.own.min(), row.own.max()].map(number)
+}
+
+/// Whole from 1,000, three digits below.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,68 @@
+//! `tabane probe` between two hosts: its server on one, what it measures on the other.
+
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+use crate::process::Process;
+
+const PORT: u16 = 7430;
+/// Time for a server to listen.
+const LISTEN_WITHIN: Duration = Duration::from_secs(10);
+/// Time for a measurement of some seconds.
+const END_WITHIN: Duration = Duration::from_secs(120);
+
+/// A server at work, and the host that asks it.
+#[derive(Debug)]
+pub struct Probe<'a> {
+    program: PathBuf,
+    client: &'a Namespace,
+    server: Process,
+}
+
+impl<'a> Probe<'a> {
+    /// Starts a server on `server`, which `client` reaches at `address`, with the executable `program`.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not listen in time.
+    pub fn start(
+        program: &Path,
+        client: &'a Namespace,
+        server: &Namespace,
+        address: IpAddr,
+    ) -> Result<Probe<'a>> {
+        let mut command = server.command(program);
+        command.args(["probe", "serve", "--listen", &format!("0.0.0.0:{PORT}")]);
+        let server = Process::start(command)?;
+        let at = SocketAddr::new(address, PORT);
+        wait_for("a server that listens", LISTEN_WITHIN, || {
+            let connect = || TcpStream::connect_timeout(&at, LISTEN_WITHIN);
+            Ok(client.enter(connect)?.ok())
+        })?;
+        Ok(Probe { program: program.to_path_buf(), client, server })
+    }
+
+    /// What the measurement `what` with these flags reports.
+    ///
+    /// # Errors
+    /// It fails or does not end in time; its own words are quoted.
+    pub fn measure(&self, what: &[&str], flags: &[&str]) -> Result<Value> {
+        let mut command = self.client.command(&self.program);
+        command.arg("probe").args(what).args(flags).arg("--json");
+        let output = Process::start(command)?.wait(END_WITHIN)?.success("the probe")?;
+        serde_json::from_str(&output).with_context(|| output.clone())
+    }
+
+    /// Ends the server.
+    ///
+    /// # Errors
+    /// It does not end well.
+    pub fn stop(self) -> Result<()> {
+        self.server.stop()?.success("the server").map(drop)
+    }
+}

@@ -1,0 +1,43 @@
+//! The papers' measurements as a user runs them, the shortest of them: figures, findings and a page.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tabane_lab::bundle;
+use tabane_lab::process::Process;
+
+use crate::{Case, Need};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, repeat)]
+}
+
+fn repeat() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (path, page) = (directory.path().join("papers.json"), directory.path().join("results.md"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
+    command.args(["papers", "P2.acks", "P4.anomaly", "--rounds", "1", "--seconds", "1", "--tabane"]);
+    command.arg(bundle::program(None)?).arg("--json").arg(&path).arg("--markdown").arg(&page);
+    let ending = Process::start(command)?.wait(Duration::from_secs(60))?;
+
+    let report = fs::read_to_string(&path).with_context(|| ending.last_words())?;
+    let report: Value = serde_json::from_str(&report)?;
+    let sent = |what: &str| report["samples"][format!("P2.acks {what}: sent")]["median"].as_f64();
+    for what in ["single link", "two links"] {
+        // 10^9 bytes in segments of at most 1,448 bytes, or in cells; all that comes on top is control.
+        ensure!((690_000.0..900_000.0).contains(&sent(what).context("packets")?), "{what}: {report}");
+    }
+    for experiment in report["experiments"].as_array().context("experiments")? {
+        let findings = experiment["outcome"]["findings"].as_array().context("findings")?;
+        ensure!(
+            !findings.is_empty() && findings.iter().all(|finding| finding["holds"] == true),
+            "{experiment}"
+        );
+    }
+    let page = fs::read_to_string(page)?;
+    ensure!(page.contains("## P2.acks") && page.contains("bonding 741530, RI2N 376004"), "{page}");
+    Ok(())
+}
