@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
-//! base, matrix (P0) · acks, bidirectional (P2) · anomaly, round_trips (P4)
+//!                                     └─ page ──── HTML
+//! base, matrix, sending, skew (P0) · acks, bidirectional (P2) · anomaly, round_trips (P4)
 //! ```
 
 mod acks;
@@ -14,11 +15,15 @@ mod base;
 mod bidirectional;
 mod matrix;
 mod outcome;
+mod page;
 mod round_trips;
+mod sending;
 mod setting;
+mod skew;
 mod summary;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -52,17 +57,26 @@ pub struct Options {
     /// Write the tables here, too, as Markdown
     #[arg(long, value_name = "PATH")]
     markdown: Option<PathBuf>,
+    /// Write them here, too, as a page with charts that works without a network
+    #[arg(long, value_name = "PATH")]
+    html: Option<PathBuf>,
 }
 
 /// A measurement of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Experiment {
+    /// What single calls of `send()` cost in a long stream
+    #[value(name = "P0.send")]
+    Sending,
     /// One sender over one NIC of 100 Mbit/s and of 1 Gbit/s
     #[value(name = "P0.base")]
     Base,
     /// Several senders over several NICs, under round robin and under transmit load balancing
     #[value(name = "P0.matrix")]
     Matrix,
+    /// A sender that starts before three others, under transmit load balancing
+    #[value(name = "P0.skew")]
+    Skew,
     /// Packets that it takes to send 1 GB
     #[value(name = "P2.acks")]
     Acks,
@@ -89,14 +103,20 @@ impl Experiment {
 
     fn run(self, setting: &Setting) -> Result<Outcome> {
         match self {
+            Experiment::Sending => sending::run(setting),
             Experiment::Base => base::run(setting),
             Experiment::Matrix => matrix::run(setting),
+            Experiment::Skew => skew::run(setting),
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),
             Experiment::Anomaly => anomaly::run(),
         }
     }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
 /// Repeats the measurements.
@@ -118,8 +138,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     summary::write(&mut report, &found);
     if let Some(path) = &options.markdown {
-        let text = summary::markdown(&found, &setting, report.machine());
-        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+        write(path, &summary::markdown(&found, &setting, report.machine()))?;
+    }
+    if let Some(path) = &options.html {
+        write(path, &page::of(&serde_json::to_value(&report)?)?)?;
     }
     report.finish(common.json.as_deref())
 }

@@ -83,6 +83,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     report.finish(common.json.as_deref())
 }
 
+/// The part of the seconds after the latecomers' start, 0 to 1, in which they share one link, in one run of `seconds`.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn three_share_one(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<f64> {
+    Ok(summary::three_share_one(&play(daemon, policy, seconds, seed)?))
+}
+
 /// One run with one policy.
 fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> {
     let links = vec![LinkPlan::shaped(LINK_RATE); LINKS];

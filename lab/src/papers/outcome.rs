@@ -50,6 +50,11 @@ impl Outcome {
         });
     }
 
+    /// Adds a quantity that the paper does not have.
+    pub(super) fn own(&mut self, what: impl Into<String>, own: Samples) {
+        self.compared(what, &[], own);
+    }
+
     /// Adds a quantity for which the paper compares several.
     pub(super) fn compared(
         &mut self,

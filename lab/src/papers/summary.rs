@@ -67,7 +67,8 @@ fn published(row: &Row) -> String {
         "" => number(figure.value),
         of => format!("{of} {}", number(figure.value)),
     });
-    figures.collect::<Vec<_>>().join(", ")
+    let figures = figures.collect::<Vec<_>>().join(", ");
+    if figures.is_empty() { "-".to_string() } else { figures }
 }
 
 /// Median, lowest and highest.

@@ -27,7 +27,7 @@ pub(super) fn write(report: &mut Report, policy: &str, series: &Series) {
         "mbit": series.iter().map(|second| second[sender].mbit).collect::<Vec<_>>(),
     })).collect::<Vec<_>>()),
     );
-    let settled = series.get(LATER + STARTING..).unwrap_or_default();
+    let settled = settled(series);
     for (sender, name) in NAMES.into_iter().enumerate() {
         let mbits = settled.iter().map(|second| second[sender].mbit).collect();
         report.samples(format!("{policy}.{name}"), Samples::new("Mbit/s", mbits));
@@ -44,6 +44,16 @@ pub(super) fn write(report: &mut Report, policy: &str, series: &Series) {
         report.verdict(Verdict::at_least(&id("two_on_each_link"), part(settled, is_even), PART_MIN));
     }
     report.verdict(Verdict::present(&id("three_share_one_link"), Some(part(settled, is_skewed))));
+}
+
+/// The part of the settled seconds in which the latecomers share one link.
+pub(super) fn three_share_one(series: &Series) -> f64 {
+    part(settled(series), is_skewed)
+}
+
+/// The seconds in which all have started.
+fn settled(series: &Series) -> &[[Second; SENDERS]] {
+    series.get(LATER + STARTING..).unwrap_or_default()
 }
 
 /// A character per second: the number of the link, or a dot.
