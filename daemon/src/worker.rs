@@ -146,6 +146,8 @@ impl Worker {
             self.transmit(now, ready.tap && self.reads_device())?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
+                // What waited behind a gap that is given up.
+                self.deliver(now);
                 self.close_left();
                 self.send(now);
                 self.shared.device.follow_reach(now, &self.bundle);

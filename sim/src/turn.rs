@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   sockets ─> handle_datagrams, poll_frame ─> device
-//!   device  ─> handle_queue, handle_frame; handle_timeout; poll_control, poll_batch ─> links
+//!   device  ─> handle_queue, handle_frame; handle_timeout, poll_frame; poll_control, poll_batch ─> links
 //! ```
 //!
 //! A turn takes no time. It goes on until nothing is left to do, as a worker's turns follow each other without a pause
@@ -113,6 +113,8 @@ impl Node {
         let due = self.bundle.poll_timeout(now) <= now;
         if due {
             self.bundle.handle_timeout(now);
+            // What waited behind a gap that is given up.
+            self.deliver(world, now);
         }
         let spoke = self.send_control(world, now);
         let sent = self.send_batches(world, now);
