@@ -140,10 +140,12 @@ impl Bundle {
         Message { step, epoch, serial, node, incarnation, addressee, body }
     }
 
-    /// Keeps a tentative session: one per node, and of all those the latest.
+    /// Keeps a tentative session: one per incarnation of a node, and of all those the latest. A node that has started again
+    /// must not lose its own to what it said before, and arrives only now.
     fn keep(&mut self, session: Tentative) {
         let tentative = &mut self.handshakes.tentative;
-        tentative.retain(|other| other.hello.node != session.hello.node);
+        let whose = |session: &Tentative| (session.hello.node, session.hello.incarnation);
+        tentative.retain(|other| whose(other) != whose(&session));
         if tentative.len() == UNDER_WAY {
             tentative.remove(0);
         }
@@ -179,6 +181,7 @@ impl Bundle {
         }
         let tentative = self.handshakes.tentative.remove(place);
         let Tentative { hello, serial, session, epoch, group_key, keys, .. } = tentative;
+        self.handshakes.tentative.retain(|other| other.hello.node != hello.node);
         self.handshakes.finish(hello.node);
         let index = self.join_sealed(now, &hello, session, Agreed { epoch, keys: keys?, group_key })?;
         let peer = self.peers.get_mut(index)?;
