@@ -86,7 +86,10 @@ fn rate(topology: &Topology) -> Result<()> {
 fn loss(topology: &Topology) -> Result<()> {
     topology.impair(0, Direction::Forward, Impairment::loss(0.1))?;
     let (outcome, seen) = flow(topology, Direction::Forward)?;
-    ensure!(lost(&outcome) == seen.lost, "{seen:?} but {outcome:?}");
+    // The kernels' own frames, for example of neighbour discovery, are lost now and then, too.
+    let others = (seen.passed + seen.lost).saturating_sub(outcome.sent);
+    let lost_here = lost(&outcome);
+    ensure!((lost_here..=lost_here + others).contains(&seen.lost), "{seen:?} but {outcome:?}");
     let share = lost(&outcome) as f64 / outcome.sent as f64;
     ensure!((0.06..0.14).contains(&share), "{share:.3} of the datagrams were lost instead of 0.1");
     let (outcome, _) = flow(topology, Direction::Backward)?;
