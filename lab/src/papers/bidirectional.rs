@@ -24,7 +24,8 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let [mut single, mut both] = [(); 2].map(|()| Samples::new("MB/s", Vec::new()));
     let topology = Setting::hosts(2, Bitrate::gbit(1))?;
-    let _servers = [0, 1].map(|host| Server::start(topology.host(host), Stream::Tcp));
+    let _servers =
+        [Server::start(topology.host(0), Stream::Tcp)?, Server::start(topology.host(1), Stream::Tcp)?];
     for _ in 0..setting.rounds {
         single.push(per_direction(&topology, [0, 1].map(|host| address(0, host).into()), setting.seconds)?);
         let bundles = setting.bundles(&topology, "adaptive")?;
