@@ -23,7 +23,7 @@ LAB := demo bench failover aggregate loss mesh skew soak attack peers netem pape
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
-	@echo "make test    all tests, about 13 minutes with the build"
+	@echo "make test    all tests, about 10 minutes with the build"
 	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
@@ -38,7 +38,7 @@ help:
 	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
 	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers and netem do it by themselves"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
-	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: hours"
+	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: about a quarter of an hour"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
 	@echo "make fuzz    coverage-guided fuzzing, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target (needs a nightly toolchain)"
 	@echo "make build   release binaries in target/release"

@@ -35,7 +35,7 @@ const RECEIVE: usize = 4;
 const ROUNDS: usize = 8;
 /// Pieces of one read or write: the longest record in the smallest cells.
 const PIECES: usize = 128;
-/// Links that were never busy are asked for their queue this seldom: the answer has always been "nothing".
+/// Links that are not likely to have a queue are asked for it this seldom.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
 /// A send buffer is changed when its limit has moved by more than a quarter.
 const BUFFER_SLACK: u64 = 4;
