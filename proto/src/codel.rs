@@ -1,11 +1,13 @@
 //! When a flow is to be told of congestion: the `CoDel` state machine.
 //!
 //! Beside [`crate::queue`]. A queue that absorbs a burst is good; one that stays is not. So not the length of a queue
-//! counts but how long its packets wait: when every one of them has waited for more than [`TARGET`] during an
-//! [`INTERVAL`], one packet pays for it, and further ones do at growing frequency until a packet has not waited so long.
+//! counts but how long its packets wait: when every one of them has waited for more than a target ([`TARGET`]) during an
+//! interval ([`INTERVAL`]), one packet pays for it, and further ones do at growing frequency until a packet has not waited
+//! so long. Both grow with the round trip of a long path ([`Limits`]): a sender who halves its window there would leave the
+//! links idle.
 //!
 //! Pure: it sees times, not packets. What "pays" means (mark, trim, drop) is up to the caller.
-//! Source: RFC 8289, 5.3 to 5.6; the names are those of its pseudo-code.
+//! Source: RFC 8289, 4.2 to 4.4 and 5.3 to 5.6; the names are those of its pseudo-code.
 
 use crate::time::{Instant, nanos};
 use core::time::Duration;
@@ -16,6 +18,20 @@ pub(crate) const TARGET: Duration = Duration::from_millis(5);
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// Within so many intervals, a return goes on with the frequency that was found before.
 const REMEMBERED: u32 = 16;
+
+/// What is too long on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    target: Duration,
+    interval: Duration,
+}
+
+impl Limits {
+    /// The interval is a round trip, and the target a tenth of it, but never less than usual.
+    pub(crate) fn of(round_trip: Duration) -> Self {
+        Self { target: TARGET.max(round_trip / 10), interval: INTERVAL.max(round_trip) }
+    }
+}
 
 /// The state of one flow's queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,11 +52,11 @@ pub(crate) struct Codel {
 impl Codel {
     /// Whether the packet at the head of the queue pays. It has waited for `sojourn`; `is_last`: next to nothing waits
     /// behind it. A packet that pays by being dropped is followed by the next, which is judged in its turn.
-    pub(crate) fn judge(&mut self, now: Instant, sojourn: Duration, is_last: bool) -> bool {
-        let ok_to_drop = self.is_above(now, sojourn, is_last);
+    pub(crate) fn judge(&mut self, now: Instant, limits: Limits, sojourn: Duration, is_last: bool) -> bool {
+        let ok_to_drop = self.is_above(now, limits, sojourn, is_last);
         if !self.dropping {
             if ok_to_drop {
-                self.enter(now);
+                self.enter(now, limits.interval);
             }
             return ok_to_drop;
         }
@@ -49,7 +65,7 @@ impl Codel {
             return false;
         }
         if core::mem::take(&mut self.drop_owed) {
-            self.drop_next = control_law(self.drop_next, self.count);
+            self.drop_next = control_law(self.drop_next, limits.interval, self.count);
         }
         if now < self.drop_next {
             return false;
@@ -66,29 +82,29 @@ impl Codel {
     }
 
     /// Whether packets have waited too long for a whole interval.
-    fn is_above(&mut self, now: Instant, sojourn: Duration, is_last: bool) -> bool {
-        if sojourn < TARGET || is_last {
+    fn is_above(&mut self, now: Instant, limits: Limits, sojourn: Duration, is_last: bool) -> bool {
+        if sojourn < limits.target || is_last {
             self.first_above_time = None;
             return false;
         }
-        now >= *self.first_above_time.get_or_insert(now + INTERVAL)
+        now >= *self.first_above_time.get_or_insert(now + limits.interval)
     }
 
     /// The first packet pays.
-    fn enter(&mut self, now: Instant) {
+    fn enter(&mut self, now: Instant, interval: Duration) {
         let delta = self.count - self.lastcount;
-        let lately = now.since(self.drop_next) < INTERVAL * REMEMBERED;
+        let lately = now.since(self.drop_next) < interval * REMEMBERED;
         self.count = if delta > 1 && lately { delta } else { 1 };
         self.lastcount = self.count;
         self.dropping = true;
         self.drop_owed = false;
-        self.drop_next = control_law(now, self.count);
+        self.drop_next = control_law(now, interval, self.count);
     }
 }
 
-/// `INTERVAL / sqrt(count)` after `from`: what makes TCP's rate, which falls with the root of the loss, fall linearly.
-fn control_law(from: Instant, count: u32) -> Instant {
-    let interval = nanos(INTERVAL);
+/// `interval / sqrt(count)` after `from`: what makes TCP's rate, which falls with the root of the loss, fall linearly.
+fn control_law(from: Instant, interval: Duration, count: u32) -> Instant {
+    let interval = nanos(interval);
     from + Duration::from_nanos((interval * interval / u64::from(count.max(1))).isqrt())
 }
 
@@ -113,7 +129,7 @@ mod tests {
 
     impl Rfc {
         fn control_law(t: u64, count: u32) -> u64 {
-            control_law(Instant::from_nanos(t), count).as_nanos()
+            control_law(Instant::from_nanos(t), INTERVAL, count).as_nanos()
         }
 
         fn dodequeue(&mut self, now: u64) -> (Option<Instant>, bool) {
@@ -173,7 +189,7 @@ mod tests {
     impl Judged {
         fn dequeue(&mut self, now: Instant) -> Option<Instant> {
             while let Some(head) = self.queue.pop_front() {
-                if !self.codel.judge(now, now.since(head), self.queue.is_empty()) {
+                if !self.codel.judge(now, NEAR, now.since(head), self.queue.is_empty()) {
                     return Some(head);
                 }
                 self.dropped.push(head);
@@ -187,29 +203,42 @@ mod tests {
         Instant::from_nanos(count * 1_000_000)
     }
 
+    /// A path whose round trip is shorter than the usual interval.
+    const NEAR: Limits = Limits { target: TARGET, interval: INTERVAL };
     const LONG: Duration = Duration::from_millis(6);
 
     #[test]
     fn a_burst_shorter_than_the_interval_is_no_harm() {
         let mut codel = Codel::default();
-        assert!((1_000..1_100).all(|now| !codel.judge(millis(now), LONG, false)));
-        assert!(!codel.judge(millis(1_100), TARGET - Duration::from_nanos(1), false));
-        assert!((1_101..1_201).all(|now| !codel.judge(millis(now), LONG, false)), "begins anew");
-        assert!(codel.judge(millis(1_201), LONG, false));
+        assert!((1_000..1_100).all(|now| !codel.judge(millis(now), NEAR, LONG, false)));
+        assert!(!codel.judge(millis(1_100), NEAR, TARGET - Duration::from_nanos(1), false));
+        assert!((1_101..1_201).all(|now| !codel.judge(millis(now), NEAR, LONG, false)), "begins anew");
+        assert!(codel.judge(millis(1_201), NEAR, LONG, false));
     }
 
     #[test]
     fn who_stays_above_pays_more_and_more_often() {
         let mut codel = Codel::default();
-        let paid = (0..10_000).filter(|now| codel.judge(millis(1_000 + now), LONG, false));
+        let paid = (0..10_000).filter(|now| codel.judge(millis(1_000 + now), NEAR, LONG, false));
         let paid: Vec<_> = paid.take(5).collect();
         assert_eq!(paid, [100, 200, 271, 329, 379], "100 ms / sqrt(1), sqrt(2), sqrt(3), sqrt(4)");
     }
 
     #[test]
+    fn a_long_path_is_given_more_time() {
+        assert_eq!(Limits::of(Duration::from_millis(20)), NEAR);
+        let far = Limits::of(Duration::from_millis(200));
+        let mut codel = Codel::default();
+        assert!((0..1_000).all(|now| !codel.judge(millis(now), far, Duration::from_millis(19), false)));
+        let paid =
+            (0..10_000).filter(|now| codel.judge(millis(1_000 + now), far, Duration::from_millis(20), false));
+        assert_eq!(paid.take(3).collect::<Vec<_>>(), [200, 400, 542], "200 ms / sqrt(1), sqrt(2)");
+    }
+
+    #[test]
     fn the_last_packet_never_pays() {
         let mut codel = Codel::default();
-        assert!((0..1_000).all(|now| !codel.judge(millis(now), LONG, true)));
+        assert!((0..1_000).all(|now| !codel.judge(millis(now), NEAR, LONG, true)));
     }
 
     proptest! {

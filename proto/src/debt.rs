@@ -9,8 +9,9 @@
 use crate::time::Instant;
 use core::time::Duration;
 
-/// A link that owes [`BURST`] cells or more for longer than this, beyond its skew, is dead.
-pub(crate) const OWED_FOR: Duration = Duration::from_millis(2);
+/// A link that owes [`BURST`] cells or more for longer than this, beyond its skew, is dead. One whose delay varies by more
+/// is given up now and then, until [`crate::patience`] has learnt of it.
+pub const OWED_FOR: Duration = Duration::from_millis(2);
 /// Fewer cells than this are no burst: the few may wait in a queue of the receiver, which gets [`FEW_OWED_FOR`] to run.
 pub(crate) const BURST: u64 = 8;
 /// A link that owes fewer cells than [`BURST`] for longer than this, beyond its skew, is dead.

@@ -146,6 +146,15 @@ impl Handshakes {
         self.tentative.retain(|tentative| is_accepted(&tentative.group_key));
     }
 
+    /// A port is gone or leads elsewhere: nothing more is sent where it led.
+    pub(crate) fn forget_port(&mut self, number: u8) {
+        let leads_elsewhere = |(port, _): &Route| *port != number;
+        self.pending
+            .iter_mut()
+            .for_each(|pending| pending.routes.retain(|(route, _)| leads_elsewhere(route)));
+        self.outgoing.retain(|(route, _)| leads_elsewhere(route));
+    }
+
     /// Session numbers that handshakes have promised.
     fn promised(&self) -> Vec<u16> {
         let tentative = self.tentative.iter().map(|session| session.session);

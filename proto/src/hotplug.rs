@@ -73,6 +73,7 @@ impl Bundle {
             self.leave_link(now, index, number, Signal::Carrier);
             self.unpair(index, number);
         }
+        self.handshakes.forget_port(number);
         self.ports[usize::from(number)] = Port::new(now, settings);
         self.fit_cells();
     }
@@ -124,6 +125,7 @@ impl Bundle {
     /// A port is gone.
     fn vacate(&mut self, number: u8) {
         self.ports[usize::from(number)].presence = Presence::Vacant;
+        self.handshakes.forget_port(number);
         for index in self.peers.indices() {
             self.unpair(index, number);
         }

@@ -87,6 +87,7 @@ pub use bundle::{Bundle, Settings};
 pub use class::{Class, Match};
 pub use classify::HashLayers;
 pub use counters::Counters;
+pub use debt::OWED_FOR;
 pub use event::{Direction, Event, Refusal};
 pub use health::Signal;
 pub use heartbeat::ControlMessage;

@@ -15,7 +15,7 @@
 
 use crate::arena::Arena;
 use crate::chain::Chain;
-use crate::codel::Codel;
+use crate::codel::{Codel, Limits};
 use crate::counters::Counters;
 use crate::mark::{self, Told};
 use crate::time::Instant;
@@ -74,10 +74,11 @@ impl FairQueue {
     }
 
     /// Moves cells of one lane to `out`, until its turn is over or `out` holds `most`; a lane that is alone goes on.
-    /// Returns whether there were any.
+    /// `limits` tells what is too long a wait on the way to a peer. Returns whether there were any cells.
     pub(crate) fn take_turn(
         &mut self,
         now: Instant,
+        limits: impl Fn(u16) -> Limits,
         most: usize,
         arena: &mut Arena,
         counters: &mut Counters,
@@ -99,7 +100,7 @@ impl FairQueue {
                 self.old.push_back(index);
                 continue;
             }
-            flow.send(now, most, arena, counters, out);
+            flow.send(now, limits(peer_of(index)), most, arena, counters, out);
             flow.deficit = flow.deficit.min(QUANTUM);
             if flow.chain.cells() > 0 {
                 self.put_first(index, is_new);
@@ -187,13 +188,14 @@ impl Flow {
     fn send(
         &mut self,
         now: Instant,
+        limits: Limits,
         most: usize,
         arena: &mut Arena,
         counters: &mut Counters,
         out: &mut VecDeque<u64>,
     ) {
         while self.deficit > 0 && out.len() < most {
-            self.tell(now, arena, counters);
+            self.tell(now, limits, arena, counters);
             let Some(slot) = self.chain.pop(arena) else {
                 self.codel.handle_empty();
                 return;
@@ -204,14 +206,14 @@ impl Flow {
     }
 
     /// Tells the flow of congestion by the frame that begins in the first cell, if `CoDel` wants it.
-    fn tell(&mut self, now: Instant, arena: &mut Arena, counters: &mut Counters) {
+    fn tell(&mut self, now: Instant, limits: Limits, arena: &mut Arena, counters: &mut Counters) {
         // Each round drops a record, but for the last.
         while let Some(record) = self.chain.record(arena) {
             let Some(slot) = self.chain.first() else { return };
             let behind =
                 self.chain.cells() - (record.at + PREFIX + record.length).div_ceil(arena.payload_max());
             let sojourn = now.since(arena.cell(slot).since);
-            if !self.codel.judge(now, sojourn, behind <= 1) {
+            if !self.codel.judge(now, limits, sojourn, behind <= 1) {
                 return;
             }
             match mark::tell(&mut arena.filled_mut(slot)[record.at + PREFIX..], record.length) {
@@ -236,6 +238,11 @@ const HEADER_BYTES: i32 = HEADER as i32;
 
 fn index(peer: u16, lane: u8) -> usize {
     usize::from(peer) * LANES + usize::from(lane)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "an index is made from a peer's number")]
+fn peer_of(index: usize) -> u16 {
+    (index / LANES) as u16
 }
 
 #[cfg(test)]

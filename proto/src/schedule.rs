@@ -6,7 +6,9 @@
 
 use crate::arena::Cell;
 use crate::bundle::Bundle;
+use crate::codel::Limits;
 use crate::outbound::Outbound;
+use crate::peer::Peer;
 use crate::policy::{Choice, Share, Waiting};
 use crate::port::{Port, bytes_in};
 use crate::time::Instant;
@@ -38,8 +40,9 @@ impl Bundle {
         let most = self.commit_limit();
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
-            let Self { queue, arena, counters, outgoing, .. } = self;
-            if !queue.take_turn(now, most, arena, counters, outgoing) {
+            let Self { queue, arena, counters, outgoing, peers, .. } = self;
+            let limits = |peer| Limits::of(peers.get(peer).map_or(Duration::ZERO, Peer::round_trip));
+            if !queue.take_turn(now, limits, most, arena, counters, outgoing) {
                 return;
             }
             let Cell { peer, lane, .. } = *arena.cell(outgoing[numbered]);

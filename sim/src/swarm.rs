@@ -14,7 +14,7 @@ use crate::topology::{CableSettings, Coalesce, Link, LinkNumber, NodeNumber, Nod
 use core::fmt;
 use core::time::Duration;
 use tabane_proto::security::Rekey;
-use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
+use tabane_proto::{Class, HashLayers, Match, OWED_FOR, PolicyKind, PolicyOptions};
 
 /// Faults and traffic come before this.
 const TROUBLE_ENDS: Duration = Duration::from_millis(300);
@@ -153,10 +153,13 @@ fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> L
     let queue_micros = random.pick(&[2_000, 10_000, 50_000]);
     let delay = random.pick(&[micros(10), micros(50), micros(100), micros(500), micros(3_000)]);
     let loss = random.pick(&[0, 0, 0, 0, 100, 1_000, 10_000, 100_000]);
+    let jitter = random.pick(&[Duration::ZERO, Duration::ZERO, micros(20), micros(200), delay]);
+    // A delay that varies by more than cells may be owed for is a fault: nothing but time tells late from lost.
+    let jitter_max = if is_faultless { OWED_FOR / 2 } else { Duration::MAX };
     Link {
         rate,
         delay,
-        jitter: random.pick(&[Duration::ZERO, Duration::ZERO, micros(20), micros(200), delay]),
+        jitter: jitter.min(jitter_max),
         loss: if is_faultless { 0 } else { loss },
         switch_queue: if is_faultless { u64::MAX } else { (rate / 8_000_000 * queue_micros).max(64_000) },
         coalesce: random.pick(&[

@@ -10,6 +10,11 @@ use core::time::Duration;
 const CELL: u16 = 1_452;
 const PAYLOAD: usize = 1_436;
 
+/// What is too long a wait on the way to any peer.
+fn near(_peer: u16) -> Limits {
+    Limits::of(Duration::ZERO)
+}
+
 struct Fixture {
     now: Instant,
     arena: Arena,
@@ -47,7 +52,7 @@ impl Fixture {
     /// Takes so many cells; returns the lanes that they are of.
     fn take(&mut self, cells: usize) -> Vec<u8> {
         let Self { now, arena, queue, counters, out, .. } = self;
-        while out.len() < cells && queue.take_turn(*now, cells, arena, counters, out) {}
+        while out.len() < cells && queue.take_turn(*now, near, cells, arena, counters, out) {}
         let slots = out.drain(..);
         slots
             .map(|slot| {
@@ -96,9 +101,9 @@ fn a_lane_that_is_alone_leaves_in_one_turn() {
     let mut fixture = Fixture::new();
     fixture.push(1, 45, 1);
     let Fixture { now, arena, queue, counters, out } = &mut fixture;
-    assert!(queue.take_turn(*now, 128, arena, counters, out));
+    assert!(queue.take_turn(*now, near, 128, arena, counters, out));
     assert_eq!(out.len(), 45);
-    assert!(!queue.take_turn(*now, 128, arena, counters, out));
+    assert!(!queue.take_turn(*now, near, 128, arena, counters, out));
 }
 
 #[test]

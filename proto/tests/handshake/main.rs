@@ -33,6 +33,10 @@ fn assert_frames_pass(net: &mut Net) {
     }
 }
 
+fn handshake_step(cell: &Cell) -> Step {
+    Message::parse(&cell.bytes[..cell.bytes.len() - 2 * TAG]).expect("nodes say nothing else").step
+}
+
 #[test]
 fn nodes_that_start_together_join_once_and_say_only_greetings_and_handshakes_openly() {
     let mut net = Net::new(3);
@@ -63,6 +67,41 @@ fn a_node_that_is_restarted_is_let_in_again_and_its_former_self_is_void() {
     net.run(2 * SETTLED);
     assert_eq!(net.comings(0), ["1 joined, sealed", "1 left", "1 joined, sealed"]);
     assert_eq!(net.comings(1), ["0 joined, sealed"]);
+    assert_eq!((net.links_up(0), net.links_up(1)), (2, 2));
+    assert_frames_pass(&mut net);
+}
+
+/// A former self wanted new keys, and that arrives only when the new self has been answered and has not confirmed yet.
+#[test]
+fn what_a_former_self_says_late_does_not_displace_the_new_session() {
+    let mut net = Net::empty(Rekey { after: Duration::from_millis(100), cells: u64::MAX });
+    (0..2).for_each(|_| net.add(Some(KEY)));
+    let is = |cell: &Cell, from, step| {
+        cell.from == from && cell.is(Kind::Handshake) && handshake_step(cell) == step
+    };
+    net.run(SETTLED);
+    let mut late = Vec::new();
+    net.run_through(100, |cell| {
+        let is_held = is(cell, 0, Step::Initiation);
+        late.extend(is_held.then(|| cell.clone()));
+        !is_held
+    });
+    assert!(!late.is_empty());
+    net.restart(0);
+    let mut is_answered = false;
+    for _ in 0..2_000 {
+        net.run_through(1, |cell| {
+            is_answered |= is(cell, 1, Step::Response);
+            if is_answered { cell.from == 1 } else { !is(cell, 1, Step::Initiation) }
+        });
+        if is_answered {
+            break;
+        }
+    }
+    assert!(is_answered);
+    late.iter().for_each(|cell| net.pass(cell));
+    net.run(2 * SETTLED);
+    assert_eq!(net.comings(1), ["0 joined, sealed", "0 left", "0 joined, sealed"]);
     assert_eq!((net.links_up(0), net.links_up(1)), (2, 2));
     assert_frames_pass(&mut net);
 }
