@@ -1,6 +1,7 @@
 //! What is fuzzed: each body takes any bytes, and must neither panic nor break what it asserts.
 
 mod pair;
+mod service;
 
 use tabane_proto::wire::cell::{HEADER, Header};
 use tabane_proto::wire::handshake::{Marked, Message};
@@ -10,6 +11,10 @@ use tabane_proto::wire::record;
 use tabane_proto::wire::repair::{REQUEST_MAX, Request};
 
 pub use pair::Pair;
+use service::Service;
+
+/// Steps of one input of [`recorded`].
+const STEPS_MAX: usize = 500;
 
 /// Every parser of the wire format: what parses is written again to something that parses the same.
 pub fn cell(bytes: &[u8]) {
@@ -68,6 +73,27 @@ pub fn handshake(bytes: &[u8]) {
     }
     pair.assert_alive();
     pair.assert_faithful();
+}
+
+/// Two bundles in a sealed session that hear again, changed or not, what they have said, while they are started anew now
+/// and then: nothing of it brings a frame or ends a session, and in the end they are joined.
+///
+/// The bytes are a list of steps of four bytes: see [`Pair::repeat`].
+pub fn recorded(bytes: &[u8]) {
+    let mut pair = Pair::recorded();
+    let (steps, _) = bytes.as_chunks();
+    steps.iter().take(STEPS_MAX).for_each(|step| pair.repeat(*step));
+    pair.assert_faithful();
+    pair.assert_alive();
+}
+
+/// The control socket: whatever a client says, every line that comes back is JSON, and the next client is served.
+pub fn control(bytes: &[u8]) {
+    let service = Service::start();
+    for answer in service.hear(bytes) {
+        assert!(answer.is_object(), "{answer}");
+    }
+    service.assert_alive();
 }
 
 /// The configuration: any text gives a configuration or sentences, and what is printed reads back as the same.

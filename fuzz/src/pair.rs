@@ -13,6 +13,12 @@ const FRAME: [u8; 24] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
 /// Turns that two bundles get to join, or to deliver a frame.
 const TURNS: usize = 400;
+/// Turns that they get to join again whatever somebody repeats: handshakes that lead nowhere are given up after a second.
+const TURNS_TO_REJOIN: usize = 3_000;
+/// Nodes that are started anew in one input, at most.
+const RESTARTS_MAX: u64 = 3;
+/// Frames that each sends while everything is recorded.
+const RECORDED_FRAMES: usize = 8;
 /// Time between turns.
 const TURN: Duration = Duration::from_millis(1);
 
@@ -22,10 +28,25 @@ pub struct Pair {
     nodes: [Bundle; 2],
     /// Frames that each has delivered.
     delivered: [usize; 2],
-    /// What the second has said that was not sealed.
-    said: Vec<Vec<u8>>,
+    /// What was said.
+    said: Vec<Said>,
     /// Peers that left.
     left: usize,
+    /// Nodes that were started anew.
+    restarts: u64,
+}
+
+/// A datagram of one of the two.
+struct Said {
+    from: usize,
+    bytes: Vec<u8>,
+}
+
+impl Said {
+    /// Whether it is of the second, and not sealed.
+    fn is_open(&self) -> bool {
+        self.from == 1 && self.bytes[1] == 0
+    }
 }
 
 impl Pair {
@@ -38,26 +59,40 @@ impl Pair {
     /// The same in a sealed session, always with the same keys.
     #[must_use]
     pub fn sealed() -> Self {
-        Self::join(|bundle| bundle.set_security(Box::new(group(bundle.node().0)), Rekey::default()))
+        Self::join(|bundle| seal(bundle, 0))
+    }
+
+    /// The same, and both have sent frames.
+    #[must_use]
+    pub fn recorded() -> Self {
+        let mut pair = Self::sealed();
+        for _ in 0..RECORDED_FRAMES {
+            (0..2).for_each(|node| pair.send_frame(node));
+            pair.turn();
+        }
+        pair
     }
 
     fn join(secure: impl Fn(&mut Bundle)) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let node = |number| {
-            let mut bundle = Bundle::new(now, settings(number));
+            let mut bundle = Bundle::new(now, settings(number, 0));
             secure(&mut bundle);
             bundle
         };
         let (nodes, said) = ([node(0), node(1)], Vec::new());
-        let mut pair = Self { now, nodes, delivered: [0; 2], said, left: 0 };
-        let up = |pair: &Self| {
-            pair.nodes.iter().all(|node| node.peers().any(|(_, mut links)| links.any(|l| l.sending)))
-        };
-        for _ in 0..TURNS {
-            if up(&pair) {
-                return pair;
+        let mut pair = Self { now, nodes, delivered: [0; 2], said, left: 0, restarts: 0 };
+        pair.meet(TURNS);
+        pair
+    }
+
+    /// Lets time pass until the link is up both ways.
+    fn meet(&mut self, turns: usize) {
+        for _ in 0..turns {
+            if self.nodes.iter().all(|node| node.peers().any(|(_, mut links)| links.any(|l| l.sending))) {
+                return;
             }
-            pair.turn();
+            self.turn();
         }
         panic!("two bundles with a link between them join");
     }
@@ -92,8 +127,9 @@ impl Pair {
         let kind = kinds.iter().find(|(bit, _)| make & bit != 0);
         let mut bytes = match kind {
             Some((_, first)) => [&[*first], &[0; 11][..], &[0xff, 0xff, 0, 0], datagram].concat(),
-            None if make & 4 != 0 && !self.said.is_empty() => {
-                let mut bytes = self.said[datagram.len() % self.said.len()].clone();
+            None if make & 4 != 0 && self.said.iter().any(Said::is_open) => {
+                let open: Vec<_> = self.said.iter().filter(|said| said.is_open()).collect();
+                let mut bytes = open[datagram.len() % open.len()].bytes.clone();
                 bytes.iter_mut().zip(datagram).for_each(|(byte, over)| *byte ^= over);
                 bytes.truncate(bytes.len() - if make & 24 != 0 { 2 * TAG } else { 0 });
                 bytes
@@ -113,12 +149,65 @@ impl Pair {
         }
     }
 
-    /// No session has ended.
+    /// Repeats something that was said before, which must bring no frame. `step`: what (two bytes); how it is changed, and
+    /// what happens then; where it is changed.
+    ///
+    /// Of the third byte, the lowest two bits change it: 1: a bit is another; 2: the end is missing; 3: the end comes
+    /// twice. 4: who said it hears it; 8: time passes; 16: a frame is sent; 32: who said it is started anew.
     ///
     /// # Panics
-    /// When one has.
-    pub fn assert_faithful(&self) {
-        assert_eq!(self.left, 0, "sessions that live go on living");
+    /// When a frame comes of it.
+    pub fn repeat(&mut self, step: [u8; 4]) {
+        let [low, high, how, at] = step;
+        let said = &self.said[usize::from(u16::from_le_bytes([low, high])) % self.said.len()];
+        let (from, mut bytes) = (said.from, said.bytes.clone());
+        let at = usize::from(at) % bytes.len();
+        match how & 3 {
+            1 => bytes[at] ^= 1 << (how >> 6),
+            2 => bytes.truncate(at),
+            3 => bytes.extend_from_within(at..),
+            _ => {}
+        }
+        let to = if how & 4 == 0 { 1 - from } else { from };
+        let is_sealed = bytes.get(1).is_some_and(|epoch| *epoch != 0);
+        let (delivered, dropped) = (self.delivered, self.dropped(to));
+        self.hear(to, &bytes);
+        assert_eq!(self.delivered, delivered, "nothing is delivered twice");
+        assert!(
+            !is_sealed || self.dropped(to) > dropped,
+            "what is sealed counts once: {step:?}, {bytes:02x?}"
+        );
+        if how & 16 != 0 {
+            self.send_frame(from);
+        }
+        if how & 8 != 0 {
+            self.turn();
+        }
+        if how & 32 != 0 && self.restarts < RESTARTS_MAX {
+            self.restart(from);
+        }
+    }
+
+    /// Cells that a node has dropped.
+    fn dropped(&self, node: usize) -> u64 {
+        let counts = self.nodes[node].counters().named();
+        counts.filter(|(name, _)| name.starts_with("drop_")).map(|(_, count)| count).sum()
+    }
+
+    fn restart(&mut self, node: usize) {
+        self.restarts += 1;
+        let number = u8::from(node == 1);
+        self.nodes[node] = Bundle::new(self.now, settings(number, self.restarts));
+        seal(&mut self.nodes[node], self.restarts);
+    }
+
+    /// They meet again, and no session has ended but by a new start.
+    ///
+    /// # Panics
+    /// When they do not, or one has.
+    pub fn assert_faithful(&mut self) {
+        self.meet(TURNS_TO_REJOIN);
+        assert!(self.left as u64 <= self.restarts, "sessions that live go on living");
     }
 
     /// Whatever was heard, a frame that the second sends arrives at the first, and memory has come back.
@@ -177,10 +266,8 @@ impl Pair {
                 said.extend(train.chunks(batch.segment).map(<[u8]>::to_vec));
                 self.nodes[node].handle_sent(self.now, Outcome::Sent);
             }
-            if node == 1 {
-                self.said.extend(said.iter().filter(|bytes| bytes[1] == 0).cloned());
-            }
             said.iter().for_each(|bytes| self.hear(1 - node, bytes));
+            self.said.extend(said.into_iter().map(|bytes| Said { from: node, bytes }));
             while let Some(event) = self.nodes[node].poll_event() {
                 self.left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerLapsed { .. }));
             }
@@ -201,6 +288,11 @@ impl Pair {
     }
 }
 
+/// Lets a bundle seal, with keys that follow from who it is and when it was started.
+fn seal(bundle: &mut Bundle, restarts: u64) {
+    bundle.set_security(Box::new(group(bundle.node().0 + restarts)), Rekey::default());
+}
+
 fn group(seed: u64) -> Group {
     Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(seed))
 }
@@ -210,8 +302,8 @@ fn endpoint(node: usize) -> SocketAddr {
     SocketAddrV6::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host), 7420, 0, 0).into()
 }
 
-fn settings(number: u8) -> Settings {
+fn settings(number: u8, restarts: u64) -> Settings {
     let node = NodeId::new([2, 0, 0, 0, 0, number], 7420);
     let ports = vec![PortSettings::new(1452)];
-    Settings { slots: 128, buffers: 16, ..Settings::new(node, u64::from(number) + 1, ports) }
+    Settings { slots: 128, buffers: 16, ..Settings::new(node, 10 * restarts + u64::from(number) + 1, ports) }
 }

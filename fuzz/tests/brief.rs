@@ -1,6 +1,6 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{cell, config, handshake, unpack};
+use tabane_fuzz::{cell, config, control, handshake, recorded, unpack};
 
 /// Inputs for each body.
 const INPUTS: u64 = 3_000;
@@ -81,6 +81,21 @@ fn any_handshakes() {
     let valid: [&[u8]; 1] = [include_bytes!("../corpus/handshake/steps")];
     valid.iter().for_each(|bytes| handshake(bytes));
     over_inputs(&valid, handshake);
+}
+
+#[test]
+fn any_repetition() {
+    let valid: [&[u8]; 1] = [include_bytes!("../corpus/recorded/steps")];
+    valid.iter().for_each(|bytes| recorded(bytes));
+    over_inputs(&valid, recorded);
+}
+
+#[test]
+fn any_request() {
+    let valid: [&[u8]; 2] =
+        [include_bytes!("../corpus/control/requests"), include_bytes!("../corpus/control/follow")];
+    valid.iter().for_each(|bytes| control(bytes));
+    over_inputs(&valid, control);
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! The control socket of a bundle that does nothing else, on a name that only this process knows.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tabane::config::parse_link;
+use tabane::control::{Listener, Request, Server, ask};
+use tabane::events::EventLog;
+use tabane::key::Key;
+use tabane_proto::PolicyKind;
+
+/// An answer comes within this time.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PORT: u16 = 7420;
+
+/// A service.
+pub(crate) struct Service {
+    name: String,
+    _server: Server,
+}
+
+impl Service {
+    pub(crate) fn start() -> Self {
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let name = format!("fuzz-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let log = Arc::new(EventLog::new().expect("an eventfd"));
+        let server = Listener::bind(&name).expect("a free name").serve(log, answer).expect("a thread");
+        Self { name, _server: server }
+    }
+
+    /// Says something as one client; returns what comes back, unless the connection is to last.
+    pub(crate) fn hear(&self, bytes: &[u8]) -> Vec<Value> {
+        let address = SocketAddr::from_abstract_name(format!("tabane/{}", self.name)).expect("a short name");
+        let mut client = UnixStream::connect_addr(&address).expect("served");
+        client.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
+        // Who is refused in the middle cannot say the rest.
+        let _ = client.write_all(bytes).and_then(|()| client.shutdown(Shutdown::Write));
+        let lasts = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+        if lasts(b"follow") || lasts(b"upgrade") {
+            return Vec::new();
+        }
+        let lines = BufReader::new(client).lines().map_while(Result::ok);
+        lines.map(|line| serde_json::from_str(&line).expect("JSON")).collect()
+    }
+
+    /// The next client is served.
+    pub(crate) fn assert_alive(&self) {
+        assert_eq!(ask(&self.name, &Request::Status).expect("an answer"), json!({ "do": "status" }));
+    }
+}
+
+/// What a bundle would read in a request, and the request itself.
+fn answer(request: Request) -> Value {
+    match &request {
+        Request::LinkAdd { link } | Request::LinkRemove { link } => {
+            let _ = parse_link(link, PORT);
+        }
+        Request::Keys { keys } => keys.iter().for_each(|key| drop(Key::from_hex(key))),
+        Request::Policy { policy } => {
+            let _ = policy.parse::<PolicyKind>();
+        }
+        _ => {}
+    }
+    serde_json::to_value(request).expect("a request is JSON")
+}
