@@ -17,7 +17,7 @@ SOAK_FAULTS ?= 1000
 VM_KERNEL ?= linux-image-amd64
 
 # The lab's commands.
-LAB := demo bench failover aggregate loss mesh skew soak attack peers netem papers
+LAB := demo bench failover aggregate loss mesh skew soak attack peers netem papers apps
 
 .PHONY: help build compare $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
 
@@ -34,6 +34,7 @@ help:
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
 	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
 	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 12 minutes"
+	@echo "make apps    nginx and PostgreSQL over one link, over two, and while a switch dies: about 2 minutes"
 	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 4 minutes"
 	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
 	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers and netem do it by themselves"
@@ -59,6 +60,7 @@ loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem:     LAB_TOOLS += iperf3=iperf3
 papers:    LAB_TOOLS += iperf3=iperf3
+apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux
 papers:    LAB_OPTIONS := --markdown docs/results.md --html target/lab/papers.html
 peers netem: vm-setup
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod apps;
 pub mod attack;
 pub mod bench;
 pub mod bundle;

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
-    aggregate, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, skew, soak,
+    aggregate, apps, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, skew, soak,
 };
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
@@ -43,6 +43,7 @@ enum Experiment {
     Peers(peers::Options),
     Netem(netem::Options),
     Papers(papers::Options),
+    Apps(apps::Options),
 }
 
 impl Experiment {
@@ -60,6 +61,7 @@ impl Experiment {
             Experiment::Peers(_) => peers::TOOLS,
             Experiment::Netem(_) => netem::TOOLS,
             Experiment::Papers(_) => papers::TOOLS,
+            Experiment::Apps(_) => apps::TOOLS,
         }
     }
 
@@ -85,6 +87,7 @@ impl Experiment {
             Experiment::Peers(options) => peers::run(options),
             Experiment::Netem(options) => netem::run(options),
             Experiment::Papers(options) => papers::run(options),
+            Experiment::Apps(options) => apps::run(options),
         }
     }
 }

@@ -51,6 +51,14 @@ pub const QEMU: Tool = Tool { program: "qemu-system-x86_64", package: "qemu-syst
 pub const MODPROBE: Tool = Tool { program: "modprobe", package: "kmod" };
 /// Mounts a guest's files.
 pub const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-static" };
+/// Serves files.
+pub const NGINX: Tool = Tool { program: "nginx", package: "nginx-light" };
+/// Asks a web server for files.
+pub const WRK: Tool = Tool { program: "wrk", package: "wrk" };
+/// Asks a database, whose programs come with it.
+pub const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql-contrib" };
+/// Runs a program as another user.
+pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 

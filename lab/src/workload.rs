@@ -1,5 +1,6 @@
 //! What runs through a path: each kind of traffic is a file, ends by itself or when told to, and never waits for ever.
 
+pub mod database;
 pub mod datagrams;
 pub mod gaps;
 pub mod iperf;
@@ -7,16 +8,24 @@ pub mod ping_pong;
 pub mod probe;
 pub mod sequence;
 pub mod transfer;
+pub mod web;
 
+use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+
 /// How long a connection may be silent before it counts as lost. TCP doubles its timeout with each try in vain: after some
 /// seconds without a path, as a daemon that was killed makes them, the next try may be as far away.
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// How long a server may take to listen; an emulated machine takes seconds to load it.
+const LISTEN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Congestion control of every stream, whatever the machine prefers: two kinds on one path would measure each other.
 pub const CONGESTION: &str = "cubic";
@@ -70,4 +79,21 @@ fn accept(listener: &TcpListener) -> Result<TcpStream> {
     socket2::SockRef::from(listener).set_read_timeout(Some(SILENCE_MAX))?;
     let (stream, _) = listener.accept()?;
     bounded(stream)
+}
+
+/// Waits until `server` listens on a port of `host`.
+fn wait_until_listening(host: &Namespace, port: u16, server: &str) -> Result<()> {
+    let is_there = || Ok(is_listening(host, port)?.then_some(()));
+    wait_for(&format!("{server} that listens"), LISTEN_WITHIN, is_there)
+}
+
+/// Whether a socket listens (state 0A) on the port; a connection to find out would be taken for a client.
+fn is_listening(host: &Namespace, port: u16) -> Result<bool> {
+    let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+    let tables = host.enter(|| Ok::<_, std::io::Error>(table("tcp")? + &table("tcp6")?))??;
+    let wanted = format!(":{port:04X}");
+    Ok(tables.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.len() > 3 && fields[1].ends_with(&wanted) && fields[3] == "0A"
+    }))
 }

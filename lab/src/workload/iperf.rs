@@ -1,6 +1,5 @@
 //! iperf3: TCP (CUBIC) or UDP flows and what both of its ends measured.
 
-use std::fs;
 use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
@@ -8,15 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::{CONGESTION, Stream};
-use crate::clock::wait_for;
+use super::{CONGESTION, Stream, wait_until_listening};
 use crate::netns::Namespace;
 use crate::process::Process;
 use crate::rate::Bitrate;
 
 const PORT: u16 = 5201;
-/// How long the server may take to listen; an emulated machine takes seconds to load it.
-const LISTEN_WITHIN: Duration = Duration::from_secs(20);
 /// How much longer than planned a run may take, an outage included.
 const OVERTIME: Duration = Duration::from_secs(20);
 
@@ -84,7 +80,7 @@ impl Server {
         let mut command = program(host, stream);
         command.args(["--server", "--port", &PORT.to_string()]);
         let process = Process::start(command)?;
-        wait_for("an iperf3 server that listens", LISTEN_WITHIN, || Ok(is_listening(host)?.then_some(())))?;
+        wait_until_listening(host, PORT, "iperf3")?;
         Ok(Server { _process: process })
     }
 }
@@ -149,17 +145,6 @@ fn program(host: &Namespace, stream: Stream) -> Command {
             command
         }
     }
-}
-
-/// Whether a socket listens (state 0A) on the port; a connection to find out would be taken for a test.
-fn is_listening(host: &Namespace) -> Result<bool> {
-    let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
-    let tables = host.enter(|| Ok::<_, std::io::Error>(table("tcp")? + &table("tcp6")?))??;
-    let wanted = format!(":{PORT:04X}");
-    Ok(tables.lines().any(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        fields.len() > 3 && fields[1].ends_with(&wanted) && fields[3] == "0A"
-    }))
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,182 @@
+//! A database (PostgreSQL), and clients that do its transactions (pgbench: TPC-B, five statements each).
+
+use std::env;
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::unistd::{Uid, User};
+use tempfile::TempDir;
+
+use super::wait_until_listening;
+use crate::netns::Namespace;
+use crate::prerequisites::{Missing, PGBENCH};
+use crate::process::Process;
+use crate::tool;
+
+const PORT: u16 = 5432;
+/// Where Debian puts the programs of each version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+/// The database's own user.
+const OWNER: &str = "lab";
+/// How much longer than planned a load may take, an outage included.
+const OVERTIME: Duration = Duration::from_secs(30);
+
+/// A server that listens at all addresses of a host, with the tables of pgbench.
+#[derive(Debug)]
+pub struct Server {
+    _process: Process,
+    _directory: TempDir,
+}
+
+impl Server {
+    /// Starts a server in `host`, waits until it listens and fills it.
+    ///
+    /// # Errors
+    /// It is not installed, does not start, or does not listen in time.
+    pub fn start(host: &Namespace) -> Result<Server> {
+        let programs = programs()?;
+        let directory = tempfile::tempdir().context("a directory for PostgreSQL")?;
+        let servant = Servant::find()?;
+        servant.own(directory.path())?;
+        let data = directory.path().join("data");
+        let mut command = servant.command(Command::new("setpriv"), &programs.join("initdb"));
+        command.arg("--pgdata").arg(&data).args(["--username", OWNER, "--auth", "trust", "--no-sync"]);
+        tool::run(command.current_dir("/"))?;
+        fs::write(data.join("pg_hba.conf"), "host all all all trust\n")?;
+        let mut command = servant.command(host.command("setpriv"), &programs.join("postgres"));
+        command.arg("-D").arg(&data).args(["-h", "*", "-k", "", "-p", &PORT.to_string(), "-c", "fsync=off"]);
+        let process = Process::start(command)?;
+        wait_until_listening(host, PORT, "PostgreSQL")?;
+        let server = Server { _process: process, _directory: directory };
+        let mut command = pgbench(host, "127.0.0.1".parse()?);
+        command.args(["--initialize", "--scale", "1", "--quiet"]);
+        tool::run(&mut command)?;
+        Ok(server)
+    }
+}
+
+/// The directory of the newest version's programs.
+fn programs() -> Result<PathBuf> {
+    let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions.map(|entry| entry.path()).filter(|path| path.join("bin/postgres").is_file());
+    let newest = newest.max_by_key(|path| number(path));
+    let missing = || {
+        let package = PGBENCH.package;
+        Missing::new(format!("no PostgreSQL in {VERSIONS}: install it with `apt-get install {package}`"))
+    };
+    Ok(newest.ok_or_else(missing)?.join("bin"))
+}
+
+/// Who runs the server: it refuses root.
+struct Servant(Option<User>);
+
+impl Servant {
+    /// The user of Debian's package when this is root, else this one.
+    fn find() -> Result<Servant> {
+        if !Uid::effective().is_root() {
+            return Ok(Servant(None));
+        }
+        let user = User::from_name("postgres")?.context("the user `postgres`, who comes with PostgreSQL")?;
+        Ok(Servant(Some(user)))
+    }
+
+    fn own(&self, directory: &Path) -> Result<()> {
+        let Some(user) = &self.0 else { return Ok(()) };
+        chown(directory, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+            .context("a directory for `postgres`")
+    }
+
+    /// `program`, started by `setpriv`.
+    fn command(&self, mut setpriv: Command, program: &Path) -> Command {
+        if let Some(user) = &self.0 {
+            let (uid, gid) = (user.uid.to_string(), user.gid.to_string());
+            setpriv.args(["--reuid", &uid, "--regid", &gid, "--clear-groups"]);
+        }
+        setpriv.arg(program);
+        setpriv
+    }
+}
+
+fn pgbench(host: &Namespace, server: IpAddr) -> Command {
+    let mut command = host.command("pgbench");
+    command.args(["--host", &server.to_string(), "--port", &PORT.to_string(), "--username", OWNER]);
+    command.env("PGDATABASE", "postgres").env("HOME", env::temp_dir());
+    command
+}
+
+/// Clients at work.
+#[derive(Debug)]
+pub struct Load {
+    process: Process,
+    limit: Duration,
+}
+
+/// What became of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Transactions per second.
+    pub rate: f64,
+    /// Mean time of a transaction, in milliseconds.
+    pub latency_ms: f64,
+    /// Transactions that failed.
+    pub failed: u64,
+}
+
+impl Load {
+    /// Starts so many clients in `host` of the database at `server`.
+    ///
+    /// # Errors
+    /// pgbench cannot be started.
+    pub fn start(host: &Namespace, server: IpAddr, clients: u16, seconds: u32) -> Result<Load> {
+        let mut command = pgbench(host, server);
+        command.args(["--client", &clients.to_string(), "--time", &seconds.to_string(), "--no-vacuum"]);
+        let limit = Duration::from_secs(seconds.into()) + OVERTIME;
+        Ok(Load { process: Process::start(command)?, limit })
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// pgbench fails, as it does when a connection is lost, or does not end in time.
+    pub fn finish(self) -> Result<Outcome> {
+        let output = self.process.wait(self.limit)?.success("pgbench")?;
+        outcome(&output).with_context(|| format!("what pgbench reports: {output}"))
+    }
+}
+
+fn outcome(output: &str) -> Result<Outcome> {
+    Ok(Outcome {
+        rate: field(output, "tps = ")?,
+        latency_ms: field(output, "latency average = ")?,
+        failed: field(output, "number of failed transactions: ")?,
+    })
+}
+
+/// The number behind `name`, which begins a line.
+fn field<T: FromStr>(output: &str, name: &str) -> Result<T> {
+    let rest = output.lines().find_map(|line| line.strip_prefix(name));
+    let number = rest.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok());
+    number.with_context(|| format!("no number behind `{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_is_read_by_its_names() {
+        let output = "transaction type: <builtin: TPC-B (sort of)>\nnumber of failed transactions: 2 (0.100%)\n\
+                      latency average = 1.250 ms\ninitial connection time = 5.0 ms\n\
+                      tps = 3200.5 (without initial connection time)\n";
+        let outcome = outcome(output).unwrap();
+        assert_eq!((outcome.rate, outcome.latency_ms, outcome.failed), (3_200.5, 1.25, 2));
+        assert!(super::outcome("connection refused").is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! A web server (nginx), and clients that fetch one of its files again and again (wrk).
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::wait_until_listening;
+use crate::netns::Namespace;
+use crate::process::Process;
+
+const PORT: u16 = 8080;
+/// How much longer than planned a load may take, an outage included.
+const OVERTIME: Duration = Duration::from_secs(30);
+/// What wrk prints at the end instead of its table.
+const REPORT: &str = r#"
+function done(summary, latency)
+    local errors = summary.errors
+    io.write(string.format(
+        '{"seconds": %f, "requests": %d, "bytes": %d, "failed": %d, "p50_us": %d, "p99_us": %d}\n',
+        summary.duration / 1e6, summary.requests, summary.bytes,
+        errors.connect + errors.read + errors.write + errors.status + errors.timeout,
+        latency:percentile(50), latency:percentile(99)))
+end
+"#;
+
+/// A file that is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// 1 KiB: requests are what counts.
+    Small,
+    /// 16 MiB: bytes are what counts.
+    Large,
+}
+
+impl File {
+    const ALL: [File; 2] = [File::Small, File::Large];
+
+    fn name(self) -> &'static str {
+        match self {
+            File::Small => "small",
+            File::Large => "large",
+        }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            File::Small => 1 << 10,
+            File::Large => 16 << 20,
+        }
+    }
+}
+
+/// A server that listens at all addresses of a host.
+#[derive(Debug)]
+pub struct Server {
+    _process: Process,
+    _directory: TempDir,
+}
+
+impl Server {
+    /// Starts a server in `host` and waits until it listens.
+    ///
+    /// # Errors
+    /// It does not start, or does not listen in time.
+    pub fn start(host: &Namespace) -> Result<Server> {
+        let directory = tempfile::tempdir().context("a directory for nginx")?;
+        for file in File::ALL {
+            fs::write(directory.path().join(file.name()), vec![b'x'; file.bytes()])?;
+        }
+        let settings = directory.path().join("nginx.conf");
+        fs::write(&settings, configuration(directory.path()))?;
+        let mut command = host.command("nginx");
+        command.arg("-p").arg(directory.path()).arg("-e").arg("stderr").arg("-c").arg(&settings);
+        let process = Process::start(command)?;
+        wait_until_listening(host, PORT, "nginx")?;
+        Ok(Server { _process: process, _directory: directory })
+    }
+}
+
+/// One process in the foreground that writes nothing but below `directory`.
+fn configuration(directory: &Path) -> String {
+    let directory = directory.display();
+    let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let places: String =
+        places.iter().map(|place| format!("    {place}_temp_path {directory}/{place};\n")).collect();
+    format!(
+        "daemon off;\nmaster_process off;\npid {directory}/pid;\nevents {{}}\nhttp {{\n{places}    access_log off;\n    \
+         sendfile on;\n    keepalive_requests 1000000;\n    server {{\n        listen {PORT};\n        listen [::]:{PORT};\n        \
+         root {directory};\n    }}\n}}\n"
+    )
+}
+
+/// Clients at work.
+#[derive(Debug)]
+pub struct Load {
+    process: Process,
+    limit: Duration,
+    _script: tempfile::NamedTempFile,
+}
+
+/// What became of them.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Outcome {
+    /// Length of the load.
+    pub seconds: f64,
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Bytes of the answers.
+    pub bytes: u64,
+    /// Connections and requests that failed, or were answered by anything but a file.
+    pub failed: u64,
+    /// Median of the time to the end of an answer, in microseconds.
+    pub p50_us: f64,
+    /// The same of the slowest hundredth.
+    pub p99_us: f64,
+}
+
+impl Outcome {
+    /// Answers, in 10^6 bits per second.
+    #[must_use]
+    pub fn mbps(&self) -> f64 {
+        self.bytes as f64 * 8e-6 / self.seconds
+    }
+
+    /// Answers per second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+}
+
+impl Load {
+    /// Starts so many clients in `host` that fetch `file` from `server`.
+    ///
+    /// # Errors
+    /// wrk cannot be started.
+    pub fn start(host: &Namespace, server: IpAddr, file: File, clients: u16, seconds: u32) -> Result<Load> {
+        let script = tempfile::Builder::new().suffix(".lua").tempfile().context("a script for wrk")?;
+        fs::write(script.path(), REPORT)?;
+        let mut command = host.command("wrk");
+        command.args(["--threads", "1", "--connections", &clients.to_string()]);
+        command.args(["--duration", &format!("{seconds}s"), "--timeout", "30s", "--script"]);
+        command.arg(script.path()).arg(format!("http://{server}:{PORT}/{}", file.name()));
+        let limit = Duration::from_secs(seconds.into()) + OVERTIME;
+        Ok(Load { process: Process::start(command)?, limit, _script: script })
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// wrk fails, or does not end in time.
+    pub fn finish(self) -> Result<Outcome> {
+        let output = self.process.wait(self.limit)?.success("wrk")?;
+        outcome(&output).with_context(|| format!("what wrk reports: {output}"))
+    }
+}
+
+fn outcome(output: &str) -> Result<Outcome> {
+    let line = output.lines().rev().find(|line| line.starts_with('{')).context("no report in it")?;
+    Ok(serde_json::from_str(line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_is_the_last_line_of_its_kind() {
+        let output = "Running 1s test\n{\"seconds\": 2.0, \"requests\": 10, \"bytes\": 1000000, \"failed\": 1, \"p50_us\": 7, \"p99_us\": 9}\n";
+        let outcome = outcome(output).unwrap();
+        assert!((outcome.mbps() - 4.0).abs() < 1e-9 && (outcome.rate() - 5.0).abs() < 1e-9);
+        assert_eq!(outcome.failed, 1);
+        assert!(super::outcome("unable to connect").is_err());
+    }
+}
