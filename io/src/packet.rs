@@ -10,6 +10,7 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::{Duration, SystemTime};
 
 use libc::c_int;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
@@ -62,9 +63,11 @@ impl PacketSocket {
             move |source| PacketError::Failed { nic, step, source }
         };
         let opened = Self { socket: unbound().map_err(failed("opening a socket"))? };
-        opened.set(libc::PACKET_VNET_HDR).map_err(failed("PACKET_VNET_HDR"))?;
-        opened.set(libc::PACKET_IGNORE_OUTGOING).map_err(failed("PACKET_IGNORE_OUTGOING"))?;
-        opened.set(libc::PACKET_QDISC_BYPASS).map_err(failed("PACKET_QDISC_BYPASS"))?;
+        opened.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR).map_err(failed("PACKET_VNET_HDR"))?;
+        opened
+            .set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING)
+            .map_err(failed("PACKET_IGNORE_OUTGOING"))?;
+        opened.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS).map_err(failed("PACKET_QDISC_BYPASS"))?;
         opened.size_buffers().map_err(failed("SO_RCVBUF, SO_SNDBUF"))?;
         opened.bind(index).map_err(failed("bind"))?;
         Ok(opened)
@@ -76,6 +79,33 @@ impl PacketSocket {
     /// `WouldBlock` when there is none, `NetworkDown` once when the NIC goes down, other errors of the kernel.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(recv(&self.socket, buffer, RecvFlags::DONTWAIT)?.0)
+    }
+
+    /// As [`Self::receive`], and how long ago the frame came in, if [`Self::stamp`] was called before.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Duration)> {
+        let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let mut control = Control([0; CONTROL]);
+        // SAFETY: all fields are integers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control.0.len();
+        // SAFETY: the message names the bytes of `buffer` and of `control`, which live until the call returns.
+        let length = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+        Ok((length.min(buffer.len()), stamp_in(&message).map_or(Duration::ZERO, ago)))
+    }
+
+    /// Lets the kernel note when frames come in.
+    ///
+    /// # Errors
+    /// The kernel's; none is expected.
+    pub fn stamp(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
     }
 
     /// Sends a frame behind its header.
@@ -106,18 +136,12 @@ impl PacketSocket {
         if result == 0 { Ok(statistics.tp_drops) } else { Err(io::Error::last_os_error()) }
     }
 
-    fn set(&self, option: c_int) -> io::Result<()> {
+    fn set(&self, level: c_int, option: c_int) -> io::Result<()> {
         let on: c_int = 1;
         let length = socket_length::<c_int>();
         // SAFETY: the option is an int, `on` is one of that length and lives until the call returns.
         let result = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                option,
-                (&raw const on).cast(),
-                length,
-            )
+            libc::setsockopt(self.socket.as_raw_fd(), level, option, (&raw const on).cast(), length)
         };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -152,6 +176,31 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Room for what the kernel says beside a frame, aligned for its header.
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+const CONTROL: usize = 64;
+
+/// When a message came in, by the clock of the day.
+fn stamp_in(message: &libc::msghdr) -> Option<Duration> {
+    // SAFETY: the kernel has written whole headers into the control bytes and their length into the message.
+    let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
+    if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+        return None;
+    }
+    // SAFETY: a timestamp of this type stands behind this header, wherever it is aligned.
+    let stamp = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
+    Some(Duration::new(u64::try_from(stamp.tv_sec).ok()?, u32::try_from(stamp.tv_nsec).ok()?))
+}
+
+/// How long ago that was; nothing when the clock was set meanwhile.
+fn ago(stamp: Duration) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(1);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.checked_sub(stamp).filter(|ago| *ago < LONGEST).unwrap_or_default()
 }
 
 /// A socket of protocol 0, which receives nothing until it is bound: else frames of other NICs would come first.

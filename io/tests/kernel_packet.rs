@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use tabane_io::packet::{FRAME_MAX, HEADER};
@@ -22,6 +23,11 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
             namespaces,
             "packet::what_leaves_through_the_nic_is_not_seen",
             what_leaves_through_the_nic_is_not_seen,
+        ),
+        needs.trial(
+            namespaces,
+            "packet::a_frame_tells_how_long_ago_it_came",
+            a_frame_tells_how_long_ago_it_came,
         ),
     ]
 }
@@ -55,6 +61,24 @@ fn what_leaves_through_the_nic_is_not_seen() {
         let datagram = frame[HEADER..length].ends_with(b"out");
         assert!(!datagram, "the socket received what this host sent");
     }
+}
+
+fn a_frame_tells_how_long_ago_it_came() {
+    const WAITED: Duration = Duration::from_millis(30);
+    let cable = Cable::new();
+    let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
+    socket.stamp().unwrap();
+    let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    let sent = Instant::now();
+    sender.send_to(b"stamped", "10.0.0.2:9").unwrap();
+    std::thread::sleep(WAITED);
+    let mut frame = vec![0; FRAME_MAX];
+    let ago = until("the datagram", || {
+        let (length, ago) = socket.receive_stamped(&mut frame).ok()?;
+        frame[..length].ends_with(b"stamped").then_some(ago)
+    });
+    assert!(ago <= sent.elapsed(), "{ago:?}");
+    assert!(ago >= WAITED / 2, "{ago:?}");
 }
 
 fn spec() -> UdpSpec {

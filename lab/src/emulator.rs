@@ -105,7 +105,7 @@ impl Emulator {
 
     /// Joins the NIC `name` of `namespace` at `end`, 0 or 1, in the place of one that is gone.
     pub(crate) fn plug(&self, namespace: &Namespace, end: usize, name: &str) -> Result<()> {
-        let socket = namespace.enter(|| PacketSocket::open(name))??;
+        let socket = namespace.enter(|| open(name))??;
         self.ask(|done| Command::Plug(end, socket, done))
     }
 
@@ -144,4 +144,10 @@ impl Drop for Emulator {
             eprintln!("an emulated wire broke: {error:#}");
         }
     }
+}
+/// A socket on the NIC `name` that knows when frames come in.
+fn open(name: &str) -> Result<PacketSocket> {
+    let socket = PacketSocket::open(name)?;
+    socket.stamp().context("SO_TIMESTAMPNS")?;
+    Ok(socket)
 }

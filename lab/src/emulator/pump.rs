@@ -1,6 +1,7 @@
 //! The thread of an emulator: two packet sockets, a line from each to the other, and a timer.
 //!
-//! It sleeps to the nanosecond that the kernel grants; what is due within [`SPIN_NS`] is waited for awake.
+//! It sleeps to the nanosecond that the kernel grants; what is due within [`SPIN_NS`] is waited for awake. A frame counts
+//! from when it came in, not from when this thread woke up for it.
 
 use std::io;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Pump {
         commands: Receiver<Command>,
         waker: Arc<Waker>,
     ) -> Result<Pump> {
-        let sides = [PacketSocket::open(names[0])?, PacketSocket::open(names[1])?];
+        let sides = [super::open(names[0])?, super::open(names[1])?];
         let poll = Poll::new()?;
         poll.add(&sides[0], 0, Interest::Read)?;
         poll.add(&sides[1], 1, Interest::Read)?;
@@ -125,14 +126,15 @@ impl Pump {
     /// Takes frames from `side`; those that nothing holds up go out at once.
     fn take_in(&mut self, side: usize) -> Result<()> {
         for _ in 0..BATCH {
-            let length = match self.sides[side].receive(&mut self.frame) {
-                Ok(length) => length,
+            let (length, ago) = match self.sides[side].receive_stamped(&mut self.frame) {
+                Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(Errno::ENETDOWN as i32) => continue,
                 Err(error) => return Err(error).context("receiving a frame"),
             };
             let frame = &mut self.frame[..length];
-            if self.lines[side].arrive(now_ns(), frame) {
+            let came_ns = now_ns() - u64::try_from(ago.as_nanos())?;
+            if self.lines[side].arrive(came_ns, frame) {
                 send(&self.sides[1 - side], &mut self.lines[side], frame);
             }
         }
