@@ -2,7 +2,10 @@
 
 pub mod datagrams;
 pub mod gaps;
+pub mod hpcc;
 pub mod iperf;
+pub mod mpi;
+pub mod npb;
 pub mod ping_pong;
 pub mod probe;
 pub mod sequence;
