@@ -14,6 +14,7 @@ pub mod aggregate;
 pub mod attack;
 pub mod bench;
 pub mod bundle;
+pub mod cgroup;
 pub mod clock;
 pub mod compare;
 pub mod counters;

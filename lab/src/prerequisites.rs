@@ -59,6 +59,8 @@ pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
 /// Computes and exchanges over MPI.
 pub const HPCC: Tool = Tool { program: "hpcc", package: "hpcc" };
+/// Writes and reads a file.
+pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
 
 /// Checks that all `tools` stand in a directory of the search path `path`.
 ///
