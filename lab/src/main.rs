@@ -46,26 +46,26 @@ enum Experiment {
 }
 
 impl Experiment {
-    fn tools(&self) -> &'static [Tool] {
+    fn tools(&self) -> Vec<Tool> {
         match self {
-            Experiment::Demo(_) => demo::TOOLS,
-            Experiment::Bench(_) => bench::TOOLS,
-            Experiment::Failover(_) => failover::TOOLS,
-            Experiment::Aggregate(_) => aggregate::TOOLS,
-            Experiment::Loss(_) => loss::TOOLS,
-            Experiment::Mesh(_) => mesh::TOOLS,
-            Experiment::Skew(_) => skew::TOOLS,
-            Experiment::Soak(_) => soak::TOOLS,
-            Experiment::Attack(_) => attack::TOOLS,
-            Experiment::Peers(_) => peers::TOOLS,
-            Experiment::Netem(_) => netem::TOOLS,
-            Experiment::Papers(_) => papers::TOOLS,
+            Experiment::Demo(_) => demo::TOOLS.to_vec(),
+            Experiment::Bench(_) => bench::TOOLS.to_vec(),
+            Experiment::Failover(_) => failover::TOOLS.to_vec(),
+            Experiment::Aggregate(_) => aggregate::TOOLS.to_vec(),
+            Experiment::Loss(_) => loss::TOOLS.to_vec(),
+            Experiment::Mesh(_) => mesh::TOOLS.to_vec(),
+            Experiment::Skew(_) => skew::TOOLS.to_vec(),
+            Experiment::Soak(_) => soak::TOOLS.to_vec(),
+            Experiment::Attack(_) => attack::TOOLS.to_vec(),
+            Experiment::Peers(_) => peers::TOOLS.to_vec(),
+            Experiment::Netem(_) => netem::TOOLS.to_vec(),
+            Experiment::Papers(options) => options.tools(),
         }
     }
 
     /// Runs it where it does no harm.
     fn run(&self) -> Result<ExitCode> {
-        match sandbox::enter(self.tools())? {
+        match sandbox::enter(&self.tools())? {
             Side::Inside => self.run_inside(),
             Side::Outside(code) => Ok(code),
         }
