@@ -59,10 +59,10 @@ aggregate: LAB_TOOLS += iperf3=iperf3
 loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem:     LAB_TOOLS += iperf3=iperf3
-papers:    LAB_TOOLS += iperf3=iperf3
+papers:    LAB_TOOLS += iperf3=iperf3 mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
 apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux
 papers:    LAB_OPTIONS := --markdown docs/results.md --html target/lab/papers.html
-peers netem: vm-setup
+peers netem papers: vm-setup
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
 
 $(LAB): build

@@ -15,6 +15,7 @@ pub mod apps;
 pub mod attack;
 pub mod bench;
 pub mod bundle;
+pub mod cgroup;
 pub mod clock;
 pub mod compare;
 pub mod counters;

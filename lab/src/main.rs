@@ -47,8 +47,8 @@ enum Experiment {
 }
 
 impl Experiment {
-    fn tools(&self) -> &'static [Tool] {
-        match self {
+    fn tools(&self) -> Vec<Tool> {
+        let tools = match self {
             Experiment::Demo(_) => demo::TOOLS,
             Experiment::Bench(_) => bench::TOOLS,
             Experiment::Failover(_) => failover::TOOLS,
@@ -60,14 +60,15 @@ impl Experiment {
             Experiment::Attack(_) => attack::TOOLS,
             Experiment::Peers(_) => peers::TOOLS,
             Experiment::Netem(_) => netem::TOOLS,
-            Experiment::Papers(_) => papers::TOOLS,
+            Experiment::Papers(options) => return options.tools(),
             Experiment::Apps(_) => apps::TOOLS,
-        }
+        };
+        tools.to_vec()
     }
 
     /// Runs it where it does no harm.
     fn run(&self) -> Result<ExitCode> {
-        match sandbox::enter(self.tools())? {
+        match sandbox::enter(&self.tools())? {
             Side::Inside => self.run_inside(),
             Side::Outside(code) => Ok(code),
         }

@@ -6,7 +6,7 @@
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
 //!                                     └─ page ──── HTML
-//! base, matrix, sending, skew (P0) · acks, bidirectional (P2) · anomaly, round_trips (P4)
+//! base, matrix, sending, skew (P0) · acks, bidirectional, nfs, parallel (P2) · anomaly, round_trips (P4)
 //! ```
 
 mod acks;
@@ -14,8 +14,10 @@ mod anomaly;
 mod base;
 mod bidirectional;
 mod matrix;
+mod nfs;
 mod outcome;
 mod page;
+mod parallel;
 mod round_trips;
 mod sending;
 mod setting;
@@ -30,21 +32,22 @@ use anyhow::{Context, Result};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
+use crate::guest;
 use crate::options::Common;
-use crate::prerequisites::{IPERF3, Tool};
+use crate::prerequisites::{BONNIE, BUSYBOX, HPCC, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
 use crate::progress;
+use crate::rate::Bitrate;
 use crate::report::Report;
 use outcome::Outcome;
 use setting::Setting;
-
-/// What the command needs besides the sandbox's own tools.
-pub const TOOLS: &[Tool] = &[IPERF3];
 
 /// The papers' measurements, repeated: published figures, those of this machine, and whether the findings hold
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    guest: guest::Flags,
     /// Which of them [default: all]
     #[arg(value_name = "ID")]
     experiments: Vec<Experiment>,
@@ -54,6 +57,15 @@ pub struct Options {
     /// Length of each flow
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = RangedU64ValueParser::<u32>::new().range(1..=300))]
     seconds: u32,
+    /// Nodes of P2.npb
+    #[arg(long, default_value_t = 4, value_parser = RangedU64ValueParser::<u8>::new().range(2..=8))]
+    nodes: u8,
+    /// Rate of each of their links, in Mbit/s; at 1,000, as in the paper, four nodes keep two processors busier than the links
+    #[arg(long, default_value_t = 250, value_parser = RangedU64ValueParser::<u64>::new().range(10..=10_000))]
+    mbit: u64,
+    /// Run the NAS Parallel Benchmarks in this directory (is.B.4 or is.B.x, and so on) for P2.npb, in place of HPC Challenge
+    #[arg(long, value_name = "DIRECTORY")]
+    npb: Option<PathBuf>,
     /// Write the tables here, too, as Markdown
     #[arg(long, value_name = "PATH")]
     markdown: Option<PathBuf>,
@@ -83,6 +95,12 @@ enum Experiment {
     /// Both directions at once over two links
     #[value(name = "P2.bidir")]
     Bidirectional,
+    /// Parallel programs over one link and over two
+    #[value(name = "P2.npb")]
+    Parallel,
+    /// NFS over one link and over two, in a guest
+    #[value(name = "P2.nfs")]
+    Nfs,
     /// Round trips of messages of 1 B and 1 KB
     #[value(name = "P4.rtt")]
     RoundTrips,
@@ -101,6 +119,16 @@ impl Experiment {
         help.unwrap_or_default()
     }
 
+    fn tools(self, npb: bool) -> &'static [Tool] {
+        match self {
+            Experiment::Parallel if npb => &[MPIRUN],
+            Experiment::Parallel => &[MPIRUN, HPCC],
+            Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
+            Experiment::Base | Experiment::Matrix | Experiment::Acks | Experiment::Bidirectional => &[IPERF3],
+            Experiment::Sending | Experiment::Skew | Experiment::RoundTrips | Experiment::Anomaly => &[],
+        }
+    }
+
     fn run(self, setting: &Setting) -> Result<Outcome> {
         match self {
             Experiment::Sending => sending::run(setting),
@@ -109,9 +137,23 @@ impl Experiment {
             Experiment::Skew => skew::run(setting),
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
+            Experiment::Parallel => parallel::run(setting),
+            Experiment::Nfs => nfs::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),
             Experiment::Anomaly => anomaly::run(),
         }
+    }
+}
+
+impl Options {
+    /// What the command needs besides the sandbox's own tools.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Tool> {
+        self.chosen().iter().flat_map(|experiment| experiment.tools(self.npb.is_some())).copied().collect()
+    }
+
+    fn chosen(&self) -> &[Experiment] {
+        if self.experiments.is_empty() { Experiment::value_variants() } else { &self.experiments }
     }
 }
 
@@ -125,12 +167,22 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// A missing prerequisite, or a tool or daemon that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
-    let setting = Setting { daemon: common.daemon()?, rounds: options.rounds, seconds: options.seconds };
+    let setting = Setting {
+        daemon: common.daemon()?,
+        guest: options.guest.clone(),
+        npb: options.npb.clone(),
+        nodes: options.nodes,
+        node_rate: Bitrate::mbit(options.mbit),
+        rounds: options.rounds,
+        seconds: options.seconds,
+    };
+    if options.guest.is_inside() {
+        options.guest.hand_over(&nfs::measure(&setting)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut report = Report::new("papers", common.seed);
-    let all = Experiment::value_variants();
-    let chosen = if options.experiments.is_empty() { all } else { &options.experiments };
     let mut found = Vec::new();
-    for experiment in chosen {
+    for experiment in options.chosen() {
         let id = experiment.id();
         let _step = progress::step(&format!("{id}: {}", experiment.title()));
         let outcome = experiment.run(&setting).context(id)?;

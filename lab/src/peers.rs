@@ -12,7 +12,7 @@
 mod case;
 mod contender;
 mod death;
-mod device;
+pub(crate) mod device;
 mod figures;
 mod measure;
 mod summary;

@@ -1,5 +1,6 @@
 //! What the lab needs of the machine; what is missing is named in one sentence, with the way to get it.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
@@ -62,6 +63,13 @@ pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 
+/// Starts the ranks of MPI programs.
+pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
+/// Computes and exchanges over MPI.
+pub const HPCC: Tool = Tool { program: "hpcc", package: "hpcc" };
+/// Writes and reads a file.
+pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
+
 /// Checks that all `tools` stand in a directory of the search path `path`.
 ///
 /// # Errors
@@ -71,9 +79,10 @@ pub fn require_tools(path: &OsStr, tools: &[Tool]) -> Result<(), Missing> {
     if missing.is_empty() {
         return Ok(());
     }
-    let programs: Vec<&str> = missing.iter().map(|tool| tool.program).collect();
-    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
-    packages.dedup();
+    let each_once = |name: fn(&Tool) -> &'static str| {
+        missing.iter().map(|tool| name(tool)).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    let (programs, packages) = (each_once(|tool| tool.program), each_once(|tool| tool.package));
     Err(Missing::new(format!(
         "{} not found: install it with `apt-get install {}`",
         programs.join(", "),

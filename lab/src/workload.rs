@@ -1,9 +1,14 @@
 //! What runs through a path: each kind of traffic is a file, ends by itself or when told to, and never waits for ever.
 
+pub mod bonnie;
 pub mod database;
 pub mod datagrams;
 pub mod gaps;
+pub mod hpcc;
 pub mod iperf;
+pub mod mpi;
+pub mod nfs;
+pub mod npb;
 pub mod ping_pong;
 pub mod probe;
 pub mod sequence;

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::bundle::{self, Bundle, Protection};
 use crate::cpu::Usage;
+use crate::guest;
 use crate::rate::Bitrate;
 use crate::topology::{LinkPlan, Plan, Topology};
 use crate::workload::iperf::{Flow, Outcome};
@@ -15,6 +16,14 @@ use crate::workload::iperf::{Flow, Outcome};
 pub(super) struct Setting {
     /// The executable `tabane`.
     pub(super) daemon: PathBuf,
+    /// The guest in which NFS is measured.
+    pub(super) guest: guest::Flags,
+    /// Directory of the NAS Parallel Benchmarks, if they are there.
+    pub(super) npb: Option<PathBuf>,
+    /// Number of hosts that compute.
+    pub(super) nodes: u8,
+    /// Rate of their links.
+    pub(super) node_rate: Bitrate,
     /// How often each figure is measured.
     pub(super) rounds: usize,
     /// Length of each flow.

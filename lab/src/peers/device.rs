@@ -24,12 +24,12 @@ const WHOLE_WITHIN: Duration = Duration::from_secs(20);
 const LACP_FRAMES: &str = "0x4";
 
 /// Address of `host` on its device.
-pub(super) fn address(host: usize) -> Ipv4Addr {
+pub(crate) fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 2, 0, if host == 0 { 1 } else { 2 })
 }
 
 /// Bonds of this mode, with these options.
-pub(super) fn bond(topology: &Topology, mode: &str) -> Result<()> {
+pub(crate) fn bond(topology: &Topology, mode: &str) -> Result<()> {
     for (number, host) in topology.hosts().iter().enumerate() {
         host.ip(&format!("link add {DEVICE} type bond {MONITOR} mode {mode}"))?;
         gather(host, number, &topology.nics())?;

@@ -19,6 +19,7 @@ mod mesh;
 mod neighbours;
 mod nics;
 mod papers;
+mod parallel;
 mod policies;
 mod probe;
 mod soak;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::bundle;
-use tabane_lab::prerequisites::{IPERF3, TCPDUMP, Tool, require_daemon, require_tools};
+use tabane_lab::prerequisites::{IPERF3, MPIRUN, TCPDUMP, Tool, require_daemon, require_tools};
 use tabane_lab::sandbox::{self, Side};
 
 /// A named trial and what it needs besides the sandbox.
@@ -49,6 +50,7 @@ enum Need {
     Daemon,
     DaemonAndTcpdump,
     DaemonAndIperf,
+    Mpirun,
 }
 
 impl Case {
@@ -101,6 +103,7 @@ fn cases() -> Vec<Case> {
         changes::cases(),
         nics::cases(),
         papers::cases(),
+        parallel::cases(),
         soak::cases(),
         upgrade::cases(),
         attack::cases(),
@@ -116,6 +119,7 @@ fn missing(need: Need) -> Option<String> {
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
+        Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))
 }

@@ -1,0 +1,134 @@
+//! NFS by the kernel (version 4.2): a server that gives memory away, and a mount of it.
+//!
+//! The kernel's server belongs to a network namespace, and so does a mount; both are made from a thread in it. The server asks a
+//! daemon in user space who may have what. Here it is told beforehand, so that no daemon is needed
+//! (Documentation/filesystems/nfs/rpc-cache.rst of the kernel; its parsers: net/sunrpc/svcauth_unix.c, fs/nfsd/export.c).
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use tempfile::TempDir;
+
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+
+/// Where the server is told what to do.
+const CONTROL: &str = "/proc/fs/nfsd";
+/// Where it is told who may have what.
+const ANSWERS: &str = "/proc/thread-self/net/rpc";
+/// When an answer expires, in seconds since 1970: never.
+const NEVER: u32 = i32::MAX as u32;
+/// Flags of linux/nfsd/export.h: any port, writes need not be on the disk, no checks below a directory, a number is its name.
+const FLAGS: u32 = 0x0002 | 0x0010 | 0x0400 | 0x2000;
+/// User and group of whoever has none.
+const NOBODY: u32 = 65_534;
+/// Threads of the server.
+const THREADS: u32 = 8;
+/// For so long a new server lets nobody open files, lest clients of a former one come back: the least that the kernel takes.
+const GRACE_SECONDS: u32 = 10;
+/// Time for a server to answer its first client.
+const MOUNT_WITHIN: Duration = Duration::from_secs(30);
+
+/// A server at work; it ends before the memory that it gives away.
+#[derive(Debug)]
+pub struct Server {
+    _control: Mounted,
+    _memory: Mounted,
+}
+
+impl Server {
+    /// Starts a server on `host` that lets whoever has the address `client` write to its memory.
+    ///
+    /// # Errors
+    /// The kernel has no NFS server.
+    pub fn start(host: &Namespace, client: IpAddr) -> Result<Server> {
+        let memory = Mounted::on_new_directory("tmpfs", "tmpfs", "")?;
+        let control = host.enter(|| {
+            answer(client, memory.path())?;
+            Mounted::new(Path::new(CONTROL), "nfsd", "nfsd", "")
+        })??;
+        let orders = [
+            ("versions", "-3 +4 +4.1 +4.2".to_string()),
+            ("nfsv4gracetime", GRACE_SECONDS.to_string()),
+            ("nfsv4leasetime", GRACE_SECONDS.to_string()),
+            ("portlist", "tcp 2049".to_string()),
+            ("threads", THREADS.to_string()),
+        ];
+        orders.iter().try_for_each(|(name, order)| tell(&control.path().join(name), order))?;
+        Ok(Server { _control: control, _memory: memory })
+    }
+}
+
+/// Tells the server of this thread's namespace beforehand: that `client` belongs to a group, that this may have `directory`, and
+/// that the file system of number 0, where version 4 begins, is that directory.
+fn answer(client: IpAddr, directory: &Path) -> Result<()> {
+    let directory = directory.display();
+    let answers = [
+        ("auth.unix.ip", format!("nfsd {client} {NEVER} lab")),
+        ("nfsd.export", format!("lab {directory} {NEVER} {FLAGS} {NOBODY} {NOBODY} 0")),
+        ("nfsd.fh", format!(r"lab 1 \x00000000 {NEVER} {directory}")),
+    ];
+    answers
+        .iter()
+        .try_for_each(|(question, answer)| tell(&Path::new(ANSWERS).join(question).join("channel"), answer))
+}
+
+fn tell(path: &Path, line: &str) -> Result<()> {
+    fs::write(path, format!("{line}\n")).with_context(|| format!("{} = {line}", path.display()))
+}
+
+/// Mounts, on a directory of its own, what the server at `address` gives to `client`; waits until files can be made there.
+///
+/// # Errors
+/// The server does not answer in time, or the kernel has no NFS client.
+pub fn mounted(client: &Namespace, address: IpAddr) -> Result<Mounted> {
+    let data = format!("vers=4.2,proto=tcp,sec=sys,addr={address},clientaddr=0.0.0.0");
+    let source = format!("{address}:/");
+    let attempt = || client.enter(|| Mounted::on_new_directory(&source, "nfs4", &data))?;
+    let mount = wait_for("a mount of NFS", MOUNT_WITHIN, || Ok(attempt().ok())).or_else(|_| attempt())?;
+    let file = mount.path().join("ready");
+    fs::write(&file, "").with_context(|| file.display().to_string())?;
+    Ok(mount)
+}
+
+/// A file system that is mounted as long as the value lives.
+#[derive(Debug)]
+pub struct Mounted {
+    target: PathBuf,
+    /// The directory, when it was made for it.
+    directory: Option<TempDir>,
+}
+
+impl Mounted {
+    fn new(target: &Path, source: &str, kind: &str, data: &str) -> Result<Mounted> {
+        mount(Some(source), target, Some(kind), MsFlags::empty(), Some(data))
+            .with_context(|| format!("mounting {source} ({kind}) on {}", target.display()))?;
+        Ok(Mounted { target: target.to_path_buf(), directory: None })
+    }
+
+    fn on_new_directory(source: &str, kind: &str, data: &str) -> Result<Mounted> {
+        let directory = tempfile::tempdir().context("a directory to mount on")?;
+        let mut mounted = Mounted::new(directory.path(), source, kind, data)?;
+        mounted.directory = Some(directory);
+        Ok(mounted)
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+}
+
+/// At once for everyone here, and in the kernel as soon as nobody uses it.
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = umount2(&self.target, MntFlags::MNT_DETACH) {
+            eprintln!("{} stays mounted until the lab ends: {error}", self.target.display());
+        }
+    }
+}
