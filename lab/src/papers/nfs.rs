@@ -35,6 +35,9 @@ const CLIENT_MEGABYTES: u64 = 8;
 /// Least published ratio to a single link.
 const NEARLY_DOUBLE: f64 = 1.75;
 
+/// Share of a link's rate from which NFS fills it.
+const FILLED: f64 = 0.85;
+
 /// What joins the hosts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -166,7 +169,12 @@ fn outcome(seen: &[Vec<Figures>; 3]) -> Outcome {
     outcome.finding(
         "two links in a bundle make NFS nearly twice as fast, as bonding does",
         bundle.iter().all(|(_, ratio)| *ratio >= NEARLY_DOUBLE),
-        format!("times one link: bundle {}; balance-rr {}", list(&bundle, 2), list(&bonding, 2)),
+        format!(
+            "times one link: bundle {}; balance-rr {}; {}",
+            list(&bundle, 2),
+            list(&bonding, 2),
+            limit(PUBLISHED[0].speeds(&seen[0]).median())
+        ),
     );
     let busy = |way: usize| {
         let known = PUBLISHED.iter().filter(|of| of.busy.is_some());
@@ -181,7 +189,53 @@ fn outcome(seen: &[Vec<Figures>; 3]) -> Outcome {
     outcome
 }
 
+/// What bounded the speed of writing over one link, in 10^6 bytes per second.
+fn limit(mb_per_second: f64) -> String {
+    let share = mb_per_second * 8.0 / RATE.mbps();
+    let limit = if share >= FILLED { "the links" } else { "not the links but the processors" };
+    format!("{limit} were the limit, for writing filled one to {:.0} %", 100.0 * share)
+}
+
 /// Figures with their names.
 fn list(figures: &[(&str, f64)], digits: usize) -> String {
     figures.iter().map(|(what, figure)| format!("{what} {figure:.digits$}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round in which all phases are as fast, and keep the machine as busy.
+    fn round(mb_per_second: f64, busy_percent: f64) -> Vec<Figures> {
+        let phase = Phase { mb_per_second, busy_percent };
+        vec![Figures { write: phase, rewrite: phase, read: phase }]
+    }
+
+    #[test]
+    fn figures_decide_the_findings() {
+        let holds = |seen: [Vec<Figures>; 3]| {
+            outcome(&seen).findings.iter().map(|finding| finding.holds).collect::<Vec<_>>()
+        };
+        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.8, 30.0)]), [true, true]);
+        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.4, 50.0)]), [false, false]);
+    }
+
+    #[test]
+    fn rows_stand_beside_the_ratios_of_the_paper() {
+        let outcome = outcome(&[round(2.0, 20.0), round(3.6, 40.0), round(3.8, 30.0)]);
+        let row = outcome.rows.iter().find(|row| row.what == "rewrite: bundle beside one link").unwrap();
+        assert!(
+            (row.own.median() - 1.9).abs() < 1e-9 && (row.published[0].value - 101.0 / 55.0).abs() < 1e-9
+        );
+        let row = outcome.rows.iter().find(|row| row.what == "write: CPU, bundle").unwrap();
+        assert_eq!(
+            (row.own.median().to_bits(), row.published[0].value.to_bits()),
+            (30.0_f64.to_bits(), 28.0_f64.to_bits())
+        );
+    }
+
+    #[test]
+    fn a_link_that_is_not_full_was_not_the_limit() {
+        assert!(limit(2.3).starts_with("the links") && limit(1.2).starts_with("not the links"));
+    }
 }

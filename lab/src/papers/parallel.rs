@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use self::Bound::{Computing, Exchange};
 use super::outcome::Outcome;
 use super::setting::{Setting, stop};
 use crate::bundle;
@@ -40,7 +41,6 @@ enum Bound {
     Exchange,
     Computing,
 }
-use Bound::{Computing, Exchange};
 
 const fn part(
     label: &'static str,
@@ -160,8 +160,11 @@ impl Suite<'_> {
 impl Part {
     /// The paper's figures for this number of nodes.
     fn published(&self, nodes: u8) -> Vec<(&'static str, f64)> {
-        let Some([four, eight]) = self.published else { return Vec::new() };
-        let [bonding, ri2n] = if nodes < 8 { four } else { eight };
+        let [bonding, ri2n] = match (self.published, nodes) {
+            (Some([four, _]), 4) => four,
+            (Some([_, eight]), 8) => eight,
+            _ => return Vec::new(),
+        };
         vec![("bonding", bonding), ("RI2N", ri2n)]
     }
 }
@@ -171,4 +174,18 @@ fn because(seen: &[Own], bound: Bound) -> String {
     let ratios: Vec<String> =
         parts.map(|own| format!("{} {:.2}", own.part.label, own.ratio.median())).collect();
     format!("times one link: {}", ratios.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_figures_are_those_of_the_number_of_nodes() {
+        let of = |nodes| part("cg", "cg", "Mop/s", Exchange, Some(CG)).published(nodes);
+        assert_eq!(of(4), [("bonding", 0.94), ("RI2N", 1.03)]);
+        assert_eq!(of(8), [("bonding", 0.85), ("RI2N", 1.16)]);
+        assert!(of(6).is_empty());
+        assert!(part("is", "is", "Mop/s", Exchange, None).published(8).is_empty());
+    }
 }
