@@ -21,6 +21,7 @@ mod nics;
 mod papers;
 mod policies;
 mod probe;
+mod scenario;
 mod soak;
 mod stage;
 mod streams;
@@ -101,6 +102,7 @@ fn cases() -> Vec<Case> {
         changes::cases(),
         nics::cases(),
         papers::cases(),
+        scenario::cases(),
         soak::cases(),
         upgrade::cases(),
         attack::cases(),

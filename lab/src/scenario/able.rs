@@ -1,0 +1,77 @@
+//! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
+
+use super::course::{self, Condition};
+use super::plan::{Contestant, FlowKind, Link, Place, Quality, Scenario};
+
+/// Why `scenario` cannot run in `place` at all.
+pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
+    let why = match place {
+        Place::Sim => sim_lacks(scenario)?,
+        Place::Namespaces => wires_lack(scenario)?,
+        Place::Guest => guest_lacks(scenario).or_else(|| wires_lack(scenario))?,
+    };
+    Some(format!("not in `{}`: {why}", place.key()))
+}
+
+/// Why `contestant` cannot run `scenario` in `place`, which others can.
+pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, place: Place) -> Option<String> {
+    if contestant != Contestant::Mptcp {
+        return None;
+    }
+    let has = |wanted: fn(&FlowKind) -> bool| scenario.flows.iter().any(|flow| wanted(&flow.kind));
+    let why = if place == Place::Sim {
+        "the simulator has no TCP, so no MPTCP"
+    } else if has(|kind| matches!(kind, FlowKind::Udp { .. } | FlowKind::Quic)) {
+        "MPTCP carries neither datagrams nor QUIC"
+    } else if scenario.flows.iter().any(|flow| (flow.from, flow.to) != (0, 1)) {
+        "its subflows are set up from host 1 to host 2 alone"
+    } else {
+        return None;
+    };
+    Some(format!("no {} in `{}`: {why}", contestant.key(), place.key()))
+}
+
+/// Whether links need wires with flaws in place of switches: whether more than a rate, black holes and cables is asked for.
+pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
+    let steps = course::of(scenario);
+    let later = steps.iter().map(|step| (step.link, &step.after));
+    let first: Vec<Condition> =
+        (0..scenario.links.len()).map(|link| Condition::at_first(scenario, link)).collect();
+    let is_flawed = |(link, condition): (usize, &Condition)| {
+        let Quality { rate, .. } = scenario.links[link].quality;
+        let plain = Quality { rate, ..Quality::default() };
+        condition.quality != plain || !condition.mute.is_empty()
+    };
+    scenario.links.iter().any(|link| link.coalescing.is_some())
+        || first.iter().enumerate().chain(later).any(is_flawed)
+}
+
+fn sim_lacks(scenario: &Scenario) -> Option<String> {
+    let corrupts = |condition: &Condition| condition.quality.corruption.per_million > 0;
+    let first = (0..scenario.links.len()).any(|link| corrupts(&Condition::at_first(scenario, link)));
+    if first || course::of(scenario).iter().any(|step| corrupts(&step.after)) {
+        return Some(
+            "the simulator flips no bits; `loss` comes to the same, for a corrupted cell is dropped".into(),
+        );
+    }
+    let quic = scenario.flows.iter().any(|flow| flow.kind == FlowKind::Quic);
+    quic.then(|| "the simulator has no QUIC".into())
+}
+
+fn wires_lack(scenario: &Scenario) -> Option<String> {
+    (scenario.hosts > 2 && needs_emulator(scenario)).then(|| {
+        format!(
+            "a wire with delay, jitter, loss, corruption, coalescing, a changed rate or a dead direction joins 2 hosts, \
+             not {}",
+            scenario.hosts
+        )
+    })
+}
+
+fn guest_lacks(scenario: &Scenario) -> Option<String> {
+    let coalesces = |link: &Link| link.coalescing.is_some();
+    scenario.links.iter().any(coalesces).then(|| {
+        "an emulated processor takes longer to wake up than frames wait in a NIC, so coalescing says nothing there"
+            .into()
+    })
+}
