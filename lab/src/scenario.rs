@@ -49,7 +49,7 @@ const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
 const BOOT_MAX: Duration = Duration::from_secs(180);
 const RUN_MAX: Duration = Duration::from_secs(60);
 const SLOWDOWN_MAX: u32 = 4;
-/// The figures of which a guest is asked, among those that it runs by itself.
+/// Name of the command, here and in the guest.
 const COMMAND: &str = "run";
 
 /// An experiment from a file: simulated, measured in namespaces, measured in a guest, side by side

@@ -53,7 +53,8 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
     let seed = ranged(top, "seed", SEED, 1);
     let usual = [Contestant::BestLink, Contestant::Bundle(tabane_proto::PolicyKind::Adaptive)];
     let contestants = words(top, "contestants", &Contestant::all(), Contestant::key, &usual);
-    let links: Vec<Vec<Link>> = top.tables("link", "link.", "a table [[link]] for each link", link);
+    let links =
+        top.tables("link", "link.", "a table [[link]] for each link", |section, at| link(section, &at));
     let links = links.concat();
     let bundle = top.table("bundle", "bundle.", "a table [bundle]", |section| bundle(section, links.len()));
     let flows = top.tables("flow", "flow.", "a table [[flow]] for each kind of flow", |section, at| {
@@ -95,10 +96,10 @@ fn times(top: &mut Section<'_, '_>) -> (Duration, Duration) {
     (duration, warm_up)
 }
 
-fn link(section: &mut Section<'_, '_>, at: Where) -> Vec<Link> {
+fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
     const LINKS: Limits = Limits { low: 1, high: LINKS_MAX as i64, words: " links" };
     let count: usize = ranged(section, "count", LINKS, 1);
-    let rate = required(section, &at, "rate", BITRATE_ALLOWED, |section| {
+    let rate = required(section, at, "rate", BITRATE_ALLOWED, |section| {
         parsed(section, "rate", BITRATE_ALLOWED, parse_bitrate)
     });
     let quality = Quality {

@@ -44,7 +44,6 @@ pub(super) struct Mark {
 
 impl<'s> Running<'s> {
     /// Starts a flow between two hosts, the second of which has the address `at`.
-    #[expect(clippy::too_many_arguments, reason = "a flow is that much")]
     pub(super) fn start(
         scope: &'s Scope<'s, '_>,
         kind: FlowKind,

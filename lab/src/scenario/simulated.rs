@@ -5,14 +5,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use tabane_probe::stats::{quantile, sorted};
 use tabane_proto::security::Rekey;
 use tabane_proto::{Event, Instant, PolicyKind, PolicyOptions};
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::{Flow as Traffic, Pace, Sizes};
 use tabane_sim::frame::{Heading, SHORTEST};
-use tabane_sim::surroundings::Violation;
 use tabane_sim::topology::{Coalesce, Link as Cables, NodeSettings, Topology};
 use tabane_sim::traffic::FlowNumber;
 use tabane_sim::world::World;
@@ -53,7 +52,7 @@ pub(super) fn run(scenario: &Scenario, contestant: Contestant, seed: u64) -> Res
         links.iter().map(|link| cables(scenario, *link, scenario.links[*link].quality)).collect();
     let topology = Topology::new(scenario.hosts, &cables).with(|node| configure(node, scenario, contestant));
     let mut world = World::new(seed, &topology, None);
-    world.settle(SETTLED_WITHIN).map_err(broken)?;
+    world.settle(SETTLED_WITHIN)?;
     let start = world.now();
     let flows = scenario.flows.iter().map(|flow| begin(&mut world, flow)).collect();
     let run =
@@ -90,7 +89,7 @@ impl Run<'_> {
             (0..self.flows.len()).flat_map(|entry| self.of_time(entry)).collect();
         self.finish_files()?;
         self.flows.iter().flatten().for_each(|flow| self.world.stop(*flow));
-        self.world.run_for(DRAINED_WITHIN).map_err(broken)?;
+        self.world.run_for(DRAINED_WITHIN)?;
         measures.extend((0..self.flows.len()).flat_map(|entry| self.of_end(entry)));
         // Alone, nothing but the simulator's stand-in for a bare link would notice.
         if let Some((link, since)) = death.filter(|_| self.contestant != Contestant::BestLink) {
@@ -103,7 +102,7 @@ impl Run<'_> {
     fn advance(&mut self, until: Instant) -> Result<()> {
         while self.world.now() < until {
             let next = if self.has_unfinished() { until.min(self.world.now() + LOOK_EVERY) } else { until };
-            self.world.run_until(next).map_err(broken)?;
+            self.world.run_until(next)?;
             self.look_at_files();
         }
         Ok(())
@@ -280,8 +279,4 @@ fn payload(bytes: u64) -> f64 {
 
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
-}
-
-fn broken(violation: Violation) -> anyhow::Error {
-    anyhow!("{violation}")
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::figure::{Figure, Measure};
-use super::plan::{Contestant, Place, Scenario, Want};
+use super::plan::{Contestant, FlowKind, Place, Scenario, Want};
 use super::{Outcome, Seen};
 use crate::report::{Report, Samples, Table, Verdict};
 
@@ -73,7 +73,7 @@ impl<'a> Found<'a> {
             measures.iter().find(wanted).map(|measure| measure.value)
         };
         let values: Vec<f64> = if row.figure == Figure::Ratio {
-            let alone = self.beside(seen)?;
+            let alone = self.beside(seen, row)?;
             let ratio = |(run, alone)| {
                 let of = |figure| Some((value(run, figure)?, value(alone, figure)?));
                 let faster = of(Figure::Mbps).map(|(speed, alone)| speed / alone);
@@ -86,13 +86,17 @@ impl<'a> Found<'a> {
         (!values.is_empty()).then(|| Samples::new(row.figure.unit(), values))
     }
 
-    /// The runs of the best link alone, in the same place.
-    fn beside(&self, seen: &Seen) -> Option<&'a [Result<Vec<Measure>, String>]> {
+    /// The runs of the best link alone, in the same place, for a flow that goes as fast as it can.
+    fn beside(&self, seen: &Seen, row: Row) -> Option<&'a [Result<Vec<Measure>, String>]> {
+        let is_paced = |flow: usize| matches!(self.scenario.flows[flow].kind, FlowKind::Udp { .. });
+        if seen.contestant == Contestant::BestLink || row.flow.is_some_and(is_paced) {
+            return None;
+        }
         let (place, _) = self.ran().find(|(_, other)| std::ptr::eq(*other, seen))?;
         let mut others = self.ran().filter(|(other, _)| *other == place).map(|(_, seen)| seen);
         match &others.find(|other| other.contestant == Contestant::BestLink)?.outcome {
-            Outcome::Ran(runs) if seen.contestant != Contestant::BestLink => Some(runs),
-            _ => None,
+            Outcome::Ran(runs) => Some(runs),
+            Outcome::Unable(_) => None,
         }
     }
 
@@ -100,16 +104,16 @@ impl<'a> Found<'a> {
         let labels = self.places.iter().map(|(place, _)| place.label());
         let mut table = Table::new(&["figure", "contestant"].into_iter().chain(labels).collect::<Vec<_>>());
         for row in self.rows() {
+            let mut name = self.name(row);
             for contestant in &self.scenario.contestants {
-                let cell = |(place, _): &InPlace| self.cell(*place, *contestant, row);
-                let cells: Vec<Option<(String, bool)>> = self.places.iter().map(cell).collect();
-                let worth_telling =
-                    |cell: &Option<(String, bool)>| cell.as_ref().is_some_and(|(_, zero)| !zero);
-                let is_quiet = row.figure.is_good_when_zero() && !cells.iter().any(worth_telling);
-                if !is_quiet && cells.iter().any(Option::is_some) {
+                let samples: Vec<Option<Samples>> =
+                    self.places.iter().map(|(place, _)| self.samples_of(*place, *contestant, row)).collect();
+                let says_something = |each: &Samples| !row.figure.is_good_when_zero() || each.max() > 0.0;
+                if samples.iter().flatten().any(says_something) {
                     let cells =
-                        cells.into_iter().map(|cell| cell.map_or("–".to_string(), |(text, _)| text));
-                    let head = [self.name(row), contestant.key().to_string()];
+                        samples.iter().map(|each| each.as_ref().map_or("–".into(), |each| cell(row, each)));
+                    // The name of a figure stands beside its first contestant.
+                    let head = [std::mem::take(&mut name), contestant.key().to_string()];
                     table.row(head.into_iter().chain(cells).collect());
                 }
             }
@@ -117,19 +121,9 @@ impl<'a> Found<'a> {
         table
     }
 
-    /// What stands in the table, and whether it is zero.
-    fn cell(&self, place: Place, contestant: Contestant, row: Row) -> Option<(String, bool)> {
+    fn samples_of(&self, place: Place, contestant: Contestant, row: Row) -> Option<Samples> {
         let (_, seen) = self.ran().find(|(each, seen)| *each == place && seen.contestant == contestant)?;
-        let samples = self.samples(seen, row)?;
-        let (median, min, max) = (samples.median(), samples.min(), samples.max());
-        let mut text = number(median);
-        if number(min) != number(max) {
-            text = format!("{text} ({} to {})", number(min), number(max));
-        }
-        if row.figure == Figure::OfferedPercent && min < OFFERED_MIN {
-            text.push_str(" NOT REACHED");
-        }
-        Some((text, max <= 0.0))
+        self.samples(seen, row)
     }
 
     fn name(&self, row: Row) -> String {
@@ -153,7 +147,7 @@ impl<'a> Found<'a> {
                     .into(),
             );
         }
-        for (place, seen) in self.places {
+        for (_, seen) in self.places {
             match seen {
                 Err(why) => remarks.push(why.clone()),
                 Ok(seen) => remarks.extend(seen.iter().filter_map(|seen| match &seen.outcome {
@@ -161,23 +155,26 @@ impl<'a> Found<'a> {
                     Outcome::Ran(_) => None,
                 })),
             }
-            let is_late = |row: &Row| row.figure == Figure::OfferedPercent;
-            for row in self.rows().into_iter().filter(is_late) {
-                for contestant in &self.scenario.contestants {
-                    if let Some((text, _)) = self.cell(*place, *contestant, row)
-                        && text.ends_with("REACHED")
-                    {
-                        remarks.push(format!(
-                            "{}, {}: the load could not be offered, so its figures are those of a smaller one",
-                            place.label(),
-                            contestant.key()
-                        ));
-                    }
-                }
-            }
         }
+        remarks.extend(self.overloads());
         remarks.extend(self.failures().into_iter().map(|failure| format!("failed: {failure}")));
         remarks
+    }
+
+    /// Who was not offered the load that was planned.
+    fn overloads(&self) -> Vec<String> {
+        let rows = self.rows();
+        let is_short = |seen: &Seen| {
+            rows.iter()
+                .any(|row| self.samples(seen, *row).is_some_and(|samples| is_not_reached(*row, &samples)))
+        };
+        let short = self.ran().filter(|(_, seen)| is_short(seen));
+        short
+            .map(|(place, seen)| {
+                let who = format!("{}, {}", place.label(), seen.contestant.key());
+                format!("{who}: the load was NOT REACHED, so figures are those of a smaller one")
+            })
+            .collect()
     }
 
     fn failures(&self) -> Vec<String> {
@@ -220,19 +217,31 @@ impl<'a> Found<'a> {
     }
 }
 
+/// What stands in the table.
+fn cell(row: Row, samples: &Samples) -> String {
+    let [median, min, max] = [samples.median(), samples.min(), samples.max()].map(number);
+    let spread = if min == max { String::new() } else { format!(" ({min} to {max})") };
+    let mark = if is_not_reached(row, samples) { " NOT REACHED" } else { "" };
+    format!("{median}{spread}{mark}")
+}
+
+fn is_not_reached(row: Row, samples: &Samples) -> bool {
+    row.figure == Figure::OfferedPercent && samples.min() < OFFERED_MIN
+}
+
 /// Name of a figure in the file: `sim.adaptive.flow1.mbps`.
 fn key(place: Place, contestant: Contestant, row: Row) -> String {
     let flow = row.flow.map(|flow| format!("flow{}.", flow + 1)).unwrap_or_default();
     format!("{}.{}.{flow}{}", place.key(), contestant.key(), row.figure.key())
 }
 
-/// Three digits that matter, or all before the point.
+/// Three digits that matter, or all before the point; whole numbers as they are.
 fn number(value: f64) -> String {
     match value.abs() {
-        0.0 => "0".to_string(),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
+        _ if value.fract() == 0.0 => format!("{value:.0}"),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.9995 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
 }
@@ -297,8 +306,8 @@ mod tests {
         let table = found(&places).table().to_string();
         let row = |name: &str| table.lines().find(|line| line.contains(name)).map(str::to_string);
         assert!(row("speed, Mbit/s").unwrap().ends_with("best-link    950 (900 to 1000)"), "{table}");
-        assert!(row("x best link").unwrap().ends_with("1.95 (1.90 to 2.00)"), "{table}");
-        assert!(table.contains("80.0 NOT REACHED") && row("broken").is_none(), "{table}");
+        assert!(row("x best link").unwrap().ends_with("1.95 (1.90 to 2)"), "{table}");
+        assert!(table.contains("80 NOT REACHED") && row("broken").is_none(), "{table}");
         let remarks = found(&places).remarks().join("\n");
         assert!(
             remarks.contains("no mptcp in `sim`") && remarks.contains("could not be offered"),
@@ -320,7 +329,7 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        let shown = [0.0, 0.1234, 1.234, 12.34, 1234.4].map(number);
-        assert_eq!(shown, ["0", "0.123", "1.23", "12.3", "1234"]);
+        let shown = [0.0, 0.1234, 0.9999, 1.234, 12.34, 99.98, 1234.4, 7.0].map(number);
+        assert_eq!(shown, ["0", "0.123", "1.00", "1.23", "12.3", "100", "1234", "7"]);
     }
 }
