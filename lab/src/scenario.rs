@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tabane::config;
@@ -51,6 +51,9 @@ const RUN_MAX: Duration = Duration::from_secs(60);
 const SLOWDOWN_MAX: u32 = 4;
 /// Name of the command, here and in the guest.
 const COMMAND: &str = "run";
+
+/// What the scenario is called in a guest.
+const GUEST_FILE: &str = "scenario.toml";
 
 /// An experiment from a file: simulated, measured in namespaces, measured in a guest, side by side
 #[derive(Clone, Debug, Args)]
@@ -121,6 +124,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut report = Report::new(COMMAND, scenario.seed);
+    if runs_in(Place::Guest) {
+        report.field("guest_kernel", options.guest.guest()?.version());
+    }
     let places = scenario.places.iter().map(|place| options.in_place(&scenario, *place));
     let places: Vec<InPlace> = places.collect::<Result<_>>()?;
     summary::write(&mut report, &scenario, &places);
@@ -182,16 +188,11 @@ impl Options {
 
     /// All runs, in a guest.
     fn ask_guest(&self, scenario: &Scenario) -> Result<Vec<Seen>> {
-        let file = std::path::absolute(&self.file).context("the path of the scenario")?;
-        let arguments = [
-            COMMAND.to_string(),
-            file.display().to_string(),
-            format!("--in={}", Place::Guest.key()),
-            format!("--seed={}", scenario.seed),
-        ];
+        let arguments = [COMMAND, GUEST_FILE, "--in", Place::Guest.key()].map(String::from);
         let runs = scenario.repeats * u32::try_from(scenario.contestants.len())?;
         let limit = BOOT_MAX + (RUN_MAX + scenario.duration * SLOWDOWN_MAX) * runs;
-        self.guest.guest()?.run(&arguments, &[], &self.daemon()?, limit)
+        let guest = self.guest.guest()?.with_file(GUEST_FILE, scenario.to_string());
+        guest.run(&arguments, &[], &self.daemon()?, limit)
     }
 
     fn daemon(&self) -> Result<PathBuf> {

@@ -1,7 +1,7 @@
 //! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
 
 use super::course::{self, Condition};
-use super::plan::{Contestant, FlowKind, Link, Place, Quality, Scenario};
+use super::plan::{Contestant, Flow, FlowKind, Link, Place, Quality, Scenario};
 
 /// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
@@ -54,8 +54,20 @@ fn sim_lacks(scenario: &Scenario) -> Option<String> {
             "the simulator flips no bits; `loss` comes to the same, for a corrupted cell is dropped".into(),
         );
     }
-    let quic = scenario.flows.iter().any(|flow| flow.kind == FlowKind::Quic);
-    quic.then(|| "the simulator has no QUIC".into())
+    if scenario.flows.iter().any(|flow| flow.kind == FlowKind::Quic) {
+        return Some("the simulator has no QUIC".into());
+    }
+    meets_others(scenario).then(|| {
+        "its sources do not slow down as TCP does, so that several hosts that send to one would only fill its queues"
+            .into()
+    })
+}
+
+/// Whether connections from different hosts have to share the cables of one.
+fn meets_others(scenario: &Scenario) -> bool {
+    let greedy = |flow: &&Flow| matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. });
+    let greedy: Vec<&Flow> = scenario.flows.iter().filter(greedy).collect();
+    greedy.iter().any(|flow| greedy.iter().any(|other| other.to == flow.to && other.from != flow.from))
 }
 
 fn wires_lack(scenario: &Scenario) -> Option<String> {
@@ -74,4 +86,51 @@ fn guest_lacks(scenario: &Scenario) -> Option<String> {
         "an emulated processor takes longer to wake up than frames wait in a NIC, so coalescing says nothing there"
             .into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::parse;
+    use super::*;
+
+    fn scenario(more: &str) -> Scenario {
+        let text = "hosts = 3\n[[link]]\nrate = \"1 Gbit/s\"\n";
+        parse("test", &format!("{text}{more}")).unwrap()
+    }
+
+    const TCP: &str = "[[flow]]\nkind = \"tcp\"\n";
+    const LOSS: &str = "[[fault]]\nkind = \"loss\"\nlink = 1\nloss = \"1 %\"\nbegins = \"1 s\"\n";
+    const HOLE: &str = "[[fault]]\nkind = \"black-hole\"\nlink = 1\nbegins = \"1 s\"\n";
+
+    #[test]
+    fn a_flaw_at_any_time_needs_a_wire_and_a_wire_joins_two() {
+        let [lossy, dead] = [LOSS, HOLE].map(|fault| scenario(&format!("{TCP}{fault}")));
+        assert!(needs_emulator(&lossy) && !needs_emulator(&dead));
+        assert_eq!(place_lacks(&dead, Place::Namespaces), None);
+        assert!(
+            place_lacks(&lossy, Place::Namespaces).is_some_and(|why| why.contains("joins 2 hosts, not 3"))
+        );
+        assert_eq!(place_lacks(&lossy, Place::Sim), None);
+    }
+
+    #[test]
+    fn the_simulator_has_no_quic_and_nobody_who_slows_down() {
+        let quic = scenario("[[flow]]\nkind = \"quic\"\n");
+        assert_eq!(
+            place_lacks(&quic, Place::Sim).as_deref(),
+            Some("not in `sim`: the simulator has no QUIC")
+        );
+        let other = |from: u8| scenario(&format!("{TCP}[[flow]]\nkind = \"tcp\"\nfrom = {from}\n"));
+        assert_eq!(place_lacks(&other(1), Place::Sim), None);
+        assert!(place_lacks(&other(3), Place::Sim).is_some_and(|why| why.contains("do not slow down")));
+    }
+
+    #[test]
+    fn mptcp_is_for_connections_from_the_first_host_to_the_second() {
+        let lacks = |more: &str, place| contestant_lacks(&scenario(more), Contestant::Mptcp, place);
+        assert_eq!(lacks(TCP, Place::Namespaces), None);
+        assert!(lacks(TCP, Place::Sim).is_some());
+        assert!(lacks("[[flow]]\nkind = \"udp\"\n", Place::Namespaces).is_some());
+        assert!(lacks("[[flow]]\nkind = \"tcp\"\nto = 3\n", Place::Namespaces).is_some());
+    }
 }

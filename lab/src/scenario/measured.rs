@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tabane_proto::PolicyKind;
 
 use super::able::needs_emulator;
@@ -27,6 +27,8 @@ use crate::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
 
 /// Most that the buffers of a connection may grow to.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;
+/// A run in which anything comes later than this part of its duration measures the machine and not the contestant.
+const LATE_SHARE: u32 = 10;
 
 /// Runs `scenario`.
 ///
@@ -174,23 +176,32 @@ impl<'a> Run<'a> {
     /// death of a link.
     fn carry_out(&self, flows: &[Vec<Running<'_>>]) -> Result<([Vec<Mark>; 2], Option<Death>)> {
         let started = Instant::now();
-        let wait_until = |at: Duration| thread::sleep(at.saturating_sub(started.elapsed()));
+        let wait_until = |at: Duration| -> Result<()> {
+            thread::sleep(at.saturating_sub(started.elapsed()));
+            let late = started.elapsed().saturating_sub(at);
+            let late_max = self.scenario.duration / LATE_SHARE;
+            ensure!(
+                late <= late_max,
+                "the machine is too busy: what was due after {at:?} came {late:?} late"
+            );
+            Ok(())
+        };
         let mark = || flows.iter().map(|flows| Mark::now(flows)).collect::<Result<Vec<Mark>>>();
         let (mut warm, mut death) = (None, None);
         for step in course::of(self.scenario) {
             if warm.is_none() && step.at >= self.scenario.warm_up {
-                wait_until(self.scenario.warm_up);
+                wait_until(self.scenario.warm_up)?;
                 warm = Some(mark()?);
             }
-            wait_until(step.at);
+            wait_until(step.at)?;
             let moment = self.change(&step)?;
             death = death.or(step.is_death.then_some((step.link, moment)));
         }
         if warm.is_none() {
-            wait_until(self.scenario.warm_up);
+            wait_until(self.scenario.warm_up)?;
             warm = Some(mark()?);
         }
-        wait_until(self.scenario.duration);
+        wait_until(self.scenario.duration)?;
         Ok(([warm.context("a run has a warm-up")?, mark()?], death))
     }
 
