@@ -164,7 +164,7 @@ impl Options {
     /// All runs, right here.
     fn measure(&self, scenario: &Scenario, place: Place) -> Result<Vec<Seen>> {
         let daemon = (place != Place::Sim).then(|| self.daemon()).transpose()?;
-        let run = |contestant, run: u32| {
+        let run = |contestant, run: u32| -> Result<Vec<Measure>, String> {
             let key = Contestant::key(contestant);
             let what = format!("{}: {key}, run {} of {}", place.key(), run + 1, scenario.repeats);
             let step = progress::step(&what);
@@ -174,7 +174,9 @@ impl Options {
                 None => simulated::run(scenario, contestant, seed),
             };
             drop(step);
-            measures.map_err(|error| progress::failed(what, &error))
+            let measures = measures.map_err(|error| progress::failed(what, &error))?;
+            // What there was none of, such as the lost share of nothing, is no figure.
+            Ok(measures.into_iter().filter(|measure| measure.value.is_finite()).collect())
         };
         let seen = scenario.contestants.iter().map(|contestant| {
             let outcome = able::contestant_lacks(scenario, *contestant, place).map_or_else(

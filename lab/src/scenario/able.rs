@@ -33,23 +33,17 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
 
 /// Whether links need wires with flaws in place of switches: whether more than a rate, black holes and cables is asked for.
 pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
-    let steps = course::of(scenario);
-    let later = steps.iter().map(|step| (step.link, &step.after));
-    let first: Vec<Condition> =
-        (0..scenario.links.len()).map(|link| Condition::at_first(scenario, link)).collect();
-    let is_flawed = |(link, condition): (usize, &Condition)| {
-        let Quality { rate, .. } = scenario.links[link].quality;
-        let plain = Quality { rate, ..Quality::default() };
+    let is_flawed = |(link, condition): (usize, Condition)| {
+        let plain = Quality { rate: scenario.links[link].quality.rate, ..Quality::default() };
         condition.quality != plain || !condition.mute.is_empty()
     };
     scenario.links.iter().any(|link| link.coalescing.is_some())
-        || first.iter().enumerate().chain(later).any(is_flawed)
+        || course::conditions(scenario).into_iter().any(is_flawed)
 }
 
 fn sim_lacks(scenario: &Scenario) -> Option<String> {
-    let corrupts = |condition: &Condition| condition.quality.corruption.per_million > 0;
-    let first = (0..scenario.links.len()).any(|link| corrupts(&Condition::at_first(scenario, link)));
-    if first || course::of(scenario).iter().any(|step| corrupts(&step.after)) {
+    let conditions = course::conditions(scenario);
+    if conditions.iter().any(|(_, condition)| condition.quality.corruption.per_million > 0) {
         return Some(
             "the simulator flips no bits; `loss` comes to the same, for a corrupted cell is dropped".into(),
         );

@@ -67,6 +67,12 @@ pub(super) fn of(scenario: &Scenario) -> Vec<Step> {
     steps
 }
 
+/// Every condition that a link has at any time, with its number.
+pub(super) fn conditions(scenario: &Scenario) -> Vec<(usize, Condition)> {
+    let first = (0..scenario.links.len()).map(|link| (link, Condition::at_first(scenario, link)));
+    first.chain(of(scenario).into_iter().map(|step| (step.link, step.after))).collect()
+}
+
 fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
     let faults = || scenario.faults.iter().filter(|fault| fault.link == link);
     let times: BTreeSet<Duration> =

@@ -23,7 +23,7 @@ const SEED: Limits = Limits { low: 0, high: i64::MAX, words: "" };
 /// IPv6 needs 1,280 bytes (RFC 8200), and larger links than these are rare.
 const MTU: Limits = Limits { low: 1_280, high: 9_000, words: " bytes" };
 const COALESCED: Limits = Limits { low: 1, high: 1_024, words: " frames" };
-const COUNT: Limits = Limits { low: 1, high: 64, words: " flows" };
+const COUNT: Limits = Limits { low: 1, high: 16, words: " flows" };
 const PER_SECOND: Limits = Limits { low: 1, high: 200_000, words: " datagrams a second" };
 /// A number has 8 bytes, and a datagram is one frame on a device whose MTU is 1,500 bytes.
 const BYTES: Limits = Limits { low: 8, high: 1_472, words: " bytes of payload" };
@@ -99,9 +99,7 @@ fn times(top: &mut Section<'_, '_>) -> (Duration, Duration) {
 fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
     const LINKS: Limits = Limits { low: 1, high: LINKS_MAX as i64, words: " links" };
     let count: usize = ranged(section, "count", LINKS, 1);
-    let rate = required(section, at, "rate", BITRATE_ALLOWED, |section| {
-        parsed(section, "rate", BITRATE_ALLOWED, parse_bitrate)
-    });
+    let rate = needed(section, at, "rate", BITRATE_ALLOWED, parse_bitrate);
     let quality = Quality {
         rate: rate.unwrap_or(1),
         delay: time(section, "delay").unwrap_or_default(),
@@ -151,8 +149,7 @@ fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8) -> Flow {
     let kind = match one_of(section, at, "kind", &FLOW_KINDS) {
         "quic" => FlowKind::Quic,
         "file" => {
-            let size = |section: &mut Section<'_, '_>| parsed(section, "size", SIZE_ALLOWED, parse_size);
-            FlowKind::File { bytes: required(section, at, "size", SIZE_ALLOWED, size).unwrap_or(1) }
+            FlowKind::File { bytes: needed(section, at, "size", SIZE_ALLOWED, parse_size).unwrap_or(1) }
         }
         "udp" => FlowKind::Udp {
             per_second: ranged(section, "pps", PER_SECOND, 1_000),
@@ -190,28 +187,15 @@ fn fault(section: &mut Section<'_, '_>, at: &Where, links: usize, hosts: u8, dur
     let kind = match kind {
         "one-way" => FaultKind::OneWay { host: host(section, "host", hosts).unwrap_or(0) },
         "cable" => FaultKind::Cable { host: host(section, "host", hosts).unwrap_or(0) },
-        "rate" => FaultKind::Rate(
-            required(section, at, "rate", BITRATE_ALLOWED, |section| {
-                parsed(section, "rate", BITRATE_ALLOWED, parse_bitrate)
-            })
-            .unwrap_or(1),
-        ),
-        "delay" => FaultKind::Delay(
-            required(section, at, "delay", TIME_ALLOWED, |section| time(section, "delay"))
-                .unwrap_or_default(),
-        ),
-        "jitter" => FaultKind::Jitter(
-            required(section, at, "jitter", TIME_ALLOWED, |section| time(section, "jitter"))
-                .unwrap_or_default(),
-        ),
-        "loss" => FaultKind::Loss(
-            required(section, at, "loss", SHARE_ALLOWED, |section| share(section, "loss"))
-                .unwrap_or_default(),
-        ),
-        "corruption" => FaultKind::Corruption(
-            required(section, at, "corruption", SHARE_ALLOWED, |section| share(section, "corruption"))
-                .unwrap_or_default(),
-        ),
+        "rate" => FaultKind::Rate(needed(section, at, kind, BITRATE_ALLOWED, parse_bitrate).unwrap_or(1)),
+        "delay" => FaultKind::Delay(needed(section, at, kind, TIME_ALLOWED, parse_time).unwrap_or_default()),
+        "jitter" => {
+            FaultKind::Jitter(needed(section, at, kind, TIME_ALLOWED, parse_time).unwrap_or_default())
+        }
+        "loss" => FaultKind::Loss(needed(section, at, kind, SHARE_ALLOWED, parse_share).unwrap_or_default()),
+        "corruption" => {
+            FaultKind::Corruption(needed(section, at, kind, SHARE_ALLOWED, parse_share).unwrap_or_default())
+        }
         _ => FaultKind::BlackHole,
     };
     Fault { kind, link: link.unwrap_or_default().into(), begins, ends }
@@ -299,6 +283,7 @@ fn share(section: &mut Section<'_, '_>, key: &'static str) -> Option<Share> {
     parsed(section, key, SHARE_ALLOWED, parse_share)
 }
 
+/// A text that `parse` understands.
 fn parsed<T>(
     section: &mut Section<'_, '_>,
     key: &'static str,
@@ -308,6 +293,17 @@ fn parsed<T>(
     let given = section.text(key, allowed)?;
     let refused = |what| section.problems().push(Problem::new(&given.place, what, allowed));
     parse(&given.value).map_err(refused).ok()
+}
+
+/// The same for a key that has to be there; `at` is the place of its table.
+fn needed<T>(
+    section: &mut Section<'_, '_>,
+    at: &Where,
+    key: &'static str,
+    allowed: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    required(section, at, key, allowed, |section| parsed(section, key, allowed, parse))
 }
 
 /// What `take` takes for `key`, which has to be there; `at` is the place of its table.

@@ -14,7 +14,7 @@ use tabane_proto::PolicyKind;
 use super::able::needs_emulator;
 use super::course::{self, Condition, Step};
 use super::figure::{Figure, Measure};
-use super::flows::{Mark, Running};
+use super::flows::{Mark, Running, figures};
 use super::plan::{Contestant, FlowKind, Scenario};
 use crate::bundle::{self, Bundle, Protection};
 use crate::clock::{Moment, milliseconds_between, monotonic_ns};
@@ -141,14 +141,9 @@ impl<'a> Run<'a> {
         let mut measures = Vec::new();
         for (entry, (finished, flow)) in finished.into_iter().zip(&self.scenario.flows).enumerate() {
             let finished = finished.with_context(|| flow.to_string())?;
-            let figures = super::flows::figures(
-                flow,
-                &finished,
-                marks.each_ref().map(|mark| &mark[entry]),
-                self.scenario,
-            );
-            measures
-                .extend(figures.into_iter().map(|(figure, value)| Measure::of_flow(entry, figure, value)));
+            let marks = marks.each_ref().map(|mark| &mark[entry]);
+            let figures = figures(flow, &finished, marks, self.scenario).into_iter();
+            measures.extend(figures.map(|(figure, value)| Measure::of_flow(entry, figure, value)));
         }
         Ok((measures, death))
     }
@@ -187,22 +182,23 @@ impl<'a> Run<'a> {
             Ok(())
         };
         let mark = || flows.iter().map(|flows| Mark::now(flows)).collect::<Result<Vec<Mark>>>();
-        let (mut warm, mut death) = (None, None);
-        for step in course::of(self.scenario) {
-            if warm.is_none() && step.at >= self.scenario.warm_up {
-                wait_until(self.scenario.warm_up)?;
-                warm = Some(mark()?);
+        let mut death = None;
+        let mut change = |steps: &[Step]| -> Result<()> {
+            for step in steps {
+                wait_until(step.at)?;
+                let moment = self.change(step)?;
+                death = death.or(step.is_death.then_some((step.link, moment)));
             }
-            wait_until(step.at)?;
-            let moment = self.change(&step)?;
-            death = death.or(step.is_death.then_some((step.link, moment)));
-        }
-        if warm.is_none() {
-            wait_until(self.scenario.warm_up)?;
-            warm = Some(mark()?);
-        }
+            Ok(())
+        };
+        let course = course::of(self.scenario);
+        let (early, late) = course.split_at(course.partition_point(|step| step.at < self.scenario.warm_up));
+        change(early)?;
+        wait_until(self.scenario.warm_up)?;
+        let warm = mark()?;
+        change(late)?;
         wait_until(self.scenario.duration)?;
-        Ok(([warm.context("a run has a warm-up")?, mark()?], death))
+        Ok(([warm, mark()?], death))
     }
 
     /// Carries out a step of the course.

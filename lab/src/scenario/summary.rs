@@ -310,7 +310,8 @@ mod tests {
         assert!(table.contains("80 NOT REACHED") && row("broken").is_none(), "{table}");
         let remarks = found(&places).remarks().join("\n");
         assert!(
-            remarks.contains("no mptcp in `sim`") && remarks.contains("could not be offered"),
+            remarks.contains("no mptcp in `sim`")
+                && remarks.contains("simulated, adaptive: the load was NOT REACHED"),
             "{remarks}"
         );
     }
