@@ -1,7 +1,7 @@
 //! The configuration of a bundle: what was typed ([`Settings`]), and what follows from it ([`Config`]).
 //!
 //! ```text
-//!   file.rs   TOML ──┐
+//!   file.rs   TOML ──┐   (table.rs takes it apart)
 //!                    ├─ Settings ── resolve.rs, links.rs, classes.rs ── Config ── print.rs ── TOML
 //!   cli.rs   flags ──┘
 //! ```
@@ -18,6 +18,7 @@ mod print;
 pub mod problem;
 pub mod resolve;
 pub mod settings;
+pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod units;
@@ -205,7 +206,11 @@ impl Security {
     }
 }
 
-fn read(path: &Path, file: &str) -> Result<String, Vec<Problem>> {
+/// The text of the file at `path`, which the user named `file`.
+///
+/// # Errors
+/// Why it cannot be read, as a problem of the whole file.
+pub fn read(path: &Path, file: &str) -> Result<String, Vec<Problem>> {
     let place = Place { file: Some(file.into()), ..Place::default() };
     let problem = |what: String, allowed: &str| vec![Problem::new(&place, what, allowed)];
     let mut bytes = Vec::new();

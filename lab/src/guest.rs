@@ -52,6 +52,8 @@ pub struct Guest {
     root: PathBuf,
     /// Version of the kernel.
     version: String,
+    /// What it finds in its working directory: names and texts.
+    files: Vec<(&'static str, String)>,
 }
 
 impl Flags {
@@ -95,7 +97,7 @@ impl Guest {
         let (root, virtme) = (directory.join("kernel"), directory.join("venv/bin/virtme-run"));
         let modules = fs::read_dir(root.join("lib/modules")).map_err(|_| missing())?;
         let version = modules.flatten().next().and_then(|entry| entry.file_name().into_string().ok());
-        let guest = Guest { virtme, root, version: version.ok_or_else(missing)? };
+        let guest = Guest { virtme, root, version: version.ok_or_else(missing)?, files: Vec::new() };
         if guest.image().is_file() && guest.virtme.is_file() { Ok(guest) } else { Err(missing().into()) }
     }
 
@@ -103,6 +105,13 @@ impl Guest {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// The same with a file in its working directory, wherever the original lies.
+    #[must_use]
+    pub fn with_file(mut self, name: &'static str, text: String) -> Guest {
+        self.files.push((name, text));
+        self
     }
 
     /// Boots, runs this program there with `arguments`, and returns the figures that it wrote; `modules` are those that the kernel
@@ -118,6 +127,9 @@ impl Guest {
         limit: Duration,
     ) -> Result<T> {
         let errand = Errand::new(daemon)?;
+        for (name, text) in &self.files {
+            fs::write(errand.file(name), text).with_context(|| format!("{name} for the guest"))?;
+        }
         let script = errand.script(&self.root, &[&MODULES, modules].concat(), arguments);
         let console = machine::run(self, &script, &errand, limit)?;
         let figures = errand.figures(&console)?;

@@ -40,6 +40,7 @@ pub mod progress;
 pub mod rate;
 pub mod report;
 pub mod sandbox;
+pub mod scenario;
 pub mod skew;
 pub mod soak;
 pub mod status;

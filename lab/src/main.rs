@@ -1,4 +1,4 @@
-//! `tabane-lab`: one subcommand per experiment, each in a sandbox of its own; and what compares reports.
+//! `tabane-lab`: one subcommand per experiment, each in a sandbox of its own; what runs scenarios; and what compares reports.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
-    aggregate, apps, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, skew, soak,
+    aggregate, apps, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, scenario, skew,
+    soak,
 };
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
@@ -25,6 +26,7 @@ struct Arguments {
 enum Command {
     #[command(flatten)]
     Experiment(Experiment),
+    Run(scenario::Options),
     Compare(compare::Options),
 }
 
@@ -96,6 +98,7 @@ impl Experiment {
 fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Experiment(experiment) => experiment.run(),
+        Command::Run(options) => scenario::run(&options),
         Command::Compare(options) => compare::run(&options),
     };
     ended.unwrap_or_else(|error| {

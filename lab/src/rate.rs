@@ -19,6 +19,12 @@ impl Bitrate {
         Bitrate(rate * 1_000_000_000)
     }
 
+    /// `rate` bits per second, at least 1.
+    #[must_use]
+    pub const fn bits(rate: u64) -> Bitrate {
+        Bitrate(if rate == 0 { 1 } else { rate })
+    }
+
     /// A tenth of it, at least 1 bit per second.
     #[must_use]
     pub const fn tenth(self) -> Bitrate {

@@ -16,7 +16,7 @@ pub mod transfer;
 pub mod web;
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -55,12 +55,17 @@ impl Stream {
         Ok(socket)
     }
 
-    /// Listens at `address`.
-    fn listen(self, address: SocketAddr) -> Result<TcpListener> {
+    /// Listens at `address`, and says where that is, port included. Further subflows of MPTCP go to other addresses of the
+    /// host and find nobody unless it listens there, too.
+    fn listen(self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
         let socket = self.socket(address)?;
-        socket.bind(&address.into())?;
+        let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+        let own = if self == Stream::Mptcp && address.is_ipv4() { any } else { address };
+        socket.bind(&own.into())?;
         socket.listen(1)?;
-        Ok(socket.into())
+        let listener = TcpListener::from(socket);
+        let port = listener.local_addr()?.port();
+        Ok((listener, SocketAddr::new(address.ip(), port)))
     }
 
     /// Connects to `address`; reads and writes on the connection are bounded by [`SILENCE_MAX`].

@@ -9,7 +9,7 @@ use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Cable, Place};
 use crate::fault::Where;
 use crate::random::Random;
-use crate::topology::{LinkNumber, Topology};
+use crate::topology::{CableSettings, Link, LinkNumber, Topology};
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -100,6 +100,15 @@ impl Network {
     pub(crate) fn set_loss(&mut self, which: impl Fn(LinkNumber) -> bool, per_million: u32) {
         for cable in self.cables.iter_mut().flatten().filter(|cable| which(cable.link)) {
             cable.down.set_loss(per_million);
+        }
+    }
+
+    /// Sets rate, delay, jitter, loss and queue of a link's cables.
+    pub(crate) fn set_link(&mut self, number: LinkNumber, link: &Link) {
+        let CableSettings { up, down, .. } = link.cable(number);
+        for cable in self.cables.iter_mut().flatten().filter(|cable| cable.link == number) {
+            cable.up.set_way(up);
+            cable.down.set_way(down);
         }
     }
 

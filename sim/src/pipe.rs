@@ -62,6 +62,11 @@ impl Pipe {
         self.way.queue
     }
 
+    /// From now on the way is like this; what was put in keeps its time, and is not overtaken.
+    pub(crate) fn set_way(&mut self, way: Way) {
+        self.way = way;
+    }
+
     /// Sets the loss, in datagrams of a million.
     pub(crate) fn set_loss(&mut self, per_million: u32) {
         self.way.loss = per_million;
@@ -108,6 +113,17 @@ mod tests {
         assert_eq!(pipe.queued(micros(105)), 1_875);
         assert_eq!(pipe.drained_to(1_250), micros(110));
         assert_eq!(pipe.queued(micros(120)), 0);
+    }
+
+    #[test]
+    fn a_way_that_gets_shorter_is_not_a_way_past_others() {
+        let far = Way { delay: Duration::from_millis(1), ..Link::GIGABIT.cable(0).down };
+        let mut pipe = Pipe::new(far);
+        let mut random = Random::new(1, Stream::Network);
+        assert_eq!(pipe.push(micros(0), 1_250, &mut random), micros(1_010));
+        pipe.set_way(Way { rate: 100_000_000, delay: Duration::ZERO, ..far });
+        assert_eq!(pipe.push(micros(0), 1_250, &mut random), micros(1_010));
+        assert_eq!(pipe.push(micros(2_000), 1_250, &mut random), micros(2_100), "slower, and at once");
     }
 
     #[test]

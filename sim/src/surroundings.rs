@@ -44,6 +44,8 @@ impl fmt::Display for Violation {
     }
 }
 
+impl core::error::Error for Violation {}
+
 /// An event that a bundle logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry {

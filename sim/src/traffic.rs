@@ -347,4 +347,32 @@ impl Traffic {
         let length = |index| state.flow.sizes.length(FrameId { flow, number: index });
         delivered.map(|(frame, index)| (length(index) - frame.trimmed) as u64).sum()
     }
+
+    /// The longest time between two deliveries of a flow, or from the last one until `until`, of which a part lies between
+    /// `from` and `until`.
+    pub(crate) fn longest_pause(&self, number: FlowNumber, from: Instant, until: Instant) -> Duration {
+        let deliveries = self.flows[number].sent.iter().filter_map(|frame| frame.delivered);
+        let mut longest = Duration::ZERO;
+        let mut last = from;
+        for at in deliveries.filter(|at| *at <= until).chain([until]) {
+            if at >= from {
+                longest = longest.max(at.since(last));
+            }
+            last = at;
+        }
+        longest
+    }
+
+    /// How long each question of a flow that was asked from `since` on waited for its answer: answers come in the order
+    /// of the questions that were delivered.
+    pub(crate) fn round_trips(&self, number: FlowNumber, since: Instant) -> Vec<Duration> {
+        let Some(answers) = self.flows[number].answers else { return Vec::new() };
+        let questions = self.flows[number].sent.iter().filter(|question| question.delivered.is_some());
+        let trips = questions.zip(&self.flows[answers].sent);
+        let trip = |(question, answer): (&Sent, &Sent)| {
+            let asked = question.offered.filter(|asked| *asked >= since)?;
+            Some(answer.delivered?.since(asked))
+        };
+        trips.filter_map(trip).collect()
+    }
 }

@@ -10,7 +10,7 @@ use crate::injector::{Injection, InjectionSettings};
 use crate::network::Losses;
 use crate::node::Node;
 use crate::surroundings::{LogEntry, Surroundings, Trace, Violation};
-use crate::topology::{LinkNumber, NodeNumber, Topology};
+use crate::topology::{Link, LinkNumber, NodeNumber, Topology};
 use crate::traffic::{FlowNumber, FlowResult};
 use core::time::Duration;
 use tabane_proto::{Bundle, Instant, PolicyKind};
@@ -91,6 +91,13 @@ impl<'t> World<'t> {
         if let Some(ends) = period.ends {
             agenda.push(Instant::default() + ends, Event::Fault(period.fault, false));
         }
+    }
+
+    /// From now on a link has this rate, delay, jitter, loss and queue; what is on its way keeps its time. The rest of
+    /// `link` is what the link was made with.
+    pub fn set_link(&mut self, number: LinkNumber, link: &Link) {
+        self.surroundings.note(format_args!("link {number} is now {link:?}"));
+        self.surroundings.network.set_link(number, link);
     }
 
     /// A node's policy will be changed at a time since the beginning.
@@ -314,6 +321,20 @@ impl<'t> World<'t> {
         let bytes = self.surroundings.traffic.delivered_between(flow, since, self.now());
         let bits = u32::try_from(bytes * 8 / 1_000).unwrap_or(u32::MAX);
         f64::from(bits) * 1_000.0 / self.now().since(since).as_secs_f64()
+    }
+
+    /// The longest time from `since` until now in which the addressee of a flow got none of its frames; a time that
+    /// began before counts whole.
+    #[must_use]
+    pub fn longest_pause(&self, flow: FlowNumber, since: Instant) -> Duration {
+        self.surroundings.traffic.longest_pause(flow, since, self.now())
+    }
+
+    /// How long each question of a flow with [`crate::flow::Pace::Asking`] that was asked from `since` on waited for its
+    /// answer, in order.
+    #[must_use]
+    pub fn round_trips(&self, flow: FlowNumber, since: Instant) -> Vec<Duration> {
+        self.surroundings.traffic.round_trips(flow, since)
     }
 
     /// What all bundles logged.

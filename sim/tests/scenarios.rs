@@ -465,6 +465,34 @@ fn a_kernel_that_is_short_of_memory_costs_no_link() {
     }
 }
 
+/// What is measured of a flow follows what becomes of its link.
+#[test]
+fn a_link_that_changes_shows_in_goodput_round_trips_and_pauses() {
+    let link = Link::FAST_ETHERNET;
+    let mut world = settled(1, &Topology::new(2, &[link]));
+    let asking = Flow { pace: Pace::Asking { patience: millis(500) }, ..Flow::steady(0, 1, 67, millis(1)) };
+    let (bulk, asking) = (world.start(Flow::bulk(0, 1)), world.start(asking));
+    world.run_for(millis(50)).unwrap();
+    let before = world.now();
+    world.run_for(millis(200)).unwrap();
+    let fast = world.goodput(bulk, before);
+    world.set_link(0, &Link { rate: link.rate / 4, delay: millis(5), ..link });
+    world.run_for(millis(300)).unwrap();
+    let after = world.now();
+    world.run_for(millis(200)).unwrap();
+    let slow = world.goodput(bulk, after);
+    println!("{:.1} Mbit/s, then {:.1}", fast / 1e6, slow / 1e6);
+    assert!(fast >= 95e6 && (0.9 * 25e6..=25e6).contains(&slow));
+
+    let trips = world.round_trips(asking, after);
+    assert!(!trips.is_empty() && trips.iter().all(|trip| *trip >= millis(10)));
+    let calm = world.longest_pause(bulk, after);
+    world.begin(Fault::BlackHole(0, None));
+    world.run_for(millis(60)).unwrap();
+    let dead = world.longest_pause(bulk, after);
+    assert!(calm < millis(45) && (millis(50)..millis(60) + calm).contains(&dead), "{calm:?}, {dead:?}");
+}
+
 /// What all nodes have counted under a name.
 fn counted(world: &World<'_>, name: &str) -> u64 {
     world.counted().flatten().filter(|(other, _)| *other == name).map(|(_, count)| count).sum()

@@ -1,17 +1,10 @@
 //! The configuration file: TOML text to [`Settings`].
-//!
-//! The parsed table is taken apart by hand instead of through serde: serde stops at the first error, and a user
-//! wants every error with its line. Each key is named once, where it is taken; what nobody took is unknown.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::problem::{Place, Problem, in_order, nearest};
+use super::problem::{Place, Problem};
 use super::settings::{AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, Settings};
+use super::table::{Section, read};
 use super::units::BITRATE_ALLOWED;
 
 /// What a policy is given by, for error sentences.
@@ -23,71 +16,36 @@ const POLICY: &str = "the name of a policy";
 /// # Errors
 /// Every syntax error; or, when there is none, every unknown key and every value of a wrong type.
 pub fn parse(file: &str, text: &str) -> Result<Settings, Vec<Problem>> {
-    let mut reader = Reader::new(file, text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        return Err(reader.syntax_problems(&errors));
-    }
-    let settings = reader.settings(document.into_inner());
-    in_order(reader.problems).map_or(Ok(settings), Err)
+    read(file, text, settings)
 }
 
-/// Turns byte positions into places and gathers problems.
-struct Reader {
-    file: Arc<str>,
-    /// Byte positions at which the lines start.
-    lines: Vec<usize>,
-    problems: Vec<Problem>,
-}
-
-impl Reader {
-    fn new(file: &str, text: &str) -> Reader {
-        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
-        Reader { file: file.into(), lines, problems: Vec::new() }
-    }
-
-    fn place(&self, span: &Range<usize>, key: &str) -> Place {
-        let line = self.lines.partition_point(|start| *start <= span.start);
-        Place { file: Some(Arc::clone(&self.file)), line: Some(line), key: key.to_owned() }
-    }
-
-    /// The first syntax error of each line: what follows on a line follows from it.
-    fn syntax_problems(&self, errors: &[toml::de::Error]) -> Vec<Problem> {
-        let problem = |error: &toml::de::Error| {
-            let place = self.place(&error.span().unwrap_or_default(), "");
-            Problem::new(&place, format!("not TOML: {}", error.message()), "")
-        };
-        let mut problems = in_order(errors.iter().map(problem).collect()).unwrap_or_default();
-        problems.dedup_by(|next, first| next.place == first.place);
-        problems
-    }
-
-    fn settings(&mut self, document: DeTable<'_>) -> Settings {
-        let mut top = Section::new(self, "", document);
-        let settings = Settings {
-            file: Some(Arc::clone(&top.reader.file)),
-            name: top.text("name", "a device name"),
-            key: top.text("key", "the path of a key file").map(|key| beside(&top.reader.file, key)),
-            accept_keys: top.accept_keys(),
-            port: top.number("port"),
-            mtu: top.number("mtu"),
-            policy: top.text("policy", POLICY),
-            repair: top.switch("repair"),
-            primary: top.text("primary", "the nic of a link"),
-            preempt: top.switch("preempt"),
-            hash: top.text("hash", "the layers that make a flow"),
-            classes: top.classes(),
-            workers: top.number("workers"),
-            addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
-            security: top.text("security", "the name of a protection"),
-            access: top.access(),
-            tx_queue_len: top.number("tx_queue_len"),
-            offload: top.offload(),
-            links: top.links(),
-        };
-        top.finish();
-        settings
+fn settings(top: &mut Section<'_, '_>) -> Settings {
+    let file = top.file();
+    let key = |key| beside(&file, key);
+    Settings {
+        name: top.text("name", "a device name"),
+        key: top.text("key", "the path of a key file").map(key),
+        accept_keys: top
+            .texts("accept_keys", "a list of key files such as [\"old.key\"]")
+            .into_iter()
+            .map(key)
+            .collect(),
+        port: top.number("port"),
+        mtu: top.number("mtu"),
+        policy: top.text("policy", POLICY),
+        repair: top.switch("repair"),
+        primary: top.text("primary", "the nic of a link"),
+        preempt: top.switch("preempt"),
+        hash: top.text("hash", "the layers that make a flow"),
+        classes: top.tables("class", "class.", "a table [[class]] for each class of frames", class),
+        workers: top.number("workers"),
+        addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
+        security: top.text("security", "the name of a protection"),
+        access: access(top),
+        tx_queue_len: top.number("tx_queue_len"),
+        offload: top.table("offload", "offload.", "a table [offload]", offload),
+        links: top.tables("link", "link.", "a table [[link]] for each link", link),
+        file: Some(file),
     }
 }
 
@@ -97,181 +55,45 @@ fn beside(file: &str, key: Given<String>) -> Given<PathBuf> {
     Given::new(directory.join(key.value), key.place)
 }
 
-/// One table of the file while its keys are taken out.
-struct Section<'r, 't> {
-    reader: &'r mut Reader,
-    /// What its keys are called in sentences: empty, `offload.` or `link.`
-    prefix: &'static str,
-    table: DeTable<'t>,
-    /// The keys that were asked for.
-    known: Vec<&'static str>,
-}
-
-impl<'r, 't> Section<'r, 't> {
-    fn new(reader: &'r mut Reader, prefix: &'static str, table: DeTable<'t>) -> Section<'r, 't> {
-        Section { reader, prefix, table, known: Vec::new() }
-    }
-
-    /// Takes `key` out of the table; `convert` gives its value or `None` when it is of another type than `allowed`.
-    fn take<T>(
-        &mut self,
-        key: &'static str,
-        allowed: &str,
-        convert: impl FnOnce(&DeValue<'t>) -> Option<T>,
-    ) -> Option<Given<T>> {
-        self.known.push(key);
-        let given = self.table.remove(key)?;
-        self.converted(key, &given, allowed, convert)
-    }
-
-    fn converted<T>(
-        &mut self,
-        key: &str,
-        given: &Spanned<DeValue<'t>>,
-        allowed: &str,
-        convert: impl FnOnce(&DeValue<'t>) -> Option<T>,
-    ) -> Option<Given<T>> {
-        let place = self.reader.place(&given.span(), &format!("{}{key}", self.prefix));
-        match convert(given.get_ref()) {
-            Some(value) => Some(Given::new(value, place)),
-            None => {
-                let what = format!("found {}", describe(given.get_ref()));
-                self.reader.problems.push(Problem::new(&place, what, allowed));
-                None
-            }
-        }
-    }
-
-    fn text(&mut self, key: &'static str, allowed: &str) -> Option<Given<String>> {
-        self.take(key, &format!("a string, {allowed}"), text_of)
-    }
-
-    fn number(&mut self, key: &'static str) -> Option<Given<i64>> {
-        self.take(key, "a whole number", number_of)
-    }
-
-    fn switch(&mut self, key: &'static str) -> Option<Given<bool>> {
-        self.take(key, "true or false", DeValue::as_bool)
-    }
-
-    /// A list of strings, each with its own place.
-    fn texts(&mut self, key: &'static str, allowed: &str) -> Vec<Given<String>> {
-        let list = self.take(key, allowed, |value| value.as_array().cloned());
-        let items = list.into_iter().flat_map(|list| list.value);
-        items.filter_map(|item| self.converted(key, &item, allowed, text_of)).collect()
-    }
-
-    fn access(&mut self) -> AccessSettings {
-        AccessSettings {
-            user: self.text("user", "the name of a user"),
-            control_group: self.text("control_group", "the name of a group"),
-            sandbox: self.switch("sandbox"),
-        }
-    }
-
-    fn accept_keys(&mut self) -> Vec<Given<PathBuf>> {
-        let keys = self.texts("accept_keys", "a list of key files such as [\"old.key\"]");
-        keys.into_iter().map(|key| beside(&self.reader.file, key)).collect()
-    }
-
-    fn offload(&mut self) -> OffloadSettings {
-        let given = self.take("offload", "a table [offload]", |value| value.as_table().cloned());
-        let table = given.map(|given| given.value).unwrap_or_default();
-        let mut section = Section::new(self.reader, "offload.", table);
-        let offload = OffloadSettings {
-            gso: section.switch("gso"),
-            gro: section.switch("gro"),
-            tso: section.switch("tso"),
-            uso: section.switch("uso"),
-            checksum: section.switch("checksum"),
-        };
-        section.finish();
-        offload
-    }
-
-    fn links(&mut self) -> Vec<LinkSettings> {
-        const ALLOWED: &str = "a table [[link]] for each link";
-        let list = self.take("link", ALLOWED, |value| value.as_array().cloned());
-        let items = list.into_iter().flat_map(|list| list.value);
-        items.filter_map(|item| self.link(&item, ALLOWED)).collect()
-    }
-
-    fn link(&mut self, item: &Spanned<DeValue<'t>>, allowed: &str) -> Option<LinkSettings> {
-        let given = self.converted("link", item, allowed, |value| value.as_table().cloned())?;
-        let mut section = Section::new(self.reader, "link.", given.value);
-        let link = LinkSettings {
-            place: given.place,
-            nic: section.text("nic", "the name of a network interface"),
-            local: section.text("local", "an address of this node"),
-            peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
-            rate: section.text("rate", BITRATE_ALLOWED),
-            weight: section.number("weight"),
-        };
-        section.finish();
-        Some(link)
-    }
-
-    fn classes(&mut self) -> Vec<ClassSettings> {
-        const ALLOWED: &str = "a table [[class]] for each class of frames";
-        let list = self.take("class", ALLOWED, |value| value.as_array().cloned());
-        let items = list.into_iter().flat_map(|list| list.value);
-        items.filter_map(|item| self.class(&item, ALLOWED)).collect()
-    }
-
-    fn class(&mut self, item: &Spanned<DeValue<'t>>, allowed: &str) -> Option<ClassSettings> {
-        let given = self.converted("class", item, allowed, |value| value.as_table().cloned())?;
-        let mut section = Section::new(self.reader, "class.", given.value);
-        let policy = section.text("policy", POLICY);
-        let matches = section.take("match", "a table { … }", |value| value.as_table().cloned());
-        section.finish();
-        let table = matches.map(|given| given.value).unwrap_or_default();
-        let mut section = Section::new(self.reader, "class.match.", table);
-        let class = ClassSettings {
-            place: given.place,
-            max_size: section.number("max_size"),
-            dscp: section.number("dscp"),
-            protocol: section.text("protocol", "the name of a protocol"),
-            port: section.number("port"),
-            policy,
-        };
-        section.finish();
-        Some(class)
-    }
-
-    /// Reports every key that nobody took.
-    fn finish(self) {
-        for key in self.table.keys() {
-            let name = key.get_ref();
-            let place = self.reader.place(&key.span(), &format!("{}{name}", self.prefix));
-            let what = match nearest(name, &self.known) {
-                Some(near) => format!("unknown key (did you mean `{near}`?)"),
-                None => "unknown key".to_owned(),
-            };
-            self.reader.problems.push(Problem::new(&place, what, self.known.join(", ")));
-        }
+fn access(top: &mut Section<'_, '_>) -> AccessSettings {
+    AccessSettings {
+        user: top.text("user", "the name of a user"),
+        control_group: top.text("control_group", "the name of a group"),
+        sandbox: top.switch("sandbox"),
     }
 }
 
-fn text_of(value: &DeValue<'_>) -> Option<String> {
-    value.as_str().map(str::to_owned)
-}
-
-fn number_of(value: &DeValue<'_>) -> Option<i64> {
-    let number = value.as_integer()?;
-    i64::from_str_radix(number.as_str(), number.radix()).ok()
-}
-
-fn describe(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) if number_of(value).is_none() => "a whole number beyond 64 bits",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a fraction",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date or time",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
+fn offload(section: &mut Section<'_, '_>) -> OffloadSettings {
+    OffloadSettings {
+        gso: section.switch("gso"),
+        gro: section.switch("gro"),
+        tso: section.switch("tso"),
+        uso: section.switch("uso"),
+        checksum: section.switch("checksum"),
     }
+}
+
+fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
+    LinkSettings {
+        place,
+        nic: section.text("nic", "the name of a network interface"),
+        local: section.text("local", "an address of this node"),
+        peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
+        rate: section.text("rate", BITRATE_ALLOWED),
+        weight: section.number("weight"),
+    }
+}
+
+fn class(section: &mut Section<'_, '_>, place: Place) -> ClassSettings {
+    let policy = section.text("policy", POLICY);
+    section.table("match", "class.match.", "a table { … }", |section| ClassSettings {
+        place,
+        max_size: section.number("max_size"),
+        dscp: section.number("dscp"),
+        protocol: section.text("protocol", "the name of a protocol"),
+        port: section.number("port"),
+        policy,
+    })
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub fn resolve(
 }
 
 /// A number within `limits`.
-pub(super) fn number<T: TryFrom<i64>>(
+pub fn number<T: TryFrom<i64>>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<i64>>,
     limits: Limits,
@@ -100,7 +100,7 @@ fn name(problems: &mut Vec<Problem>, given: Option<&Given<String>>, default: Str
 }
 
 /// One of the words in `all`.
-pub(super) fn word<T: Copy>(
+pub fn word<T: Copy>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<String>>,
     all: &[T],

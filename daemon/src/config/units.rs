@@ -22,8 +22,7 @@ const BITRATE_MAX: u64 = 1_000_000_000_000;
 /// # Errors
 /// What is wrong with `text`; [`BITRATE_ALLOWED`] completes the sentence.
 pub fn parse_bitrate(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = (&text[..split], text[split..].trim_start_matches(' '));
+    let (number, unit) = split(text);
     let factor = factor_of(text, unit)?;
     let rate =
         scale(number, factor).ok_or_else(|| format!("{} is not a whole number of bits", quoted(text)))?;
@@ -35,9 +34,23 @@ pub fn parse_bitrate(text: &str) -> Result<u64, String> {
 
 /// A rate in the largest unit that holds it exactly: [`parse_bitrate`] gives the same rate back.
 pub fn print_bitrate(bits_per_second: u64) -> String {
-    let exact = UNITS.iter().find(|(_, factor)| bits_per_second.is_multiple_of(*factor));
-    let (unit, factor) = exact.unwrap_or(&UNITS[3]);
-    format!("{} {unit}", bits_per_second / factor)
+    print_exactly(bits_per_second, &UNITS)
+}
+
+/// `value` in the first of `units`, each with its factor, that holds it exactly; the last one always does.
+///
+/// # Panics
+/// There are no units.
+pub fn print_exactly(value: u64, units: &[(&str, u64)]) -> String {
+    let exact = units.iter().find(|(_, factor)| value.is_multiple_of(*factor));
+    let (unit, factor) = exact.or(units.last()).expect("a quantity has a unit");
+    format!("{} {unit}", value / factor)
+}
+
+/// The number and the unit of a quantity; neither is checked.
+pub fn split(text: &str) -> (&str, &str) {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    (&text[..split], text[split..].trim_start_matches(' '))
 }
 
 fn factor_of(text: &str, unit: &str) -> Result<u64, String> {
@@ -53,7 +66,7 @@ fn factor_of(text: &str, unit: &str) -> Result<u64, String> {
 
 /// `number * factor` without rounding; `None` when it is no number or not whole. 128 bits, so that rates far out of
 /// range are called that.
-fn scale(number: &str, factor: u64) -> Option<u128> {
+pub fn scale(number: &str, factor: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let divisor = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     let whole = whole.parse::<u128>().ok()?.checked_mul(factor.into())?;

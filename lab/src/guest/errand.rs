@@ -50,6 +50,7 @@ impl Errand {
             format!("exec >{progress} 2>&1"),
             format!("modprobe -d {} -a {} || exit 1", quoted_path(root), modules.join(" ")),
             "mkdir /run/netns".to_string(),
+            format!("cd {}", quoted_path(self.directory())),
             format!("cp {} /run/tabane-lab", quoted_path(&self.lab)),
             format!("cp {} /run/tabane", quoted_path(&self.daemon)),
             format!("/run/tabane-lab {} --{HERE} {figures}", words.join(" ")),

@@ -37,8 +37,7 @@ pub fn play(
     stream: Stream,
     duration: Duration,
 ) -> Result<RoundTrips> {
-    let listener = server.enter(|| stream.listen(at))?.with_context(|| format!("listening at {at}"))?;
-    let at = listener.local_addr()?;
+    let (listener, at) = server.enter(|| stream.listen(at))?.with_context(|| format!("listening at {at}"))?;
     let echo = server.spawn("echo", move || echo(&listener))?;
     let histogram = client.enter(|| strike(at, stream, duration))??;
     joined(echo)?;

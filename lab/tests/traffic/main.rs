@@ -22,6 +22,7 @@ mod papers;
 mod parallel;
 mod policies;
 mod probe;
+mod scenario;
 mod soak;
 mod stage;
 mod streams;
@@ -104,6 +105,7 @@ fn cases() -> Vec<Case> {
         nics::cases(),
         papers::cases(),
         parallel::cases(),
+        scenario::cases(),
         soak::cases(),
         upgrade::cases(),
         attack::cases(),

@@ -20,8 +20,7 @@ pub(super) fn start(
     received: Received,
     end: Arc<AtomicBool>,
 ) -> Result<Ends> {
-    let listener = server.enter(|| stream.listen(at))?.with_context(|| format!("listening at {at}"))?;
-    let at = listener.local_addr()?;
+    let (listener, at) = server.enter(|| stream.listen(at))?.with_context(|| format!("listening at {at}"))?;
     let receiver = server.spawn("receiver", move || receive(&listener, received))?;
     let sender = client.spawn("sender", move || {
         let connection = stream.connect(at).with_context(|| format!("connecting to {at}"))?;

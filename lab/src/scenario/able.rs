@@ -1,0 +1,130 @@
+//! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
+
+use super::course::{self, Condition};
+use super::plan::{Contestant, Flow, FlowKind, Link, Place, Quality, Scenario};
+
+/// Why `scenario` cannot run in `place` at all.
+pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
+    let why = match place {
+        Place::Sim => sim_lacks(scenario)?,
+        Place::Namespaces => wires_lack(scenario)?,
+        Place::Guest => guest_lacks(scenario).or_else(|| wires_lack(scenario))?,
+    };
+    Some(format!("not in `{}`: {why}", place.key()))
+}
+
+/// Why `contestant` cannot run `scenario` in `place`, which others can.
+pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, place: Place) -> Option<String> {
+    if contestant != Contestant::Mptcp {
+        return None;
+    }
+    let has = |wanted: fn(&FlowKind) -> bool| scenario.flows.iter().any(|flow| wanted(&flow.kind));
+    let why = if place == Place::Sim {
+        "the simulator has no TCP, so no MPTCP"
+    } else if has(|kind| matches!(kind, FlowKind::Udp { .. } | FlowKind::Quic)) {
+        "MPTCP carries neither datagrams nor QUIC"
+    } else if scenario.flows.iter().any(|flow| (flow.from, flow.to) != (0, 1)) {
+        "its subflows are set up from host 1 to host 2 alone"
+    } else {
+        return None;
+    };
+    Some(format!("no {} in `{}`: {why}", contestant.key(), place.key()))
+}
+
+/// Whether links need wires with flaws in place of switches: whether more than a rate, black holes and cables is asked for.
+pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
+    let is_flawed = |(link, condition): (usize, Condition)| {
+        let plain = Quality { rate: scenario.links[link].quality.rate, ..Quality::default() };
+        condition.quality != plain || !condition.mute.is_empty()
+    };
+    scenario.links.iter().any(|link| link.coalescing.is_some())
+        || course::conditions(scenario).into_iter().any(is_flawed)
+}
+
+fn sim_lacks(scenario: &Scenario) -> Option<String> {
+    let conditions = course::conditions(scenario);
+    if conditions.iter().any(|(_, condition)| condition.quality.corruption.per_million > 0) {
+        return Some(
+            "the simulator flips no bits; `loss` comes to the same, for a corrupted cell is dropped".into(),
+        );
+    }
+    if scenario.flows.iter().any(|flow| flow.kind == FlowKind::Quic) {
+        return Some("the simulator has no QUIC".into());
+    }
+    meets_others(scenario).then(|| {
+        "its sources do not slow down as TCP does, so that several hosts that send to one would only fill its queues"
+            .into()
+    })
+}
+
+/// Whether connections from different hosts have to share the cables of one.
+fn meets_others(scenario: &Scenario) -> bool {
+    let greedy = |flow: &&Flow| matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. });
+    let greedy: Vec<&Flow> = scenario.flows.iter().filter(greedy).collect();
+    greedy.iter().any(|flow| greedy.iter().any(|other| other.to == flow.to && other.from != flow.from))
+}
+
+fn wires_lack(scenario: &Scenario) -> Option<String> {
+    (scenario.hosts > 2 && needs_emulator(scenario)).then(|| {
+        format!(
+            "a wire with delay, jitter, loss, corruption, coalescing, a changed rate or a dead direction joins 2 hosts, \
+             not {}",
+            scenario.hosts
+        )
+    })
+}
+
+fn guest_lacks(scenario: &Scenario) -> Option<String> {
+    let coalesces = |link: &Link| link.coalescing.is_some();
+    scenario.links.iter().any(coalesces).then(|| {
+        "an emulated processor takes longer to wake up than frames wait in a NIC, so coalescing says nothing there"
+            .into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::parse;
+    use super::*;
+
+    fn scenario(more: &str) -> Scenario {
+        let text = "hosts = 3\n[[link]]\nrate = \"1 Gbit/s\"\n";
+        parse("test", &format!("{text}{more}")).unwrap()
+    }
+
+    const TCP: &str = "[[flow]]\nkind = \"tcp\"\n";
+    const LOSS: &str = "[[fault]]\nkind = \"loss\"\nlink = 1\nloss = \"1 %\"\nbegins = \"1 s\"\n";
+    const HOLE: &str = "[[fault]]\nkind = \"black-hole\"\nlink = 1\nbegins = \"1 s\"\n";
+
+    #[test]
+    fn a_flaw_at_any_time_needs_a_wire_and_a_wire_joins_two() {
+        let [lossy, dead] = [LOSS, HOLE].map(|fault| scenario(&format!("{TCP}{fault}")));
+        assert!(needs_emulator(&lossy) && !needs_emulator(&dead));
+        assert_eq!(place_lacks(&dead, Place::Namespaces), None);
+        assert!(
+            place_lacks(&lossy, Place::Namespaces).is_some_and(|why| why.contains("joins 2 hosts, not 3"))
+        );
+        assert_eq!(place_lacks(&lossy, Place::Sim), None);
+    }
+
+    #[test]
+    fn the_simulator_has_no_quic_and_nobody_who_slows_down() {
+        let quic = scenario("[[flow]]\nkind = \"quic\"\n");
+        assert_eq!(
+            place_lacks(&quic, Place::Sim).as_deref(),
+            Some("not in `sim`: the simulator has no QUIC")
+        );
+        let other = |from: u8| scenario(&format!("{TCP}[[flow]]\nkind = \"tcp\"\nfrom = {from}\n"));
+        assert_eq!(place_lacks(&other(1), Place::Sim), None);
+        assert!(place_lacks(&other(3), Place::Sim).is_some_and(|why| why.contains("do not slow down")));
+    }
+
+    #[test]
+    fn mptcp_is_for_connections_from_the_first_host_to_the_second() {
+        let lacks = |more: &str, place| contestant_lacks(&scenario(more), Contestant::Mptcp, place);
+        assert_eq!(lacks(TCP, Place::Namespaces), None);
+        assert!(lacks(TCP, Place::Sim).is_some());
+        assert!(lacks("[[flow]]\nkind = \"udp\"\n", Place::Namespaces).is_some());
+        assert!(lacks("[[flow]]\nkind = \"tcp\"\nto = 3\n", Place::Namespaces).is_some());
+    }
+}

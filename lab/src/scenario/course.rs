@@ -1,0 +1,132 @@
+//! What becomes of the links in the course of a run: the same steps for every place, which only carries them out.
+//!
+//! While several faults of a link last, each has its effect; of two that set the same thing the later one in the file
+//! counts.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::plan::{Fault, FaultKind, Quality, Scenario};
+
+/// What a link is like at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub(super) quality: Quality,
+    /// Nothing passes.
+    pub(super) black_hole: bool,
+    /// Hosts of which nothing passes.
+    pub(super) mute: BTreeSet<u8>,
+    /// Hosts whose cables are out.
+    pub(super) pulled: BTreeSet<u8>,
+}
+
+/// A link changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Since the start of the flows.
+    pub(super) at: Duration,
+    pub(super) link: usize,
+    pub(super) before: Condition,
+    pub(super) after: Condition,
+    /// It carries nothing any more in some direction, so that this has to be noticed.
+    pub(super) is_death: bool,
+}
+
+impl Condition {
+    /// What `link` of `scenario` is like before the flows start.
+    pub(super) fn at_first(scenario: &Scenario, link: usize) -> Condition {
+        let quality = scenario.links[link].quality;
+        Condition { quality, black_hole: false, mute: BTreeSet::new(), pulled: BTreeSet::new() }
+    }
+
+    fn at(scenario: &Scenario, link: usize, time: Duration) -> Condition {
+        let lasts = |fault: &&Fault| fault.begins <= time && fault.ends.is_none_or(|ends| ends > time);
+        let faults = scenario.faults.iter().filter(|fault| fault.link == link).filter(lasts);
+        faults.fold(Condition::at_first(scenario, link), Condition::with)
+    }
+
+    fn with(mut self, fault: &Fault) -> Condition {
+        match fault.kind {
+            FaultKind::BlackHole => self.black_hole = true,
+            FaultKind::OneWay { host } => drop(self.mute.insert(host)),
+            FaultKind::Cable { host } => drop(self.pulled.insert(host)),
+            FaultKind::Rate(rate) => self.quality.rate = rate,
+            FaultKind::Delay(delay) => self.quality.delay += delay,
+            FaultKind::Jitter(jitter) => self.quality.jitter += jitter,
+            FaultKind::Loss(loss) => self.quality.loss = loss,
+            FaultKind::Corruption(corruption) => self.quality.corruption = corruption,
+        }
+        self
+    }
+}
+
+/// All steps in order.
+pub(super) fn of(scenario: &Scenario) -> Vec<Step> {
+    let mut steps: Vec<Step> = (0..scenario.links.len()).flat_map(|link| of_link(scenario, link)).collect();
+    steps.sort_by_key(|step| step.at);
+    steps
+}
+
+/// Every condition that a link has at any time, with its number.
+pub(super) fn conditions(scenario: &Scenario) -> Vec<(usize, Condition)> {
+    let first = (0..scenario.links.len()).map(|link| (link, Condition::at_first(scenario, link)));
+    first.chain(of(scenario).into_iter().map(|step| (step.link, step.after))).collect()
+}
+
+fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
+    let faults = || scenario.faults.iter().filter(|fault| fault.link == link);
+    let times: BTreeSet<Duration> =
+        faults().flat_map(|fault| [Some(fault.begins), fault.ends]).flatten().collect();
+    let mut before = Condition::at_first(scenario, link);
+    let step = |at: Duration| {
+        let after = Condition::at(scenario, link, at);
+        let is_death = faults().any(|fault| fault.kind.is_death() && fault.begins == at);
+        let step = Step { at, link, before: before.clone(), after: after.clone(), is_death };
+        before = after;
+        step
+    };
+    times.into_iter().map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    const TEXT: &str = r#"
+        [[link]]
+        rate = "1 Gbit/s"
+        delay = "1 ms"
+        count = 2
+        [[flow]]
+        kind = "tcp"
+        [[fault]]
+        kind = "delay"
+        link = 2
+        delay = "20 ms"
+        begins = "1 s"
+        ends = "3 s"
+        [[fault]]
+        kind = "cable"
+        link = 2
+        host = 2
+        begins = "2 s"
+        ends = "3 s"
+        [[fault]]
+        kind = "black-hole"
+        link = 1
+        begins = "2500 ms"
+    "#;
+
+    #[test]
+    fn faults_of_a_link_add_up_and_end() {
+        let scenario = file::parse("test", TEXT).unwrap();
+        let steps = of(&scenario);
+        let seen: Vec<_> = steps.iter().map(|step| (step.at.as_millis(), step.link, step.is_death)).collect();
+        assert_eq!(seen, [(1000, 1, false), (2000, 1, true), (2500, 0, true), (3000, 1, false)]);
+        assert_eq!(steps[1].after.quality.delay, Duration::from_millis(21));
+        assert_eq!(steps[1].after.pulled, BTreeSet::from([1]));
+        assert!(steps[2].after.black_hole && !steps[2].before.black_hole);
+        assert_eq!(steps[3].after, Condition::at_first(&scenario, 1));
+    }
+}

@@ -1,0 +1,197 @@
+//! The flows of a scenario over a real path, while they run and when they have ended.
+
+use std::net::SocketAddr;
+use std::panic::resume_unwind;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::figure::Figure;
+use super::plan::{Flow, FlowKind, Scenario};
+use crate::clock::monotonic_ns;
+use crate::netns::Namespace;
+use crate::workload::Stream;
+use crate::workload::ping_pong::{self, RoundTrips};
+use crate::workload::sequence::{self, Pace, Sequence};
+use crate::workload::transfer::{self, Carrier, Source, Transfer};
+
+/// What a stream sends again and again: small, so that the last copy ends soon.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// A flow at work.
+pub(super) enum Running<'s> {
+    Stream(Transfer),
+    File { transfer: Transfer, start_ns: u64 },
+    Datagrams(Sequence),
+    Trips(ScopedJoinHandle<'s, Result<RoundTrips>>),
+}
+
+/// What became of a flow.
+pub(super) enum Finished {
+    Stream(transfer::Outcome),
+    File { outcome: transfer::Outcome, start_ns: u64 },
+    Datagrams(sequence::Outcome),
+    Trips(RoundTrips),
+}
+
+/// How far the flows of an entry were at one moment.
+pub(super) struct Mark {
+    at_ns: u64,
+    /// Bytes of streams that had arrived.
+    bytes: u64,
+}
+
+impl<'s> Running<'s> {
+    /// Starts a flow between two hosts, the second of which has the address `at`.
+    pub(super) fn start(
+        scope: &'s Scope<'s, '_>,
+        kind: FlowKind,
+        is_mptcp: bool,
+        [from, to]: [&'s Namespace; 2],
+        at: SocketAddr,
+        duration: Duration,
+        seed: u64,
+    ) -> Result<Running<'s>> {
+        let (carrier, stream) =
+            if is_mptcp { (Carrier::Mptcp, Stream::Mptcp) } else { (Carrier::Tcp, Stream::Tcp) };
+        let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed)?);
+        Ok(match kind {
+            FlowKind::Tcp => Running::Stream(send(carrier, COPY_BYTES)?),
+            FlowKind::Quic => Running::Stream(send(Carrier::Quic, COPY_BYTES)?),
+            FlowKind::File { bytes } => {
+                let source = Source::random(bytes, seed)?;
+                let start_ns = monotonic_ns()?;
+                let transfer = Transfer::over(carrier, from, to, at, source)?;
+                transfer.end();
+                Running::File { transfer, start_ns }
+            }
+            FlowKind::Udp { per_second, bytes } => {
+                let pace = Pace { per_second, bytes: bytes.into() };
+                Running::Datagrams(Sequence::start(from, to, at, pace, duration)?)
+            }
+            FlowKind::PingPong => {
+                Running::Trips(scope.spawn(move || ping_pong::play(from, to, at, stream, duration)))
+            }
+        })
+    }
+
+    /// Lets it end, without waiting for that.
+    pub(super) fn end(&self) {
+        if let Running::Stream(transfer) = self {
+            transfer.end();
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) fn finish(self) -> Result<Finished> {
+        Ok(match self {
+            Running::Stream(transfer) => Finished::Stream(whole(transfer.finish()?)?),
+            Running::File { transfer, start_ns } => {
+                Finished::File { outcome: whole(transfer.finish()?)?, start_ns }
+            }
+            Running::Datagrams(sequence) => Finished::Datagrams(sequence.outcome()?),
+            Running::Trips(trips) => {
+                Finished::Trips(trips.join().unwrap_or_else(|panic| resume_unwind(panic))?)
+            }
+        })
+    }
+}
+
+/// A connection may break; what arrives over it is what was sent.
+fn whole(outcome: transfer::Outcome) -> Result<transfer::Outcome> {
+    ensure!(outcome.sha256_ok || outcome.lost.is_some(), "another file arrived than was sent: {outcome:?}");
+    Ok(outcome)
+}
+
+impl Mark {
+    /// How far `flows` are now.
+    pub(super) fn now(flows: &[Running<'_>]) -> Result<Mark> {
+        let arrived = |flow: &Running<'_>| match flow {
+            Running::Stream(transfer) => transfer.arrived(),
+            Running::File { .. } | Running::Datagrams(_) | Running::Trips(_) => 0,
+        };
+        Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).sum() })
+    }
+}
+
+/// What the flows of an entry have to show, of the time between the two marks as far as that matters.
+pub(super) fn figures(
+    flow: &Flow,
+    finished: &[Finished],
+    [warm, end]: [&Mark; 2],
+    scenario: &Scenario,
+) -> Vec<(Figure, f64)> {
+    let mut figures = Vec::new();
+    let broken = finished.iter().filter(|flow| flow.is_broken()).count();
+    let speed = |bytes: u64, ns: u64| (Figure::Mbps, bytes as f64 * 8e3 / ns as f64);
+    match flow.kind {
+        FlowKind::Tcp | FlowKind::Quic => {
+            figures.push(speed(end.bytes - warm.bytes, end.at_ns - warm.at_ns));
+            figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
+            figures.push((Figure::Broken, broken as f64));
+        }
+        FlowKind::File { .. } => {
+            let seconds = finished.iter().filter_map(Finished::seconds).fold(0.0, f64::max);
+            figures.extend((broken == 0).then_some((Figure::Seconds, seconds)));
+            figures.push((Figure::Broken, broken as f64));
+        }
+        FlowKind::Udp { per_second, bytes } => {
+            let [sent, received] = finished
+                .iter()
+                .filter_map(Finished::datagrams)
+                .fold([0, 0], |sum, outcome| [sum[0] + outcome.sent, sum[1] + outcome.received]);
+            let duration_ns = u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX);
+            let planned = f64::from(per_second) * scenario.duration.as_secs_f64() * f64::from(flow.count);
+            figures.push(speed(received * u64::from(bytes), duration_ns));
+            figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
+            figures.push((Figure::LostPercent, (1.0 - received as f64 / sent as f64) * 100.0));
+            figures.push((Figure::OfferedPercent, (sent as f64 / planned * 100.0).min(100.0)));
+        }
+        FlowKind::PingPong => {
+            let worst = |of: fn(&RoundTrips) -> f64| {
+                finished.iter().filter_map(Finished::trips).map(of).fold(0.0, f64::max) / 1e3
+            };
+            figures.push((Figure::RttMs, worst(|trips| trips.p50_us)));
+            figures.push((Figure::RttP99Ms, worst(|trips| trips.p99_us)));
+        }
+    }
+    figures
+}
+
+/// The longest time in which one of the flows got nothing, of which a part lies between the two moments, in
+/// milliseconds.
+fn longest_stall(finished: &[Finished], from_ns: u64, to_ns: u64) -> f64 {
+    let gaps = finished.iter().filter_map(|flow| match flow {
+        Finished::Stream(outcome) | Finished::File { outcome, .. } => Some(&outcome.gaps),
+        Finished::Datagrams(outcome) => Some(&outcome.gaps),
+        Finished::Trips(_) => None,
+    });
+    let longest = gaps.map(|gaps| {
+        let last_ns = from_ns.saturating_add(u64::try_from(gaps.until_last(from_ns).as_nanos()).unwrap_or(0));
+        let silent_ns = to_ns.saturating_sub(last_ns);
+        gaps.longest_within(from_ns, to_ns).length.max(Duration::from_nanos(silent_ns))
+    });
+    longest.max().unwrap_or_default().as_secs_f64() * 1e3
+}
+
+impl Finished {
+    fn is_broken(&self) -> bool {
+        matches!(self, Finished::Stream(outcome) | Finished::File { outcome, .. } if outcome.lost.is_some())
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        match self {
+            Finished::File { outcome, start_ns } => Some(outcome.gaps.until_last(*start_ns).as_secs_f64()),
+            _ => None,
+        }
+    }
+
+    fn datagrams(&self) -> Option<&sequence::Outcome> {
+        if let Finished::Datagrams(outcome) = self { Some(outcome) } else { None }
+    }
+
+    fn trips(&self) -> Option<&RoundTrips> {
+        if let Finished::Trips(trips) = self { Some(trips) } else { None }
+    }
+}

@@ -1,0 +1,297 @@
+//! What a scenario is, whatever it was read from: every value checked, every default filled in.
+//!
+//! Hosts and links count from 0 here; in files they count from 1, as the names of namespaces and NICs do.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tabane_proto::{HashLayers, PolicyKind};
+
+use super::figure::Figure;
+use super::units::Share;
+
+/// Most of each that a file may ask for, which is also what its places can be trusted with.
+pub(super) const HOSTS_MAX: u8 = 8;
+pub(super) const LINKS_MAX: usize = 8;
+pub(super) const FLOWS_MAX: usize = 32;
+pub(super) const FAULTS_MAX: usize = 64;
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Scenario {
+    /// What it shows, in one sentence; may be empty.
+    pub(super) about: String,
+    /// Where it runs unless told otherwise.
+    pub(super) places: Vec<Place>,
+    /// 2 to 8, all on every link.
+    pub(super) hosts: u8,
+    /// How long flows run.
+    pub(super) duration: Duration,
+    /// The first part of that, which counts neither for speed nor for stalls.
+    pub(super) warm_up: Duration,
+    /// Runs of each contestant in each place; run i draws its random numbers from seed + i.
+    pub(super) repeats: u32,
+    pub(super) seed: u64,
+    pub(super) contestants: Vec<Contestant>,
+    pub(super) bundle: BundleOptions,
+    pub(super) links: Vec<Link>,
+    pub(super) flows: Vec<Flow>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) wants: Vec<Want>,
+}
+
+/// Where a scenario can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum Place {
+    /// The deterministic simulator: the bundle's own code, on made-up links
+    Sim,
+    /// Real daemons and this machine's kernel, in network namespaces
+    Namespaces,
+    /// The same with Debian's kernel, in a virtual machine (see `make vm-setup`)
+    Guest,
+}
+
+/// Who carries the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contestant {
+    /// The fastest link alone; of equally fast ones the nearest.
+    BestLink,
+    /// A bundle over all links.
+    Bundle(PolicyKind),
+    /// The kernel's MPTCP with a subflow per link.
+    Mptcp,
+}
+
+/// What all bundles have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BundleOptions {
+    /// Whether cells are sealed.
+    pub(super) sealed: bool,
+    pub(super) repair: bool,
+    /// The headers by which `hash` tells flows apart.
+    pub(super) hash: HashLayers,
+    /// The link that `active-backup` prefers.
+    pub(super) primary: Option<u8>,
+    /// Whether `active-backup` goes back to it.
+    pub(super) preempt: bool,
+}
+
+/// A link between all hosts, the same in each direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) quality: Quality,
+    pub(super) mtu: u16,
+    pub(super) coalescing: Option<Coalescing>,
+}
+
+/// What can change of a link while it is up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Quality {
+    /// Bits per second.
+    pub(super) rate: u64,
+    /// From host to host.
+    pub(super) delay: Duration,
+    /// The most that is added to it at random, without changing the order of frames.
+    pub(super) jitter: Duration,
+    /// Of frames.
+    pub(super) loss: Share,
+    /// Of frames in which a bit is flipped.
+    pub(super) corruption: Share,
+}
+
+/// How NICs interrupt: after so many frames, or so long after the first of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coalescing {
+    pub(super) frames: u16,
+    pub(super) wait: Duration,
+}
+
+/// So many flows alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow {
+    pub(super) kind: FlowKind,
+    pub(super) from: u8,
+    pub(super) to: u8,
+    pub(super) count: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FlowKind {
+    /// A connection that sends as much as it can, with CUBIC.
+    Tcp,
+    /// A stream of QUIC that sends as much as it can, with CUBIC.
+    Quic,
+    /// A connection that sends so many bytes and ends.
+    File { bytes: u64 },
+    /// Datagrams at a steady pace.
+    Udp { per_second: u32, bytes: u16 },
+    /// One byte there and back, again and again.
+    PingPong,
+}
+
+/// Something that goes wrong with a link for a while. Times count from the start of the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) kind: FaultKind,
+    pub(super) link: usize,
+    pub(super) begins: Duration,
+    /// `None`: it lasts until the end.
+    pub(super) ends: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FaultKind {
+    /// Nothing passes, carrier stays.
+    BlackHole,
+    /// Nothing passes that this host sends.
+    OneWay {
+        host: u8,
+    },
+    /// The cable of this host is pulled.
+    Cable {
+        host: u8,
+    },
+    /// In place of the link's own.
+    Rate(u64),
+    /// On top of the link's own, as jitter.
+    Delay(Duration),
+    Jitter(Duration),
+    /// In place of the link's own, as corruption.
+    Loss(Share),
+    Corruption(Share),
+}
+
+/// A requirement on the median of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Want {
+    pub(super) figure: Figure,
+    /// The flow; `None`: each that has the figure.
+    pub(super) flow: Option<usize>,
+    /// Whose; `None`: everyone's but the best link's.
+    pub(super) contestant: Option<Contestant>,
+    /// Where; `None`: wherever it ran.
+    pub(super) place: Option<Place>,
+    pub(super) at_least: Option<f64>,
+    pub(super) at_most: Option<f64>,
+}
+
+impl Place {
+    /// Name in files and on the command line.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Place::Sim => "sim",
+            Place::Namespaces => "namespaces",
+            Place::Guest => "guest",
+        }
+    }
+
+    /// Head of its column.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Place::Sim => "simulated",
+            Place::Namespaces => "measured",
+            Place::Guest => "guest",
+        }
+    }
+}
+
+impl Contestant {
+    /// All of them.
+    pub(super) fn all() -> Vec<Contestant> {
+        let bundles = PolicyKind::ALL.into_iter().map(Contestant::Bundle);
+        [Contestant::BestLink].into_iter().chain(bundles).chain([Contestant::Mptcp]).collect()
+    }
+
+    /// Name in files: `best-link`, `mptcp`, or the bundle's policy.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Contestant::BestLink => "best-link",
+            Contestant::Bundle(policy) => policy.name(),
+            Contestant::Mptcp => "mptcp",
+        }
+    }
+}
+
+impl Default for BundleOptions {
+    /// As `tabane up`.
+    fn default() -> BundleOptions {
+        BundleOptions {
+            sealed: true,
+            repair: true,
+            hash: HashLayers::default(),
+            primary: None,
+            preempt: true,
+        }
+    }
+}
+
+impl FlowKind {
+    /// Name in files.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            FlowKind::Tcp => "tcp",
+            FlowKind::Quic => "quic",
+            FlowKind::File { .. } => "file",
+            FlowKind::Udp { .. } => "udp",
+            FlowKind::PingPong => "ping-pong",
+        }
+    }
+}
+
+impl FaultKind {
+    /// Name in files.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            FaultKind::BlackHole => "black-hole",
+            FaultKind::OneWay { .. } => "one-way",
+            FaultKind::Cable { .. } => "cable",
+            FaultKind::Rate(_) => "rate",
+            FaultKind::Delay(_) => "delay",
+            FaultKind::Jitter(_) => "jitter",
+            FaultKind::Loss(_) => "loss",
+            FaultKind::Corruption(_) => "corruption",
+        }
+    }
+
+    /// Whether the link carries nothing in some direction, so that it has to be noticed.
+    pub(super) const fn is_death(self) -> bool {
+        matches!(self, FaultKind::BlackHole | FaultKind::OneWay { .. } | FaultKind::Cable { .. })
+    }
+}
+
+impl Scenario {
+    /// The fastest link, and of those the nearest.
+    pub(super) fn best_link(&self) -> usize {
+        let worth = |link: &usize| {
+            let quality = self.links[*link].quality;
+            (quality.rate, std::cmp::Reverse(quality.delay), std::cmp::Reverse(*link))
+        };
+        (0..self.links.len()).max_by_key(worth).unwrap_or_default()
+    }
+}
+
+/// For people: `tcp 1→2`, or `4 x tcp 1→2`.
+impl std::fmt::Display for Flow {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.count > 1 {
+            write!(out, "{} x ", self.count)?;
+        }
+        write!(out, "{} {}→{}", self.kind.key(), self.from + 1, self.to + 1)
+    }
+}
+
+/// As in files, also in what a guest hands over.
+impl Serialize for Contestant {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.key())
+    }
+}
+
+impl<'de> Deserialize<'de> for Contestant {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        let found = Contestant::all().into_iter().find(|contestant| contestant.key() == key);
+        found.ok_or_else(|| serde::de::Error::custom(format!("no contestant {key}")))
+    }
+}

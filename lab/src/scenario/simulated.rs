@@ -1,0 +1,282 @@
+//! One run in the simulator: the bundle's own code on made-up links, in made-up time, the same for a seed each time.
+//!
+//! There is no TCP in it: a `tcp` flow is a source of superframes that always has one more and does not slow down, a
+//! `file` is done when as many bytes have arrived. The best link alone is a bundle over that link.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tabane_probe::stats::{quantile, sorted};
+use tabane_proto::security::Rekey;
+use tabane_proto::{Event, Instant, PolicyKind, PolicyOptions};
+use tabane_sim::fault::Fault;
+use tabane_sim::flow::{Flow as Traffic, Pace, Sizes};
+use tabane_sim::frame::{Heading, SHORTEST};
+use tabane_sim::topology::{Coalesce, Link as Cables, NodeSettings, Topology};
+use tabane_sim::traffic::FlowNumber;
+use tabane_sim::world::World;
+
+use super::course::{self, Step};
+use super::figure::{Figure, Measure};
+use super::plan::{Contestant, Flow, FlowKind, Quality, Scenario};
+
+/// How long links may take until all are in use.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+/// What is on its way when the flows end arrives within this time.
+const DRAINED_WITHIN: Duration = Duration::from_secs(1);
+/// How long a file may take beyond the duration.
+const FILE_OVERTIME: Duration = Duration::from_secs(60);
+/// How often a file is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long a question waits for an answer before the next one is asked.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// A superframe of TCP over IPv4: Ethernet, IP and TCP headers, and payload.
+const TCP_HEADERS: usize = 54;
+const SUPERFRAME: usize = 65_160;
+/// Ethernet, IPv4 and UDP headers.
+const UDP_HEADERS: usize = 42;
+/// Headers of IPv6 and UDP: the rest of a link's MTU is a cell.
+const CELL_HEADERS: u16 = 48;
+
+/// Runs `scenario`.
+///
+/// # Errors
+/// Links that cannot be used from the beginning, a file that does not arrive, or an invariant of the simulator that
+/// does not hold.
+pub(super) fn run(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Measure>> {
+    let links = match contestant {
+        Contestant::BestLink => vec![scenario.best_link()],
+        _ => (0..scenario.links.len()).collect(),
+    };
+    let cables: Vec<Cables> =
+        links.iter().map(|link| cables(scenario, *link, scenario.links[*link].quality)).collect();
+    let topology = Topology::new(scenario.hosts, &cables).with(|node| configure(node, scenario, contestant));
+    let mut world = World::new(seed, &topology, None);
+    world.settle(SETTLED_WITHIN)?;
+    let start = world.now();
+    let flows = scenario.flows.iter().map(|flow| begin(&mut world, flow)).collect();
+    let run =
+        Run { scenario, contestant, links, world, start, flows, done: vec![None; scenario.flows.len()] };
+    run.play()
+}
+
+/// A run at work.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    contestant: Contestant,
+    /// The scenario's number of each link of the world.
+    links: Vec<usize>,
+    world: World<'a>,
+    start: Instant,
+    /// For each entry of the scenario its flows.
+    flows: Vec<Vec<FlowNumber>>,
+    /// When all files of an entry had arrived.
+    done: Vec<Option<Instant>>,
+}
+
+impl Run<'_> {
+    fn play(mut self) -> Result<Vec<Measure>> {
+        let mut death = None;
+        for step in course::of(self.scenario) {
+            self.advance(self.start + step.at)?;
+            if let Some(link) = self.links.iter().position(|link| *link == step.link) {
+                self.change(&step, u8::try_from(link)?);
+                death = death.or(step.is_death.then_some((link, self.world.now())));
+            }
+        }
+        self.advance(self.start + self.scenario.duration)?;
+        let mut measures: Vec<Measure> =
+            (0..self.flows.len()).flat_map(|entry| self.of_time(entry)).collect();
+        self.finish_files()?;
+        self.flows.iter().flatten().for_each(|flow| self.world.stop(*flow));
+        self.world.run_for(DRAINED_WITHIN)?;
+        measures.extend((0..self.flows.len()).flat_map(|entry| self.of_end(entry)));
+        // Alone, nothing but the simulator's stand-in for a bare link would notice.
+        if let Some((link, since)) = death.filter(|_| self.contestant != Contestant::BestLink) {
+            measures.extend(self.noticed(link, since));
+        }
+        Ok(measures)
+    }
+
+    /// Goes on until `until`, and notes when files have arrived.
+    fn advance(&mut self, until: Instant) -> Result<()> {
+        while self.world.now() < until {
+            let next = if self.has_unfinished() { until.min(self.world.now() + LOOK_EVERY) } else { until };
+            self.world.run_until(next)?;
+            self.look_at_files();
+        }
+        Ok(())
+    }
+
+    fn has_unfinished(&self) -> bool {
+        let entries = self.scenario.flows.iter().zip(&self.done);
+        entries.into_iter().any(|(flow, done)| matches!(flow.kind, FlowKind::File { .. }) && done.is_none())
+    }
+
+    fn look_at_files(&mut self) {
+        for (entry, flow) in self.scenario.flows.iter().enumerate() {
+            let FlowKind::File { bytes } = flow.kind else { continue };
+            let has_come =
+                |flow: &FlowNumber| payload(self.world.result(*flow).delivered_bytes) >= bytes as f64;
+            if self.done[entry].is_none() && self.flows[entry].iter().all(has_come) {
+                self.done[entry] = Some(self.world.now());
+                self.flows[entry].iter().for_each(|flow| self.world.stop(*flow));
+            }
+        }
+    }
+
+    fn finish_files(&mut self) -> Result<()> {
+        let limit = self.world.now() + FILE_OVERTIME;
+        while self.has_unfinished() {
+            ensure!(self.world.now() < limit, "a file has not arrived {FILE_OVERTIME:?} after the end");
+            self.advance(self.world.now() + LOOK_EVERY)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out a step of the course.
+    fn change(&mut self, step: &Step, link: u8) {
+        let Step { before, after, .. } = step;
+        if before.quality != after.quality {
+            self.world.set_link(link, &cables(self.scenario, step.link, after.quality));
+        }
+        let hole = [before, after].map(|condition| condition.black_hole);
+        self.toggle(hole, Fault::BlackHole(link, None));
+        for host in 0..self.scenario.hosts {
+            let mute = [before, after].map(|condition| condition.mute.contains(&host));
+            self.toggle(mute, Fault::Mute(link, Some(host)));
+            let pulled = [before, after].map(|condition| condition.pulled.contains(&host));
+            self.toggle(pulled, Fault::NoCarrier(link, Some(host)));
+        }
+    }
+
+    fn toggle(&mut self, [before, after]: [bool; 2], fault: Fault) {
+        match (before, after) {
+            (false, true) => drop(self.world.begin(fault)),
+            (true, false) => drop(self.world.end(fault)),
+            _ => {}
+        }
+    }
+
+    /// What is to be measured while the flows still run.
+    fn of_time(&self, entry: usize) -> Vec<Measure> {
+        let since = self.start + self.scenario.warm_up;
+        let flows = || self.flows[entry].iter().copied();
+        let measure = |figure, value| Measure::of_flow(entry, figure, value);
+        let speed = |share: f64| {
+            let bits: f64 = flows().map(|flow| self.world.goodput(flow, since)).sum();
+            measure(Figure::Mbps, bits * share / 1e6)
+        };
+        let stall = || {
+            let longest = flows().map(|flow| self.world.longest_pause(flow, since)).max().unwrap_or_default();
+            measure(Figure::StallMs, milliseconds(longest))
+        };
+        match self.scenario.flows[entry].kind {
+            FlowKind::Tcp | FlowKind::Quic => vec![speed(payload(1)), stall()],
+            FlowKind::Udp { bytes, .. } => {
+                let bytes = usize::from(bytes);
+                vec![speed(bytes as f64 / udp_frame(bytes) as f64), stall()]
+            }
+            FlowKind::File { .. } => Vec::new(),
+            FlowKind::PingPong => {
+                let trips = flows().map(|flow| {
+                    let trips = self.world.round_trips(flow, self.start).into_iter().map(milliseconds);
+                    sorted(&trips.collect::<Vec<f64>>())
+                });
+                let trips: Vec<Vec<f64>> = trips.collect();
+                let worst = |at| trips.iter().map(|trips| quantile(trips, at)).fold(f64::NAN, f64::max);
+                vec![measure(Figure::RttMs, worst(0.5)), measure(Figure::RttP99Ms, worst(0.99))]
+            }
+        }
+    }
+
+    /// What is known when all has arrived that will.
+    fn of_end(&self, entry: usize) -> Vec<Measure> {
+        let measure = |figure, value| Measure::of_flow(entry, figure, value);
+        match self.scenario.flows[entry].kind {
+            FlowKind::Udp { per_second, .. } => {
+                let results: Vec<_> =
+                    self.flows[entry].iter().map(|flow| self.world.result_since(*flow, self.start)).collect();
+                let [taken, lost] = [
+                    results.iter().map(|result| result.taken).sum::<u64>() as f64,
+                    results.iter().map(|result| result.lost()).sum::<u64>() as f64,
+                ];
+                let planned =
+                    f64::from(per_second) * self.scenario.duration.as_secs_f64() * results.len() as f64;
+                vec![
+                    measure(Figure::LostPercent, lost / taken * 100.0),
+                    measure(Figure::OfferedPercent, (taken / planned * 100.0).min(100.0)),
+                ]
+            }
+            FlowKind::File { .. } => {
+                let seconds = |done: Instant| done.since(self.start).as_secs_f64();
+                self.done[entry].map(|done| measure(Figure::Seconds, seconds(done))).into_iter().collect()
+            }
+            FlowKind::Tcp | FlowKind::Quic | FlowKind::PingPong => Vec::new(),
+        }
+    }
+
+    fn noticed(&self, victim: usize, since: Instant) -> Option<Measure> {
+        let is_notice = |event| matches!(event, Event::LinkDown { link, .. } if usize::from(link) == victim);
+        let mut entries = self.world.log().iter().filter(|entry| entry.at >= since);
+        let notice = entries.find(|entry| is_notice(entry.event))?;
+        Some(Measure::of_run(Figure::NoticedMs, milliseconds(notice.at.since(since))))
+    }
+}
+
+/// The cables of `link` while it has this quality.
+fn cables(scenario: &Scenario, link: usize, quality: Quality) -> Cables {
+    let plan = scenario.links[link];
+    let coalesce = plan.coalescing.map(|each| Coalesce { frames: each.frames, delay: each.wait });
+    Cables {
+        rate: quality.rate,
+        delay: quality.delay,
+        jitter: quality.jitter,
+        loss: quality.loss.per_million,
+        coalesce: coalesce.unwrap_or(Coalesce::NONE),
+        cell_max: plan.mtu - CELL_HEADERS,
+        ..Cables::GIGABIT
+    }
+}
+
+fn configure(node: &mut NodeSettings, scenario: &Scenario, contestant: Contestant) {
+    let options = scenario.bundle;
+    node.policy = match contestant {
+        Contestant::Bundle(policy) => policy,
+        Contestant::BestLink | Contestant::Mptcp => PolicyKind::Adaptive,
+    };
+    let primary = options.primary.filter(|_| contestant != Contestant::BestLink);
+    node.policy_options = PolicyOptions { primary, preempt: options.preempt, hash: options.hash };
+    node.repair = options.repair;
+    node.sealed = options.sealed.then(Rekey::default);
+}
+
+/// Begins the flows of an entry.
+fn begin(world: &mut World<'_>, flow: &Flow) -> Vec<FlowNumber> {
+    let bulk = Traffic { sizes: Sizes::Fixed(SUPERFRAME), ..Traffic::bulk(flow.from, flow.to) };
+    let traffic = match flow.kind {
+        FlowKind::Tcp | FlowKind::Quic | FlowKind::File { .. } => bulk,
+        FlowKind::Udp { per_second, bytes } => {
+            let every = Duration::from_secs(1) / per_second;
+            let length = udp_frame(bytes.into());
+            Traffic { heading: Heading::Ipv4, ..Traffic::steady(flow.from, flow.to, length, every) }
+        }
+        FlowKind::PingPong => {
+            Traffic { sizes: Sizes::Fixed(SHORTEST), pace: Pace::Asking { patience: PATIENCE }, ..bulk }
+        }
+    };
+    (0..flow.count).map(|_| world.start(traffic)).collect()
+}
+
+fn udp_frame(bytes: usize) -> usize {
+    (bytes + UDP_HEADERS).max(SHORTEST)
+}
+
+/// What superframes of so many bytes carry.
+fn payload(bytes: u64) -> f64 {
+    bytes as f64 * (SUPERFRAME - TCP_HEADERS) as f64 / SUPERFRAME as f64
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
