@@ -7,6 +7,7 @@
 //! Source: Shimizu et al., section 5.3, "adaptive bounce buffer".
 
 use super::costs::Costs;
+use alloc::boxed::Box;
 
 /// Which fragments are copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Fragments {
     /// All.
     CopyAll,
     /// As many of the first as paid most when this machine was measured.
-    Auto(Costs),
+    Auto(Box<Costs>),
 }
 
 /// What becomes of one packet.

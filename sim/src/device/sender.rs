@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn what_was_chosen_at_start_is_never_slower() {
         let method = Method::Adaptive(oc48::MARKS);
-        let auto = Fragments::Auto(oc48::FREEBSD.costs(method));
+        let auto = Fragments::Auto(Box::new(oc48::FREEBSD.costs(method)));
         for message in [128, 1_024, 4_096, 16_384, MESSAGE_MAX] {
             let of = |fragments: &Fragments| {
                 let fragments = fragments.clone();
