@@ -19,9 +19,9 @@ function number(value) {
 const published = (row) => row.published.map(({ of, value }) => (of ? `${of} ${number(value)}` : number(value))).join(", ") || "-";
 
 function table(rows) {
-  const head = ["", "published", "here", "lowest", "highest", "unit"].map((title) => make("th", {}, title));
-  const body = rows.map(({ what, own, ...row }) =>
-    make("tr", {}, ...[what, published(row), number(own.median), number(own.min), number(own.max), own.unit].map((cell) => make("td", {}, cell))));
+  const head = ["", "published", "here", "lowest", "highest", "unit", "from"].map((title) => make("th", {}, title));
+  const body = rows.map(({ what, own, source, ...row }) =>
+    make("tr", {}, ...[what, published(row), number(own.median), number(own.min), number(own.max), own.unit, source].map((cell) => make("td", {}, cell))));
   return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
 }
 
@@ -67,7 +67,9 @@ function draw(canvas, unit, rows) {
     backgroundColor: colour("published") + ["ff", "b0", "70"][at % 3],
   }));
   sets.push({
-    label: "here", data: rows.map((row) => row.own.median), backgroundColor: colour("here"),
+    label: rows.some(({ source }) => source === "simulated") ? "here (paler: simulated)" : "here",
+    data: rows.map((row) => row.own.median),
+    backgroundColor: rows.map(({ source }) => colour("here") + (source === "simulated" ? "80" : "ff")),
     spread: rows.map((row) => [row.own.min, row.own.max]),
   });
   return new Chart(canvas, {

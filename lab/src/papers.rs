@@ -1,28 +1,38 @@
 //! The papers' measurements, repeated here: published figures beside those of this machine, and whether each finding holds.
 //!
 //! Both hosts are on this machine, and the links are shaped to the papers' rates. Rates can be compared with the published
-//! ones; times and shares of the processor tell of this machine.
+//! ones; times and shares of the processor tell of this machine. Machines that nobody has any more are simulated
+//! (`tabane_sim::device`), and every row says whether it is.
 //!
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
 //!                                     └─ page ──── HTML
-//! base, matrix, sending, skew (P0) · acks, bidirectional, nfs, parallel (P2) · anomaly, round_trips (P4)
+//! base, matrix, sending, skew (P0) · reclaim, gathering, bounce (P1) · acks, bidirectional, parallel, nfs (P2)
+//! sizes, mtus, connections (P3) · anomaly, round_trips (P4)
 //! ```
 
 mod acks;
 mod anomaly;
 mod base;
 mod bidirectional;
+mod bounce;
+mod connections;
+mod gathering;
 mod matrix;
+mod mtus;
 mod nfs;
 mod outcome;
 mod page;
 mod parallel;
+mod reclaim;
 mod round_trips;
 mod sending;
 mod setting;
+mod simulated;
+mod sizes;
 mod skew;
 mod summary;
+mod swept;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,6 +99,15 @@ enum Experiment {
     /// A sender that starts before three others, under transmit load balancing
     #[value(name = "P0.skew")]
     Skew,
+    /// Messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively
+    #[value(name = "P1.sweep")]
+    Reclaim,
+    /// What it costs to gather a packet from many fragments
+    #[value(name = "P1.cost")]
+    Gathering,
+    /// The first fragments copied into one buffer
+    #[value(name = "P1.bounce")]
+    Bounce,
     /// Packets that it takes to send 1 GB
     #[value(name = "P2.acks")]
     Acks,
@@ -101,6 +120,15 @@ enum Experiment {
     /// NFS over one link and over two, in a guest
     #[value(name = "P2.nfs")]
     Nfs,
+    /// Messages of 1 KB to 64 KB through a memory-slot NIC, with and without its bug
+    #[value(name = "P3.size")]
+    Sizes,
+    /// Packets of 1 KB to 64 KB through the same
+    #[value(name = "P3.mtu")]
+    Mtus,
+    /// 1 to 16 connections through the same, and over gigabit Ethernet
+    #[value(name = "P3.conns")]
+    Connections,
     /// Round trips of messages of 1 B and 1 KB
     #[value(name = "P4.rtt")]
     RoundTrips,
@@ -125,7 +153,7 @@ impl Experiment {
             Experiment::Parallel => &[MPIRUN, HPCC],
             Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
             Experiment::Base | Experiment::Matrix | Experiment::Acks | Experiment::Bidirectional => &[IPERF3],
-            Experiment::Sending | Experiment::Skew | Experiment::RoundTrips | Experiment::Anomaly => &[],
+            _ => &[],
         }
     }
 
@@ -135,10 +163,16 @@ impl Experiment {
             Experiment::Base => base::run(setting),
             Experiment::Matrix => matrix::run(setting),
             Experiment::Skew => skew::run(setting),
+            Experiment::Reclaim => reclaim::run(setting),
+            Experiment::Gathering => Ok(gathering::run()),
+            Experiment::Bounce => Ok(bounce::run()),
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::Parallel => parallel::run(setting),
             Experiment::Nfs => nfs::run(setting),
+            Experiment::Sizes => sizes::run(setting),
+            Experiment::Mtus => mtus::run(setting),
+            Experiment::Connections => connections::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),
             Experiment::Anomaly => anomaly::run(),
         }

@@ -19,7 +19,8 @@
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
 //!              keyring and replay (what seals, opens and is refused),
-//!              succession (a process that makes way for another), status and event (what is seen)
+//!              succession (a process that makes way for another), status and event (what is seen),
+//!              engine (how buffers and fragments pass between a driver and its device)
 //! ```
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for
@@ -45,6 +46,7 @@ mod copies;
 pub mod counters;
 mod crowd;
 mod debt;
+pub mod engine;
 pub mod event;
 mod greeting;
 mod handshake;

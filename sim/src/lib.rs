@@ -17,11 +17,14 @@
 //! Checked after each event: no duplicate, no corruption, order within each flow ([`traffic`]); counters that add up,
 //! timers that lie in the future, turns and greetings that come to an end (`node`, `turn`, [`surroundings`]). Checked at the
 //! end of a run: progress over the one link that is left, losses that have a cause, buffers that come back ([`run`]).
+//!
+//! Beside it, [`device`]: machines of the papers that nobody has any more, for the engines of `tabane_proto::engine`.
 
 #![forbid(unsafe_code)]
 
 mod agenda;
 pub mod cable;
+pub mod device;
 pub mod fault;
 pub mod flow;
 pub mod frame;

@@ -19,8 +19,27 @@ pub(super) struct Outcome {
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) published: Vec<Published>,
-    /// Measured on this machine.
+    pub(super) source: Source,
     pub(super) own: Samples,
+}
+
+/// Where own figures come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Source {
+    /// From this machine.
+    Measured,
+    /// From a machine that is made up (`tabane_sim::device`).
+    Simulated,
+}
+
+impl Source {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Source::Measured => "measured",
+            Source::Simulated => "simulated",
+        }
+    }
 }
 
 /// A figure of a paper.
@@ -43,11 +62,7 @@ pub(super) struct Finding {
 impl Outcome {
     /// Adds a quantity for which the paper has one figure.
     pub(super) fn row(&mut self, what: impl Into<String>, published: f64, own: Samples) {
-        self.rows.push(Row {
-            what: what.into(),
-            published: vec![Published { of: "", value: published }],
-            own,
-        });
+        self.compared(what, &[("", published)], own);
     }
 
     /// Adds a quantity that the paper does not have.
@@ -62,8 +77,18 @@ impl Outcome {
         published: &[(&'static str, f64)],
         own: Samples,
     ) {
+        self.push(Source::Measured, what.into(), published, own);
+    }
+
+    /// Adds a quantity of a simulated machine, for which the paper may have a figure.
+    pub(super) fn simulated(&mut self, what: impl Into<String>, published: Option<f64>, own: Samples) {
+        let published: Vec<_> = published.into_iter().map(|value| ("", value)).collect();
+        self.push(Source::Simulated, what.into(), &published, own);
+    }
+
+    fn push(&mut self, source: Source, what: String, published: &[(&'static str, f64)], own: Samples) {
         let published = published.iter().map(|(of, value)| Published { of, value: *value }).collect();
-        self.rows.push(Row { what: what.into(), published, own });
+        self.rows.push(Row { what, published, source, own });
     }
 
     /// Adds a finding.

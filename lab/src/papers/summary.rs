@@ -18,11 +18,12 @@ pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
     report.field("experiments", fields.collect::<Vec<_>>());
     for (experiment, outcome) in found {
         report.show(format!("  {}  {}\n", experiment.id(), experiment.title()));
-        let mut table = Table::new(&["", "published", "here", "lowest", "highest", "unit"]);
+        let mut table = Table::new(&["", "published", "here", "lowest", "highest", "unit", "from"]);
         for row in &outcome.rows {
             report.samples(format!("{} {}", experiment.id(), row.what), row.own.clone());
             let [median, low, high] = here(row);
-            table.row(vec![row.what.clone(), published(row), median, low, high, row.own.unit().to_string()]);
+            let (unit, from) = (row.own.unit().to_string(), row.source.word().to_string());
+            table.row(vec![row.what.clone(), published(row), median, low, high, unit, from]);
         }
         report.show(table);
         for finding in &outcome.findings {
@@ -41,16 +42,21 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
         "# The papers' measurements, repeated\n\n\
          Written by `tabane-lab papers --markdown`; machine: {machine}; commit {commit}.\n\
          Both hosts are on this machine, their links shaped to the papers' rates. Medians of {} runs, flows of {} s;\n\
-         in brackets the lowest and the highest. Shares of the CPU are of the whole machine, which is both hosts here.\n",
+         in brackets the lowest and the highest. What is simulated comes from machines made up after the papers, whose figures and\n\
+         their sources stand in `sim/src/device`; figures to which they were fitted are marked. Shares of the CPU are of the whole machine, which is both hosts here.\n",
         setting.rounds, setting.seconds
     );
     for (experiment, outcome) in found {
         let _ = writeln!(page, "\n## {}: {}\n", experiment.id(), experiment.title());
-        page += "| | published | here | unit |\n|---|---|---|---|\n";
+        page += "| | published | here | unit | from |\n|---|---|---|---|---|\n";
         for row in &outcome.rows {
             let [median, low, high] = here(row);
-            let (what, unit) = (&row.what, row.own.unit());
-            let _ = writeln!(page, "| {what} | {} | {median} ({low} to {high}) | {unit} |", published(row));
+            let (what, unit, from) = (&row.what, row.own.unit(), row.source.word());
+            let _ = writeln!(
+                page,
+                "| {what} | {} | {median} ({low} to {high}) | {unit} | {from} |",
+                published(row)
+            );
         }
         page.push('\n');
         for finding in &outcome.findings {

@@ -1,0 +1,48 @@
+//! `tabane probe sweep` between two hosts of this machine, beside what is simulated.
+
+use anyhow::{Context, Result};
+
+use super::setting::Setting;
+use crate::report::Samples;
+use crate::topology::{Topology, address};
+use crate::workload::probe::Probe;
+
+/// How long each combination is measured.
+const SECONDS: &str = "1";
+
+/// What arrived of one combination.
+pub(super) struct Swept {
+    /// Thousands of messages per second.
+    pub(super) kpps: Samples,
+    pub(super) mbit: Samples,
+}
+
+impl Swept {
+    /// The same rate in 10^6 bytes per second.
+    pub(super) fn megabytes(&self) -> Samples {
+        Samples::new("MB/s", self.mbit.values().iter().map(|mbit| mbit / 8.0).collect())
+    }
+}
+
+/// Measures every combination of `flags`, in the order of the probe's report.
+pub(super) fn sweep(setting: &Setting, topology: &Topology, flags: &[&str]) -> Result<Vec<Swept>> {
+    let there = address(0, 1);
+    let flags: Vec<&str> = flags.iter().copied().chain(["--seconds", SECONDS]).collect();
+    let mut swept = Vec::new();
+    for _ in 0..setting.rounds {
+        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there.into())?;
+        let report = probe.measure(&["sweep", &there.to_string()], &flags)?;
+        probe.stop()?;
+        let rows = report["rows"].as_array().context("rows")?;
+        swept.resize_with(rows.len(), || Swept {
+            kpps: Samples::new("kpps", Vec::new()),
+            mbit: Samples::new("Mbit/s", Vec::new()),
+        });
+        for (own, row) in swept.iter_mut().zip(rows) {
+            let figure = |name| row[name].as_f64().with_context(|| format!("no {name} in {row}"));
+            own.kpps.push(figure("kpps")?);
+            own.mbit.push(figure("mbit")?);
+        }
+    }
+    Ok(swept)
+}

@@ -1,0 +1,411 @@
+//! A processor that sends packets as fast as it can, over a card and through an engine.
+//!
+//! Part of [`crate::device`]. A message costs a call, a copy, a checksum and what its buffers cost; then the driver copies
+//! what its plan says, and writes a descriptor for each piece. An interrupt stops all that for its time. A sender for which
+//! there is no room waits until an interrupt brings some back; under an engine that has none it waits for ever.
+//!
+//! Invariant: time goes from event to event; when there is none, nothing will ever happen again.
+
+use super::card::{Card, CardSettings};
+use core::time::Duration;
+use tabane_proto::Instant;
+use tabane_proto::engine::costs::{Costs, Trial};
+use tabane_proto::engine::fragments::{Fragments, Plan};
+use tabane_proto::engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
+
+/// Longest payload of UDP over IPv4.
+pub const MESSAGE_MAX: usize = 65_507;
+/// Bytes of an IPv4 and a UDP header.
+const HEADERS: usize = 28;
+/// Part of a run that is not counted: the room fills first.
+const WARM_UP: usize = 4;
+/// Packets of a trial at start.
+const TRIAL_PACKETS: usize = 200;
+
+/// What the processor takes for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Processor {
+    /// A call of `send()`, with the protocols, whatever is sent.
+    pub call: Duration,
+    /// A fragment's buffer: to get, to chain and to give back.
+    pub fragment: Duration,
+    /// To go once over a MB (10^6 bytes) of memory: a copy, or a checksum.
+    pub pass_per_megabyte: Duration,
+    /// To read or write a register of the card.
+    pub register: Duration,
+    /// An interrupt, until its handler knows what has been sent.
+    pub interrupt_entry: Duration,
+    /// From there until the processor goes on.
+    pub interrupt_exit: Duration,
+    /// To go on with a sender that has waited.
+    pub wake: Duration,
+}
+
+impl Processor {
+    fn pass(&self, bytes: usize) -> Duration {
+        self.pass_per_megabyte.mul_f64(bytes as f64 / 1e6)
+    }
+}
+
+/// How the system keeps a packet.
+#[derive(Clone, Copy, Debug)]
+pub enum Layout {
+    /// Header and content apart; content in one small buffer, or from a length on in clusters.
+    Clusters {
+        /// Bytes of a small buffer.
+        small: usize,
+        /// Content of so many bytes goes into clusters.
+        clusters_from: usize,
+        /// Bytes of a cluster.
+        cluster: usize,
+    },
+    /// All in one piece.
+    Contiguous,
+}
+
+impl Layout {
+    /// Bytes of each fragment, the header first.
+    fn fragments(self, message: usize) -> Vec<usize> {
+        match self {
+            Self::Contiguous => vec![HEADERS + message],
+            Self::Clusters { clusters_from, cluster, .. } => {
+                let piece = if message < clusters_from { clusters_from } else { cluster };
+                let pieces = (0..message).step_by(piece).map(|start| piece.min(message - start));
+                core::iter::once(HEADERS).chain(pieces).collect()
+            }
+        }
+    }
+
+    /// Bytes of memory that a fragment takes.
+    fn memory(self, fragment: usize) -> usize {
+        match self {
+            Self::Contiguous => fragment,
+            Self::Clusters { small, cluster, .. } => {
+                if fragment <= small {
+                    small
+                } else {
+                    small + cluster
+                }
+            }
+        }
+    }
+}
+
+/// A machine that sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Its processor.
+    pub processor: Processor,
+    /// How its system keeps packets.
+    pub layout: Layout,
+    /// Room for what has been sent but not come back.
+    pub room: Room,
+    /// Its card.
+    pub card: CardSettings,
+}
+
+/// What the card reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// The packets.
+    Message,
+    /// The packets' headers, each with the same piece of memory, as long as the content that is thrown away: what
+    /// protocols cost alone.
+    Dummy,
+}
+
+/// What is sent, and how.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// When buffers come back.
+    pub reclaim: Method,
+    /// What is copied.
+    pub fragments: Fragments,
+    /// What the card reads.
+    pub payload: Payload,
+    /// Bytes of a message.
+    pub message: usize,
+    /// Packets to be sent.
+    pub packets: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Time between two packets; `None` when the sender waits for ever.
+    pub interval: Option<Duration>,
+    /// Bytes of a message.
+    pub message: usize,
+    /// Packets that left.
+    pub packets: usize,
+    /// What the engine did.
+    pub counters: Counters,
+}
+
+impl Sent {
+    /// Thousands of packets per second; none under a sender that waits for ever.
+    #[must_use]
+    pub fn kpps(&self) -> f64 {
+        self.interval.map_or(0.0, |interval| 1e-3 / interval.as_secs_f64())
+    }
+
+    /// Payload per second.
+    #[must_use]
+    pub fn mbit(&self) -> f64 {
+        self.kpps() * self.message as f64 * 8.0 / 1e3
+    }
+}
+
+impl Machine {
+    /// Sends.
+    #[must_use]
+    pub fn send(&self, load: &Load) -> Sent {
+        let mut run = Run::new(self, load);
+        while run.card.departures().len() < load.packets && run.step() {}
+        let departures = run.card.departures();
+        let counted = departures.get(load.packets / WARM_UP..load.packets);
+        let interval = counted.and_then(|counted| {
+            let time = counted.last()?.since(*counted.first()?);
+            Some(time / u32::try_from(counted.len() - 1).unwrap_or(u32::MAX).max(1))
+        });
+        Sent { interval, message: load.message, packets: departures.len(), counters: run.engine.counters() }
+    }
+
+    /// The benchmark at start, from which [`Fragments::Auto`] chooses.
+    #[must_use]
+    pub fn costs(&self, reclaim: Method) -> Costs {
+        let mut costs = Costs::default();
+        for trial in Costs::trials() {
+            if let Some(took) = self.send(&Load::of(trial, reclaim)).interval {
+                costs.record(trial, took);
+            }
+        }
+        costs
+    }
+}
+
+impl Load {
+    fn of(trial: Trial, reclaim: Method) -> Self {
+        Self {
+            reclaim,
+            fragments: Fragments::CopyFirst(trial.first),
+            payload: Payload::Message,
+            message: trial.bytes.min(MESSAGE_MAX),
+            packets: TRIAL_PACKETS,
+        }
+    }
+}
+
+/// What the sender is at, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    /// The system call, up to the driver.
+    Call(Instant),
+    /// The driver, up to the card.
+    Drive(Instant),
+    /// It waits for room.
+    Wait,
+}
+
+/// What an interrupt's handler is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handler {
+    Enters(Instant),
+    Leaves(Instant),
+}
+
+/// A run.
+struct Run<'a> {
+    processor: &'a Processor,
+    now: Instant,
+    /// Of the packet: bytes of the message and of its fragments, and the memory that it takes.
+    message: usize,
+    fragments: Vec<usize>,
+    packet: Room,
+    plan: Plan,
+    /// Bytes of each piece that the card reads, and of the memory that it holds.
+    pieces: Vec<(usize, usize)>,
+    engine: Reclaim<()>,
+    card: Card,
+    task: Task,
+    handler: Option<Handler>,
+}
+
+impl<'a> Run<'a> {
+    fn new(machine: &'a Machine, load: &Load) -> Self {
+        let fragments = machine.layout.fragments(load.message);
+        let memory = |bytes: &usize| machine.layout.memory(*bytes);
+        let (plan, pieces) = match load.payload {
+            Payload::Message => {
+                let plan = load.fragments.plan(&fragments);
+                let (copied, gathered) = fragments.split_at(plan.copied);
+                let bounce = (!copied.is_empty()).then_some((plan.copied_bytes, plan.copied_bytes));
+                let pieces = bounce.into_iter().chain(gathered.iter().map(|bytes| (*bytes, memory(bytes))));
+                (plan, pieces.collect())
+            }
+            Payload::Dummy => {
+                let plan = Fragments::ScatterGather.plan(&[HEADERS, load.message]);
+                (plan, vec![(HEADERS, memory(&HEADERS)), (load.message, 0)])
+            }
+        };
+        let packet = Room { descriptors: plan.descriptors, bytes: fragments.iter().map(memory).sum() };
+        let mut run = Self {
+            processor: &machine.processor,
+            now: Instant::default(),
+            message: load.message,
+            fragments,
+            packet,
+            plan,
+            pieces,
+            engine: Reclaim::new(load.reclaim, machine.room),
+            card: Card::new(machine.card),
+            task: Task::Wait,
+            handler: None,
+        };
+        run.call(Duration::ZERO);
+        run
+    }
+
+    /// Goes on to the next event; whether there was one.
+    fn step(&mut self) -> bool {
+        let task = match self.task {
+            Task::Call(until) | Task::Drive(until) => Some(until),
+            Task::Wait => None,
+        };
+        let handler = self.handler.map(|(Handler::Enters(until) | Handler::Leaves(until))| until);
+        let Some(next) = [self.card.next(), handler, task].into_iter().flatten().min() else { return false };
+        self.now = next;
+        if self.card.next() == Some(next) {
+            self.card.finish(next);
+        } else if handler == Some(next) {
+            self.handle();
+        } else {
+            self.work();
+        }
+        self.look_for_an_interrupt();
+        true
+    }
+
+    /// A new message, for which there may be no room.
+    fn call(&mut self, late: Duration) {
+        if !self.engine.admits(self.packet) {
+            self.task = Task::Wait;
+            return;
+        }
+        let Processor { call, fragment, .. } = *self.processor;
+        let buffers = fragment * u32::try_from(self.fragments.len()).unwrap_or(u32::MAX);
+        // Copied from the user, and summed up.
+        let took = call + buffers + self.processor.pass(self.message) * 2;
+        self.task = Task::Call(self.now + late + took);
+    }
+
+    /// The sender has come to the end of what it was at.
+    fn work(&mut self) {
+        match self.task {
+            Task::Call(_) => self.drive(),
+            Task::Drive(_) => {
+                let last = self.pieces.len() - 1;
+                for (place, (bytes, memory)) in self.pieces.iter().enumerate() {
+                    self.engine.post((), *memory);
+                    self.card.post(self.now, *bytes, place == last);
+                }
+                self.call(Duration::ZERO);
+            }
+            Task::Wait => {}
+        }
+    }
+
+    /// The driver: takes back what has been sent, copies, and writes each descriptor's address and a start.
+    fn drive(&mut self) {
+        let register = self.processor.register;
+        let mut took = register * 2 * u32::try_from(self.plan.descriptors).unwrap_or(u32::MAX);
+        took += self.processor.pass(self.plan.copied_bytes);
+        if self.engine.asks_at_send() {
+            took += register;
+            self.engine.reclaim(Cause::Send, self.card.outstanding()).for_each(drop);
+        }
+        self.task = Task::Drive(self.now + took);
+    }
+
+    /// The card interrupts while there is something to be taken back, and it may.
+    fn look_for_an_interrupt(&mut self) {
+        let is_due = self.engine.interrupts() && self.engine.posted() > self.card.outstanding();
+        if self.handler.is_some() || !is_due {
+            return;
+        }
+        let Processor { interrupt_entry, interrupt_exit, .. } = *self.processor;
+        self.handler = Some(Handler::Enters(self.now + interrupt_entry));
+        if let Task::Call(until) | Task::Drive(until) = &mut self.task {
+            *until = *until + interrupt_entry + interrupt_exit;
+        }
+    }
+
+    fn handle(&mut self) {
+        match self.handler {
+            Some(Handler::Enters(_)) => {
+                self.engine.reclaim(Cause::Interrupt, self.card.outstanding()).for_each(drop);
+                self.handler = Some(Handler::Leaves(self.now + self.processor.interrupt_exit));
+            }
+            _ => {
+                self.handler = None;
+                if self.task == Task::Wait {
+                    self.call(self.processor.wake);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::oc48;
+
+    fn send(reclaim: Method, message: usize) -> Sent {
+        let (fragments, payload) = (Fragments::ScatterGather, Payload::Message);
+        oc48::FREEBSD.send(&Load { reclaim, fragments, payload, message, packets: 1_000 })
+    }
+
+    #[test]
+    fn content_lies_in_one_small_buffer_or_in_clusters() {
+        let layout = oc48::FREEBSD.layout;
+        assert_eq!(layout.fragments(64), [28, 64]);
+        assert_eq!(layout.fragments(213), [28, 213]);
+        assert_eq!(layout.fragments(5_000), [28, 2_048, 2_048, 904]);
+        assert_eq!(oc48::LINUX.layout.fragments(5_000), [5_028]);
+    }
+
+    #[test]
+    fn lazy_stalls_where_the_processor_is_faster_than_the_card_and_adaptive_does_not() {
+        let lazy = send(Method::Lazy, MESSAGE_MAX);
+        assert!(lazy.interval.is_none() && lazy.packets < 100, "{lazy:?}");
+        let adaptive = send(Method::Adaptive(oc48::MARKS), MESSAGE_MAX);
+        assert_eq!((adaptive.packets, adaptive.counters.interrupts > 0), (1_000, true));
+        let short = send(Method::Lazy, 64);
+        assert_eq!((short.packets, short.counters.interrupts), (1_000, 0));
+    }
+
+    #[test]
+    fn a_run_is_the_same_each_time() {
+        let [first, second] = [(); 2].map(|()| send(Method::Adaptive(oc48::MARKS), 9_000));
+        assert_eq!((first.interval, first.counters), (second.interval, second.counters));
+    }
+
+    #[test]
+    fn what_was_chosen_at_start_is_never_slower() {
+        let method = Method::Adaptive(oc48::MARKS);
+        let auto = Fragments::Auto(Box::new(oc48::FREEBSD.costs(method)));
+        for message in [128, 1_024, 4_096, 16_384, MESSAGE_MAX] {
+            let of = |fragments: &Fragments| {
+                let fragments = fragments.clone();
+                let load =
+                    Load { reclaim: method, fragments, payload: Payload::Message, message, packets: 1_000 };
+                oc48::FREEBSD.send(&load).kpps()
+            };
+            let others = [Fragments::ScatterGather, Fragments::CopyFirst(4), Fragments::CopyAll];
+            for other in others {
+                assert!(of(&auto) >= 0.98 * of(&other), "{message} bytes, {other:?}");
+            }
+        }
+    }
+}
