@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
-    aggregate, apps, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, scenario, skew,
-    soak,
+    aggregate, apps, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, scenario,
+    skew, soak,
 };
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
