@@ -123,10 +123,10 @@ enum Experiment {
     /// Messages of 1 KB to 64 KB through a memory-slot NIC, with and without its bug
     #[value(name = "P3.size")]
     Sizes,
-    /// Packets of 1 KB to 64 KB through the same
+    /// Packets of 1 KB to 64 KB through a memory-slot NIC
     #[value(name = "P3.mtu")]
     Mtus,
-    /// 1 to 16 connections through the same, and over gigabit Ethernet
+    /// 1 to 16 connections through a memory-slot NIC, and over gigabit Ethernet
     #[value(name = "P3.conns")]
     Connections,
     /// Round trips of messages of 1 B and 1 KB

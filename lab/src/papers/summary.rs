@@ -43,7 +43,8 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
          Written by `tabane-lab papers --markdown`; machine: {machine}; commit {commit}.\n\
          Both hosts are on this machine, their links shaped to the papers' rates. Medians of {} runs, flows of {} s;\n\
          in brackets the lowest and the highest. What is simulated comes from machines made up after the papers, whose figures and\n\
-         their sources stand in `sim/src/device`; figures to which they were fitted are marked. Shares of the CPU are of the whole machine, which is both hosts here.\n",
+         their sources stand in `sim/src/device`; figures to which they were fitted are marked,\n\
+         and \"about\" leaves them a third to both sides. Shares of the CPU are of the whole machine, which is both hosts here.\n",
         setting.rounds, setting.seconds
     );
     for (experiment, outcome) in found {
