@@ -1,6 +1,7 @@
 //! What is fuzzed: each body takes any bytes, and must neither panic nor break what it asserts.
 
 mod pair;
+mod window;
 
 use tabane_proto::wire::cell::{HEADER, Header};
 use tabane_proto::wire::handshake::{Marked, Message};
@@ -10,6 +11,7 @@ use tabane_proto::wire::record;
 use tabane_proto::wire::repair::{REQUEST_MAX, Request};
 
 pub use pair::Pair;
+pub use window::window;
 
 /// Every parser of the wire format: what parses is written again to something that parses the same.
 pub fn cell(bytes: &[u8]) {
