@@ -24,6 +24,13 @@ pub struct Faults {
     pub taken: u64,
 }
 
+impl Faults {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.written + self.taken
+    }
+}
+
 /// One node in one channel of the window.
 #[derive(Debug)]
 pub struct Seat<M> {
@@ -73,11 +80,11 @@ impl<M: Memory> Seat<M> {
         Self { memory, ways, beat, now, tended: None, next: 0, blocked: None }
     }
 
-    /// It is `now`: beats and looks who is there, when it is time for that.
-    pub fn tend(&mut self, now: Duration) {
+    /// It is `now`: beats and looks who is there, when it is time for that; whether it was.
+    pub fn tend(&mut self, now: Duration) -> bool {
         self.now = now;
         if self.tended.is_some_and(|tended| now.saturating_sub(tended) < BEAT_EVERY) {
-            return;
+            return false;
         }
         self.tended = Some(now);
         self.beat += 1;
@@ -85,6 +92,7 @@ impl<M: Memory> Seat<M> {
             self.memory.store(way.beat_at, self.beat);
             way.sighting.look(&self.memory, now);
         }
+        true
     }
 
     /// Whether anybody else is there.
@@ -159,8 +167,9 @@ impl<M: Memory> Seat<M> {
     /// Bytes that wait in the windows of those who take them.
     pub fn waiting(&mut self) -> usize {
         let Self { ways, memory, now, .. } = self;
-        let takers = ways.iter_mut().filter(|way| way.sighting.present() && !way.is_stuck(*now));
-        takers.filter_map(|way| way.sender.follow(memory).then(|| way.sender.waiting_bytes())).sum()
+        let present = ways.iter_mut().filter(|way| way.sighting.present());
+        let taken = present.filter_map(|way| way.sender.follow(memory).then_some(way));
+        taken.filter(|way| !way.is_stuck(*now)).map(|way| way.sender.waiting_bytes()).sum()
     }
 
     /// What could not be true so far.

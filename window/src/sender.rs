@@ -21,6 +21,9 @@ pub enum Unsent {
     Misshapen,
 }
 
+/// Units that messages of a single unit may go beyond the limit: what steers a link should not wait for what it carries.
+const SHORT_EXTRA: usize = 16;
+
 /// Writes messages into a window of the other side.
 #[derive(Debug)]
 pub struct Sender {
@@ -109,7 +112,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Bounds what waits, in bytes; one message may go beyond it.
+    /// Bounds what waits, in bytes; one message may go beyond it, and some short ones.
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }
@@ -129,6 +132,8 @@ impl Sender {
     }
 
     fn has_room(&self, units: u32) -> bool {
-        self.out.shape().units() - self.waiting() >= units && self.waiting_bytes() < self.limit
+        let extra = if units == 1 { SHORT_EXTRA * self.out.shape().unit() } else { 0 };
+        self.out.shape().units() - self.waiting() >= units
+            && self.waiting_bytes() < self.limit.saturating_add(extra)
     }
 }

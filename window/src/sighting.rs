@@ -1,4 +1,7 @@
 //! Whether the other side of a pair is there: it says so, and its heartbeat goes on.
+//!
+//! Who is met for the first time is believed until its heartbeat has stood still for too long. Nothing is lost by that:
+//! before it has confirmed our epoch nothing is written for it.
 
 use core::time::Duration;
 
@@ -18,30 +21,26 @@ pub(crate) struct Sighting {
     window: Window,
     /// The heartbeat when it was looked at last; `None` before.
     beat: Option<u64>,
-    /// When it went on last, in the caller's time; `None`: it has not yet.
-    since: Option<Duration>,
+    /// When it was found to have gone on last, in the caller's time.
+    since: Duration,
     present: bool,
 }
 
 impl Sighting {
     pub(crate) fn new(window: Window) -> Self {
-        Self { window, beat: None, since: None, present: false }
+        Self { window, beat: None, since: Duration::ZERO, present: false }
     }
 
-    /// Looks again. It is there when it goes by the same shape, has an epoch, and its heartbeat was seen going on.
+    /// Looks again. It is there when it goes by the same shape, has an epoch, and its heartbeat goes on.
     pub(crate) fn look(&mut self, memory: &impl Memory, now: Duration) {
         let beat = memory.load(self.window.beat_at());
-        if self.beat.replace(beat).is_some_and(|before| before != beat) {
-            self.since = Some(now);
+        if self.beat.replace(beat) != Some(beat) {
+            self.since = now;
         }
-        let beats = self.since.is_some_and(|since| now.saturating_sub(since) < BEAT_WITHIN);
+        let beats = now.saturating_sub(self.since) < BEAT_WITHIN;
         let epoch = Count::from_word(memory.load(self.window.written_at())).epoch;
         let same = memory.load(self.window.shape_at()) == self.window.shape().word();
         self.present = beats && epoch != 0 && same;
-        if epoch == 0 {
-            // Who comes back is seen when its own heart beats.
-            self.since = None;
-        }
     }
 
     pub(crate) fn present(&self) -> bool {

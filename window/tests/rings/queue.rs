@@ -139,7 +139,7 @@ fn company(words: &Words, shape: Shape) -> (Vec<Seat<&Words>>, Duration) {
     let mut time = Duration::ZERO;
     for _ in 0..2 {
         time += Duration::from_millis(10);
-        seats.iter_mut().for_each(|seat| seat.tend(time));
+        seats.iter_mut().for_each(|seat| assert!(seat.tend(time)));
     }
     // Nothing is there yet, but receivers confirm the epochs.
     seats.iter_mut().for_each(|seat| assert_eq!(seat.receive(&mut [0; 8]), None));
@@ -182,7 +182,7 @@ fn who_takes_nothing_does_not_keep_others_waiting() {
     for _ in 0..5 {
         assert!(!zero.has_room_again());
         time += Duration::from_millis(10);
-        [&mut *zero, &mut *one, &mut *two].into_iter().for_each(|seat| seat.tend(time));
+        [&mut *zero, &mut *one, &mut *two].into_iter().for_each(|seat| assert!(seat.tend(time)));
     }
     assert!(zero.has_room_again(), "it is not waited for any more");
     assert_eq!(zero.send(1, &[&b"d"[..]], 1), Err(Unsent::Absent));
@@ -202,6 +202,7 @@ fn a_limit_keeps_the_window_short() {
     let message = [0_u8; 1_400];
     assert_eq!(seats[0].send(1, &[&message[..]], 1_400), Ok(()), "one may go beyond it");
     assert_eq!(seats[0].send(1, &[&message[..]], 1_400), Err(Unsent::Full));
+    assert_eq!(seats[0].send(1, &[&message[..9]], 9), Ok(()), "a short one does not wait");
     assert!(seats[1].receive(&mut [0; 2_000]).is_some());
     assert_eq!(seats[0].send(1, &[&message[..]], 1_400), Ok(()));
 }
