@@ -11,8 +11,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Place, Problem, in_order, nearest};
-use super::settings::{AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, Settings};
-use super::units::BITRATE_ALLOWED;
+use super::settings::{
+    AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, Settings, WindowSettings,
+};
+use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SIZE_ALLOWED};
 
 /// What a policy is given by, for error sentences.
 const POLICY: &str = "the name of a policy";
@@ -206,9 +208,22 @@ impl<'r, 't> Section<'r, 't> {
             peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
             rate: section.text("rate", BITRATE_ALLOWED),
             weight: section.number("weight"),
+            kind: section.text("kind", "`udp` or `mem`"),
+            window: section.window(),
         };
         section.finish();
         Some(link)
+    }
+
+    fn window(&mut self) -> WindowSettings {
+        WindowSettings {
+            path: self.text("path", "the path of a file or device"),
+            unit: self.text("unit", SIZE_ALLOWED),
+            ring: self.text("ring", SIZE_ALLOWED),
+            slots: self.number("slots"),
+            slot: self.number("slot"),
+            poll: self.text("poll", INTERVAL_ALLOWED),
+        }
     }
 
     fn classes(&mut self) -> Vec<ClassSettings> {
@@ -303,7 +318,7 @@ mod tests {
                 &"conf/tb0.toml:5: offload.gso: found a whole number; allowed: true or false".into()
             )
         );
-        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight";
+        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight, kind, path, unit, ring, slots, slot, poll";
         assert!(found.contains(&nic.into()), "{found:#?}");
         assert!(
             found
