@@ -26,6 +26,7 @@ mod stage;
 mod streams;
 mod upgrade;
 mod vlan;
+mod window;
 
 use std::process::ExitCode;
 
@@ -104,6 +105,7 @@ fn cases() -> Vec<Case> {
         soak::cases(),
         upgrade::cases(),
         attack::cases(),
+        window::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
