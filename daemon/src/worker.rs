@@ -80,7 +80,7 @@ pub(crate) struct Worker {
 }
 
 /// What epoll said, gathered so that the turn can follow its own order.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 struct Ready {
     tap: bool,
     waker: bool,
@@ -146,6 +146,9 @@ impl Worker {
             }
             let now = clock();
             self.look(now, &mut ready);
+            if ready == Ready::default() && self.rest.is_none() && now < self.bundle.poll_timeout(now) {
+                continue;
+            }
             self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
             self.transmit(now, ready.tap && self.reads_device())?;

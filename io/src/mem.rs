@@ -173,6 +173,11 @@ impl MemLink {
         self.seat.as_ref().is_some_and(Seat::has_company)
     }
 
+    /// Whether it is worth to receive.
+    pub fn has_news(&self) -> bool {
+        self.seat.as_ref().is_some_and(Seat::has_news)
+    }
+
     /// Whether what found no room is worth another try.
     pub fn has_room_again(&mut self) -> bool {
         self.seat.as_mut().is_none_or(Seat::has_room_again)

@@ -98,6 +98,12 @@ impl Receiver {
         Some(message)
     }
 
+    /// Whether it is worth to call [`Self::receive`].
+    pub fn has_news(&self, memory: &impl Memory) -> bool {
+        let said = Count::from_word(memory.load(self.window.written_at()));
+        said.epoch != 0 && said != Count { epoch: self.epoch, units: self.taken }
+    }
+
     /// Looks how much there is; whether there is something.
     fn look(&mut self, memory: &impl Memory) -> bool {
         let said = Count::from_word(memory.load(self.window.written_at()));

@@ -150,6 +150,11 @@ impl<M: Memory> Seat<M> {
         }
     }
 
+    /// Whether it is worth to call [`Self::receive`].
+    pub fn has_news(&self) -> bool {
+        self.ways.iter().any(|way| way.receiver.has_news(&self.memory))
+    }
+
     /// Takes one message and says from which slot, or `None` when there is none. Looks at each window once at most, each
     /// time beginning with the next one.
     pub fn receive(&mut self, into: &mut [u8]) -> Option<(Message, u16)> {

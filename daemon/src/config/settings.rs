@@ -173,7 +173,7 @@ impl WindowSettings {
 
 impl LinkSettings {
     /// A link that a flag names: a NIC, or `mem:` and a path.
-    fn named(name: &str, place: Place) -> LinkSettings {
+    fn named(name: &str, place: &Place) -> LinkSettings {
         let given = |value: &str| Some(Given::new(value.to_owned(), place.clone()));
         let path = name.strip_prefix(WINDOW_PREFIX);
         LinkSettings {
@@ -254,7 +254,7 @@ pub fn parse_link_flag(text: &str) -> Result<LinkSettings, String> {
 pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
-    let mut link = LinkSettings::named(name, Place::flag(format!("{means} {name}")));
+    let mut link = LinkSettings::named(name, &Place::flag(format!("{means} {name}")));
     let in_memory = link.kind.is_some();
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));

@@ -36,7 +36,7 @@ impl Worker {
                 let nic = &self.nics[usize::from(number)];
                 tracing::warn!(nic, ?faults, "another node writes what cannot be true");
             }
-            ready.readable |= 1 << number;
+            ready.readable |= u16::from(link.has_news()) << number;
             ready.writable |= u16::from(port.wants_room && link.has_room_again()) << number;
             if link.has_carrier() != port.carrier {
                 port.carrier = link.has_carrier();

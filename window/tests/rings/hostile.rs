@@ -92,8 +92,8 @@ fn live(words: &Words, shape: Shape, seed: u64) {
                 8
             }
             2 => {
-                let _ = (seat.has_room_again(), seat.waiting());
-                4
+                let _ = (seat.has_room_again(), seat.waiting(), seat.has_news());
+                6
             }
             _ => {
                 if let Some((Message { length, segment }, from)) = seat.receive(&mut into) {

@@ -89,6 +89,7 @@ impl<'a> Pair<'a> {
 
     fn receive(&mut self) {
         let mut into = [0; 1 << 16];
+        assert_eq!(self.receiver.has_news(), !self.queue.is_empty());
         let heard = self.receiver.receive(&mut into);
         let heard = heard.map(|(message, from)| {
             assert_eq!(from, 0);
