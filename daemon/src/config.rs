@@ -22,6 +22,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod units;
+mod window;
 
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
@@ -33,6 +34,7 @@ pub use links::parse_link;
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
+pub use window::{WindowConfig, names_window};
 
 use crate::key::Key;
 
@@ -106,7 +108,7 @@ pub struct Offload {
 /// One link of the bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// Network interface the link is bound to.
+    /// Network interface the link is bound to; of a link through memory, `mem:` and the path.
     pub nic: String,
     /// Local address; `None` takes the NIC's IPv6 link-local address, or any of the peers' family.
     pub local: Option<IpAddr>,
@@ -116,6 +118,8 @@ pub struct LinkConfig {
     pub rate: Option<u64>,
     /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
     pub weight: Option<u32>,
+    /// The memory that it runs through in place of a NIC; then it has neither a local address nor named peers.
+    pub window: Option<WindowConfig>,
 }
 
 impl Config {

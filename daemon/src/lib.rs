@@ -23,6 +23,7 @@ mod handover;
 pub mod key;
 mod links;
 pub mod log;
+mod medium;
 mod notify;
 mod priority;
 mod privileges;

@@ -7,21 +7,22 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use anyhow::Context;
+use sha2::{Digest, Sha256};
 use tabane_io::netlink::{self, Nic, NicEvent};
-use tabane_io::{LinkError, UdpLink, UdpSpec, now_ns};
+use tabane_io::{AnyLink, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
 use tabane_proto::PortSettings;
 use tabane_proto::wire::cell::LINKS;
 
 use crate::askers::Askers;
-use crate::config::{Config, LinkConfig};
+use crate::config::{Config, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
+use crate::medium::Medium;
 use crate::requests::Refusal;
 use crate::worker::{Command, GROUP};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
 const RECEIVE_BUFFER: usize = 7 << 20;
-/// The largest UDP payload over IPv4.
-pub(crate) const CELL_MOST: u16 = 65_507;
 
 /// The links, by number.
 pub(crate) struct Links {
@@ -34,7 +35,7 @@ pub(crate) struct Links {
 /// One link.
 struct Member {
     link: LinkConfig,
-    /// Index of its NIC.
+    /// Index of its NIC; 0: there is none.
     nic: u32,
     /// The largest cell that the NIC takes, in bytes.
     cell_max: u16,
@@ -46,20 +47,20 @@ struct Member {
 
 /// What one worker needs to take a link in.
 struct Share {
-    socket: UdpLink,
+    socket: (String, AnyLink),
     settings: PortSettings,
 }
 
 impl Links {
-    /// The links that the bundle is started with, over these NICs.
-    pub(crate) fn new(config: &Config, nics: &[Nic], askers: Askers, events: Arc<EventLog>) -> Self {
-        let member = |(link, nic): (&LinkConfig, &Nic)| Some(Member::new(link.clone(), nic));
-        let members = Mutex::new(config.links.iter().zip(nics).map(member).collect());
+    /// The links that the bundle is started with, over these NICs or windows.
+    pub(crate) fn new(config: &Config, media: &[Medium], askers: Askers, events: Arc<EventLog>) -> Self {
+        let member = |(link, medium): (&LinkConfig, &Medium)| Some(Member::new(link.clone(), medium));
+        let members = Mutex::new(config.links.iter().zip(media).map(member).collect());
         Self { config: config.clone(), askers, events, members }
     }
 
     /// Takes a link in; returns its number.
-    pub(crate) fn add(&self, link: LinkConfig) -> Result<u8, Refusal> {
+    pub(crate) fn add(&self, mut link: LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
         let same = |member: &Member| member.link.nic == link.nic && member.link.local == link.local;
         if members.iter().flatten().any(same) {
@@ -71,8 +72,8 @@ impl Links {
         if members.iter().flatten().count() == LINKS {
             return Err(Refusal::Input(format!("the bundle has {LINKS} links, as many as it can have")));
         }
-        let nic = usable(&link).map_err(Refusal::Input)?;
-        let shares = self.open(&link, &nic).map_err(Refusal::Input)?;
+        let medium = Medium::usable(&link).map_err(Refusal::Input)?;
+        let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
         let join = |Share { socket, settings }, answer| Command::Join { socket, settings, answer };
         let numbers = self.askers.ask_each(shares, join);
         let number = numbers.iter().copied().flatten().next();
@@ -87,7 +88,7 @@ impl Links {
             members.resize_with(usize::from(number) + 1, || None);
         }
         self.tell("link-added", number, &link.nic, "joined the bundle");
-        members[usize::from(number)] = Some(Member::new(link, &nic));
+        members[usize::from(number)] = Some(Member::new(link, &medium));
         Ok(number)
     }
 
@@ -150,7 +151,7 @@ impl Links {
         let present = || members.iter().flatten();
         let mut config = self.config.clone();
         let primary = config.policy_options.primary.and_then(|port| members.get(usize::from(port))?.as_ref());
-        let number = primary.and_then(|primary| present().position(|member| member.nic == primary.nic));
+        let number = primary.and_then(|primary| present().position(|member| std::ptr::eq(member, primary)));
         config.policy_options.primary = number.and_then(|number| u8::try_from(number).ok());
         config.links = present().map(|member| member.link.clone()).collect();
         Ok((config, present().map(|member| member.nic).collect()))
@@ -161,7 +162,8 @@ impl Links {
         let mut members = self.lock();
         let present =
             (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
-        for (port, member) in present.filter(|(_, member)| !member.leaving && !member.lost) {
+        let over_nic = |member: &Member| member.link.window.is_none() && !member.leaving && !member.lost;
+        for (port, member) in present.filter(|(_, member)| over_nic(member)) {
             let nic = match event {
                 NicEvent::Changed(nic) if nic.index == member.nic => Some(nic.clone()),
                 NicEvent::Gone { index, .. } if *index == member.nic => None,
@@ -190,9 +192,8 @@ impl Links {
 
     /// The NIC of a link is now like this.
     fn follow_nic(&self, port: u8, member: &mut Member, nic: &Nic) {
-        let carrier = nic.admin_up && nic.carrier;
+        let Medium { carrier, cell_max, .. } = Medium::of_nic(nic, &member.link);
         self.askers.tell(|| Command::Carrier { port, carrier });
-        let cell_max = cell_max(nic, &member.link);
         if nic.mtu != 0 && cell_max != member.cell_max {
             member.cell_max = cell_max;
             self.tell("nic-mtu", port, &member.link.nic, &format!("has an MTU of {} bytes now", nic.mtu));
@@ -206,9 +207,10 @@ impl Links {
         let present =
             (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
         for (port, member) in present.filter(|(_, member)| !member.leaving && member.lost) {
-            let opened = usable(&member.link).and_then(|nic| Ok((self.open(&member.link, &nic)?, nic)));
+            let opened = Medium::usable(&member.link)
+                .and_then(|medium| Ok((self.open(&mut member.link, &medium)?, medium)));
             match opened {
-                Ok((shares, nic)) => {
+                Ok((shares, medium)) => {
                     let replace = |Share { socket, settings }, answer| Command::Replace {
                         port,
                         socket,
@@ -216,11 +218,11 @@ impl Links {
                         answer,
                     };
                     if self.askers.ask_each(shares, replace).len() < self.askers.count() {
-                        tracing::warn!(nic = nic.name, "not all workers took the NIC back");
+                        tracing::warn!(nic = member.link.nic, "not all workers took the NIC back");
                     }
-                    *member = Member::new(member.link.clone(), &nic);
-                    self.askers.tell(|| Command::Carrier { port, carrier: nic.carrier });
-                    self.tell("nic-back", port, &nic.name, "is back");
+                    *member = Member::new(member.link.clone(), &medium);
+                    self.askers.tell(|| Command::Carrier { port, carrier: medium.carrier });
+                    self.tell("nic-back", port, &member.link.nic, "is back");
                 }
                 Err(reason) => tracing::debug!("{reason}"),
             }
@@ -228,10 +230,10 @@ impl Links {
     }
 
     /// Opens the link's sockets for all workers.
-    fn open(&self, link: &LinkConfig, nic: &Nic) -> Result<Vec<Share>, String> {
+    fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share>, String> {
         let open = |number| {
-            let socket = bind(&self.config, link, number)?;
-            Ok(Share { socket, settings: port_settings(link, nic, number) })
+            let socket = (link.nic.clone(), bind(&self.config, link, number)?);
+            Ok(Share { socket, settings: port_settings(link, medium, number) })
         };
         (0..self.config.workers).map(open).collect()
     }
@@ -247,49 +249,63 @@ impl Links {
 }
 
 impl Member {
-    fn new(link: LinkConfig, nic: &Nic) -> Self {
-        let cell_max = cell_max(nic, &link);
-        Self { link, nic: nic.index, cell_max, lost: false, leaving: false }
+    fn new(link: LinkConfig, medium: &Medium) -> Self {
+        Self { link, nic: medium.index, cell_max: medium.cell_max, lost: false, leaving: false }
     }
 }
 
-/// The NIC of a link, which has to be up; else why it cannot be used.
-pub(crate) fn usable(link: &LinkConfig) -> Result<Nic, String> {
-    let name = &link.nic;
-    let Ok(nic) = netlink::nic(name) else {
-        let names = netlink::nic_names().unwrap_or_default().join(", ");
-        return Err(format!("link {name}: no such NIC; there are: {names}"));
-    };
-    if !nic.admin_up {
-        return Err(format!("link {name}: the NIC is down; `ip link set {name} up` raises it"));
+/// The sockets and seats of all links, by worker; and the configuration with the slots that were free.
+pub(crate) fn bind_all(config: &Config) -> Result<(Config, Vec<Vec<AnyLink>>), String> {
+    let mut links = config.links.clone();
+    let mut of_worker = |number| links.iter_mut().map(|link| bind(config, link, number)).collect();
+    let bound = (0..config.workers).map(&mut of_worker).collect::<Result<_, _>>()?;
+    Ok((Config { links, ..config.clone() }, bound))
+}
+
+/// Worker `number`'s socket or seat of a link. A slot that was free becomes that of the link: who has it for the first
+/// worker has it for all.
+fn bind(config: &Config, link: &mut LinkConfig, number: u16) -> Result<AnyLink, String> {
+    if let Some(window) = &mut link.window {
+        let opened = MemLink::open(&seat(config, window, number)?).map_err(|error| error.to_string())?;
+        window.slot = Some(opened.slot());
+        return Ok(opened.into());
     }
-    Ok(nic)
-}
-
-/// The largest cell that fits into one packet of a NIC.
-pub(crate) fn cell_max(nic: &Nic, link: &LinkConfig) -> u16 {
-    const UDP: u32 = 8;
-    const IPV4: u32 = 20;
-    const IPV6: u32 = 40;
-    let ipv4 =
-        link.local.is_some_and(|local| local.is_ipv4()) || link.peers.iter().any(|peer| peer.is_ipv4());
-    let headers = UDP + if ipv4 { IPV4 } else { IPV6 };
-    u16::try_from(nic.mtu.saturating_sub(headers)).unwrap_or(u16::MAX).min(CELL_MOST)
-}
-
-/// Worker `number`'s socket of a link.
-pub(crate) fn bind(config: &Config, link: &LinkConfig, number: u16) -> Result<UdpLink, String> {
     UdpLink::bind(&spec(config, link, number)).map(noted).map_err(|error| error.to_string())
 }
 
-/// Worker `number`'s socket of a link, which another process has bound.
+/// Worker `number`'s socket or seat of a link, which another process has opened.
 pub(crate) fn adopt(
     config: &Config,
     link: &LinkConfig,
     number: u16,
-    socket: OwnedFd,
-) -> Result<UdpLink, LinkError> {
-    UdpLink::adopt(socket, &spec(config, link, number)).map(noted)
+    file: OwnedFd,
+) -> anyhow::Result<AnyLink> {
+    if let Some(window) = &link.window {
+        let seat = seat(config, window, number).map_err(anyhow::Error::msg)?;
+        return Ok(MemLink::adopt(file, &seat)?.into());
+    }
+    UdpLink::adopt(file, &spec(config, link, number)).map(noted).context("a link's socket")
+}
+
+/// An address for a node that has no NIC: its slot tells it from the others.
+pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
+    let window = config.links.iter().find_map(|link| link.window.as_ref())?;
+    let digest =
+        Sha256::new().chain_update(config.group().to_be_bytes()).chain_update(&window.path).finalize();
+    let [high, low] = window.slot?.to_be_bytes();
+    Some([2, digest[0], digest[1], digest[2], high, low])
+}
+
+fn seat(config: &Config, window: &WindowConfig, number: u16) -> Result<MemSpec, String> {
+    let shape = window.shape(config.workers).map_err(|error| error.to_string())?;
+    Ok(MemSpec {
+        path: window.path.clone().into(),
+        shape,
+        channel: number,
+        slot: window.slot,
+        port: config.port + number,
+        poll: window.poll,
+    })
 }
 
 fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
@@ -306,18 +322,18 @@ fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
 }
 
 /// The socket, when what it lacks has been logged.
-fn noted(mut bound: UdpLink) -> UdpLink {
+fn noted(mut bound: UdpLink) -> AnyLink {
     while let Some(notice) = tabane_io::Link::take_notice(&mut bound) {
         tracing::warn!("{notice}");
     }
-    bound
+    bound.into()
 }
 
 /// What worker `number`'s core has to know of a link.
-pub(crate) fn port_settings(link: &LinkConfig, nic: &Nic, number: u16) -> PortSettings {
+pub(crate) fn port_settings(link: &LinkConfig, medium: &Medium, number: u16) -> PortSettings {
     let greet = |peer: &std::net::SocketAddr| std::net::SocketAddr::new(peer.ip(), peer.port() + number);
     PortSettings {
-        cell_max: cell_max(nic, link),
+        cell_max: medium.cell_max,
         greet: link.peers.iter().map(greet).collect(),
         multicast: multicast(link),
         rate: link.rate,

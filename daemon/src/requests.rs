@@ -8,7 +8,7 @@ use tabane_proto::PolicyKind;
 
 use crate::askers::Askers;
 use crate::config::problem::{nearest, quoted};
-use crate::config::{Config, LinkConfig, parse_link};
+use crate::config::{Config, LinkConfig, names_window, parse_link};
 use crate::control::{self, Request};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
@@ -138,8 +138,11 @@ impl Requests {
     }
 }
 
-/// The link with what may have changed of its NIC.
+/// The link with what may have changed of its NIC, if it has one.
 fn as_its_nic_is(link: LinkStatus) -> LinkStatus {
+    if names_window(&link.nic) {
+        return link;
+    }
     match netlink::nic(&link.nic) {
         Ok(nic) => LinkStatus { carrier: nic.carrier, mtu: nic.mtu, ..link },
         Err(_) => LinkStatus { carrier: false, ..link },

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use anyhow::Context;
-use tabane_io::netlink::{Nic, Watch};
-use tabane_io::{Signals, TapQueue, UdpLink, Waker, now_ns};
+use tabane_io::netlink::Watch;
+use tabane_io::{AnyLink, Signals, TapQueue, Waker, now_ns};
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, Instant, Name, NodeId, Settings};
@@ -20,8 +20,9 @@ use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::group;
 use crate::handover::Heir;
-use crate::links::{self, CELL_MOST};
+use crate::links;
 use crate::log;
+use crate::medium::{CELL_MOST, Medium};
 use crate::notify::Notify;
 use crate::priority;
 use crate::privileges::Privileges;
@@ -37,25 +38,22 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let signals = Signals::block().context("cannot wait for signals")?;
     let listener = Listener::bind(&config.name)?;
     let watch = Watch::new()?;
-    let nics = nics(config)?;
-    let cell_max = nics
-        .iter()
-        .zip(&config.links)
-        .map(|(nic, link)| links::cell_max(nic, link))
-        .min()
-        .unwrap_or_default();
-    let mac = nics.iter().find_map(|nic| nic.mac).unwrap_or_default();
+    let media = media(config)?;
+    let (config, sockets) = links::bind_all(config).map_err(BadInput::new)?;
+    let config = &config;
+    let cell_max = media.iter().map(|medium| medium.cell_max).min().unwrap_or_default();
+    let mac = media.iter().find_map(|medium| medium.mac);
+    let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_default();
     let (device, queues) = Device::open(config, superframe(config, cell_max), local(mac))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
-    let parts = Parts { config: config.clone(), nics, mac, device: Arc::new(device), events };
-    let sockets = |number| config.links.iter().map(move |link| links::bind(config, link, number)).collect();
-    let sockets = (0..config.workers).map(sockets).collect::<Result<Vec<_>, _>>().map_err(BadInput::new)?;
+    let parts = Parts { config: config.clone(), media, mac, device: Arc::new(device), events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
     let (notify, listener) = (Notify::connect(), listener.open_to(privileges.control_group.clone()));
     priority::raise();
+    priority::keep_time(config);
     privileges.give_up()?;
     let workers = start(workers, Worker::run)?;
-    tracing::info!(name = config.name, links = parts.nics.len(), "up");
+    tracing::info!(name = config.name, links = parts.media.len(), "up");
     parts.running(workers)?.run(&signals, watch, &listener, &notify)
 }
 
@@ -68,18 +66,19 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let mut heir = Heir::ask(name)?;
     let watch = Watch::new()?;
     let files = heir.files()?;
-    let (config, estate, nics) = (heir.config().clone(), heir.estate(), heir.nics()?);
+    let (config, estate, media) = (heir.config().clone(), heir.estate(), heir.media()?);
     let privileges = Privileges::plan(&config)?;
     let events = EventLog::after(estate.events.clone()).context("cannot make an eventfd")?;
     let device = Device::adopt(&config, files.tap, estate.takes_uso, estate.carrier);
     let (mac, peers) = (estate.mac, estate.peers);
-    let parts = Parts { config, nics, mac, device: Arc::new(device), events: Arc::new(events) };
+    let parts = Parts { config, media, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
     let notify = Notify::connect();
     // Before it becomes another user: commands trust who started it.
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     priority::raise();
+    priority::keep_time(&parts.config);
     privileges.give_up()?;
     let running = parts.running(start(workers, Worker::run_when_told)?)?;
     heir.take()?;
@@ -108,7 +107,7 @@ fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyho
 /// What a bundle is made of before its workers start.
 struct Parts {
     config: Config,
-    nics: Vec<Nic>,
+    media: Vec<Medium>,
     /// The address that names the node.
     mac: [u8; 6],
     device: Arc<Device>,
@@ -119,10 +118,10 @@ impl Parts {
     /// A worker for each queue of the device and the sockets that go with it.
     fn make_workers(
         &self,
-        shares: impl Iterator<Item = (TapQueue, Vec<UdpLink>)>,
+        shares: impl Iterator<Item = (TapQueue, Vec<AnyLink>)>,
     ) -> anyhow::Result<Vec<Ready>> {
         let incarnation = now_ns();
-        let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<UdpLink>))| {
+        let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<AnyLink>))| {
             let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
             bundle.touch_memory();
             group::go_by(&mut bundle, self.config.security, &self.config.keys());
@@ -134,20 +133,22 @@ impl Parts {
                 device: Arc::clone(&self.device),
                 events: Arc::clone(&self.events),
             };
-            let worker = Worker::new(bundle, queue, sockets, Arc::clone(&waker), receiver, shared)?;
+            let names = self.config.links.iter().map(|link| link.nic.clone());
+            let links = names.zip(sockets).collect();
+            let worker = Worker::new(bundle, queue, links, Arc::clone(&waker), receiver, shared)?;
             Ok(Ready { number, worker, commands, waker })
         };
         (0..).zip(shares).map(make).collect()
     }
 
     fn running(self, workers: Vec<Handle>) -> anyhow::Result<Running> {
-        Running::new(&self.config, &self.nics, self.mac, self.device, self.events, workers)
+        Running::new(&self.config, &self.media, self.mac, self.device, self.events, workers)
     }
 
     fn settings(&self, incarnation: u64, number: u16) -> Settings {
         let (host, config) = (rustix::system::uname(), &self.config);
-        let links = config.links.iter().zip(&self.nics);
-        let ports = links.map(|(link, nic)| links::port_settings(link, nic, number)).collect();
+        let links = config.links.iter().zip(&self.media);
+        let ports = links.map(|(link, medium)| links::port_settings(link, medium, number)).collect();
         Settings {
             group: config.group(),
             name: Name::new(&host.nodename().to_string_lossy()),
@@ -162,9 +163,9 @@ impl Parts {
     }
 }
 
-/// The NICs of all links, which have to be up.
-fn nics(config: &Config) -> Result<Vec<Nic>, BadInput> {
-    config.links.iter().map(|link| links::usable(link).map_err(BadInput::new)).collect()
+/// What all links run over; NICs have to be up.
+fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
+    config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }
 
 /// The longest packet whose cells fill one batch, so that a superframe takes one send call.

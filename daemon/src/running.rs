@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use tabane_io::netlink::{Nic, Watch};
+use tabane_io::netlink::Watch;
 use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
 
 use crate::askers::Askers;
@@ -21,6 +21,7 @@ use crate::device::Device;
 use crate::events::{Entry, EventLog};
 use crate::handover::{self, Estate};
 use crate::links::Links;
+use crate::medium::Medium;
 use crate::notify::Notify;
 use crate::requests::{Refusal, Requests};
 use crate::worker::{Command, Files};
@@ -49,13 +50,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Over the NICs of the links.
+    /// Over what the links run over.
     ///
     /// # Errors
     /// No eventfd.
     pub(crate) fn new(
         config: &Config,
-        nics: &[Nic],
+        media: &[Medium],
         mac: [u8; 6],
         device: Arc<Device>,
         events: Arc<EventLog>,
@@ -64,12 +65,12 @@ impl Running {
         let channels = workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker)));
         let askers = Askers::new(channels);
         let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
-        let links = Arc::new(Links::new(config, nics, askers.clone(), Arc::clone(&events)));
+        let links = Arc::new(Links::new(config, media, askers.clone(), Arc::clone(&events)));
         let (name, config) = (config.name.clone(), config.clone());
         let keys = Mutex::new(config.keys());
         let requests =
             Requests { config, keys, askers: askers.clone(), links, device, events, stop: Arc::clone(&stop) };
-        let dark = (0..).zip(nics).filter(|(_, nic)| !(nic.admin_up && nic.carrier));
+        let dark = (0..).zip(media).filter(|(_, medium)| !medium.carrier);
         let dark = dark.map(|(number, _)| number).collect();
         Ok(Running { name, workers, askers, stop, requests: Arc::new(requests), mac, dark })
     }

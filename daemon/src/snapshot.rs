@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tabane_io::UdpLink;
+use tabane_io::AnyLink;
 use tabane_proto::{Bundle, Counters, PolicyKind};
 
 use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
@@ -31,9 +31,10 @@ impl Snapshot {
     pub(crate) fn of<'a>(
         worker: u16,
         bundle: &Bundle,
-        links: impl Iterator<Item = (u32, &'a UdpLink)>,
+        links: impl Iterator<Item = (u32, &'a str, &'a AnyLink)>,
     ) -> Self {
-        let links: Vec<LinkStatus> = links.map(|(number, link)| link_status(number, link)).collect();
+        let links: Vec<LinkStatus> =
+            links.map(|(number, nic, link)| link_status(number, nic, link)).collect();
         let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
@@ -65,16 +66,20 @@ pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<S
     total
 }
 
-fn link_status(number: u32, link: &UdpLink) -> LinkStatus {
-    let nic = link.nic();
+fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
+    let (carrier, mtu, gso, gro) = match link {
+        AnyLink::Udp(link) => (link.nic().carrier, link.nic().mtu, link.gso(), link.gro()),
+        // Messages hold many cells in both directions.
+        AnyLink::Mem(link) => (link.has_carrier(), link.unit(), true, true),
+    };
     LinkStatus {
         link: number,
-        nic: nic.name.clone(),
+        nic: nic.to_owned(),
         local: link.local_addr().to_string(),
-        carrier: nic.carrier,
-        mtu: nic.mtu,
-        gso: link.gso(),
-        gro: link.gro(),
+        carrier,
+        mtu,
+        gso,
+        gro,
     }
 }
 

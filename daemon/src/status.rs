@@ -46,13 +46,13 @@ pub struct Status {
 pub struct LinkStatus {
     /// Its number: the place in the configuration, or the first free one when it joined.
     pub link: u32,
-    /// Network interface.
+    /// Network interface; of a link through memory, `mem:` and the path.
     pub nic: String,
     /// Local endpoint of the first worker.
     pub local: String,
-    /// Whether the NIC has carrier.
+    /// Whether the NIC has carrier; of a link through memory, whether another node is there.
     pub carrier: bool,
-    /// MTU of the NIC, in bytes.
+    /// MTU of the NIC, in bytes; of a link through memory, the size of a unit.
     pub mtu: u32,
     /// Whether many cells leave with one call.
     pub gso: bool,

@@ -8,6 +8,7 @@
 //! device's is neither. Only when the core takes no more the device fills, and the kernel tells the sending sockets.
 
 mod command;
+mod polled;
 mod ports;
 mod rest;
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use tabane_io::{Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, UdpLink, Waker, now_ns};
+use tabane_io::{AnyLink, Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
 use crate::config::Security;
@@ -72,12 +73,14 @@ pub(crate) struct Worker {
     tap_watched: bool,
     /// It is about to stand still.
     rest: Option<Rest>,
+    /// When a frame came from the device or went there.
+    moved: Instant,
     shared: Shared,
     nics: Vec<String>,
 }
 
 /// What epoll said, gathered so that the turn can follow its own order.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 struct Ready {
     tap: bool,
     waker: bool,
@@ -86,14 +89,14 @@ struct Ready {
 }
 
 impl Worker {
-    /// A worker over an open queue and bound links.
+    /// A worker over an open queue and bound links, each with the name of its NIC.
     ///
     /// # Errors
     /// No epoll instance.
     pub(crate) fn new(
         bundle: Bundle,
         queue: TapQueue,
-        links: Vec<UdpLink>,
+        links: Vec<(String, AnyLink)>,
         waker: Arc<Waker>,
         commands: Receiver<Command>,
         shared: Shared,
@@ -101,11 +104,11 @@ impl Worker {
         let poll = Poll::new()?;
         poll.add(&queue, TAP, Interest::Read)?;
         poll.add(&*waker, WAKER, Interest::Read)?;
-        let nics = links.iter().map(|link| link.nic().name.clone()).collect();
+        let (nics, links): (Vec<_>, Vec<_>) = links.into_iter().unzip();
         let watched = |(number, link)| Port::watched(&poll, number, link).map(Some);
         let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
-        let (leaving, tap_watched, rest) = (Vec::new(), true, None);
+        let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, Instant::default());
         Ok(Self {
             bundle,
             queue,
@@ -117,6 +120,7 @@ impl Worker {
             lent,
             tap_watched,
             rest,
+            moved,
             shared,
             nics,
         })
@@ -136,11 +140,15 @@ impl Worker {
     /// The kernel's: the device was deleted, or epoll failed.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         loop {
-            let ready = self.sleep()?;
+            let mut ready = self.sleep()?;
             if ready.waker && self.obey() {
                 return Ok(());
             }
             let now = clock();
+            self.look(now, &mut ready);
+            if ready == Ready::default() && self.rest.is_none() && now < self.bundle.poll_timeout(now) {
+                continue;
+            }
             self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
             self.transmit(now, ready.tap && self.reads_device())?;
@@ -164,7 +172,7 @@ impl Worker {
     fn sleep(&mut self) -> std::io::Result<Ready> {
         let now = clock();
         let timeout = self.bundle.poll_timeout(now).since(now);
-        let timeout = self.sleep_for(timeout);
+        let timeout = self.until_next_look(now, self.sleep_for(timeout));
         let mut ready = Ready::default();
         for event in self.poll.wait(Some(timeout))? {
             match event.token {
@@ -222,6 +230,7 @@ impl Worker {
     /// Writes what is complete to the device.
     fn deliver(&mut self, now: Instant) {
         while let Some(frame) = self.bundle.poll_frame(now) {
+            self.moved = now;
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let slices = frame.slices();
             let count = slices.len();
@@ -273,6 +282,7 @@ impl Worker {
         let read = self.queue.read(&mut pieces[..count])?;
         drop(space);
         if let Some(length) = read {
+            self.moved = now;
             self.bundle.handle_frame(now, length);
         }
         Ok(read.is_some())
@@ -346,8 +356,9 @@ impl Worker {
             return;
         }
         state.wants_room = wanted;
+        let Some(watched) = state.link.watched() else { return };
         let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
-        if let Err(error) = self.poll.modify(&state.link, port as u64, interest) {
+        if let Err(error) = self.poll.modify(watched, port as u64, interest) {
             tracing::error!(nic = self.nics[port], %error, "cannot watch the link");
         }
     }

@@ -2,6 +2,7 @@
 
 mod pair;
 mod service;
+mod window;
 
 use tabane_proto::wire::cell::{HEADER, Header};
 use tabane_proto::wire::handshake::{Marked, Message};
@@ -12,6 +13,7 @@ use tabane_proto::wire::repair::{REQUEST_MAX, Request};
 
 pub use pair::Pair;
 use service::Service;
+pub use window::window;
 
 /// Steps of one input of [`recorded`].
 const STEPS_MAX: usize = 500;

@@ -1,6 +1,6 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{cell, config, control, handshake, recorded, unpack};
+use tabane_fuzz::{cell, config, control, handshake, recorded, unpack, window};
 
 /// Inputs for each body.
 const INPUTS: u64 = 3_000;
@@ -101,4 +101,9 @@ fn any_request() {
 #[test]
 fn any_configuration() {
     over_inputs(&[include_bytes!("../corpus/config/all.toml")], config);
+}
+
+#[test]
+fn any_window() {
+    over_inputs(&[include_bytes!("../corpus/window/messages")], window);
 }

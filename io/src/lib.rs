@@ -1,4 +1,5 @@
-//! Linux input and output of Tabane: the TAP device, UDP links, packet sockets, readiness, signals, netlink.
+//! Linux input and output of Tabane: the TAP device, UDP links, links through memory, packet sockets, readiness, signals,
+//! netlink.
 //!
 //! The only crate of the workspace with `unsafe`. It knows no cell, lane or peer: it moves bytes
 //! between buffers of its caller and file descriptors, and never keeps a frame.
@@ -15,9 +16,11 @@
 //!   by something slower that works, and told by a [`Notice`], which the caller logs.
 //! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
 
+pub mod any;
 pub mod clock;
 pub mod descriptors;
 pub mod link;
+pub mod mem;
 pub mod netlink;
 pub mod notice;
 pub mod packet;
@@ -26,9 +29,11 @@ pub mod poll;
 pub mod tap;
 pub mod udp;
 
+pub use any::AnyLink;
 pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
 pub use link::{Link, ReceiveBuffer, Sent};
+pub use mem::{MemError, MemLink, MemSpec};
 pub use notice::Notice;
 pub use packet::{PacketError, PacketSocket};
 pub use peer::peer_groups;

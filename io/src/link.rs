@@ -66,8 +66,8 @@ pub trait Link: AsFd {
     /// What the kernel reports for the socket, such as `ENETDOWN`. The link stays usable.
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize>;
 
-    /// Bytes of kernel memory that hold what was sent and is not yet on the wire.
-    fn queued_bytes(&self) -> usize;
+    /// Bytes that were sent and are not yet on the wire: in the kernel's memory, or in the window they are taken from.
+    fn queued_bytes(&mut self) -> usize;
 
     /// The next change of what the kernel offers to this link, for the log. Ask after a burst of
     /// work, not per frame.

@@ -272,7 +272,7 @@ impl Link for UdpLink {
         receive::receive(self.socket.as_fd(), buffers)
     }
 
-    fn queued_bytes(&self) -> usize {
+    fn queued_bytes(&mut self) -> usize {
         let mut bytes: c_int = 0;
         // SAFETY: SIOCOUTQ (TIOCOUTQ by its older name) writes one int, which lives until the call returns.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::problem::{Place, Problem};
-use super::settings::{AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, Settings};
+use super::settings::{
+    AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, Settings, WindowSettings,
+};
 use super::table::{Section, read};
-use super::units::BITRATE_ALLOWED;
+use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SIZE_ALLOWED};
 
 /// What a policy is given by, for error sentences.
 const POLICY: &str = "the name of a policy";
@@ -81,6 +83,19 @@ fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
         peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
         rate: section.text("rate", BITRATE_ALLOWED),
         weight: section.number("weight"),
+        kind: section.text("kind", "`udp` or `mem`"),
+        window: window(section),
+    }
+}
+
+fn window(section: &mut Section<'_, '_>) -> WindowSettings {
+    WindowSettings {
+        path: section.text("path", "the path of a file or device"),
+        unit: section.text("unit", SIZE_ALLOWED),
+        ring: section.text("ring", SIZE_ALLOWED),
+        slots: section.number("slots"),
+        slot: section.number("slot"),
+        poll: section.text("poll", INTERVAL_ALLOWED),
     }
 }
 
@@ -125,7 +140,7 @@ mod tests {
                 &"conf/tb0.toml:5: offload.gso: found a whole number; allowed: true or false".into()
             )
         );
-        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight";
+        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight, kind, path, unit, ring, slots, slot, poll";
         assert!(found.contains(&nic.into()), "{found:#?}");
         assert!(
             found

@@ -25,6 +25,10 @@ pub const TX_QUEUE_LEN: Limits = Limits { low: 1, high: 10_000, words: " frames"
 pub const LINKS: Limits = Limits { low: 1, high: 16, words: " links" };
 /// A link's part of the traffic.
 pub const WEIGHT: Limits = Limits { low: 1, high: 1_000, words: "" };
+/// Nodes that a window of memory has room for.
+pub const SLOTS: Limits = Limits { low: 2, high: 256, words: " slots" };
+/// A node's slot in a window of memory.
+pub const SLOT: Limits = Limits { low: 0, high: 255, words: "" };
 /// Classes of one bundle: what its core takes.
 pub const CLASSES: Limits = Limits { low: 0, high: 64, words: " classes" };
 /// Bytes of an Ethernet frame, from its header alone to the longest superframe.

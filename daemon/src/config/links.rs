@@ -10,9 +10,13 @@ use super::address::{
 };
 use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, WEIGHT, is_device_name};
 use super::problem::{Place, Problem, quoted};
-use super::resolve::number;
+use super::resolve::{number, word};
 use super::settings::{Given, LinkSettings, Settings, parse_link_text};
 use super::units::{BITRATE_ALLOWED, parse_bitrate};
+use super::window::resolve_window;
+
+/// What a link can run over; a NIC unless said otherwise.
+const KINDS: [&str; 2] = ["udp", "mem"];
 
 /// Checks the links of `settings`; `port` completes peers that name none.
 pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, port: u16) -> Vec<LinkConfig> {
@@ -36,7 +40,7 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
     links
 }
 
-/// One link as text, `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE]`; `port` completes peers that name none.
+/// One link as text, as after `--link`; `port` completes peers that name none.
 ///
 /// # Errors
 /// What is wrong with it and what is allowed, in one sentence.
@@ -74,19 +78,43 @@ fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
     }
 }
 
-/// The link, or `None` when it has no usable nic.
+/// The link, or `None` when it has no usable nic or path.
 fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Option<LinkConfig> {
+    if word(problems, typed.kind.as_ref(), &KINDS, |kind| kind, KINDS[0]) == "mem" {
+        return resolve_window_link(problems, typed);
+    }
+    if let Some(place) = typed.window.any() {
+        problems.push(Problem::new(place, "a NIC has no window", "this with kind = \"mem\""));
+    }
     let nic = nic(problems, typed);
     let local = value(problems, typed.local.as_ref(), HOST_ALLOWED, parse_host);
-    let rate = value(problems, typed.rate.as_ref(), BITRATE_ALLOWED, parse_bitrate);
-    let weight = typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1));
+    let (rate, weight) = share(problems, typed);
     let peers = peers(problems, typed, port);
     if let (Some(local), Some(given)) = (local, &typed.local) {
         check_local(problems, typed, &given.place, local);
     }
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, port);
-    Some(LinkConfig { nic: nic?, local, peers, rate, weight })
+    Some(LinkConfig { nic: nic?, local, peers, rate, weight, window: None })
+}
+
+/// A link through memory.
+fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<LinkConfig> {
+    let network = [&typed.nic, &typed.local].into_iter().flatten().chain(&typed.peers).next();
+    if let Some(given) = network {
+        let what = "a window of memory has neither NIC nor addresses";
+        problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
+    }
+    let (rate, weight) = share(problems, typed);
+    let window = resolve_window(problems, &typed.place, &typed.window)?;
+    let (nic, local, peers) = (window.link_name(), None, Vec::new());
+    Some(LinkConfig { nic, local, peers, rate, weight, window: Some(window) })
+}
+
+/// Rate and weight.
+fn share(problems: &mut Vec<Problem>, typed: &LinkSettings) -> (Option<u64>, Option<u32>) {
+    let rate = value(problems, typed.rate.as_ref(), BITRATE_ALLOWED, parse_bitrate);
+    (rate, typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1)))
 }
 
 fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
@@ -102,7 +130,7 @@ fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
     Some(nic.value.clone())
 }
 
-fn value<T>(
+pub(super) fn value<T>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<String>>,
     allowed: &str,

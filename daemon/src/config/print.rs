@@ -7,8 +7,8 @@ use std::fmt;
 use toml::Value;
 
 use super::classes::protocol_name;
-use super::units::print_bitrate;
-use super::{Config, LinkConfig, Offload, Security};
+use super::units::{print_bitrate, print_interval, print_size};
+use super::{Config, LinkConfig, Offload, Security, WindowConfig};
 use tabane_proto::Class;
 
 impl fmt::Display for Config {
@@ -85,6 +85,23 @@ impl fmt::Display for Offload {
 impl fmt::Display for LinkConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n[[link]]")?;
+        match &self.window {
+            Some(window) => write!(f, "{window}")?,
+            None => self.print_network(f)?,
+        }
+        match self.rate {
+            Some(rate) => writeln!(f, "rate = {}", text(&print_bitrate(rate))),
+            None => writeln!(f, "# rate: measured"),
+        }?;
+        match self.weight {
+            Some(weight) => writeln!(f, "weight = {weight}"),
+            None => writeln!(f, "# weight: the rate"),
+        }
+    }
+}
+
+impl LinkConfig {
+    fn print_network(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "nic = {}", text(&self.nic))?;
         match self.local {
             Some(local) => writeln!(f, "local = {}", text(&local.to_string())),
@@ -96,14 +113,22 @@ impl fmt::Display for LinkConfig {
         } else {
             writeln!(f, "peers = {}", list(&self.peers))?;
         }
-        match self.rate {
-            Some(rate) => writeln!(f, "rate = {}", text(&print_bitrate(rate))),
-            None => writeln!(f, "# rate: measured"),
+        Ok(())
+    }
+}
+
+impl fmt::Display for WindowConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "kind = \"mem\"")?;
+        writeln!(f, "path = {}", text(&self.path))?;
+        writeln!(f, "unit = {}", text(&print_size(self.unit)))?;
+        writeln!(f, "ring = {}", text(&print_size(self.ring)))?;
+        writeln!(f, "slots = {}", self.slots)?;
+        match self.slot {
+            Some(slot) => writeln!(f, "slot = {slot}"),
+            None => writeln!(f, "# slot: the first that no process of this machine has"),
         }?;
-        match self.weight {
-            Some(weight) => writeln!(f, "weight = {weight}"),
-            None => writeln!(f, "# weight: the rate"),
-        }
+        writeln!(f, "poll = {}", text(&print_interval(self.poll)))
     }
 }
 

@@ -6,8 +6,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::limits::WEIGHT;
+use super::limits::{SLOT, SLOTS, WEIGHT};
 use super::problem::{Place, quoted};
+use super::window::WINDOW_PREFIX;
 
 /// A value and where it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +139,54 @@ pub struct LinkSettings {
     pub rate: Option<Given<String>>,
     /// Its part of the traffic.
     pub weight: Option<Given<i64>>,
+    /// What the link runs over: `udp` or `mem`.
+    pub kind: Option<Given<String>>,
+    /// The window of a link through memory.
+    pub window: WindowSettings,
+}
+
+/// The window of a link through memory, as typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowSettings {
+    /// File or device.
+    pub path: Option<Given<String>>,
+    /// Size of a unit, with unit of measure.
+    pub unit: Option<Given<String>>,
+    /// Size of a ring.
+    pub ring: Option<Given<String>>,
+    /// Nodes that it has room for.
+    pub slots: Option<Given<i64>>,
+    /// This node's slot.
+    pub slot: Option<Given<i64>>,
+    /// How often it is looked at.
+    pub poll: Option<Given<String>>,
+}
+
+impl WindowSettings {
+    /// Whatever is given first.
+    pub(super) fn any(&self) -> Option<&Place> {
+        let texts = [&self.path, &self.unit, &self.ring, &self.poll].into_iter().flatten();
+        let numbers = [&self.slots, &self.slot].into_iter().flatten();
+        texts.map(|given| &given.place).chain(numbers.map(|given| &given.place)).next()
+    }
+}
+
+impl LinkSettings {
+    /// A link that a flag names: a NIC, or `mem:` and a path.
+    fn named(name: &str, place: &Place) -> LinkSettings {
+        let given = |value: &str| Some(Given::new(value.to_owned(), place.clone()));
+        let path = name.strip_prefix(WINDOW_PREFIX);
+        LinkSettings {
+            nic: if path.is_none() { given(name) } else { None },
+            kind: path.and_then(|_| given("mem")),
+            window: WindowSettings { path: path.and_then(given), ..WindowSettings::default() },
+            local: None,
+            peers: Vec::new(),
+            rate: None,
+            weight: None,
+            place: place.clone(),
+        }
+    }
 }
 
 impl Settings {
@@ -192,7 +241,8 @@ impl OffloadSettings {
     }
 }
 
-/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE][,weight=N]`.
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE][,weight=N]`, or
+/// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`.
 ///
 /// # Errors
 /// What is wrong with `text` and what is allowed.
@@ -203,32 +253,36 @@ pub fn parse_link_flag(text: &str) -> Result<LinkSettings, String> {
 /// The same, given by whatever `means`.
 pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, String> {
     let mut parts = text.split(',');
-    let nic = parts.next().unwrap_or_default();
-    let place = Place::flag(format!("{means} {nic}"));
-    let nic = Some(Given::new(nic.to_owned(), place.clone()));
-    let mut link = LinkSettings { place, nic, local: None, peers: Vec::new(), rate: None, weight: None };
+    let name = parts.next().unwrap_or_default();
+    let mut link = LinkSettings::named(name, &Place::flag(format!("{means} {name}")));
+    let in_memory = link.kind.is_some();
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let given = Given::new(value.to_owned(), link.place.part(key));
-        let once = match key {
-            "local" => link.local.replace(given),
-            "rate" => link.rate.replace(given),
-            "peer" => {
+        let place = link.place.part(key);
+        let given = Given::new(value.to_owned(), place.clone());
+        let number = |what, allowed| match value.parse() {
+            Ok(number) => Ok(Given::new(number, place.clone())),
+            Err(_) => Err(format!("{} is no {what}; allowed: {allowed}", quoted(value))),
+        };
+        let twice = match key {
+            "rate" => link.rate.replace(given).is_some(),
+            "weight" => link.weight.replace(number("weight", WEIGHT)?).is_some(),
+            "local" if !in_memory => link.local.replace(given).is_some(),
+            "peer" if !in_memory => {
                 link.peers.push(given);
-                None
+                false
             }
-            "weight" => {
-                let number = value
-                    .parse()
-                    .map_err(|_| format!("{} is no weight; allowed: {WEIGHT}", quoted(value)))?;
-                let before = link.weight.replace(Given::new(number, link.place.part(key)));
-                before.map(|before| Given::new(before.value.to_string(), before.place))
-            }
+            "unit" if in_memory => link.window.unit.replace(given).is_some(),
+            "ring" if in_memory => link.window.ring.replace(given).is_some(),
+            "poll" if in_memory => link.window.poll.replace(given).is_some(),
+            "slots" if in_memory => link.window.slots.replace(number("number of slots", SLOTS)?).is_some(),
+            "slot" if in_memory => link.window.slot.replace(number("slot", SLOT)?).is_some(),
             _ => {
-                return Err(format!("unknown part {}; allowed: local=, peer=, rate=, weight=", quoted(part)));
+                let parts = if in_memory { "unit=, ring=, slots=, slot=, poll=" } else { "local=, peer=" };
+                return Err(format!("unknown part {}; allowed: {parts}, rate=, weight=", quoted(part)));
             }
         };
-        if once.is_some() {
+        if twice {
             return Err(format!("{} is given twice; allowed: once", quoted(key)));
         }
     }

@@ -1,6 +1,7 @@
 //! Rules of the configuration, one sentence each; and that what is printed reads back.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -37,8 +38,14 @@ fn link_problem(line: &str) -> String {
 #[test]
 fn a_link_is_enough() {
     let config = config("[[link]]\nnic = \"eth1\"\n").expect("valid");
-    let link =
-        LinkConfig { nic: "eth1".to_owned(), local: None, peers: Vec::new(), rate: None, weight: None };
+    let link = LinkConfig {
+        nic: "eth1".to_owned(),
+        local: None,
+        peers: Vec::new(),
+        rate: None,
+        weight: None,
+        window: None,
+    };
     assert_eq!(config, Config { links: vec![link], ..Config::default() });
     assert_eq!(config.group(), 0);
 }
@@ -236,6 +243,41 @@ fn one_nic_with_two_addresses_is_two_links() {
 }
 
 #[test]
+fn a_window_of_memory_is_a_link() {
+    let typed = config("[[link]]\nkind = 'mem'\npath = '/dev/shm/tb0'\n").expect("valid").links;
+    let window = typed[0].window.clone().expect("a window");
+    assert_eq!((window.unit, window.ring, window.slots, window.slot), (4 << 10, 2 << 20, 2, None));
+    assert_eq!(window.cell_max(), 4088);
+    assert_eq!(parse_link("mem:/dev/shm/tb0", 7420), Ok(typed[0].clone()));
+    let small = parse_link("mem:/w,unit=512B,slots=4,slot=3,poll=1ms,weight=2", 7420).expect("valid");
+    assert_eq!(small.window.map(|window| (window.cell_max(), window.slot)), Some((1016, Some(3))));
+}
+
+#[test]
+fn a_window_says_what_is_wrong_with_it() {
+    let window = |line: &str| {
+        let found = problems(&format!("[[link]]\nkind = 'mem'\npath = '/w'\n{line}\n"));
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found[0].clone()
+    };
+    assert_eq!(
+        window("unit = '3 KiB'"),
+        "tb.toml:4: link.unit: memory cannot be divided like this; \
+         allowed: a unit is a power of two from 512 B to 64 KiB"
+    );
+    assert!(window("ring = '64 KiB'").contains("link.ring: memory cannot be divided"));
+    assert!(window("slot = 2").contains("there is no slot 2 among 2; allowed: 0 to 1"));
+    assert!(window("poll = '1 s'").contains("`1 s` has no unit that is known"));
+    assert!(window("nic = 'eth1'").contains("neither NIC nor addresses"));
+    assert!(link_problem("unit = '4 KiB'").contains("a NIC has no window; allowed: this with kind"));
+    assert!(link_problem("kind = 'men'").contains("did you mean `mem`?"));
+    let link = |text| parse_link(text, 7420).expect_err(text);
+    assert!(link("mem:relative").contains("`relative` is no absolute path"));
+    assert!(link("mem:/sys/bus/pci/devices/0000:00:04.0/resource2").contains("allowed: slot = N"));
+    assert!(link("mem:/w,peer=1.2.3.4:1").contains("unknown part `peer=1.2.3.4:1`; allowed: unit=, ring="));
+}
+
+#[test]
 fn all_broken_rules_are_reported() {
     assert_eq!(problems("mtu = 1\nport = 0\npolicy = 'x'\n[[link]]\nnic = 'a/b'\nrate = '1'\n").len(), 5);
 }
@@ -265,7 +307,18 @@ fn cidr() -> impl Strategy<Value = Cidr> {
     (address(), 0..=32_u8).prop_map(|(address, prefix)| Cidr { address, prefix })
 }
 
-/// Links with NICs of their own; a local address appears with peers of its family only.
+/// Windows whose path is still to be chosen.
+fn window() -> impl Strategy<Value = WindowConfig> {
+    let sizes = (9..=16_u32, 17..=30_u32);
+    (sizes, 2..=256_u16, option::of(0..2_u16), 1..=100_000_u64).prop_map(
+        |((unit, ring), slots, slot, poll)| {
+            let (unit, ring, poll) = (1 << unit, 1 << ring, Duration::from_micros(poll));
+            WindowConfig { path: String::new(), unit, ring, slots, slot, poll }
+        },
+    )
+}
+
+/// Links with NICs of their own, or windows; a local address appears with peers of its family only.
 fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     let peers = btree_map(address(), 1..=u16::MAX, 0..4);
     let link = (
@@ -273,11 +326,17 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
         peers,
         option::of(1_000..=1_000_000_000_000_u64),
         option::weighted(0.8, 1..=1_000_u32),
+        option::weighted(0.2, window()),
     );
     btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
-        let weigh = links.values().all(|(_, _, _, weight)| weight.is_some());
-        let links = links.into_iter().map(|(nic, (local, peers, rate, weight))| {
+        let weigh = links.values().all(|(_, _, _, weight, _)| weight.is_some());
+        let links = links.into_iter().map(|(nic, (local, peers, rate, weight, window))| {
             let weight = weight.filter(|_| weigh);
+            if let Some(window) = window {
+                let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
+                let (nic, peers) = (format!("mem:{}", window.path), Vec::new());
+                return LinkConfig { nic, local: None, peers, rate, weight, window: Some(window) };
+            }
             let first = local.or(peers.keys().next().copied());
             let ours = |peer: &IpAddr| {
                 Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
@@ -285,7 +344,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
             let peers: Vec<_> =
                 peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from).collect();
             let local = local.filter(|_| !peers.is_empty());
-            LinkConfig { nic, local, peers, rate, weight }
+            LinkConfig { nic, local, peers, rate, weight, window: None }
         });
         links.collect()
     })

@@ -1,7 +1,9 @@
-//! Bit rates as people write them: a decimal number and one of four units, nothing else.
+//! Bit rates, sizes and intervals as people write them: a number and a unit, nothing else.
 //!
 //! Bytes per second, binary prefixes and bare numbers are refused: a factor of 8 or 1.05 in a link's rate
 //! would look like a slow link, not like an error.
+
+use std::time::Duration;
 
 use super::problem::quoted;
 
@@ -75,6 +77,61 @@ pub fn scale(number: &str, factor: u64) -> Option<u128> {
     whole.checked_add(fraction / divisor)
 }
 
+/// What [`parse_size`] takes, for error sentences.
+pub const SIZE_ALLOWED: &str = "a whole number and one of B, KiB, MiB, GiB, such as \"4 KiB\"";
+/// What [`parse_interval`] takes, for error sentences.
+pub const INTERVAL_ALLOWED: &str = "a whole number and one of us, ms, from 1 us to 100 ms, such as \"32 us\"";
+
+const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const INTERVALS: [(&str, u64); 2] = [("ms", 1_000), ("us", 1)];
+/// Longest interval, in microseconds.
+const INTERVAL_MAX: u64 = 100_000;
+
+/// Reads a number of bytes.
+///
+/// # Errors
+/// What is wrong with `text`; [`SIZE_ALLOWED`] completes the sentence.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    parse_whole(text, &SIZES)
+}
+
+/// A size in the largest unit that holds it exactly: [`parse_size`] gives the same back.
+pub fn print_size(bytes: u64) -> String {
+    print_whole(bytes, &SIZES)
+}
+
+/// Reads an interval.
+///
+/// # Errors
+/// What is wrong with `text`; [`INTERVAL_ALLOWED`] completes the sentence.
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    match parse_whole(text, &INTERVALS)? {
+        micros @ 1..=INTERVAL_MAX => Ok(Duration::from_micros(micros)),
+        _ => Err(format!("{} is out of range", quoted(text))),
+    }
+}
+
+/// An interval of whole microseconds in the largest unit that holds it exactly: [`parse_interval`] gives the same back.
+pub fn print_interval(interval: Duration) -> String {
+    print_whole(u64::try_from(interval.as_micros()).unwrap_or(u64::MAX), &INTERVALS)
+}
+
+fn parse_whole(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim_start_matches(' '));
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        return Err(format!("{} has no unit that is known", quoted(text)));
+    };
+    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
+    number.ok_or_else(|| format!("{} is no whole number", quoted(text)))
+}
+
+fn print_whole(value: u64, units: &[(&str, u64)]) -> String {
+    let exact = units.iter().find(|(_, factor)| value != 0 && value.is_multiple_of(*factor));
+    let (unit, factor) = exact.unwrap_or(&units[units.len() - 1]);
+    format!("{} {unit}", value / factor)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -109,6 +166,18 @@ mod tests {
         assert_eq!(why("99999999999999999999 Gbit/s"), "`99999999999999999999 Gbit/s` is out of range");
     }
 
+    #[test]
+    fn sizes_and_intervals_people_write() {
+        assert_eq!(parse_size("4 KiB"), Ok(4096));
+        assert_eq!(parse_size("512B"), Ok(512));
+        assert_eq!(parse_size("4 KB"), Err("`4 KB` has no unit that is known".to_owned()));
+        assert_eq!(parse_size("B"), Err("`B` is no whole number".to_owned()));
+        assert_eq!(parse_size("20000000000 GiB"), Err("`20000000000 GiB` is no whole number".to_owned()));
+        assert_eq!(parse_interval("32 us"), Ok(Duration::from_micros(32)));
+        assert_eq!(parse_interval("0 us"), Err("`0 us` is out of range".to_owned()));
+        assert_eq!(parse_interval("101 ms"), Err("`101 ms` is out of range".to_owned()));
+    }
+
     proptest! {
         #[test]
         fn printed_rates_read_back(rate in BITRATE_MIN..=BITRATE_MAX) {
@@ -116,8 +185,15 @@ mod tests {
         }
 
         #[test]
+        fn printed_sizes_and_intervals_read_back(size in 0..1_u64 << 40, micros in 1..=INTERVAL_MAX) {
+            prop_assert_eq!(parse_size(&print_size(size)), Ok(size));
+            let interval = Duration::from_micros(micros);
+            prop_assert_eq!(parse_interval(&print_interval(interval)), Ok(interval));
+        }
+
+        #[test]
         fn no_text_panics(text in "\\PC*") {
-            let _ = parse_bitrate(&text);
+            let _ = (parse_bitrate(&text), parse_size(&text), parse_interval(&text));
         }
     }
 }

@@ -5,14 +5,14 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use serde_json::Value;
-use tabane_io::netlink::{self, Nic};
-use tabane_io::{Offload, Tap, TapQueue, UdpLink};
+use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{Estate, Talk, VERSION, Word};
-use crate::config::{Config, file, resolve};
+use crate::config::{Config, LinkConfig, file, resolve};
 use crate::control::{AskError, Request, open_request, refusal};
 use crate::key::Key;
 use crate::links;
+use crate::medium::Medium;
 
 /// Time for the old process to answer, and to let its workers rest.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ pub(crate) struct Heir {
 /// What one worker gets.
 pub(crate) struct Share {
     pub(crate) queue: TapQueue,
-    pub(crate) sockets: Vec<UdpLink>,
+    pub(crate) sockets: Vec<AnyLink>,
 }
 
 /// The open files of a bundle.
@@ -64,15 +64,15 @@ impl Heir {
         &self.estate
     }
 
-    /// The NICs of the links.
+    /// What the links run over.
     ///
     /// # Errors
-    /// One is not what it was.
-    pub(crate) fn nics(&self) -> Result<Vec<Nic>, AskError> {
+    /// A NIC is not what it was.
+    pub(crate) fn media(&self) -> Result<Vec<Medium>, AskError> {
         let pairs = self.config.links.iter().zip(&self.estate.nics);
-        let same = |(link, index): (&crate::config::LinkConfig, &u32)| {
-            let nic = netlink::nic(&link.nic).ok().filter(|nic| nic.index == *index);
-            nic.ok_or_else(|| failed(&self.name, &format!("NIC {} is gone", link.nic)))
+        let same = |(link, index): (&LinkConfig, &u32)| {
+            let medium = Medium::in_use(link, *index);
+            medium.ok_or_else(|| failed(&self.name, &format!("NIC {} is gone", link.nic)))
         };
         pairs.map(same).collect()
     }
@@ -89,8 +89,7 @@ impl Heir {
         let (mut queues, mut sockets) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
             queues.push(next()?);
-            let adopt =
-                |link| -> anyhow::Result<UdpLink> { Ok(links::adopt(config, link, number, next()?)?) };
+            let adopt = |link| -> anyhow::Result<AnyLink> { links::adopt(config, link, number, next()?) };
             sockets.push(config.links.iter().map(adopt).collect::<Result<Vec<_>, _>>()?);
         }
         let [checksum, tso, uso] = self.estate.offload;

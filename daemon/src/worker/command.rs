@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 
-use tabane_io::UdpLink;
+use tabane_io::AnyLink;
 use tabane_proto::{Instant, PolicyKind, PortSettings};
 
 use super::rest::Rest;
@@ -23,8 +23,8 @@ pub(crate) enum Command {
     },
     /// Take a link in.
     Join {
-        /// Its socket.
-        socket: UdpLink,
+        /// The name of its NIC, and its socket.
+        socket: (String, AnyLink),
         /// What the core has to know of it.
         settings: PortSettings,
         /// Where its number is told; `None`: it could not be taken in.
@@ -34,8 +34,8 @@ pub(crate) enum Command {
     Replace {
         /// Number of the link.
         port: u8,
-        /// The socket over the other NIC.
-        socket: UdpLink,
+        /// The name of the NIC, and the socket over it.
+        socket: (String, AnyLink),
         /// What the core has to know of it.
         settings: PortSettings,
         /// Who waits for it to be done.
@@ -137,8 +137,9 @@ impl Worker {
                 let _ = answer.send(());
             }
             Command::Snapshot(asker) => {
-                let links = (0..).zip(&self.ports);
-                let links = links.filter_map(|(number, port)| Some((number, &port.as_ref()?.link)));
+                let links = (0..).zip(self.nics.iter().zip(&self.ports));
+                let links =
+                    links.filter_map(|(number, (nic, port))| Some((number, &nic[..], &port.as_ref()?.link)));
                 let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
             }
             Command::Files(asker) => {

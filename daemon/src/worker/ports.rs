@@ -6,22 +6,24 @@
 use std::net::{SocketAddr, SocketAddrV6};
 use std::sync::mpsc::Sender;
 
-use tabane_io::{Interest, Poll, UdpLink};
+use tabane_io::{AnyLink, Interest, Poll};
 use tabane_proto::{Instant, PortSettings};
 
 use super::{GROUP, Worker};
 
 /// One link of a worker.
 pub(super) struct Port {
-    pub(super) link: UdpLink,
+    pub(super) link: AnyLink,
     /// Where greetings to everyone go.
     pub(super) group: SocketAddr,
-    /// Whether epoll watches for room in the socket.
+    /// Whether it is watched for room in the socket or window.
     pub(super) wants_room: bool,
     /// What the send buffer was set to, in bytes.
     pub(super) send_buffer: u64,
     /// When the queue was asked for last.
     pub(super) measured: Instant,
+    /// Whether another node is there, as far as the core was told; only of links that are polled.
+    pub(super) carrier: bool,
 }
 
 impl Port {
@@ -29,18 +31,26 @@ impl Port {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn watched(poll: &Poll, number: usize, link: UdpLink) -> std::io::Result<Port> {
-        poll.add(&link, number as u64, Interest::Read)?;
-        let group = SocketAddrV6::new(GROUP, link.local_addr().port(), 0, link.nic().index).into();
-        Ok(Port { link, group, wants_room: false, send_buffer: 0, measured: Instant::default() })
+    pub(super) fn watched(poll: &Poll, number: usize, link: AnyLink) -> std::io::Result<Port> {
+        if let Some(watched) = link.watched() {
+            poll.add(watched, number as u64, Interest::Read)?;
+        }
+        let scope = if let AnyLink::Udp(link) = &link { link.nic().index } else { 0 };
+        let group = SocketAddrV6::new(GROUP, link.local_addr().port(), 0, scope).into();
+        let (wants_room, send_buffer, measured) = (false, 0, Instant::default());
+        Ok(Port { link, group, wants_room, send_buffer, measured, carrier: true })
     }
 }
 
 impl Worker {
     /// A link joins; returns its number, or `None` when it cannot.
-    pub(super) fn join(&mut self, now: Instant, link: UdpLink, settings: PortSettings) -> Option<u8> {
+    pub(super) fn join(
+        &mut self,
+        now: Instant,
+        (nic, link): (String, AnyLink),
+        settings: PortSettings,
+    ) -> Option<u8> {
         let number = self.bundle.add_port(now, settings)?;
-        let nic = link.nic().name.clone();
         match Port::watched(&self.poll, usize::from(number), link) {
             Ok(port) => {
                 self.place(number, port, nic);
@@ -55,8 +65,13 @@ impl Worker {
     }
 
     /// The NIC of a link was deleted, and there is another of its name.
-    pub(super) fn replace(&mut self, now: Instant, number: u8, link: UdpLink, settings: PortSettings) {
-        let nic = link.nic().name.clone();
+    pub(super) fn replace(
+        &mut self,
+        now: Instant,
+        number: u8,
+        (nic, link): (String, AnyLink),
+        settings: PortSettings,
+    ) {
         match Port::watched(&self.poll, usize::from(number), link) {
             Ok(port) => {
                 self.bundle.replace_port(now, number, settings);

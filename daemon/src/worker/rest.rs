@@ -3,6 +3,7 @@
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use tabane_io::AnyLink;
 use tabane_proto::Instant;
 
 use super::{Command, Worker, clock};
@@ -49,11 +50,23 @@ impl Worker {
                 Ok(command) => {
                     let goes_on = matches!(command, Command::Resume | Command::Succeed { .. });
                     let ends = self.execute(clock(), command);
+                    if ends {
+                        self.leave_seats_to_others();
+                    }
                     if ends || goes_on {
                         return ends;
                     }
                 }
                 Err(_) => return true,
+            }
+        }
+    }
+
+    /// The process that has taken over sits in the windows of memory now.
+    fn leave_seats_to_others(&mut self) {
+        for port in self.ports.iter_mut().flatten() {
+            if let AnyLink::Mem(link) = &mut port.link {
+                link.hand_over();
             }
         }
     }

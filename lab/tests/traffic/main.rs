@@ -28,6 +28,7 @@ mod stage;
 mod streams;
 mod upgrade;
 mod vlan;
+mod window;
 
 use std::process::ExitCode;
 
@@ -109,6 +110,7 @@ fn cases() -> Vec<Case> {
         soak::cases(),
         upgrade::cases(),
         attack::cases(),
+        window::cases(),
     ];
     groups.into_iter().flatten().collect()
 }

@@ -1,0 +1,115 @@
+//! The window of a link through memory: where it is, and how it is divided.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tabane_window::{Shape, ShapeError};
+
+use super::limits::{SLOT, SLOTS};
+use super::links::value;
+use super::problem::{Place, Problem, quoted};
+use super::resolve::number;
+use super::settings::WindowSettings;
+use super::units::{INTERVAL_ALLOWED, SIZE_ALLOWED, parse_interval, parse_size};
+
+/// What the name of a link through memory begins with; no NIC can be called that.
+pub(super) const WINDOW_PREFIX: &str = "mem:";
+const PATH_ALLOWED: &str = "an absolute path, such as \"/dev/shm/tb0\"";
+
+/// The longest cell that is worth having: the core keeps 4,096 of them, and each costs 16 bytes of header.
+const CELL_MOST: u64 = 16 << 10;
+/// Bytes of a message before its cells.
+const HEAD: u64 = 8;
+/// Units of this size take cells that the core would not go below (548 bytes), and leave room for few frames in one.
+const UNIT_SMALL: u64 = 512;
+
+/// A window of memory, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowConfig {
+    /// The file or device that is mapped.
+    pub path: String,
+    /// Bytes of a unit, a power of two, 512 B to 64 KiB.
+    pub unit: u64,
+    /// Bytes of a ring, a power of two, 128 KiB to 1 GiB.
+    pub ring: u64,
+    /// Nodes, 2 to 256.
+    pub slots: u16,
+    /// This node's slot, below `slots`; `None`: the first that no process of this machine has.
+    pub slot: Option<u16>,
+    /// How often it is looked at while there is traffic, 1 us to 100 ms.
+    pub poll: Duration,
+}
+
+impl WindowConfig {
+    /// The division of the memory for so many workers.
+    ///
+    /// # Errors
+    /// What is not allowed.
+    pub fn shape(&self, workers: u16) -> Result<Shape, ShapeError> {
+        let unit = usize::try_from(self.unit).map_err(|_| ShapeError::Unit)?;
+        let ring = usize::try_from(self.ring).map_err(|_| ShapeError::Units)?;
+        Shape::new(unit, ring, self.slots, workers)
+    }
+
+    /// Bytes of the largest cell: a cell alone fills a unit, or two of the smallest.
+    pub fn cell_max(&self) -> u16 {
+        let unit = if self.unit <= UNIT_SMALL { 2 * UNIT_SMALL } else { self.unit };
+        u16::try_from(unit.min(CELL_MOST) - HEAD).unwrap_or(u16::MAX)
+    }
+
+    /// What the link is called where others are called by their NIC.
+    pub(super) fn link_name(&self) -> String {
+        format!("{WINDOW_PREFIX}{}", self.path)
+    }
+}
+
+/// Whether what a link is called names a window of memory, and not a NIC.
+pub fn names_window(nic: &str) -> bool {
+    nic.starts_with(WINDOW_PREFIX)
+}
+
+/// Checks the window of the link at `place`; `None` when it has no usable path.
+pub(super) fn resolve_window(
+    problems: &mut Vec<Problem>,
+    place: &Place,
+    typed: &WindowSettings,
+) -> Option<WindowConfig> {
+    let path = path(problems, place, typed);
+    let mut size = |given, default| value(problems, given, SIZE_ALLOWED, parse_size).unwrap_or(default);
+    let (unit, ring) = (size(typed.unit.as_ref(), 4 << 10), size(typed.ring.as_ref(), 2 << 20));
+    let poll = value(problems, typed.poll.as_ref(), INTERVAL_ALLOWED, parse_interval);
+    let poll = poll.unwrap_or(Duration::from_micros(32));
+    let slots = number(problems, typed.slots.as_ref(), SLOTS, 2);
+    let slot = typed.slot.as_ref().map(|given| number(problems, Some(given), SLOT, 0));
+    let window = WindowConfig { path: path?, unit, ring, slots, slot, poll };
+    if let Err(error) = window.shape(1) {
+        let wrong = match error {
+            ShapeError::Unit => typed.unit.as_ref(),
+            _ => typed.ring.as_ref().or(typed.unit.as_ref()),
+        };
+        let place = wrong.map_or(place, |given| &given.place);
+        problems.push(Problem::new(place, "memory cannot be divided like this", error.to_string()));
+    }
+    if let (Some(given), Some(slot)) = (&typed.slot, slot.filter(|slot| *slot >= slots)) {
+        let what = format!("there is no slot {slot} among {slots}");
+        problems.push(Problem::new(&given.place, what, format!("0 to {}", slots - 1)));
+    }
+    if slot.is_none() && window.path.starts_with("/sys/") {
+        let what = "machines that share a device cannot tell which slot is free";
+        problems.push(Problem::new(place, what, "slot = N, another on each"));
+    }
+    Some(window)
+}
+
+fn path(problems: &mut Vec<Problem>, place: &Place, typed: &WindowSettings) -> Option<String> {
+    let Some(path) = &typed.path else {
+        problems.push(Problem::new(place, "no `path` is given", PATH_ALLOWED));
+        return None;
+    };
+    if !Path::new(&path.value).is_absolute() || path.value.contains('\0') {
+        let what = format!("{} is no absolute path", quoted(&path.value));
+        problems.push(Problem::new(&path.place, what, PATH_ALLOWED));
+        return None;
+    }
+    Some(path.value.clone())
+}

@@ -1,0 +1,76 @@
+//! What a link runs over, as far as the bundle has to know it: a NIC, or a window of memory.
+
+use std::net::IpAddr;
+
+use tabane_io::netlink::{self, Nic};
+
+use crate::config::LinkConfig;
+
+/// The largest UDP payload over IPv4.
+pub(crate) const CELL_MOST: u16 = 65_507;
+
+/// A NIC, or a window of memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Medium {
+    /// Interface index of the NIC; 0: there is none.
+    pub(crate) index: u32,
+    /// The largest cell that it takes, in bytes.
+    pub(crate) cell_max: u16,
+    /// The NIC's address.
+    pub(crate) mac: Option<[u8; 6]>,
+    /// Whether the NIC has a carrier; that of a window is the worker's to watch.
+    pub(crate) carrier: bool,
+}
+
+impl Medium {
+    /// That of a link, which has to be usable.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) fn usable(link: &LinkConfig) -> Result<Medium, String> {
+        if let Some(memory) = Self::memory(link) {
+            return Ok(memory);
+        }
+        let name = &link.nic;
+        let Ok(nic) = netlink::nic(name) else {
+            let names = netlink::nic_names().unwrap_or_default().join(", ");
+            return Err(format!("link {name}: no such NIC; there are: {names}"));
+        };
+        if !nic.admin_up {
+            return Err(format!("link {name}: the NIC is down; `ip link set {name} up` raises it"));
+        }
+        Ok(Self::of_nic(&nic, link))
+    }
+
+    /// That of a link which another process uses, over the NIC of this index; `None`: it is not what it was.
+    pub(crate) fn in_use(link: &LinkConfig, index: u32) -> Option<Medium> {
+        let nic = || netlink::nic(&link.nic).ok().filter(|nic| nic.index == index);
+        Self::memory(link).or_else(|| Some(Self::of_nic(&nic()?, link)))
+    }
+
+    /// This NIC under this link.
+    pub(crate) fn of_nic(nic: &Nic, link: &LinkConfig) -> Medium {
+        Medium {
+            index: nic.index,
+            cell_max: cell_max(nic.mtu, link),
+            mac: nic.mac,
+            carrier: nic.admin_up && nic.carrier,
+        }
+    }
+
+    fn memory(link: &LinkConfig) -> Option<Medium> {
+        let window = link.window.as_ref()?;
+        Some(Medium { index: 0, cell_max: window.cell_max(), mac: None, carrier: true })
+    }
+}
+
+/// The largest cell that fits into one packet of a NIC.
+fn cell_max(mtu: u32, link: &LinkConfig) -> u16 {
+    const UDP: u32 = 8;
+    const IPV4: u32 = 20;
+    const IPV6: u32 = 40;
+    let ipv4 = link.local.is_some_and(|local: IpAddr| local.is_ipv4())
+        || link.peers.iter().any(|peer| peer.is_ipv4());
+    let headers = UDP + if ipv4 { IPV4 } else { IPV6 };
+    u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX).min(CELL_MOST)
+}

@@ -1,0 +1,102 @@
+//! A link of any kind: what a worker holds.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::link::{Link, ReceiveBuffer, Sent};
+use crate::mem::MemLink;
+use crate::notice::Notice;
+use crate::udp::UdpLink;
+
+/// One link, of the kind that the user chose.
+#[derive(Debug)]
+pub enum AnyLink {
+    /// Datagrams over a NIC.
+    Udp(Box<UdpLink>),
+    /// Messages in memory; nothing tells of them, see [`MemLink::tend`].
+    Mem(Box<MemLink>),
+}
+
+impl AnyLink {
+    /// The address that peers know this end by.
+    pub fn local_addr(&self) -> SocketAddr {
+        match self {
+            Self::Udp(link) => link.local_addr(),
+            Self::Mem(link) => link.local_addr(),
+        }
+    }
+
+    /// The descriptor that tells when there is something to receive, or room; `None`: nothing does.
+    pub fn watched(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Udp(link) => Some(link.as_fd()),
+            Self::Mem(_) => None,
+        }
+    }
+
+    /// Bounds what was sent and is not yet on the wire, in bytes as [`Link::queued_bytes`] counts them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
+        match self {
+            Self::Udp(link) => link.set_send_buffer(bytes),
+            Self::Mem(link) => {
+                link.set_send_buffer(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl From<UdpLink> for AnyLink {
+    fn from(link: UdpLink) -> Self {
+        Self::Udp(Box::new(link))
+    }
+}
+
+impl From<MemLink> for AnyLink {
+    fn from(link: MemLink) -> Self {
+        Self::Mem(Box::new(link))
+    }
+}
+
+impl Link for AnyLink {
+    fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
+        match self {
+            Self::Udp(link) => link.send(to, slices, segment),
+            Self::Mem(link) => link.send(to, slices, segment),
+        }
+    }
+
+    fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Udp(link) => link.receive(buffers),
+            Self::Mem(link) => link.receive(buffers),
+        }
+    }
+
+    fn queued_bytes(&mut self) -> usize {
+        match self {
+            Self::Udp(link) => link.queued_bytes(),
+            Self::Mem(link) => link.queued_bytes(),
+        }
+    }
+
+    fn take_notice(&mut self) -> Option<Notice> {
+        match self {
+            Self::Udp(link) => link.take_notice(),
+            Self::Mem(link) => link.take_notice(),
+        }
+    }
+}
+
+impl AsFd for AnyLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp(link) => link.as_fd(),
+            Self::Mem(link) => link.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Links through memory: cells as messages in a window that several nodes share.
+//!
+//! No descriptor tells of arrivals: whoever has such a link polls it. [`MemLink::tend`] comes first in each turn, then
+//! [`Link::receive`] and [`Link::send`] as on any other link. The rings are those of `tabane-window`, the layout that of
+//! `docs/mem-window.md`; here are the memory, the seat in it, and its address.
+//!
+//! **Slots as addresses.** The core knows where a peer is by a socket address, which it compares and hands back, and
+//! nothing else. So a slot appears as `[100::7461:6261:0:SLOT]:PORT`: no second kind of endpoint in the core, in its
+//! tests and in hellos is worth having for a number of 16 bits. The range is that of RFC 6666, whose packets every router
+//! throws away, so that no peer on a network has such an address. What goes to a multicast address goes to everyone.
+
+mod address;
+mod mapping;
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::rand::GetRandomFlags;
+use tabane_window::{Faults, Seat, Shape, ShapeError, Unsent};
+use thiserror::Error;
+
+use crate::clock::now_ns;
+use crate::link::{Link, ReceiveBuffer, Sent};
+use crate::notice::Notice;
+use address::{address_of, slot_of};
+use mapping::Mapping;
+
+/// The window that is wanted, and the place in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemSpec {
+    /// What is mapped: a file, which is made if it is not there, or a device.
+    pub path: PathBuf,
+    /// How the memory is divided; all nodes say the same.
+    pub shape: Shape,
+    /// Whose windows: worker *i* has channel *i*.
+    pub channel: u16,
+    /// The node's slot; `None`: the first that no process of this machine has.
+    pub slot: Option<u16>,
+    /// The port of the addresses that slots appear as.
+    pub port: u16,
+    /// How often the worker is to look while there is traffic.
+    pub poll: Duration,
+}
+
+/// Why there is no link. Each reads as one sentence for the user.
+#[derive(Debug, Error)]
+pub enum MemError {
+    /// The memory begins with another header than the wanted one.
+    #[error("window {path}: {source}", path = path.display())]
+    Shape {
+        /// What was mapped.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ShapeError,
+    },
+    /// It is a window of another shape.
+    #[error(
+        "window {path} is divided otherwise: units of {} B, rings of {} B, {} slots, {} workers; \
+         say the same, or remove it when nobody uses it",
+        there.unit(), there.ring(), there.slots(), there.channels(), path = path.display()
+    )]
+    Other {
+        /// What was mapped.
+        path: PathBuf,
+        /// How it is divided.
+        there: Shape,
+    },
+    /// A process of this machine has the slot, or all of them.
+    #[error("window {path}: {which} taken by another process", path = path.display())]
+    Taken {
+        /// What was mapped.
+        path: PathBuf,
+        /// The slot, or that it is all of them.
+        which: String,
+    },
+    /// The kernel refused.
+    #[error("window {path}: {step} failed: {source}", path = path.display())]
+    Failed {
+        /// What was to be mapped.
+        path: PathBuf,
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+/// A seat in a window of memory.
+#[derive(Debug)]
+pub struct MemLink {
+    file: OwnedFd,
+    memory: Mapping,
+    spec: MemSpec,
+    slot: u16,
+    /// Taken by the first [`Self::tend`]: until then another process, which hands it over, may sit there.
+    seat: Option<Seat<Mapping>>,
+    /// Faults that were told.
+    told: u64,
+}
+
+impl MemLink {
+    /// Opens the memory, and reserves the slot. Nothing is written there but the header, if there is none, until the link
+    /// is tended.
+    ///
+    /// # Errors
+    /// See [`MemError`].
+    pub fn open(spec: &MemSpec) -> Result<Self, MemError> {
+        let failed = |step| move |source| MemError::Failed { path: spec.path.clone(), step, source };
+        let file = mapping::open(&spec.path).map_err(failed("opening it"))?;
+        mapping::make_room(&file, spec.shape.bytes()).map_err(failed("making room"))?;
+        let slot = reserve(&file, spec)?;
+        Self::over(file, slot, spec)
+    }
+
+    /// The link over a file that another process has opened, whose slot it hands over.
+    ///
+    /// # Errors
+    /// See [`MemError`]; no slot was reserved through this file.
+    pub fn adopt(file: OwnedFd, spec: &MemSpec) -> Result<Self, MemError> {
+        // What this very open file has locked is no obstacle to it.
+        let slot = reserve(&file, spec)?;
+        Self::over(file, slot, spec)
+    }
+
+    fn over(file: OwnedFd, slot: u16, spec: &MemSpec) -> Result<Self, MemError> {
+        let path = || spec.path.clone();
+        let memory = Mapping::new(&file, spec.shape.bytes());
+        let memory =
+            memory.map_err(|source| MemError::Failed { path: path(), step: "mapping it", source })?;
+        let there = memory.header_or(spec.shape);
+        let there = there.map_err(|source| MemError::Shape { path: path(), source })?;
+        if there != spec.shape {
+            return Err(MemError::Other { path: path(), there });
+        }
+        Ok(Self { file, memory, spec: spec.clone(), slot, seat: None, told: 0 })
+    }
+
+    /// The address that this node's slot appears as.
+    pub fn local_addr(&self) -> SocketAddr {
+        address_of(self.slot, self.spec.port)
+    }
+
+    /// This node's slot.
+    pub fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// Bytes of a unit.
+    pub fn unit(&self) -> u32 {
+        u32::try_from(self.spec.shape.unit()).unwrap_or(u32::MAX)
+    }
+
+    /// How often the link is to be looked at while there is traffic.
+    pub fn poll(&self) -> Duration {
+        self.spec.poll
+    }
+
+    /// It is `now`, by a clock that only goes forward: takes the seat at first, and beats. To be called before anything
+    /// else in each turn. What others have written that cannot be true is told, each time that it has doubled.
+    pub fn tend(&mut self, now: Duration) -> Option<Faults> {
+        let Self { memory, spec, slot, seat, told, .. } = self;
+        let take = || Seat::take(memory.clone(), spec.shape, spec.channel, *slot, epoch());
+        let seat = seat.get_or_insert_with(take);
+        let faults = seat.tend(now).then(|| seat.faults()).filter(|faults| faults.total() > 2 * *told);
+        faults.inspect(|faults| *told = faults.total())
+    }
+
+    /// Whether another node is there.
+    pub fn has_carrier(&self) -> bool {
+        self.seat.as_ref().is_some_and(Seat::has_company)
+    }
+
+    /// Whether it is worth to receive.
+    pub fn has_news(&self) -> bool {
+        self.seat.as_ref().is_some_and(Seat::has_news)
+    }
+
+    /// Whether what found no room is worth another try.
+    pub fn has_room_again(&mut self) -> bool {
+        self.seat.as_mut().is_none_or(Seat::has_room_again)
+    }
+
+    /// Bounds what waits in each window, bytes; one run may go beyond it.
+    pub fn set_send_buffer(&mut self, bytes: usize) {
+        if let Some(seat) = &mut self.seat {
+            seat.set_limit(bytes);
+        }
+    }
+
+    /// Another process sits here from now on: nothing more is written.
+    pub fn hand_over(&mut self) {
+        self.seat = None;
+    }
+
+    fn send_to(&mut self, to: u16, slices: &[IoSlice<'_>], segment: usize) -> Sent {
+        let Some(seat) = &mut self.seat else { return Sent::Full };
+        match seat.send(to, slices, segment) {
+            Ok(()) => Sent::Done,
+            Err(Unsent::Full) => Sent::Full,
+            Err(Unsent::Absent) => Sent::Lost(io::ErrorKind::HostUnreachable.into()),
+            Err(Unsent::Misshapen) => Sent::Refused(io::Error::from_raw_os_error(libc::EMSGSIZE)),
+        }
+    }
+}
+
+impl Link for MemLink {
+    fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
+        if to.ip().is_multicast() {
+            for slot in 0..self.spec.shape.slots() {
+                // Who has no room or is not there hears the next one; nobody sends to itself.
+                let _ = self.send_to(slot, slices, segment);
+            }
+            return Sent::Done;
+        }
+        match slot_of(to) {
+            Some(slot) => self.send_to(slot, slices, segment),
+            None => Sent::Refused(io::ErrorKind::AddrNotAvailable.into()),
+        }
+    }
+
+    fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
+        let Some(seat) = &mut self.seat else { return Ok(0) };
+        for (filled, buffer) in buffers.iter_mut().enumerate() {
+            let Some((message, from)) = seat.receive(buffer.bytes) else { return Ok(filled) };
+            (buffer.len, buffer.segment) = (message.length, message.segment);
+            buffer.from = address_of(from, self.spec.port);
+        }
+        Ok(buffers.len())
+    }
+
+    fn queued_bytes(&mut self) -> usize {
+        self.seat.as_mut().map_or(0, Seat::waiting)
+    }
+
+    fn take_notice(&mut self) -> Option<Notice> {
+        None
+    }
+}
+
+impl AsFd for MemLink {
+    /// The file: for handing over, not for waiting.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for MemLink {
+    fn drop(&mut self) {
+        if let Some(seat) = &mut self.seat {
+            seat.leave();
+        }
+    }
+}
+
+/// Locks the slot's byte of the file, and returns the slot. The lock belongs to the open file: it ends with the process,
+/// and is handed over with the file.
+fn reserve(file: &OwnedFd, spec: &MemSpec) -> Result<u16, MemError> {
+    let slots = spec.slot.map_or(0..spec.shape.slots(), |slot| slot..slot + 1);
+    for slot in slots {
+        let byte = u64::from(spec.channel) * u64::from(spec.shape.slots()) + u64::from(slot);
+        match mapping::lock(file, byte) {
+            Ok(true) => return Ok(slot),
+            Ok(false) => {}
+            Err(source) => {
+                return Err(MemError::Failed { path: spec.path.clone(), step: "locking a slot", source });
+            }
+        }
+    }
+    let which = spec.slot.map_or("all slots are".to_owned(), |slot| format!("slot {slot} is"));
+    Err(MemError::Taken { path: spec.path.clone(), which })
+}
+
+/// A number for a life in a seat, not 0: random, else the time.
+fn epoch() -> u32 {
+    let mut bytes = [0; 4];
+    match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(4) => u32::from_le_bytes(bytes).max(1),
+        _ => u32::try_from(now_ns() >> 20 & u64::from(u32::MAX)).map_or(1, |time| time.max(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Bundles over a window of memory: alone, when one end dies and returns, when a daemon is replaced, and beside a network.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tabane_lab::bundle::{Bundle, Options, address};
+use tabane_lab::status::LINK_DOWN;
+use tabane_lab::topology::{Topology, nic};
+use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_lab::workload::{Stream, ping_pong};
+use tempfile::TempDir;
+
+use crate::faults::carry;
+use crate::stage::{FAST, options, plan, send_file};
+use crate::{Case, Need};
+
+/// Bytes of each transfer.
+const FILE: u64 = 16 << 20;
+/// Where memory is a file, on most machines.
+const MEMORY: &str = "/dev/shm";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("cells_cross_a_window_of_memory", Need::Daemon, || alone("")),
+        Case::new("cells_cross_a_window_of_memory_in_units_of_512_bytes", Need::Daemon, || {
+            alone(",unit=512B")
+        }),
+        Case::new("a_node_dies_and_returns_to_its_window", Need::Daemon, death),
+        Case::new("a_daemon_in_a_window_is_replaced", Need::Daemon, replacement),
+        Case::new("a_window_and_a_network_in_one_bundle", Need::Daemon, beside_a_network),
+    ]
+}
+
+/// Runs `test` over two bundles with these links; `{window}` stands for a window of their own.
+fn with_window(
+    links: &[&str],
+    options: &Options,
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
+) -> Result<()> {
+    let place = if Path::new(MEMORY).is_dir() { TempDir::new_in(MEMORY) } else { TempDir::new() }?;
+    let window = format!("mem:{}", place.path().join("window").display());
+    let links: Vec<String> = links.iter().map(|link| link.replace("{window}", &window)).collect();
+    let topology = Topology::build(plan(&[FAST]))?;
+    let hosts = topology.hosts().iter().enumerate();
+    let mut bundles = hosts
+        .map(|(number, host)| Bundle::start(host, number, &links, options))
+        .collect::<Result<Vec<_>>>()?;
+    ready(&mut bundles, links.len())?;
+    test(&topology, &mut bundles)?;
+    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+}
+
+fn ready(bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
+    let mut wait = |bundle: &mut Bundle<'_>| {
+        bundle.wait_until("all links", |status| status.is_ready(1, links)).map(drop)
+    };
+    bundles.iter_mut().try_for_each(&mut wait)
+}
+
+fn alone(parts: &str) -> Result<()> {
+    with_window(&[&format!("{{window}}{parts}")], &options()?, |topology, bundles| {
+        let (one, other) = (topology.host(0), topology.host(1));
+        let at = SocketAddr::new(address(1), 0);
+        let trips = ping_pong::play(one, other, at, Stream::Tcp, Duration::from_millis(300))?;
+        ensure!(trips.count > 10, "{} round trips", trips.count);
+        send_file(one, other, address(1), FILE)?;
+        send_file(other, one, address(0), FILE)?;
+        for bundle in bundles {
+            let status = bundle.status()?;
+            let link = &status.peers[0].links[0];
+            ensure!(link.endpoint.starts_with("[100::7461:6261:0:"), "the peer is at {}", link.endpoint);
+            ensure!(link.nic.starts_with("mem:/") && link.cells_lost == 0, "{link:?}");
+        }
+        Ok(())
+    })
+}
+
+fn death() -> Result<()> {
+    with_window(&["{window}"], &options()?, |topology, bundles| {
+        for round in 0..2 {
+            let victim = round % 2;
+            bundles[victim].kill()?;
+            bundles[1 - victim]
+                .wait_until("the death", |status| status.peers.iter().all(|peer| peer.links_up() == 0))?;
+            bundles[victim].start_again()?;
+            ready(bundles, 1)?;
+            send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        }
+        Ok(())
+    })
+}
+
+fn replacement() -> Result<()> {
+    with_window(&["{window}"], &options()?, |topology, bundles| {
+        let source = Source::random(FILE, 1)?;
+        let to = SocketAddr::new(address(1), 0);
+        let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
+        for round in 0..4 {
+            bundles[round % 2].upgrade()?;
+            ready(bundles, 1)?;
+        }
+        let outcome = transfer.finish()?;
+        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        Ok(())
+    })
+}
+
+fn beside_a_network() -> Result<()> {
+    let mut options = options()?;
+    options.arguments.extend(["--policy", "rr"].map(str::to_owned));
+    with_window(&[&nic(0), "{window}"], &options, |topology, bundles| {
+        let source = Source::random(FILE, 1)?;
+        let to = SocketAddr::new(address(1), 0);
+        let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
+        carry(topology, 0)?;
+        let killed = topology.kill_switch(0)?;
+        for bundle in &mut *bundles {
+            bundle.wait_until("the dead network", |status| {
+                status.first_event(LINK_DOWN, 0, killed.before_ns).is_some()
+            })?;
+        }
+        let outcome = transfer.finish()?;
+        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        topology.revive_switch(0)?;
+        ready(bundles, 2)?;
+        let sent = bundles[0].status()?.peers[0].links.iter().map(|link| link.cells_sent).collect::<Vec<_>>();
+        ensure!(sent.iter().all(|cells| *cells > 1_000), "both links carry: {sent:?}");
+        Ok(())
+    })
+}

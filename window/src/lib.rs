@@ -1,0 +1,44 @@
+//! Rings in a window of memory that nodes share and in which none trusts another: a link without wire, socket or
+//! interrupt.
+//!
+//! ```text
+//!   node 0                                        node 1
+//!   Seat::send --> Sender ==> window of 1 from 0 ==> Receiver --> Seat::receive
+//!   Seat::receive <-- Receiver <== window of 0 from 1 <== Sender <-- Seat::send
+//! ```
+//!
+//! The layout is that of `docs/mem-window.md`. Each pair of nodes has a receive window for each direction; all of it is
+//! written by one node and read by one other, so a node writes far memory and reads near memory, as the DIMMnet-2
+//! driver does (paper P3). Messages lie there in the order they were sent.
+//!
+//! The rule of this crate: it is `no_std`, without `unsafe`, and knows memory only by offsets through [`Memory`], whose
+//! owner checks them. What the other side has written is taken for what a stranger wrote:
+//!
+//! - A word is read once, and checked before it is used.
+//! - A message is copied out before anybody looks at it.
+//! - Whatever the words say, a call reads and writes inside the windows of its node, and does bounded work.
+//!
+//! `tests/model.rs` walks through all interleavings of a small ring (loom), `tests/rings` compares with a plain queue, and
+//! lets the other side write anything anywhere.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod count;
+pub mod memory;
+pub mod receiver;
+pub mod seat;
+pub mod sender;
+pub mod shape;
+mod sighting;
+
+pub use count::Count;
+pub use memory::Memory;
+pub use receiver::{Message, Receiver};
+pub use seat::{Faults, Seat};
+pub use sender::{Sender, Unsent};
+pub use shape::{HEADER, MESSAGE_MAX, Shape, ShapeError, Window};
