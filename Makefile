@@ -19,7 +19,7 @@ VM_KERNEL ?= linux-image-amd64
 # The lab's commands.
 LAB := demo bench failover aggregate loss mesh skew soak attack peers netem papers apps
 
-.PHONY: help build compare $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
+.PHONY: help build compare scenario $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -33,11 +33,12 @@ help:
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
 	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
-	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 12 minutes"
+	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 25 minutes"
 	@echo "make apps    nginx and PostgreSQL over one link, over two, and while a switch dies: about 2 minutes"
 	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 4 minutes"
+	@echo "make scenario FILE=lab/scenarios/two-gigabit.toml  an experiment from a file (docs/scenarios.md)"
 	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
-	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers and netem do it by themselves"
+	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers, netem and papers do it by themselves"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: about a quarter of an hour"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -73,6 +74,10 @@ $(LAB): build
 compare: build
 	@test -n "$(A)" && test -n "$(B)" || { echo "make compare needs two reports: make compare A=old.json B=new.json"; exit 2; }
 	target/release/tabane-lab compare $(A) $(B)
+
+scenario: build
+	@test -n "$(FILE)" || { echo "make scenario needs a file: make scenario FILE=lab/scenarios/two-gigabit.toml"; exit 2; }
+	target/release/tabane-lab run $(FILE)
 
 VM_TOOLS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod python3=python3-venv
 # A guest's kernel is emulated, and shares this machine's files; nothing is installed but the tools.
