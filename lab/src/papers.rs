@@ -47,7 +47,7 @@ use crate::options::Common;
 use crate::prerequisites::{BONNIE, BUSYBOX, HPCC, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
 use crate::progress;
 use crate::rate::Bitrate;
-use crate::report::Report;
+use crate::report::{Report, Verdict};
 use outcome::Outcome;
 use setting::Setting;
 
@@ -198,7 +198,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// Repeats the measurements.
 ///
 /// # Errors
-/// A missing prerequisite, or a tool or daemon that fails.
+/// A missing prerequisite, or a file that cannot be written; an experiment that fails is part of the report.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let setting = Setting {
@@ -215,14 +215,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut report = Report::new("papers", common.seed);
-    let mut found = Vec::new();
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
     for experiment in options.chosen() {
         let id = experiment.id();
         let _step = progress::step(&format!("{id}: {}", experiment.title()));
-        let outcome = experiment.run(&setting).context(id)?;
-        found.push((*experiment, outcome));
+        match experiment.run(&setting) {
+            Ok(outcome) => found.push((*experiment, outcome)),
+            Err(error) => failed.push(format!("{id}: {}", progress::failed(&id, &error))),
+        }
     }
     summary::write(&mut report, &found);
+    failed.iter().for_each(|why| report.show(format!("  failed: {why}")));
+    report.verdict(Verdict::equals("experiments_failed", failed.len(), 0));
     if let Some(path) = &options.markdown {
         write(path, &summary::markdown(&found, &setting, report.machine()))?;
     }
