@@ -73,6 +73,9 @@ impl<'a> Mpi<'a> {
         let remote_shell = format!("sh {}", self.remote_shell().display());
         let parameters = [
             ("plm_rsh_agent", remote_shell.as_str()),
+            // The hosts have one host name, by which Open MPI would not find its way from one to the other.
+            ("plm_rsh_no_tree_spawn", "true"),
+            ("routed", "direct"),
             ("pml", "ob1"),
             ("btl", "tcp,self"),
             ("btl_tcp_if_include", &self.network),
