@@ -3,6 +3,7 @@
 //! Bytes per second, binary prefixes and bare numbers are refused: a factor of 8 or 1.05 in a link's rate
 //! would look like a slow link, not like an error.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::problem::quoted;
@@ -24,14 +25,11 @@ const BITRATE_MAX: u64 = 1_000_000_000_000;
 /// # Errors
 /// What is wrong with `text`; [`BITRATE_ALLOWED`] completes the sentence.
 pub fn parse_bitrate(text: &str) -> Result<u64, String> {
-    let (number, unit) = split(text);
-    let factor = factor_of(text, unit)?;
-    let rate =
-        scale(number, factor).ok_or_else(|| format!("{} is not a whole number of bits", quoted(text)))?;
-    u64::try_from(rate)
-        .ok()
-        .filter(|rate| (BITRATE_MIN..=BITRATE_MAX).contains(rate))
-        .ok_or_else(|| format!("{} is out of range", quoted(text)))
+    let (_, unit) = split(text);
+    if unit.contains('B') {
+        return Err(format!("unit {} counts bytes, not bits", quoted(unit)));
+    }
+    quantity(text, &UNITS, "bits", BITRATE_MIN..=BITRATE_MAX)
 }
 
 /// A rate in the largest unit that holds it exactly: [`parse_bitrate`] gives the same rate back.
@@ -49,26 +47,38 @@ pub fn print_exactly(value: u64, units: &[(&str, u64)]) -> String {
     format!("{} {unit}", value / factor)
 }
 
+/// Reads a decimal number and one of `units`, each with its factor to what a `whole` number is wanted of.
+///
+/// # Errors
+/// What is wrong with `text`, or that the result is outside `range`.
+pub fn quantity(
+    text: &str,
+    units: &[(&str, u64)],
+    whole: &str,
+    range: RangeInclusive<u64>,
+) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        return Err(match unit {
+            "" => format!("{} has no unit", quoted(text)),
+            _ => format!("unknown unit {}", quoted(unit)),
+        });
+    };
+    let value =
+        scale(number, *factor).ok_or_else(|| format!("{} is not a whole number of {whole}", quoted(text)))?;
+    let value = u64::try_from(value).ok().filter(|value| range.contains(value));
+    value.ok_or_else(|| format!("{} is out of range", quoted(text)))
+}
+
 /// The number and the unit of a quantity; neither is checked.
-pub fn split(text: &str) -> (&str, &str) {
+fn split(text: &str) -> (&str, &str) {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     (&text[..split], text[split..].trim_start_matches(' '))
 }
 
-fn factor_of(text: &str, unit: &str) -> Result<u64, String> {
-    if let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) {
-        return Ok(*factor);
-    }
-    Err(match unit {
-        "" => format!("{} has no unit", quoted(text)),
-        _ if unit.contains('B') => format!("unit {} counts bytes, not bits", quoted(unit)),
-        _ => format!("unknown unit {}", quoted(unit)),
-    })
-}
-
 /// `number * factor` without rounding; `None` when it is no number or not whole. 128 bits, so that rates far out of
 /// range are called that.
-pub fn scale(number: &str, factor: u64) -> Option<u128> {
+fn scale(number: &str, factor: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let divisor = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     let whole = whole.parse::<u128>().ok()?.checked_mul(factor.into())?;
@@ -97,7 +107,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 /// A size in the largest unit that holds it exactly: [`parse_size`] gives the same back.
 pub fn print_size(bytes: u64) -> String {
-    print_whole(bytes, &SIZES)
+    print_exactly(bytes, &SIZES)
 }
 
 /// Reads an interval.
@@ -113,7 +123,7 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// An interval of whole microseconds in the largest unit that holds it exactly: [`parse_interval`] gives the same back.
 pub fn print_interval(interval: Duration) -> String {
-    print_whole(u64::try_from(interval.as_micros()).unwrap_or(u64::MAX), &INTERVALS)
+    print_exactly(u64::try_from(interval.as_micros()).unwrap_or(u64::MAX), &INTERVALS)
 }
 
 fn parse_whole(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
@@ -124,12 +134,6 @@ fn parse_whole(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     };
     let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
     number.ok_or_else(|| format!("{} is no whole number", quoted(text)))
-}
-
-fn print_whole(value: u64, units: &[(&str, u64)]) -> String {
-    let exact = units.iter().find(|(_, factor)| value != 0 && value.is_multiple_of(*factor));
-    let (unit, factor) = exact.unwrap_or(&units[units.len() - 1]);
-    format!("{} {unit}", value / factor)
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use tabane::config::problem::quoted;
-use tabane::config::units::{print_exactly, scale, split};
+use tabane::config::units::{print_exactly, quantity};
 
 /// Units with their factors, largest first: nanoseconds, millionths, bytes.
 const TIMES: [(&str, u64); 5] =
@@ -71,25 +70,6 @@ pub(super) fn print_share(share: Share) -> String {
 
 pub(super) fn print_size(bytes: u64) -> String {
     print_exactly(bytes, &SIZES)
-}
-
-fn quantity(
-    text: &str,
-    units: &[(&str, u64)],
-    whole: &str,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<u64, String> {
-    let (number, unit) = split(text);
-    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(match unit {
-            "" => format!("{} has no unit", quoted(text)),
-            _ => format!("unknown unit {}", quoted(unit)),
-        });
-    };
-    let value =
-        scale(number, *factor).ok_or_else(|| format!("{} is not a whole number of {whole}", quoted(text)))?;
-    let value = u64::try_from(value).ok().filter(|value| range.contains(value));
-    value.ok_or_else(|| format!("{} is out of range", quoted(text)))
 }
 
 #[cfg(test)]
