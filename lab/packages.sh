@@ -16,6 +16,14 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     exit 2
 fi
 echo "installing Debian packages: $missing"
+# The lab starts what it needs in its own namespaces: no package is to start a server on this machine.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
 apt-get install -q -y --no-install-recommends $missing
