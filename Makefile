@@ -33,7 +33,7 @@ help:
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
 	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
-	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 25 minutes"
+	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 13 minutes, and P2.npb, which takes long on few processors"
 	@echo "make apps    nginx and PostgreSQL over one link, over two, and while a switch dies: about 2 minutes"
 	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 4 minutes"
 	@echo "make scenario FILE=lab/scenarios/two-gigabit.toml  an experiment from a file (docs/scenarios.md)"
