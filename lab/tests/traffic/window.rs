@@ -125,8 +125,16 @@ fn beside_a_network() -> Result<()> {
         ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
         topology.revive_switch(0)?;
         ready(bundles, 2)?;
-        let sent = bundles[0].status()?.peers[0].links.iter().map(|link| link.cells_sent).collect::<Vec<_>>();
-        ensure!(sent.iter().all(|cells| *cells > 1_000), "both links carry: {sent:?}");
+        let before = cells_sent(&mut bundles[0])?;
+        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        let sent = cells_sent(&mut bundles[0])?;
+        let both = sent.iter().zip(&before).all(|(now, then)| now - then > 1_000);
+        ensure!(both, "of a file of {FILE} B, links sent {before:?} to {sent:?} cells");
         Ok(())
     })
+}
+
+/// Cells that each link to the other node has sent.
+fn cells_sent(bundle: &mut Bundle<'_>) -> Result<Vec<u64>> {
+    Ok(bundle.status()?.peers[0].links.iter().map(|link| link.cells_sent).collect())
 }
