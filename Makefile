@@ -19,7 +19,7 @@ VM_KERNEL ?= linux-image-amd64
 # The lab's commands.
 LAB := demo bench failover aggregate loss mesh skew soak attack peers netem papers apps
 
-.PHONY: help build compare scenario $(LAB) vm-setup test lint sim nightly scale fuzz clean rust
+.PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -64,6 +64,8 @@ papers:    LAB_TOOLS += iperf3=iperf3 mpirun=openmpi-bin hpcc=hpcc bonnie++=bonn
 apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux
 papers:    LAB_OPTIONS := --markdown docs/results.md --html target/lab/papers.html
 peers netem papers: vm-setup
+peers: aggligator
+peers: export PATH := $(CURDIR)/target/peers/bin:$(PATH)
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
 
 $(LAB): build
@@ -78,6 +80,12 @@ compare: build
 scenario: build
 	@test -n "$(FILE)" || { echo "make scenario needs a file: make scenario FILE=lab/scenarios/two-gigabit.toml"; exit 2; }
 	target/release/tabane-lab run $(FILE)
+
+# A bonder that others publish. Without it, its row is missing.
+aggligator: rust
+	@command -v agg-tunnel >/dev/null || test -x target/peers/bin/agg-tunnel \
+	  || $(CARGO) install --quiet --locked --root target/peers --version 0.18.12 --no-default-features aggligator-util \
+	  || echo "going on without agg-tunnel"
 
 VM_TOOLS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod python3=python3-venv
 # A guest's kernel is emulated, and shares this machine's files; nothing is installed but the tools.

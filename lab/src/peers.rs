@@ -5,7 +5,7 @@
 //! measures there and hands its figures over.
 //!
 //! 1. [`case`]: who is compared over which links.
-//! 2. [`contender`], [`device`]: how each makes one path of them.
+//! 2. [`contender`], [`device`], [`tunnel`]: how each makes one path of them.
 //! 3. [`measure`], [`death`]: one case, at full speed and when a link dies.
 //! 4. [`summary`]: a row per case, against what is wanted of the bundle.
 
@@ -16,6 +16,7 @@ pub(crate) mod device;
 mod figures;
 mod measure;
 mod summary;
+mod tunnel;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -108,7 +109,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         summary::write(&mut report, "guest", &seen);
     }
     if options.only != Some(Place::Guest) {
-        let seen = options.measure(&case::on_host(&options.wanted()), &daemon);
+        let mut able = Vec::new();
+        for contender in options.wanted() {
+            match contender.require() {
+                Ok(()) => able.push(contender),
+                Err(missing) => report.show(format!("  SKIPPED: {}: {missing}", contender.label())),
+            }
+        }
+        let seen = options.measure(&case::on_host(&able), &daemon);
         summary::write(&mut report, "host", &seen);
     }
     summary::explain(&mut report);

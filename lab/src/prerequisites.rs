@@ -119,6 +119,12 @@ pub fn require_daemon(path: &Path) -> Result<(), Missing> {
     Err(Missing::new(format!("no executable `{}`: build it with `cargo build -p tabane`", path.display())))
 }
 
+/// Whether `program` stands in a directory of this process's search path.
+#[must_use]
+pub fn is_installed(program: &str) -> bool {
+    is_on_path(&env::var_os("PATH").unwrap_or_default(), program)
+}
+
 fn is_on_path(path: &OsStr, program: &str) -> bool {
     env::split_paths(path).any(|directory| directory.join(program).is_file())
 }

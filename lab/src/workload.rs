@@ -92,7 +92,7 @@ fn accept(listener: &TcpListener) -> Result<TcpStream> {
 }
 
 /// Waits until `server` listens on a port of `host`.
-fn wait_until_listening(host: &Namespace, port: u16, server: &str) -> Result<()> {
+pub(crate) fn wait_until_listening(host: &Namespace, port: u16, server: &str) -> Result<()> {
     let is_there = || Ok(is_listening(host, port)?.then_some(()));
     wait_for(&format!("{server} that listens"), LISTEN_WITHIN, is_there)
 }

@@ -1,6 +1,6 @@
 //! Who is compared, and how each makes one path of several links.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::device;
+use super::tunnel::{self, Tunnel};
 use crate::bundle::{self, Bundle};
 use crate::clock::wait_for;
 use crate::mptcp;
+use crate::prerequisites::Missing;
 use crate::topology::{Topology, address};
-use crate::workload::Stream;
+use crate::workload::{Stream, ping_pong};
 
 /// How long a path may take to carry its first packet; LACP needs some seconds.
 const CARRIES_WITHIN: Duration = Duration::from_secs(20);
@@ -21,6 +23,29 @@ const CARRIES_WITHIN: Duration = Duration::from_secs(20);
 const TRY_WITHIN: Duration = Duration::from_millis(500);
 /// A port on which nobody listens: the refusal shows that packets come and go.
 const NOBODY: u16 = 9;
+
+/// What makes a path while it lives.
+pub(super) enum Way<'a> {
+    /// The kernel.
+    Kernel,
+    Bundles(Vec<Bundle<'a>>),
+    Tunnel(Tunnel),
+}
+
+impl Way<'_> {
+    /// Ends it.
+    ///
+    /// # Errors
+    /// A daemon does not end as it should.
+    pub(super) fn stop(self) -> Result<()> {
+        let stop = |bundle: Bundle<'_>| bundle.stop()?.success("a daemon told to stop").map(drop);
+        match self {
+            Way::Kernel => Ok(()),
+            Way::Bundles(bundles) => bundles.into_iter().try_for_each(stop),
+            Way::Tunnel(tunnel) => tunnel.stop(),
+        }
+    }
+}
 
 /// A way to use several links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -38,6 +63,8 @@ pub(super) enum Contender {
     Team,
     /// MPTCP of the kernel, a subflow per link
     Mptcp,
+    /// Aggligator's tunnel for TCP ports, in user space
+    Aggligator,
     /// The bundle
     Adaptive,
     /// The bundle, cell after cell
@@ -56,6 +83,7 @@ impl Contender {
             Contender::Lacp => "802.3ad",
             Contender::Team => "team roundrobin",
             Contender::Mptcp => "MPTCP",
+            Contender::Aggligator => "Aggligator",
             Contender::Adaptive => "bundle adaptive",
             Contender::Rr => "bundle rr",
             Contender::Tlb => "bundle tlb",
@@ -71,6 +99,7 @@ impl Contender {
             Contender::Lacp => "lacp",
             Contender::Team => "team",
             Contender::Mptcp => "mptcp",
+            Contender::Aggligator => "aggligator",
             Contender::Adaptive => "adaptive",
             Contender::Rr => "rr",
             Contender::Tlb => "tlb",
@@ -84,7 +113,17 @@ impl Contender {
 
     /// Whether it works with the addresses of the links themselves.
     pub(super) const fn uses_bare_links(self) -> bool {
-        matches!(self, Contender::Single | Contender::Mptcp)
+        matches!(self, Contender::Single | Contender::Mptcp | Contender::Aggligator)
+    }
+
+    /// Whether datagrams can be sent over it.
+    pub(super) const fn carries_datagrams(self) -> bool {
+        !matches!(self, Contender::Mptcp | Contender::Aggligator)
+    }
+
+    /// Checks that what it needs is there, beside what all need.
+    pub(super) fn require(self) -> Result<(), Missing> {
+        if self == Contender::Aggligator { tunnel::require() } else { Ok(()) }
     }
 
     /// What carries its byte streams.
@@ -92,34 +131,50 @@ impl Contender {
         if matches!(self, Contender::Mptcp) { Stream::Mptcp } else { Stream::Tcp }
     }
 
+    /// Where connection `number`, below four, of those that run at once arrives; port 0 is any.
+    pub(super) fn at(self, number: usize) -> SocketAddr {
+        match self {
+            Contender::Aggligator => tunnel::at(number),
+            _ => SocketAddr::new(self.address(1), 0),
+        }
+    }
+
     /// Address of `host` on its path.
     pub(super) fn address(self, host: usize) -> IpAddr {
         match self {
+            Contender::Aggligator => Ipv4Addr::LOCALHOST.into(),
             Contender::Single | Contender::Mptcp => address(0, host).into(),
             _ if self.is_bundle() => bundle::address(host),
             _ => device::address(host).into(),
         }
     }
 
-    /// Makes the path, and waits until it carries packets. The daemons go with the value.
-    pub(super) fn start<'a>(self, topology: &'a Topology, daemon: &Path) -> Result<Vec<Bundle<'a>>> {
-        let bundles = match self {
-            Contender::Single => Vec::new(),
-            Contender::BalanceRr => device::bond(topology, "balance-rr").map(|()| Vec::new())?,
-            Contender::BalanceTlb => device::tlb(topology).map(|()| Vec::new())?,
-            Contender::Lacp => device::lacp(topology).map(|()| Vec::new())?,
-            Contender::Team => device::team(topology).map(|()| Vec::new())?,
-            Contender::Mptcp => mptcp::announce(topology).map(|()| Vec::new())?,
+    /// Makes the path, and waits until it carries packets.
+    pub(super) fn start<'a>(self, topology: &'a Topology, daemon: &Path) -> Result<Way<'a>> {
+        let way = match self {
+            Contender::Single => Way::Kernel,
+            Contender::BalanceRr => device::bond(topology, "balance-rr").map(|()| Way::Kernel)?,
+            Contender::BalanceTlb => device::tlb(topology).map(|()| Way::Kernel)?,
+            Contender::Lacp => device::lacp(topology).map(|()| Way::Kernel)?,
+            Contender::Team => device::team(topology).map(|()| Way::Kernel)?,
+            Contender::Mptcp => mptcp::announce(topology).map(|()| Way::Kernel)?,
+            Contender::Aggligator => Way::Tunnel(Tunnel::start(topology)?),
             Contender::Adaptive | Contender::Rr | Contender::Tlb => {
                 let arguments = vec!["--policy".to_string(), self.key().to_string()];
-                Bundle::start_all(topology, &bundle::Options { arguments, ..bundle::Options::new(daemon) })?
+                let options = bundle::Options { arguments, ..bundle::Options::new(daemon) };
+                Way::Bundles(Bundle::start_all(topology, &options)?)
             }
         };
         self.wait_until_it_carries(topology)?;
-        Ok(bundles)
+        Ok(way)
     }
 
     fn wait_until_it_carries(self, topology: &Topology) -> Result<()> {
+        if self == Contender::Aggligator {
+            // It takes a connection before it knows whether anybody is there on the other side.
+            let [client, server] = [0, 1].map(|host| topology.host(host));
+            return ping_pong::play(client, server, self.at(0), Stream::Tcp, TRY_WITHIN).map(drop);
+        }
         let at = SocketAddr::new(self.address(1), NOBODY);
         wait_for("a path that carries packets", CARRIES_WITHIN, || {
             let answer = topology.host(0).enter(|| TcpStream::connect_timeout(&at, TRY_WITHIN))?;

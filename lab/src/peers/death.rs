@@ -14,7 +14,7 @@ use crate::workload::sequence::{Pace, Sequence};
 use crate::workload::transfer::{Carrier, Outcome, Source, Transfer};
 
 /// Connections, or flows of datagrams, at once: who binds flows to links has some on the one that dies, as a rule.
-const FLOWS: u64 = 4;
+const FLOWS: usize = 4;
 /// Each flow of datagrams: 2,000 a second in all, 4 Mbit/s on the wire.
 const PACE: Pace = Pace { per_second: 500, bytes: 200 };
 /// The file that each connection sends again and again: small, so that the last copy ends soon.
@@ -40,8 +40,7 @@ struct Outage {
 /// What a pulled cable costs, and what a black hole.
 pub(super) fn of_a_link(bench: &Bench<'_>) -> Result<[Death; 2]> {
     let mut deaths = bench.under_connections().context("four connections and a dying link")?;
-    // There is no such thing as MPTCP for datagrams.
-    if bench.case.contender.stream() == Stream::Tcp {
+    if bench.case.contender.carries_datagrams() {
         let lost = bench.under_datagrams().context("datagrams and a dying link")?;
         for (death, datagrams) in deaths.iter_mut().zip(lost) {
             death.datagrams = Some(datagrams);
@@ -54,9 +53,9 @@ impl Bench<'_> {
     fn under_connections(&self) -> Result<[Death; 2]> {
         let carrier =
             if self.case.contender.stream() == Stream::Mptcp { Carrier::Mptcp } else { Carrier::Tcp };
-        let start = |number| {
-            let source = Source::random(FILE_BYTES, self.seed + number)?;
-            Transfer::over(carrier, self.client(), self.server(), self.at(), source)
+        let start = |number: usize| {
+            let source = Source::random(FILE_BYTES, self.seed + number as u64)?;
+            Transfer::over(carrier, self.client(), self.server(), self.at(number), source)
         };
         let transfers = (0..FLOWS).map(start).collect::<Result<Vec<_>>>()?;
         let outages = self.outages()?;
@@ -71,7 +70,7 @@ impl Bench<'_> {
     }
 
     fn under_datagrams(&self) -> Result<[Datagrams; 2]> {
-        let start = |_| Sequence::start(self.client(), self.server(), self.at(), PACE, LIMIT);
+        let start = |number| Sequence::start(self.client(), self.server(), self.at(number), PACE, LIMIT);
         let started = Instant::now();
         let flows = (0..FLOWS).map(start).collect::<Result<Vec<_>>>()?;
         let outages = self.outages()?;

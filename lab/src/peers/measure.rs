@@ -1,6 +1,6 @@
 //! One case: the path is made for it, watched at full speed, and then loses a link.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) struct Bench<'a> {
 /// A tool or daemon fails, or the kernel lacks something.
 pub(super) fn run(case: Case, daemon: &Path, timing: Timing, seed: u64) -> Result<Figures> {
     let topology = Topology::build(case.plan(seed))?;
-    let bundles = case.contender.start(&topology, daemon)?;
+    let way = case.contender.start(&topology, daemon)?;
     let bench = Bench { case, topology: &topology, timing, seed };
     let (one, loaded) = bench.one_flow().context("one connection")?;
     let four = bench.four_flows().context("four connections")?;
@@ -44,9 +44,7 @@ pub(super) fn run(case: Case, daemon: &Path, timing: Timing, seed: u64) -> Resul
     if case.contender.stream() == Stream::Mptcp {
         mptcp::check(&topology)?;
     }
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    way.stop()?;
     Ok(Figures { one, four, loaded, cable, black_hole })
 }
 
@@ -61,13 +59,9 @@ impl Bench<'_> {
         self.topology.host(1)
     }
 
-    /// Any port of the server.
-    pub(super) fn at(&self) -> SocketAddr {
-        SocketAddr::new(self.address(), 0)
-    }
-
-    fn address(&self) -> IpAddr {
-        self.case.contender.address(1)
+    /// Where connection `number` of those that run at once arrives.
+    pub(super) fn at(&self, number: usize) -> SocketAddr {
+        self.case.contender.at(number)
     }
 
     /// One connection, and round trips beside it.
@@ -78,7 +72,7 @@ impl Bench<'_> {
         let speed = self.speed(1, || {
             thread::sleep(SETTLE);
             let duration = Duration::from_secs(self.timing.seconds.into()) - 2 * SETTLE;
-            trips = Some(ping_pong::play(self.client(), self.server(), self.at(), stream, duration)?);
+            trips = Some(ping_pong::play(self.client(), self.server(), self.at(0), stream, duration)?);
             Ok(())
         })?;
         let trips = trips.context("no round trips")?;
@@ -93,7 +87,8 @@ impl Bench<'_> {
     /// Runs connections to the server and does `meanwhile` beside them.
     fn speed(&self, connections: u8, meanwhile: impl FnOnce() -> Result<()>) -> Result<Speed> {
         let kind = Kind::Tcp(self.case.contender.stream());
-        let flow = Flow { connections, kind, ..Flow::tcp(self.address(), self.timing.seconds) };
+        let flow =
+            Flow { connections, kind, ..Flow::tcp(self.case.contender.address(1), self.timing.seconds) };
         let resent = || counters::protocol(self.client(), "Tcp", "RetransSegs");
         let (resent_before, before) = (resent()?, Usage::now(&[])?);
         let running = flow.start(self.client())?;

@@ -12,7 +12,8 @@ use crate::netns::Namespace;
 use crate::process::Process;
 use crate::rate::Bitrate;
 
-const PORT: u16 = 5201;
+/// Where the server listens.
+pub const PORT: u16 = 5201;
 /// How much longer than planned a run may take, an outage included.
 const OVERTIME: Duration = Duration::from_secs(20);
 
