@@ -43,6 +43,7 @@ pub mod report;
 pub mod sandbox;
 pub mod scenario;
 pub mod skew;
+pub mod slot_device;
 pub mod soak;
 pub mod status;
 pub mod strip;

@@ -46,6 +46,8 @@ enum Experiment {
     Netem(netem::Options),
     Guests(guests::Options),
     Papers(papers::Options),
+    P1(papers::P1Options),
+    P3(papers::P3Options),
     Apps(apps::Options),
 }
 
@@ -65,6 +67,7 @@ impl Experiment {
             Experiment::Netem(_) => netem::TOOLS,
             Experiment::Guests(_) => guests::TOOLS,
             Experiment::Papers(options) => return options.tools(),
+            Experiment::P1(_) | Experiment::P3(_) => &[],
             Experiment::Apps(_) => apps::TOOLS,
         };
         tools.to_vec()
@@ -93,6 +96,8 @@ impl Experiment {
             Experiment::Netem(options) => netem::run(options),
             Experiment::Guests(options) => guests::run(options),
             Experiment::Papers(options) => papers::run(options),
+            Experiment::P1(options) => papers::p1(options),
+            Experiment::P3(options) => papers::p3(options),
             Experiment::Apps(options) => apps::run(options),
         }
     }
