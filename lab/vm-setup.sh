@@ -37,7 +37,8 @@ if [ ! -e "$directory/kernel/boot" ]; then
     rm -rf fetch
 fi
 
-if [ ! -x "$directory/venv/bin/virtme-run" ]; then
+# A virtual environment knows where it was made: moved elsewhere, it does not run.
+if ! "$directory/venv/bin/virtme-run" --help >/dev/null 2>&1; then
     echo "fetching virtme-ng"
     python3 -m venv --clear "$directory/venv" || fail "python3 makes no virtual environment: install python3-venv"
     "$directory/venv/bin/pip" install -q virtme-ng==1.42 || fail "pip cannot fetch virtme-ng 1.42"

@@ -11,12 +11,16 @@
 //!      step shown to people  <────  progress ┐
 //!      figures, exit code    <────  …        ┴ files in a directory that both write
 //! ```
+//!
+//! [`Guest::start`] does not wait: several guests can be up at once, and a [`Visit`] can be ended in the middle.
 
 mod errand;
 mod machine;
+mod visit;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -26,17 +30,22 @@ use serde::de::DeserializeOwned;
 
 use crate::prerequisites::Missing;
 use errand::Errand;
+use machine::Machine;
+pub use visit::Visit;
 
 /// The option that tells a command that it is in the guest, and where its figures go.
 pub const HERE: &str = "here";
 /// Modules of every guest: what topologies and bundles are made of.
 const MODULES: [&str; 4] = ["tun", "veth", "bridge", "sch_tbf"];
 
+/// Where `make vm-setup` puts kernel and virtme-ng.
+const DIRECTORY: &str = "target/vm";
+
 /// Options of a command that works in a guest.
 #[derive(Clone, Debug, Args)]
 pub struct Flags {
     /// Where `make vm-setup` has put kernel and virtme-ng
-    #[arg(long = "vm", value_name = "DIRECTORY", default_value = "target/vm")]
+    #[arg(long = "vm", value_name = "DIRECTORY", default_value = DIRECTORY)]
     directory: PathBuf,
     /// Measure on this kernel, and write nothing but figures, to this file: what the command does in the guest
     #[arg(long = HERE, value_name = "PATH", hide = true)]
@@ -54,6 +63,24 @@ pub struct Guest {
     version: String,
     /// What it finds in its working directory: names and texts.
     files: Vec<(&'static str, String)>,
+    /// Number of its processors.
+    processors: usize,
+    /// Memory that it shares with this machine.
+    window: Option<Window>,
+}
+
+/// Memory that guests share: the third region of a PCI device there, a file here.
+#[derive(Clone, Debug)]
+struct Window {
+    path: PathBuf,
+    /// Its size, a power of two.
+    bytes: u64,
+}
+
+impl Default for Flags {
+    fn default() -> Flags {
+        Flags { directory: PathBuf::from(DIRECTORY), here: None }
+    }
 }
 
 impl Flags {
@@ -70,6 +97,17 @@ impl Flags {
     pub fn hand_over(&self, figures: &impl Serialize) -> Result<()> {
         let path = self.here.as_deref().context("figures are handed over in a guest only")?;
         fs::write(path, serde_json::to_string(figures)?).with_context(|| path.display().to_string())
+    }
+
+    /// Leaves `value` as the file `name`, for [`Visit::left`]; it is there whole or not at all.
+    ///
+    /// # Errors
+    /// The command is outside itself, or the file cannot be written.
+    pub fn leave(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let path = self.here.as_deref().context("files are left in a guest only")?.with_file_name(name);
+        let part = path.with_extension("part");
+        fs::write(&part, serde_json::to_string(value)?)?;
+        fs::rename(part, &path).with_context(|| path.display().to_string())
     }
 
     /// The guest.
@@ -97,7 +135,14 @@ impl Guest {
         let (root, virtme) = (directory.join("kernel"), directory.join("venv/bin/virtme-run"));
         let modules = fs::read_dir(root.join("lib/modules")).map_err(|_| missing())?;
         let version = modules.flatten().next().and_then(|entry| entry.file_name().into_string().ok());
-        let guest = Guest { virtme, root, version: version.ok_or_else(missing)?, files: Vec::new() };
+        let guest = Guest {
+            virtme,
+            root,
+            version: version.ok_or_else(missing)?,
+            files: Vec::new(),
+            processors: available_parallelism().map_or(1, Into::into),
+            window: None,
+        };
         if guest.image().is_file() && guest.virtme.is_file() { Ok(guest) } else { Err(missing().into()) }
     }
 
@@ -114,6 +159,21 @@ impl Guest {
         self
     }
 
+    /// The same with so many processors; else it has as many as this machine.
+    #[must_use]
+    pub fn with_processors(mut self, processors: usize) -> Guest {
+        self.processors = processors;
+        self
+    }
+
+    /// The same with a PCI device (QEMU's `ivshmem-plain`) whose memory is the file `path` of `bytes`, a power of two: all guests
+    /// that have it share it.
+    #[must_use]
+    pub fn with_window(mut self, path: &Path, bytes: u64) -> Guest {
+        self.window = Some(Window { path: path.to_path_buf(), bytes });
+        self
+    }
+
     /// Boots, runs this program there with `arguments`, and returns the figures that it wrote; `modules` are those that the kernel
     /// needs for it.
     ///
@@ -126,14 +186,21 @@ impl Guest {
         daemon: &Path,
         limit: Duration,
     ) -> Result<T> {
+        self.start(arguments, modules, daemon)?.finish(limit)
+    }
+
+    /// As [`Guest::run`], without waiting for anything.
+    ///
+    /// # Errors
+    /// It cannot be booted.
+    pub fn start(&self, arguments: &[String], modules: &[&str], daemon: &Path) -> Result<Visit> {
         let errand = Errand::new(daemon)?;
         for (name, text) in &self.files {
             fs::write(errand.file(name), text).with_context(|| format!("{name} for the guest"))?;
         }
         let script = errand.script(&self.root, &[&MODULES, modules].concat(), arguments);
-        let console = machine::run(self, &script, &errand, limit)?;
-        let figures = errand.figures(&console)?;
-        serde_json::from_str(&figures).with_context(|| format!("the guest's figures: {figures}"))
+        let machine = Machine::boot(self, &script, &errand)?;
+        Ok(Visit::new(machine, errand, &self.version))
     }
 
     /// The kernel's image.

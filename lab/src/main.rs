@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
-    aggregate, apps, attack, bench, compare, demo, failover, loss, mesh, netem, papers, peers, scenario,
-    skew, soak,
+    aggregate, apps, attack, bench, compare, demo, failover, guests, loss, mesh, netem, papers, peers,
+    scenario, skew, soak,
 };
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
@@ -44,7 +44,10 @@ enum Experiment {
     Attack(attack::Options),
     Peers(peers::Options),
     Netem(netem::Options),
+    Guests(guests::Options),
     Papers(papers::Options),
+    P1(papers::P1Options),
+    P3(papers::P3Options),
     Apps(apps::Options),
 }
 
@@ -62,7 +65,9 @@ impl Experiment {
             Experiment::Attack(_) => attack::TOOLS,
             Experiment::Peers(_) => peers::TOOLS,
             Experiment::Netem(_) => netem::TOOLS,
+            Experiment::Guests(_) => guests::TOOLS,
             Experiment::Papers(options) => return options.tools(),
+            Experiment::P1(_) | Experiment::P3(_) => &[],
             Experiment::Apps(_) => apps::TOOLS,
         };
         tools.to_vec()
@@ -89,7 +94,10 @@ impl Experiment {
             Experiment::Attack(options) => attack::run(options),
             Experiment::Peers(options) => peers::run(options),
             Experiment::Netem(options) => netem::run(options),
+            Experiment::Guests(options) => guests::run(options),
             Experiment::Papers(options) => papers::run(options),
+            Experiment::P1(options) => papers::p1(options),
+            Experiment::P3(options) => papers::p3(options),
             Experiment::Apps(options) => apps::run(options),
         }
     }

@@ -10,6 +10,8 @@
 //! base, matrix, sending, skew (P0) · reclaim, gathering, bounce (P1) · acks, bidirectional, parallel, nfs (P2)
 //! sizes, mtus, connections (P3) · anomaly, round_trips (P4)
 //! ```
+//!
+//! P1 and P3, which ask little of a machine, have commands of their own ([`p1`], [`p3`]).
 
 mod acks;
 mod anomaly;
@@ -19,8 +21,10 @@ mod bounce;
 mod connections;
 mod gathering;
 mod matrix;
+mod memory;
 mod mtus;
 mod nfs;
+mod options;
 mod outcome;
 mod page;
 mod parallel;
@@ -35,54 +39,20 @@ mod summary;
 mod swept;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::builder::RangedU64ValueParser;
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 
-use crate::guest;
-use crate::options::Common;
 use crate::prerequisites::{BONNIE, BUSYBOX, HPCC, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
 use crate::progress;
 use crate::rate::Bitrate;
 use crate::report::{Report, Verdict};
+use options::Manner;
+pub use options::{Options, P1Options, P3Options};
 use outcome::Outcome;
 use setting::Setting;
-
-/// The papers' measurements, repeated: published figures, those of this machine, and whether the findings hold
-#[derive(Clone, Debug, Args)]
-pub struct Options {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    guest: guest::Flags,
-    /// Which of them [default: all]
-    #[arg(value_name = "ID")]
-    experiments: Vec<Experiment>,
-    /// How often each figure is measured
-    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
-    rounds: usize,
-    /// Length of each flow
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = RangedU64ValueParser::<u32>::new().range(1..=300))]
-    seconds: u32,
-    /// Nodes of P2.npb
-    #[arg(long, default_value_t = 4, value_parser = RangedU64ValueParser::<u8>::new().range(2..=8))]
-    nodes: u8,
-    /// Rate of each of their links, in Mbit/s; at 1,000, as in the paper, four nodes keep two processors busier than the links
-    #[arg(long, default_value_t = 250, value_parser = RangedU64ValueParser::<u64>::new().range(10..=10_000))]
-    mbit: u64,
-    /// Run the NAS Parallel Benchmarks in this directory (is.B.4 or is.B.x, and so on) for P2.npb, in place of HPC Challenge
-    #[arg(long, value_name = "DIRECTORY")]
-    npb: Option<PathBuf>,
-    /// Write the tables here, too, as Markdown
-    #[arg(long, value_name = "PATH")]
-    markdown: Option<PathBuf>,
-    /// Write them here, too, as a page with charts that works without a network
-    #[arg(long, value_name = "PATH")]
-    html: Option<PathBuf>,
-}
 
 /// A measurement of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -157,6 +127,12 @@ impl Experiment {
         }
     }
 
+    /// Those of a paper; they need no tools.
+    fn of(paper: &str) -> Vec<Experiment> {
+        let all = Experiment::value_variants().iter().copied();
+        all.filter(|experiment| experiment.id().split('.').next() == Some(paper)).collect()
+    }
+
     fn run(self, setting: &Setting) -> Result<Outcome> {
         match self {
             Experiment::Sending => sending::run(setting),
@@ -179,18 +155,6 @@ impl Experiment {
     }
 }
 
-impl Options {
-    /// What the command needs besides the sandbox's own tools.
-    #[must_use]
-    pub fn tools(&self) -> Vec<Tool> {
-        self.chosen().iter().flat_map(|experiment| experiment.tools(self.npb.is_some())).copied().collect()
-    }
-
-    fn chosen(&self) -> &[Experiment] {
-        if self.experiments.is_empty() { Experiment::value_variants() } else { &self.experiments }
-    }
-}
-
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
@@ -200,21 +164,42 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// # Errors
 /// A missing prerequisite, or a file that cannot be written; an experiment that fails is part of the report.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let common = &options.common;
+    repeat("papers", options)
+}
+
+/// Repeats those of P1.
+///
+/// # Errors
+/// As [`run`].
+pub fn p1(options: &P1Options) -> Result<ExitCode> {
+    repeat("p1", &options.whole())
+}
+
+/// Repeats those of P3.
+///
+/// # Errors
+/// As [`run`].
+pub fn p3(options: &P3Options) -> Result<ExitCode> {
+    repeat("p3", &options.whole())
+}
+
+fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
+    let Options { manner: Manner { common, rounds, markdown, html }, programs, device, .. } = options;
     let setting = Setting {
         daemon: common.daemon()?,
-        guest: options.guest.clone(),
-        npb: options.npb.clone(),
-        nodes: options.nodes,
-        node_rate: Bitrate::mbit(options.mbit),
-        rounds: options.rounds,
-        seconds: options.seconds,
+        guest: programs.guest.clone(),
+        npb: programs.npb.clone(),
+        nodes: programs.nodes,
+        node_rate: Bitrate::mbit(programs.mbit),
+        rounds: *rounds,
+        seconds: programs.seconds,
+        throttle: device.throttle,
     };
-    if options.guest.is_inside() {
-        options.guest.hand_over(&nfs::measure(&setting)?)?;
+    if programs.guest.is_inside() {
+        programs.guest.hand_over(&nfs::measure(&setting)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut report = Report::new("papers", common.seed);
+    let mut report = Report::new(name, common.seed);
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for experiment in options.chosen() {
         let id = experiment.id();
@@ -227,11 +212,25 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     summary::write(&mut report, &found);
     failed.iter().for_each(|why| report.show(format!("  failed: {why}")));
     report.verdict(Verdict::equals("experiments_failed", failed.len(), 0));
-    if let Some(path) = &options.markdown {
+    if let Some(path) = markdown {
         write(path, &summary::markdown(&found, &setting, report.machine()))?;
     }
-    if let Some(path) = &options.html {
+    if let Some(path) = html {
         write(path, &page::of(&serde_json::to_value(&report)?)?)?;
     }
     report.finish(common.json.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn papers_with_a_command_of_their_own_have_three_measurements_each_and_need_no_tools() {
+        for paper in ["P1", "P3"] {
+            let experiments = Experiment::of(paper);
+            assert_eq!(experiments.len(), 3, "{experiments:?}");
+            assert!(experiments.iter().all(|experiment| experiment.tools(false).is_empty()));
+        }
+    }
 }

@@ -17,12 +17,22 @@ pub struct Status {
     /// Bytes of the largest cell that is sent.
     #[serde(default)]
     pub cell_bytes: u64,
+    /// The links of this node.
+    #[serde(default)]
+    pub links: Vec<OwnLink>,
     /// The other nodes.
     pub peers: Vec<Peer>,
     /// Named counters since the start.
     pub counters: BTreeMap<String, u64>,
     /// The latest changes of state, oldest first.
     pub events: Vec<Event>,
+}
+
+/// A link of this node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OwnLink {
+    /// Whether the NIC has carrier; of a link through memory, whether another node is there.
+    pub carrier: bool,
 }
 
 /// Another node.
@@ -120,7 +130,8 @@ impl Peer {
 mod tests {
     use super::*;
 
-    const STATUS: &str = r#"{ "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "mtu": 1500, "links": [],
+    const STATUS: &str = r#"{ "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "mtu": 1500,
+        "links": [{ "link": 0, "nic": "eth1", "carrier": true }],
         "peers": [{ "node": "02:00:00:00:00:02", "name": "hostb", "links": [
             { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
               "cells_sent": 10, "cells_heard": 12, "loss_percent": 0.0, "cells_lost": 0 },
@@ -134,7 +145,7 @@ mod tests {
     fn a_status_is_read_with_what_it_has_besides() {
         let status: Status = serde_json::from_str(STATUS).unwrap();
         assert_eq!((status.pid, status.counter("frames_sent"), status.counter("absent")), (4711, 1, 0));
-        assert_eq!(status.peers[0].links_up(), 1);
+        assert_eq!((status.peers[0].links_up(), status.links[0].carrier), (1, true));
         assert!(status.is_ready(1, 1) && !status.is_ready(1, 2) && !status.is_ready(2, 1));
     }
 

@@ -3,12 +3,14 @@
 pub mod bonnie;
 pub mod database;
 pub mod datagrams;
+pub mod delivery;
 pub mod gaps;
 pub mod hpcc;
 pub mod iperf;
 pub mod mpi;
 pub mod nfs;
 pub mod npb;
+pub mod ping;
 pub mod ping_pong;
 pub mod probe;
 pub mod sequence;

@@ -1,52 +1,60 @@
-//! The virtual machine of a guest: QEMU at work, for a bounded time, ended by its process id.
+//! The virtual machine of a guest: QEMU at work, ended by its process id.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::{self, available_parallelism};
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::Guest;
 use super::errand::Errand;
+use super::{Guest, Window};
 use crate::process::Process;
-use crate::progress;
 
 /// Memory of the guest: programs and what they write stand in it.
 const MEMORY: &str = "2048M";
 /// Name of the file with QEMU's process id.
 const PID_FILE: &str = "pid";
-/// Pause between two looks at the guest.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(300);
 
-/// Boots `guest`, has a shell do `script` there, and waits until it is down, showing its steps meanwhile; returns the
-/// last words of its console.
-pub(super) fn run(guest: &Guest, script: &str, errand: &Errand, limit: Duration) -> Result<String> {
-    let mut process = Process::start(command(guest, script, errand))?;
-    let _qemu = Qemu { pid_file: errand.file(PID_FILE) };
-    let deadline = Instant::now() + limit;
-    let mut shown = format!("booting Linux {} in the guest", guest.version);
-    let mut step = progress::step(&shown);
-    while process.is_running()? {
-        if Instant::now() >= deadline {
-            bail!("the guest has not ended within {limit:?}: {}", errand.last_words());
-        }
-        if let Some(says) = errand.step().filter(|says| *says != shown) {
-            drop(step);
-            step = progress::step(&says);
-            shown = says;
-        }
-        thread::sleep(LOOK_AGAIN_AFTER);
+/// A machine at work; dropping it ends it, as a power failure does. QEMU ends first: what has started it then follows.
+#[derive(Debug)]
+pub(super) struct Machine {
+    qemu: Qemu,
+    process: Process,
+}
+
+impl Machine {
+    /// Boots `guest`, and has a shell do `script` there.
+    ///
+    /// # Errors
+    /// virtme-ng cannot be started.
+    pub(super) fn boot(guest: &Guest, script: &str, errand: &Errand) -> Result<Machine> {
+        let process = Process::start(command(guest, script, errand))?;
+        Ok(Machine { qemu: Qemu { pid_file: errand.file(PID_FILE) }, process })
     }
-    drop(step);
-    Ok(process.stop()?.last_words())
+
+    /// Whether it is up.
+    ///
+    /// # Errors
+    /// The kernel cannot tell.
+    pub(super) fn is_running(&mut self) -> Result<bool> {
+        self.process.is_running()
+    }
+
+    /// The last words of its console, when it is down.
+    ///
+    /// # Errors
+    /// It cannot be ended.
+    pub(super) fn last_words(self) -> Result<String> {
+        drop(self.qemu);
+        Ok(self.process.stop()?.last_words())
+    }
 }
 
 /// QEMU, which is a child of virtme-run; dropping it ends it.
+#[derive(Debug)]
 struct Qemu {
     /// Where QEMU wrote its process id; it takes the file away when it ends by itself.
     pid_file: PathBuf,
@@ -63,7 +71,6 @@ impl Drop for Qemu {
 }
 
 fn command(guest: &Guest, script: &str, errand: &Errand) -> Command {
-    let processors = available_parallelism().map_or(1, Into::into);
     let mut command = Command::new(&guest.virtme);
     command.arg("--kimg").arg(guest.image());
     command.args([
@@ -74,9 +81,40 @@ fn command(guest: &Guest, script: &str, errand: &Errand) -> Command {
         "--force-9p",
         "--show-boot-console",
     ]);
-    command.args(["--memory", MEMORY, "--cpus", &processors.to_string()]);
+    command.args(["--memory", MEMORY, "--cpus", &guest.processors.to_string()]);
     command.arg("--rwdir").arg(errand.directory());
     command.args(["--cwd", "/", "--script-sh", script]);
     command.args(["--qemu-opts", "-pidfile"]).arg(errand.file(PID_FILE));
+    command.args(guest.window.iter().flat_map(device));
     command
+}
+
+/// The PCI device that shows `window` to the guest; it interrupts nobody.
+fn device(window: &Window) -> [String; 4] {
+    let memory = format!(
+        "memory-backend-file,id=window,share=on,mem-path={},size={}",
+        escaped(&window.path),
+        window.bytes
+    );
+    ["-object".to_string(), memory, "-device".to_string(), "ivshmem-plain,memdev=window".to_string()]
+}
+
+/// A path as the value of one of QEMU's options, in which commas are doubled.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_a_device_over_a_shared_file() {
+        let window = Window { path: PathBuf::from("/dev/shm/a,b"), bytes: 8 << 20 };
+        assert_eq!(
+            device(&window).join(" "),
+            "-object memory-backend-file,id=window,share=on,mem-path=/dev/shm/a,,b,size=8388608 \
+             -device ivshmem-plain,memdev=window"
+        );
+    }
 }

@@ -1,15 +1,17 @@
 //! P3.conns: 1 to 16 connections at messages of 1 KB and of 64 KB, through a memory-slot NIC and over gigabit Ethernet.
 //!
-//! The NIC is simulated; Ethernet is a veth shaped to 1 Gbit/s, over which the connections are streams.
+//! The NIC is simulated. Beside it, streams: over Ethernet, a veth shaped to 1 Gbit/s, and over a window of memory.
 
 use anyhow::Result;
 use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
+use super::memory::{self, Speed};
 use super::outcome::Outcome;
 use super::setting::Setting;
 use super::simulated::{exchange, is_about};
 use super::swept;
 use crate::rate::Bitrate;
+use crate::report::Verdict;
 
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 16];
 /// KB (2^10 bytes) of a message, and published MB/s for each of [`COUNTS`]: with the bug, and over gigabit Ethernet.
@@ -20,6 +22,8 @@ const PUBLISHED: [(usize, [f64; 5], [f64; 5]); 2] = [
 /// Predicted there for 64 KB without the bug, however many.
 const FLAT: f64 = 270.0;
 const MTU: usize = 65_536;
+/// What sixteen connections over a window of memory keep of the speed of one, at least, in percent.
+const KEPT_MIN: f64 = 90.0;
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut outcome = Outcome::default();
@@ -40,7 +44,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         without.push(own.median());
         outcome.simulated(format!("64 KB x {count}, without"), Some(FLAT), own);
     }
-    let kept = |rates: &[f64]| 100.0 * rates[4] / rates[0];
     outcome.finding(
         "with the bug more connections are slower together",
         by_size.iter().all(|rates| kept(rates) < 100.0),
@@ -55,7 +58,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         without.iter().all(|own| is_about(*own, FLAT)),
         format!("{:.0} MB/s of one, {:.0} of two, {:.0} of sixteen", without[0], without[1], without[4]),
     );
-    let ethernet = measure(setting, &mut outcome)?;
+    let ethernet = over_ethernet(setting, &mut outcome)?;
     outcome.finding(
         "gigabit Ethernet is slower with more connections, too",
         ethernet.iter().all(|rates| kept(rates) < 100.0),
@@ -65,18 +68,51 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
             kept(&ethernet[1])
         ),
     );
+    for speed in Speed::wanted(setting) {
+        over_memory(setting, *speed, &mut outcome)?;
+    }
     Ok(outcome)
 }
 
-/// Medians over Ethernet, for each size.
-fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<Vec<Vec<f64>>> {
-    let topology = Setting::hosts(1, Bitrate::gbit(1))?;
+/// What sixteen have of one, in percent.
+fn kept(rates: &[f64]) -> f64 {
+    100.0 * rates[COUNTS.len() - 1] / rates[0]
+}
+
+fn over_memory(setting: &Setting, speed: Speed, outcome: &mut Outcome) -> Result<()> {
+    for (size, with_bug, _) in PUBLISHED {
+        let swept = memory::sweep(setting, speed, &flags(size).each_ref().map(String::as_str))?;
+        let medians: Vec<f64> = swept.iter().map(|own| own.megabytes().median()).collect();
+        for ((count, with_bug), own) in COUNTS.into_iter().zip(with_bug).zip(swept) {
+            let published = match speed {
+                Speed::Own => (size == 64).then_some(("predicted", FLAT)),
+                Speed::Throttled => Some(("", with_bug)),
+            };
+            let what = format!("{size} KB x {count} {}, streams", speed.words());
+            outcome.compared(what, published.as_slice(), own.megabytes());
+        }
+        if speed == Speed::Own {
+            let id = format!("P3.conns.kept_percent_at_{size}_KB");
+            outcome.verdicts.push(Verdict::at_least(&id, kept(&medians), KEPT_MIN));
+        }
+    }
+    Ok(())
+}
+
+/// What the probe measures at messages of so many KB.
+fn flags(size: usize) -> [String; 6] {
     let counts = COUNTS.map(|count| count.to_string()).join(",");
+    let [protocols, tcp, sizes, connections] =
+        ["--protocols", "tcp", "--sizes", "--connections"].map(str::to_string);
+    [protocols, tcp, sizes, (size << 10).to_string(), connections, counts]
+}
+
+/// Medians over Ethernet, for each size.
+fn over_ethernet(setting: &Setting, outcome: &mut Outcome) -> Result<Vec<Vec<f64>>> {
+    let topology = Setting::hosts(1, Bitrate::gbit(1))?;
     let mut medians = Vec::new();
     for (size, _, published) in PUBLISHED {
-        let bytes = (size << 10).to_string();
-        let flags = ["--protocols", "tcp", "--sizes", &bytes, "--connections", &counts];
-        let swept = swept::sweep(setting, &topology, &flags)?;
+        let swept = swept::sweep(setting, &topology, &flags(size).each_ref().map(String::as_str))?;
         medians.push(swept.iter().map(|own| own.megabytes().median()).collect());
         for ((count, published), own) in COUNTS.into_iter().zip(published).zip(swept) {
             let what = format!("{size} KB x {count} over 1 Gbit/s, streams");

@@ -28,6 +28,8 @@ pub(super) struct Setting {
     pub(super) rounds: usize,
     /// Length of each flow.
     pub(super) seconds: u32,
+    /// Whether P3's links through memory are also measured as slow as the paper's device.
+    pub(super) throttle: bool,
 }
 
 /// A flow, and what it cost.

@@ -1,10 +1,11 @@
 //! P3.size: messages of 1 KB to 64 KB through a memory-slot NIC, with its bug and without, over one connection.
 //!
-//! The NIC is simulated. Beside it, gigabit Ethernet: a stream over a veth shaped to that rate.
+//! The NIC is simulated. Beside it, streams over gigabit Ethernet, a veth shaped to that rate, and over a window of memory.
 
 use anyhow::Result;
 use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
+use super::memory::{self, Speed};
 use super::outcome::Outcome;
 use super::setting::Setting;
 use super::simulated::{exchange, is_about};
@@ -63,12 +64,25 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
 }
 
 fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
-    let topology = Setting::hosts(1, Bitrate::gbit(1))?;
     let sizes = PUBLISHED.map(|(size, _)| (size << 10).to_string()).join(",");
-    let swept = swept::sweep(setting, &topology, &["--protocols", "tcp", "--sizes", &sizes])?;
+    let flags = ["--protocols", "tcp", "--sizes", &sizes];
+    let topology = Setting::hosts(1, Bitrate::gbit(1))?;
+    let swept = swept::sweep(setting, &topology, &flags)?;
+    drop(topology);
     for ((size, [.., published]), own) in PUBLISHED.iter().zip(swept) {
         let published = published.map(|value| ("Ethernet", value));
         outcome.compared(format!("{size} KB over 1 Gbit/s, a stream"), published.as_slice(), own.megabytes());
+    }
+    for speed in Speed::wanted(setting) {
+        let swept = memory::sweep(setting, *speed, &flags)?;
+        for ((size, [with, without, _]), own) in PUBLISHED.iter().zip(swept) {
+            let published = match speed {
+                Speed::Own => without.map(|value| ("predicted", value)),
+                Speed::Throttled => with.map(|value| ("", value)),
+            };
+            let what = format!("{size} KB {}, a stream", speed.words());
+            outcome.compared(what, published.as_slice(), own.megabytes());
+        }
     }
     Ok(())
 }

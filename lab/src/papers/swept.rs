@@ -1,5 +1,7 @@
 //! `tabane probe sweep` between two hosts of this machine, beside what is simulated.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, Result};
 
 use super::setting::Setting;
@@ -15,6 +17,8 @@ pub(super) struct Swept {
     /// Thousands of messages per second.
     pub(super) kpps: Samples,
     pub(super) mbit: Samples,
+    /// Share of this machine's processors that was busy, both hosts' work together.
+    pub(super) cpu: Samples,
 }
 
 impl Swept {
@@ -24,24 +28,35 @@ impl Swept {
     }
 }
 
-/// Measures every combination of `flags`, in the order of the probe's report.
+/// Measures every combination of `flags` over the bare link, in the order of the probe's report.
 pub(super) fn sweep(setting: &Setting, topology: &Topology, flags: &[&str]) -> Result<Vec<Swept>> {
-    let there = address(0, 1);
+    through(setting, topology, address(0, 1).into(), flags)
+}
+
+/// The same through whatever leads to `there`.
+pub(super) fn through(
+    setting: &Setting,
+    topology: &Topology,
+    there: IpAddr,
+    flags: &[&str],
+) -> Result<Vec<Swept>> {
     let flags: Vec<&str> = flags.iter().copied().chain(["--seconds", SECONDS]).collect();
     let mut swept = Vec::new();
     for _ in 0..setting.rounds {
-        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there.into())?;
+        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
         let report = probe.measure(&["sweep", &there.to_string()], &flags)?;
         probe.stop()?;
         let rows = report["rows"].as_array().context("rows")?;
         swept.resize_with(rows.len(), || Swept {
             kpps: Samples::new("kpps", Vec::new()),
             mbit: Samples::new("Mbit/s", Vec::new()),
+            cpu: Samples::new("%", Vec::new()),
         });
         for (own, row) in swept.iter_mut().zip(rows) {
             let figure = |name| row[name].as_f64().with_context(|| format!("no {name} in {row}"));
             own.kpps.push(figure("kpps")?);
             own.mbit.push(figure("mbit")?);
+            own.cpu.push(100.0 * figure("cpu")?);
         }
     }
     Ok(swept)

@@ -122,8 +122,24 @@ impl Source {
         Ok(source)
     }
 
+    /// Writes `bytes` over the beginning of the file; its sum stays that of the former content.
+    #[cfg(test)]
+    pub(super) fn overwrite(&mut self, bytes: &[u8]) {
+        self.file.write_all(bytes).and_then(|()| self.file.rewind()).unwrap();
+    }
+
+    /// Its length.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its sum.
+    pub(super) fn sum(&self) -> Sum {
+        self.sum
+    }
+
     /// The file's next bytes; `None` at its end, after which it begins anew.
-    fn next<'a>(&mut self, chunk: &'a mut [u8]) -> Result<Option<&'a [u8]>> {
+    pub(super) fn next<'a>(&mut self, chunk: &'a mut [u8]) -> Result<Option<&'a [u8]>> {
         let length = self.file.read(chunk)?;
         if length == 0 {
             self.file.rewind()?;

@@ -20,7 +20,7 @@ fn repeat() -> Result<()> {
     let (path, page) = (directory.path().join("papers.json"), directory.path().join("results.md"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
     command.args(["papers", "P1.bounce", "P2.acks", "P3.mtu", "P4.anomaly"]);
-    command.args(["--rounds", "1", "--seconds", "1", "--tabane"]);
+    command.args(["--rounds", "1", "--seconds", "1", "--throttle", "--tabane"]);
     command.arg(bundle::program(None)?).arg("--json").arg(&path).arg("--markdown").arg(&page);
     let ending = Process::start(command)?.wait(Duration::from_secs(60))?;
 
@@ -31,6 +31,13 @@ fn repeat() -> Result<()> {
         // 10^9 bytes in segments of at most 1,448 bytes, or in cells; all that comes on top is control.
         ensure!((690_000.0..900_000.0).contains(&sent(what).context("packets")?), "{what}: {report}");
     }
+    let [own, slow] = ["over mem", "over mem with the bug's rates"]
+        .map(|memory| report["samples"][format!("P3.mtu MTU 65000 {memory}, a stream")]["median"].as_f64());
+    let (own, slow) = (own.context("own")?, slow.context("slow")?);
+    ensure!(
+        slow > 0.1 && slow < 17.0 && own > slow,
+        "{own} MB/s; {slow} through a device that reads 17 MB/s"
+    );
     for experiment in report["experiments"].as_array().context("experiments")? {
         let rows = experiment["outcome"]["rows"].as_array().context("rows")?;
         let simulated = rows.iter().filter(|row| row["source"] == "simulated").count();

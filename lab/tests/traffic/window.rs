@@ -1,16 +1,15 @@
 //! Bundles over a window of memory: alone, when one end dies and returns, when a daemon is replaced, and beside a network.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tabane_lab::bundle::{Bundle, Options, address};
 use tabane_lab::status::LINK_DOWN;
 use tabane_lab::topology::{Topology, nic};
+use tabane_lab::window::Window;
 use tabane_lab::workload::transfer::{Source, Transfer};
 use tabane_lab::workload::{Stream, ping_pong};
-use tempfile::TempDir;
 
 use crate::faults::carry;
 use crate::stage::{FAST, options, plan, send_file};
@@ -18,8 +17,6 @@ use crate::{Case, Need};
 
 /// Bytes of each transfer.
 const FILE: u64 = 16 << 20;
-/// Where memory is a file, on most machines.
-const MEMORY: &str = "/dev/shm";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -39,9 +36,8 @@ fn with_window(
     options: &Options,
     test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
 ) -> Result<()> {
-    let place = if Path::new(MEMORY).is_dir() { TempDir::new_in(MEMORY) } else { TempDir::new() }?;
-    let window = format!("mem:{}", place.path().join("window").display());
-    let links: Vec<String> = links.iter().map(|link| link.replace("{window}", &window)).collect();
+    let window = Window::new()?;
+    let links: Vec<String> = links.iter().map(|link| link.replace("{window}", &window.link())).collect();
     let topology = Topology::build(plan(&[FAST]))?;
     let hosts = topology.hosts().iter().enumerate();
     let mut bundles = hosts

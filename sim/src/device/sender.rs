@@ -138,6 +138,8 @@ pub struct Sent {
     pub message: usize,
     /// Packets that left.
     pub packets: usize,
+    /// Part of the time, up to the last event, in which the processor was at work, 0 to 1.
+    pub busy: f64,
     /// What the engine did.
     pub counters: Counters,
 }
@@ -168,7 +170,9 @@ impl Machine {
             let time = counted.last()?.since(*counted.first()?);
             Some(time / u32::try_from(counted.len() - 1).unwrap_or(u32::MAX).max(1))
         });
-        Sent { interval, message: load.message, packets: departures.len(), counters: run.engine.counters() }
+        let idle = run.idle.as_secs_f64() / run.now.since(Instant::default()).as_secs_f64();
+        let counters = run.engine.counters();
+        Sent { interval, message: load.message, packets: departures.len(), busy: 1.0 - idle, counters }
     }
 
     /// The benchmark at start, from which [`Fragments::Auto`] chooses.
@@ -229,6 +233,8 @@ struct Run<'a> {
     card: Card,
     task: Task,
     handler: Option<Handler>,
+    /// Time in which the sender waited and nothing interrupted.
+    idle: Duration,
 }
 
 impl<'a> Run<'a> {
@@ -261,6 +267,7 @@ impl<'a> Run<'a> {
             card: Card::new(machine.card),
             task: Task::Wait,
             handler: None,
+            idle: Duration::ZERO,
         };
         run.call(Duration::ZERO);
         run
@@ -274,6 +281,9 @@ impl<'a> Run<'a> {
         };
         let handler = self.handler.map(|(Handler::Enters(until) | Handler::Leaves(until))| until);
         let Some(next) = [self.card.next(), handler, task].into_iter().flatten().min() else { return false };
+        if self.task == Task::Wait && self.handler.is_none() {
+            self.idle += next.since(self.now);
+        }
         self.now = next;
         if self.card.next() == Some(next) {
             self.card.finish(next);
@@ -383,6 +393,18 @@ mod tests {
         assert_eq!((adaptive.packets, adaptive.counters.interrupts > 0), (1_000, true));
         let short = send(Method::Lazy, 64);
         assert_eq!((short.packets, short.counters.interrupts), (1_000, 0));
+    }
+
+    #[test]
+    fn the_processor_rests_only_while_it_waits_for_the_line() {
+        let busy = |message| {
+            let (fragments, payload) = (Fragments::ScatterGather, Payload::Message);
+            let reclaim = Method::Adaptive(oc48::MARKS);
+            oc48::LINUX.send(&Load { reclaim, fragments, payload, message, packets: 1_000 }).busy
+        };
+        let (short, long) = (busy(64), busy(MESSAGE_MAX));
+        assert!(short > 0.999, "the line is faster: {short}");
+        assert!(long > 0.5 && long < 0.99, "the line is slower: {long}");
     }
 
     #[test]

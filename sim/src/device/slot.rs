@@ -29,17 +29,20 @@ pub struct SlotSettings {
 
 impl SlotSettings {
     /// Units that so many bytes take; a unit that is not full takes as long as one that is.
-    pub(crate) fn units(&self, bytes: usize) -> usize {
+    #[must_use]
+    pub fn units(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.unit)
     }
 
     /// What the processor takes to write a unit.
-    pub(crate) fn writing(&self) -> Duration {
+    #[must_use]
+    pub fn writing(&self) -> Duration {
         at(self.write, self.unit)
     }
 
     /// What the processor takes to read a unit.
-    pub(crate) fn reading(&self) -> Duration {
+    #[must_use]
+    pub fn reading(&self) -> Duration {
         at(self.read, self.unit + self.unit_state)
     }
 }
