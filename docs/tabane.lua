@@ -3,11 +3,14 @@
 --   wireshark -X lua_script:docs/tabane.lua
 --   tshark -X lua_script:docs/tabane.lua -d udp.port==7421,tabane -r FILE     (-d: the port of a second worker)
 --
+-- Cells in Ethernet frames are found by their EtherType.
+--
 -- A capture on an end point shows a train of cells as one long datagram, because the kernel cuts it into cells later
 -- (UDP_SEGMENT) or has joined them already (UDP_GRO). `cell_length` finds the seams.
 -- A frame goes on to the dissector of Ethernet when it lies whole in its cell; longer ones are not put together.
 
 local PORT = 7420
+local ETHER_TYPE, HEAD = 0x88b5, 4
 local VERSION, LINKS, LANES, GAPS_MAX, NAME_MAX = 1, 16, 16, 64, 32
 local HEADER, TAG, NO_RECORD = 16, 16, 0xffff
 local PREFIX, VNET, ETHERNET, FRAME_MAX = 4, 10, 14, 65553
@@ -22,6 +25,10 @@ local tabane = Proto("tabane", "Tabane")
 local malformed = ProtoExpert.new("tabane.malformed", "Not what a sender of this version writes",
   expert.group.MALFORMED, expert.severity.ERROR)
 tabane.experts = { malformed }
+
+local ether = Proto("tabane_ether", "Tabane in Ethernet frames")
+ether.fields.port = ProtoField.uint16("tabane_ether.port", "Port")
+ether.fields.length = ProtoField.uint16("tabane_ether.length", "Length of the cell")
 
 -- Name, title, type, and what else the type takes. In `f` a field goes by its name.
 local FIELDS = {
@@ -339,4 +346,17 @@ function tabane.dissector(tvb, pinfo, root)
   return tvb:len()
 end
 
+-- A cell behind its port and its length; what is behind it is padding.
+function ether.dissector(tvb, pinfo, root)
+  if tvb:len() < HEAD then return 0 end
+  local length = tvb(2, 2):uint()
+  if length < HEADER or length > tvb:len() - HEAD then return 0 end
+  local tree = root:add(ether, tvb(0, HEAD))
+  tree:add(ether.fields.port, tvb(0, 2))
+  tree:add(ether.fields.length, tvb(2, 2))
+  tabane.dissector(tvb(HEAD, length):tvb(), pinfo, root)
+  return tvb:len()
+end
+
 DissectorTable.get("udp.port"):add(PORT, tabane)
+DissectorTable.get("ethertype"):add(ETHER_TYPE, ether)

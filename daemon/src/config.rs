@@ -33,6 +33,7 @@ pub use address::Cidr;
 pub use links::parse_link;
 use problem::{Place, Problem};
 use settings::Settings;
+use tabane_io::Engine;
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
 pub use window::{WindowConfig, names_window};
 
@@ -118,6 +119,8 @@ pub struct LinkConfig {
     pub rate: Option<u64>,
     /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
     pub weight: Option<u32>,
+    /// Its cells are Ethernet frames of their own kind, moved by this; then it has neither a local address nor named peers.
+    pub ether: Option<Engine>,
     /// The memory that it runs through in place of a NIC; then it has neither a local address nor named peers.
     pub window: Option<WindowConfig>,
 }

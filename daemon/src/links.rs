@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Context;
 use sha2::{Digest, Sha256};
 use tabane_io::netlink::{self, Nic, NicEvent};
-use tabane_io::{AnyLink, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
+use tabane_io::{AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
 use tabane_proto::PortSettings;
 use tabane_proto::wire::cell::LINKS;
 
@@ -18,6 +18,7 @@ use crate::askers::Askers;
 use crate::config::{Config, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
 use crate::medium::Medium;
+use crate::privileges::may_open_frames;
 use crate::requests::Refusal;
 use crate::worker::{Command, GROUP};
 
@@ -72,6 +73,16 @@ impl Links {
         if members.iter().flatten().count() == LINKS {
             return Err(Refusal::Input(format!("the bundle has {LINKS} links, as many as it can have")));
         }
+        if link.ether.is_some() && !may_open_frames(&self.config) {
+            let why =
+                "the bundle was started without ether links, and has given up the packet sockets for them";
+            return Err(Refusal::Input(format!("link ether:{}: {why}; start it with one", link.nic)));
+        }
+        if link.ether == Some(Engine::Xdp) && self.config.access.sandbox {
+            let why =
+                "AF_XDP takes rights that the daemon has given up; allowed: engine=auto or engine=packet";
+            return Err(Refusal::Input(format!("link ether:{}: {why}", link.nic)));
+        }
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
         let join = |Share { socket, settings }, answer| Command::Join { socket, settings, answer };
@@ -109,7 +120,8 @@ impl Links {
         let staying = members.iter().flatten().filter(|member| !member.leaving).count();
         let nic = &wanted.nic;
         let is_meant = |member: &Member| {
-            member.link.nic == *nic && wanted.local.is_none_or(|local| member.link.local == Some(local))
+            let at = wanted.local.is_none_or(|local| member.link.local == Some(local));
+            member.link.nic == *nic && at && (member.link.ether.is_some() || wanted.ether.is_none())
         };
         let mut meant = (0u8..)
             .zip(members.iter_mut())
@@ -231,11 +243,21 @@ impl Links {
 
     /// Opens the link's sockets for all workers.
     fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share>, String> {
+        let wanted = link.ether;
+        if self.config.access.sandbox && wanted.is_some_and(|engine| engine != Engine::Packet) {
+            tracing::info!(
+                nic = link.nic,
+                "AF_PACKET moves the cells: AF_XDP takes rights that the daemon has given up"
+            );
+            link.ether = Some(Engine::Packet);
+        }
         let open = |number| {
             let socket = (link.nic.clone(), bind(&self.config, link, number)?);
             Ok(Share { socket, settings: port_settings(link, medium, number) })
         };
-        (0..self.config.workers).map(open).collect()
+        let shares = (0..self.config.workers).map(open).collect();
+        link.ether = wanted;
+        shares
     }
 
     fn tell(&self, what: &str, link: u8, nic: &str, happened: &str) {
@@ -270,6 +292,9 @@ fn bind(config: &Config, link: &mut LinkConfig, number: u16) -> Result<AnyLink, 
         window.slot = Some(opened.slot());
         return Ok(opened.into());
     }
+    if link.ether.is_some() {
+        return EtherLink::open(&ether(config, link, number)).map(noted).map_err(|error| error.to_string());
+    }
     UdpLink::bind(&spec(config, link, number)).map(noted).map_err(|error| error.to_string())
 }
 
@@ -283,6 +308,9 @@ pub(crate) fn adopt(
     if let Some(window) = &link.window {
         let seat = seat(config, window, number).map_err(anyhow::Error::msg)?;
         return Ok(MemLink::adopt(file, &seat)?.into());
+    }
+    if link.ether.is_some() {
+        return Ok(noted(EtherLink::adopt(file, &ether(config, link, number))?));
     }
     UdpLink::adopt(file, &spec(config, link, number)).map(noted).context("a link's socket")
 }
@@ -308,6 +336,26 @@ fn seat(config: &Config, window: &WindowConfig, number: u16) -> Result<MemSpec, 
     })
 }
 
+fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
+    let mut engine = link.ether.unwrap_or_default();
+    if engine == Engine::Auto && config.workers > 1 {
+        engine = Engine::Packet;
+        if number == 0 {
+            tracing::info!(
+                nic = link.nic,
+                "AF_PACKET moves the cells: AF_XDP serves one worker, and there are more"
+            );
+        }
+    }
+    EtherSpec {
+        nic: link.nic.clone(),
+        port: config.port + number,
+        engine,
+        receive_buffer: RECEIVE_BUFFER,
+        send_buffer: RECEIVE_BUFFER,
+    }
+}
+
 fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
     UdpSpec {
         nic: link.nic.clone(),
@@ -322,8 +370,8 @@ fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
 }
 
 /// The socket, when what it lacks has been logged.
-fn noted(mut bound: UdpLink) -> AnyLink {
-    while let Some(notice) = tabane_io::Link::take_notice(&mut bound) {
+fn noted(mut bound: impl tabane_io::Link + Into<AnyLink>) -> AnyLink {
+    while let Some(notice) = bound.take_notice() {
         tracing::warn!("{notice}");
     }
     bound.into()

@@ -36,6 +36,11 @@ impl Medium {
             let names = netlink::nic_names().unwrap_or_default().join(", ");
             return Err(format!("link {name}: no such NIC; there are: {names}"));
         };
+        if link.ether.is_some() && nic.mac.is_none_or(|mac| mac == [0; 6]) {
+            return Err(format!(
+                "link {name}: no Ethernet address; allowed after `ether:`: an Ethernet device"
+            ));
+        }
         if !nic.admin_up {
             return Err(format!("link {name}: the NIC is down; `ip link set {name} up` raises it"));
         }
@@ -69,6 +74,10 @@ fn cell_max(mtu: u32, link: &LinkConfig) -> u16 {
     const UDP: u32 = 8;
     const IPV4: u32 = 20;
     const IPV6: u32 = 40;
+    if link.ether.is_some() {
+        let head = u32::try_from(tabane_io::ether::HEAD).unwrap_or_default();
+        return u16::try_from(mtu.saturating_sub(head)).unwrap_or(u16::MAX).min(CELL_MOST);
+    }
     let ipv4 = link.local.is_some_and(|local: IpAddr| local.is_ipv4())
         || link.peers.iter().any(|peer| peer.is_ipv4());
     let headers = UDP + if ipv4 { IPV4 } else { IPV6 };

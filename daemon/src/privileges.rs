@@ -35,6 +35,8 @@ pub(crate) struct Privileges {
     account: Option<Account>,
     /// UDP port of the first worker.
     port: u16,
+    /// Whether links are opened later that need packet sockets.
+    frames: bool,
     /// Whose members may use the control socket.
     pub(crate) control_group: Option<Group>,
 }
@@ -48,7 +50,7 @@ impl Privileges {
         let access = &config.access;
         let account = if access.sandbox { Some(Account::find(access.user.as_deref())?) } else { None };
         let control_group = access.control_group.as_deref().map(account::group).transpose()?;
-        Ok(Self { account, port: config.port, control_group })
+        Ok(Self { account, port: config.port, frames: may_open_frames(config), control_group })
     }
 
     /// Stages 3 to 6.
@@ -64,9 +66,15 @@ impl Privileges {
         let kept = capabilities::reduce(self.port).context("cannot give up capabilities")?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
         files::hide().context("cannot give up files")?;
-        calls::restrict().context("cannot restrict system calls")?;
+        calls::restrict(self.frames).context("cannot restrict system calls")?;
         let uid = rustix::process::getuid().as_raw();
         tracing::info!(uid, capabilities = kept, "sandbox: no files, listed system calls only");
         Ok(())
     }
+}
+
+/// Whether a bundle can take links of Ethernet frames in while it runs: one that was started without any has given up the
+/// packet sockets for them, by which all traffic of a NIC can be heard.
+pub(crate) fn may_open_frames(config: &Config) -> bool {
+    !config.access.sandbox || config.links.iter().any(|link| link.ether.is_some())
 }

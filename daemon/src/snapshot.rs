@@ -67,14 +67,21 @@ pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<S
 }
 
 fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
+    let kind = match link {
+        AnyLink::Udp(_) => "udp",
+        AnyLink::Ether(link) => link.engine(),
+        AnyLink::Mem(_) => "mem",
+    };
     let (carrier, mtu, gso, gro) = match link {
         AnyLink::Udp(link) => (link.nic().carrier, link.nic().mtu, link.gso(), link.gro()),
+        AnyLink::Ether(link) => (link.nic().carrier, link.nic().mtu, false, false),
         // Messages hold many cells in both directions.
         AnyLink::Mem(link) => (link.has_carrier(), link.unit(), true, true),
     };
     LinkStatus {
         link: number,
         nic: nic.to_owned(),
+        kind: kind.to_owned(),
         local: link.local_addr().to_string(),
         carrier,
         mtu,

@@ -48,6 +48,8 @@ pub struct LinkStatus {
     pub link: u32,
     /// Network interface; of a link through memory, `mem:` and the path.
     pub nic: String,
+    /// What its cells are: `udp`, `ether/packet`, `ether/xdp-copy` and the like, or `mem`.
+    pub kind: String,
     /// Local endpoint of the first worker.
     pub local: String,
     /// Whether the NIC has carrier; of a link through memory, whether another node is there.
@@ -136,7 +138,7 @@ pub(crate) fn example() -> Status {
 const EXAMPLE: &str = r#"{
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "security": "sealed", "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
-  "links": [ { "link": 0, "nic": "eth1", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
+  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
   "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12 },
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,

@@ -356,7 +356,7 @@ impl Worker {
             return;
         }
         state.wants_room = wanted;
-        let Some(watched) = state.link.watched() else { return };
+        let Some(watched) = state.link.watched().filter(|_| state.link.tells_of_room()) else { return };
         let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
         if let Err(error) = self.poll.modify(watched, port as u64, interest) {
             tracing::error!(nic = self.nics[port], %error, "cannot watch the link");

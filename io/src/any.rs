@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::ether::EtherLink;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::mem::MemLink;
 use crate::notice::Notice;
@@ -14,6 +15,8 @@ use crate::udp::UdpLink;
 pub enum AnyLink {
     /// Datagrams over a NIC.
     Udp(Box<UdpLink>),
+    /// Frames over a NIC.
+    Ether(Box<EtherLink>),
     /// Messages in memory; nothing tells of them, see [`MemLink::tend`].
     Mem(Box<MemLink>),
 }
@@ -23,6 +26,7 @@ impl AnyLink {
     pub fn local_addr(&self) -> SocketAddr {
         match self {
             Self::Udp(link) => link.local_addr(),
+            Self::Ether(link) => link.local_addr(),
             Self::Mem(link) => link.local_addr(),
         }
     }
@@ -31,7 +35,22 @@ impl AnyLink {
     pub fn watched(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Udp(link) => Some(link.as_fd()),
+            Self::Ether(link) => Some(link.watched()),
             Self::Mem(_) => None,
+        }
+    }
+
+    /// A further descriptor that tells when there is something to receive.
+    pub fn also_watched(&self) -> Option<BorrowedFd<'_>> {
+        if let Self::Ether(link) = self { link.also_watched() } else { None }
+    }
+
+    /// Whether [`Self::watched`] also tells of room.
+    pub fn tells_of_room(&self) -> bool {
+        match self {
+            Self::Udp(_) => true,
+            Self::Ether(link) => !link.hides_room(),
+            Self::Mem(_) => false,
         }
     }
 
@@ -42,6 +61,7 @@ impl AnyLink {
     pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
         match self {
             Self::Udp(link) => link.set_send_buffer(bytes),
+            Self::Ether(link) => link.set_send_buffer(bytes),
             Self::Mem(link) => {
                 link.set_send_buffer(bytes);
                 Ok(())
@@ -56,6 +76,12 @@ impl From<UdpLink> for AnyLink {
     }
 }
 
+impl From<EtherLink> for AnyLink {
+    fn from(link: EtherLink) -> Self {
+        Self::Ether(Box::new(link))
+    }
+}
+
 impl From<MemLink> for AnyLink {
     fn from(link: MemLink) -> Self {
         Self::Mem(Box::new(link))
@@ -66,6 +92,7 @@ impl Link for AnyLink {
     fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
         match self {
             Self::Udp(link) => link.send(to, slices, segment),
+            Self::Ether(link) => link.send(to, slices, segment),
             Self::Mem(link) => link.send(to, slices, segment),
         }
     }
@@ -73,6 +100,7 @@ impl Link for AnyLink {
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
         match self {
             Self::Udp(link) => link.receive(buffers),
+            Self::Ether(link) => link.receive(buffers),
             Self::Mem(link) => link.receive(buffers),
         }
     }
@@ -80,6 +108,7 @@ impl Link for AnyLink {
     fn queued_bytes(&mut self) -> usize {
         match self {
             Self::Udp(link) => link.queued_bytes(),
+            Self::Ether(link) => link.queued_bytes(),
             Self::Mem(link) => link.queued_bytes(),
         }
     }
@@ -87,6 +116,7 @@ impl Link for AnyLink {
     fn take_notice(&mut self) -> Option<Notice> {
         match self {
             Self::Udp(link) => link.take_notice(),
+            Self::Ether(link) => link.take_notice(),
             Self::Mem(link) => link.take_notice(),
         }
     }
@@ -96,6 +126,7 @@ impl AsFd for AnyLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Udp(link) => link.as_fd(),
+            Self::Ether(link) => link.as_fd(),
             Self::Mem(link) => link.as_fd(),
         }
     }

@@ -1,5 +1,5 @@
-//! Linux input and output of Tabane: the TAP device, UDP links, links through memory, packet sockets, readiness, signals,
-//! netlink.
+//! Linux input and output of Tabane: the TAP device, UDP and Ethernet links, links through memory, packet sockets,
+//! readiness, signals, netlink.
 //!
 //! The only crate of the workspace with `unsafe`. It knows no cell, lane or peer: it moves bytes
 //! between buffers of its caller and file descriptors, and never keeps a frame.
@@ -18,7 +18,9 @@
 
 pub mod any;
 pub mod clock;
+mod cut;
 pub mod descriptors;
+pub mod ether;
 pub mod link;
 pub mod mem;
 pub mod netlink;
@@ -32,6 +34,7 @@ pub mod udp;
 pub use any::AnyLink;
 pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
+pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
 pub use link::{Link, ReceiveBuffer, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 pub use notice::Notice;

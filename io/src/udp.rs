@@ -10,7 +10,6 @@
 //! Source: Linux `net/ipv4/udp.c`, `net/ipv4/udp_offload.c`, `net/ipv6/udp.c`.
 
 mod address;
-mod cut;
 mod gso;
 mod receive;
 mod send;

@@ -7,6 +7,7 @@ mod kernel {
     pub(super) mod hosts;
     pub(super) mod needs;
 }
+mod kernel_ether;
 mod kernel_netlink;
 mod kernel_packet;
 mod kernel_signals;
@@ -21,6 +22,7 @@ fn main() {
     let needs = Needs::probe();
     let mut trials = kernel_signals::trials(&needs);
     trials.extend(kernel_netlink::trials(&needs));
+    trials.extend(kernel_ether::trials(&needs));
     trials.extend(kernel_packet::trials(&needs));
     trials.extend(kernel_tap::trials(&needs));
     trials.extend(kernel_udp::trials(&needs));

@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
+use tabane_io::ether;
 use tabane_lab::prerequisites::{Tool, require_tools};
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
@@ -35,7 +36,7 @@ const VNET: [u8; 10] = [1, 0x81, 54, 0, 0xa8, 0x05, 34, 0, 16, 0];
 type Case = (&'static str, fn() -> Result<()>);
 
 /// Blocks of the document, by name.
-const GOLDEN: [Case; 8] = [
+const GOLDEN: [Case; 9] = [
     ("header", golden_header),
     ("record", golden_record),
     ("cell", golden_cell),
@@ -44,9 +45,10 @@ const GOLDEN: [Case; 8] = [
     ("repair", golden_repair),
     ("handshake", golden_handshake),
     ("sealed", golden_sealed),
+    ("ether", golden_ether),
 ];
 
-const DISSECTED: [Case; 9] = [
+const DISSECTED: [Case; 10] = [
     ("hello", dissected_hello),
     ("heartbeat", dissected_heartbeat),
     ("repair", dissected_repair),
@@ -56,6 +58,7 @@ const DISSECTED: [Case; 9] = [
     ("train", dissected_train),
     ("sealed", dissected_sealed),
     ("refused", dissected_refused),
+    ("ether", dissected_ether),
 ];
 
 fn main() -> ExitCode {
@@ -245,6 +248,12 @@ fn golden_sealed() -> Result<()> {
     Ok(())
 }
 
+fn golden_ether() -> Result<()> {
+    let header = ether::ethernet(ether::GROUP, [2, 0, 0, 0, 0, 1]);
+    assert_eq!([&header[..], &ether::head(7_420, 50)].concat(), golden("ether")?);
+    Ok(())
+}
+
 fn every_block_is_compared() -> Result<()> {
     let text = specification()?;
     let mut blocks: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("```golden ")).collect();
@@ -427,6 +436,21 @@ fn dissected_sealed() -> Result<()> {
     )
 }
 
+/// The shortest frame that Ethernet carries: what is behind the cell is padding, and no part of it.
+fn dissected_ether() -> Result<()> {
+    const SHORTEST: usize = 60;
+    let cell = cell(&header(Kind::Repair), &emitted(|payload| request().emit(payload)));
+    let length = u16::try_from(cell.len())?;
+    let header = ether::ethernet(ether::GROUP, [2, 0, 0, 0, 0, 1]);
+    let mut frame = [&header[..], &ether::head(7_421, length), &cell].concat();
+    assert!(frame.len() < SHORTEST);
+    frame.resize(SHORTEST, 0);
+    let fields = ["eth.type", "tabane_ether.port", "tabane_ether.length", "tabane.repair.count"];
+    let shown = shown_of(&[frame], &[&fields[..], &["_ws.expert.message"]].concat())?.concat();
+    assert_eq!(shown, ["0x88b5", "7421", &length.to_string(), "23", ""]);
+    Ok(())
+}
+
 fn dissected_refused() -> Result<()> {
     let hello = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
     let with = |index: usize, value: u8| {
@@ -459,9 +483,15 @@ fn shows(datagram: &[u8], expected: &[(&str, &str)]) -> Result<()> {
 
 /// What tshark shows in `fields` of the packets that carry `datagrams`: a line for each packet.
 fn shown(datagrams: &[Vec<u8>], fields: &[&str]) -> Result<Vec<Vec<String>>> {
+    let frames: Vec<_> = datagrams.iter().map(|datagram| frame(datagram)).collect();
+    shown_of(&frames, fields)
+}
+
+/// What tshark shows in `fields` of these Ethernet frames: a line for each.
+fn shown_of(frames: &[Vec<u8>], fields: &[&str]) -> Result<Vec<Vec<String>>> {
     let directory = tempfile::tempdir()?;
     let capture = directory.path().join("cells.pcap");
-    fs::write(&capture, pcap(datagrams))?;
+    fs::write(&capture, pcap(frames))?;
     let script = format!("lua_script:{}", docs().join("tabane.lua").display());
     let output = Command::new(TSHARK.program)
         .env("WIRESHARK_CONFIG_DIR", directory.path())
@@ -481,14 +511,13 @@ fn as_number(value: &str) -> String {
     value.replace("True", "1").replace("False", "0")
 }
 
-/// A capture file with one Ethernet frame for each datagram: UDP over IPv6, port 7420 on both sides.
-fn pcap(datagrams: &[Vec<u8>]) -> Vec<u8> {
+/// A capture file with these Ethernet frames.
+fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     const ETHERNET: u32 = 1;
     const SNAPLEN: u32 = 262_144;
     let mut file = Vec::new();
     file.extend([0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, SNAPLEN, ETHERNET].map(u32::to_le_bytes).concat());
-    for datagram in datagrams {
-        let frame = frame(datagram);
+    for frame in frames {
         let length = u32::try_from(frame.len()).expect("a short frame");
         file.extend([0, 0, length, length].map(u32::to_le_bytes).concat());
         file.extend(frame);
@@ -496,6 +525,7 @@ fn pcap(datagrams: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
+/// UDP over IPv6, port 7420 on both sides.
 fn frame(datagram: &[u8]) -> Vec<u8> {
     const LINK_LOCAL: [u8; 15] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let length = u16::try_from(8 + datagram.len()).expect("a datagram is shorter than 64 KB").to_be_bytes();

@@ -14,9 +14,12 @@ use super::resolve::{number, word};
 use super::settings::{Given, LinkSettings, Settings, parse_link_text};
 use super::units::{BITRATE_ALLOWED, parse_bitrate};
 use super::window::resolve_window;
+use tabane_io::Engine;
 
 /// What a link can run over; a NIC unless said otherwise.
-const KINDS: [&str; 2] = ["udp", "mem"];
+const KINDS: [&str; 3] = ["udp", "ether", "mem"];
+/// What the name of a link of Ethernet frames begins with, before its NIC; no NIC can be called that.
+pub(super) const ETHER_PREFIX: &str = "ether:";
 
 /// Checks the links of `settings`; `port` completes peers that name none.
 pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, port: u16) -> Vec<LinkConfig> {
@@ -24,7 +27,14 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
         return Vec::new();
     }
     let mut links: Vec<LinkConfig> = Vec::new();
+    let several = settings.workers.as_ref().is_some_and(|workers| workers.value > 1);
     for typed in &settings.links {
+        if let Some(given) =
+            typed.engine.as_ref().filter(|given| several && given.value == Engine::Xdp.name())
+        {
+            let what = "AF_XDP serves one worker";
+            problems.push(Problem::new(&given.place, what, "`auto` or `packet`, or `workers = 1`"));
+        }
         let Some(link) = resolve_link(problems, typed, port) else { continue };
         if links.iter().any(|before| before.nic == link.nic && before.local == link.local) {
             let what = format!("nic {} is used twice from the same address", quoted(&link.nic));
@@ -80,13 +90,21 @@ fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
 
 /// The link, or `None` when it has no usable nic or path.
 fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Option<LinkConfig> {
-    if word(problems, typed.kind.as_ref(), &KINDS, |kind| kind, KINDS[0]) == "mem" {
+    let kind = word(problems, typed.kind.as_ref(), &KINDS, |kind| kind, KINDS[0]);
+    if let Some(given) = typed.engine.as_ref().filter(|_| kind != "ether") {
+        let what = "only Ethernet frames have an engine";
+        problems.push(Problem::new(&given.place, what, "this with kind = \"ether\""));
+    }
+    if kind == "mem" {
         return resolve_window_link(problems, typed);
     }
     if let Some(place) = typed.window.any() {
         problems.push(Problem::new(place, "a NIC has no window", "this with kind = \"mem\""));
     }
     let nic = nic(problems, typed);
+    if kind == "ether" {
+        return resolve_ether_link(problems, typed, nic);
+    }
     let local = value(problems, typed.local.as_ref(), HOST_ALLOWED, parse_host);
     let (rate, weight) = share(problems, typed);
     let peers = peers(problems, typed, port);
@@ -95,7 +113,30 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) ->
     }
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, port);
-    Some(LinkConfig { nic: nic?, local, peers, rate, weight, window: None })
+    Some(LinkConfig { nic: nic?, local, peers, rate, weight, ether: None, window: None })
+}
+
+/// A link of Ethernet frames.
+fn resolve_ether_link(
+    problems: &mut Vec<Problem>,
+    typed: &LinkSettings,
+    nic: Option<String>,
+) -> Option<LinkConfig> {
+    if let Some(given) = typed.local.iter().chain(&typed.peers).next() {
+        let what = "Ethernet frames have no IP addresses";
+        problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
+    }
+    let (rate, weight) = share(problems, typed);
+    let engine = word(problems, typed.engine.as_ref(), &Engine::ALL, Engine::name, Engine::default());
+    Some(LinkConfig {
+        nic: nic?,
+        local: None,
+        peers: Vec::new(),
+        rate,
+        weight,
+        ether: Some(engine),
+        window: None,
+    })
 }
 
 /// A link through memory.
@@ -108,7 +149,7 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
     let (rate, weight) = share(problems, typed);
     let window = resolve_window(problems, &typed.place, &typed.window)?;
     let (nic, local, peers) = (window.link_name(), None, Vec::new());
-    Some(LinkConfig { nic, local, peers, rate, weight, window: Some(window) })
+    Some(LinkConfig { nic, local, peers, rate, weight, ether: None, window: Some(window) })
 }
 
 /// Rate and weight.

@@ -103,6 +103,10 @@ impl fmt::Display for LinkConfig {
 impl LinkConfig {
     fn print_network(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "nic = {}", text(&self.nic))?;
+        if let Some(engine) = self.ether {
+            writeln!(f, "kind = \"ether\"  # peers are found by multicast")?;
+            return writeln!(f, "engine = {}", text(engine.name()));
+        }
         match self.local {
             Some(local) => writeln!(f, "local = {}", text(&local.to_string())),
             None if self.peers.is_empty() => writeln!(f, "# local: the IPv6 link-local address of the nic"),

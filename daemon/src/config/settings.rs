@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::limits::{SLOT, SLOTS, WEIGHT};
+use super::links::ETHER_PREFIX;
 use super::problem::{Place, quoted};
 use super::window::WINDOW_PREFIX;
 
@@ -139,7 +140,9 @@ pub struct LinkSettings {
     pub rate: Option<Given<String>>,
     /// Its part of the traffic.
     pub weight: Option<Given<i64>>,
-    /// What the link runs over: `udp` or `mem`.
+    /// What moves the cells of a link of Ethernet frames.
+    pub engine: Option<Given<String>>,
+    /// What the link runs over: `udp`, `ether` or `mem`.
     pub kind: Option<Given<String>>,
     /// The window of a link through memory.
     pub window: WindowSettings,
@@ -172,18 +175,19 @@ impl WindowSettings {
 }
 
 impl LinkSettings {
-    /// A link that a flag names: a NIC, or `mem:` and a path.
+    /// A link that a flag names: a NIC, `ether:` and a NIC, or `mem:` and a path.
     fn named(name: &str, place: &Place) -> LinkSettings {
         let given = |value: &str| Some(Given::new(value.to_owned(), place.clone()));
-        let path = name.strip_prefix(WINDOW_PREFIX);
+        let (path, ether) = (name.strip_prefix(WINDOW_PREFIX), name.strip_prefix(ETHER_PREFIX));
         LinkSettings {
-            nic: if path.is_none() { given(name) } else { None },
-            kind: path.and_then(|_| given("mem")),
+            nic: if path.is_none() { given(ether.unwrap_or(name)) } else { None },
+            kind: path.and_then(|_| given("mem")).or_else(|| ether.and_then(|_| given("ether"))),
             window: WindowSettings { path: path.and_then(given), ..WindowSettings::default() },
             local: None,
             peers: Vec::new(),
             rate: None,
             weight: None,
+            engine: None,
             place: place.clone(),
         }
     }
@@ -241,7 +245,8 @@ impl OffloadSettings {
     }
 }
 
-/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE][,weight=N]`, or
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE][,weight=N]`,
+/// `ether:NIC[,engine=ENGINE][,rate=RATE][,weight=N]`, or
 /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`.
 ///
 /// # Errors
@@ -255,7 +260,9 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     let mut link = LinkSettings::named(name, &Place::flag(format!("{means} {name}")));
-    let in_memory = link.kind.is_some();
+    let in_memory = link.nic.is_none();
+    let over_ip = link.kind.is_none();
+    let over_ether = !in_memory && !over_ip;
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let place = link.place.part(key);
@@ -267,19 +274,24 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
         let twice = match key {
             "rate" => link.rate.replace(given).is_some(),
             "weight" => link.weight.replace(number("weight", WEIGHT)?).is_some(),
-            "local" if !in_memory => link.local.replace(given).is_some(),
-            "peer" if !in_memory => {
+            "local" if over_ip => link.local.replace(given).is_some(),
+            "peer" if over_ip => {
                 link.peers.push(given);
                 false
             }
+            "engine" if over_ether => link.engine.replace(given).is_some(),
             "unit" if in_memory => link.window.unit.replace(given).is_some(),
             "ring" if in_memory => link.window.ring.replace(given).is_some(),
             "poll" if in_memory => link.window.poll.replace(given).is_some(),
             "slots" if in_memory => link.window.slots.replace(number("number of slots", SLOTS)?).is_some(),
             "slot" if in_memory => link.window.slot.replace(number("slot", SLOT)?).is_some(),
             _ => {
-                let parts = if in_memory { "unit=, ring=, slots=, slot=, poll=" } else { "local=, peer=" };
-                return Err(format!("unknown part {}; allowed: {parts}, rate=, weight=", quoted(part)));
+                let parts = match () {
+                    () if in_memory => "unit=, ring=, slots=, slot=, poll=, ",
+                    () if over_ip => "local=, peer=, ",
+                    () => "engine=, ",
+                };
+                return Err(format!("unknown part {}; allowed: {parts}rate=, weight=", quoted(part)));
             }
         };
         if twice {

@@ -44,6 +44,7 @@ fn a_link_is_enough() {
         peers: Vec::new(),
         rate: None,
         weight: None,
+        ether: None,
         window: None,
     };
     assert_eq!(config, Config { links: vec![link], ..Config::default() });
@@ -243,6 +244,39 @@ fn one_nic_with_two_addresses_is_two_links() {
 }
 
 #[test]
+fn an_ethernet_link_has_a_nic_and_no_addresses() {
+    let typed = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nweight = 2\n").expect("valid").links;
+    assert_eq!(typed[0].ether, Some(Engine::Auto));
+    assert!(typed[0].nic == "eth1" && typed[0].weight == Some(2));
+    assert_eq!(parse_link("ether:eth1,weight=2", 7420), Ok(typed[0].clone()));
+    let xdp = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nengine = 'xdp'\n").expect("valid");
+    assert_eq!((xdp.links[0].ether, config(&xdp.to_string())), (Some(Engine::Xdp), Ok(xdp.clone())));
+    let found = problems("[[link]]\nkind = 'ether'\nnic = 'eth1'\nlocal = 'fe80::1'\n");
+    assert_eq!(
+        found,
+        ["tb.toml:4: link.local: Ethernet frames have no IP addresses; allowed: this with kind = \"udp\""]
+    );
+    assert!(link_problem("kind = 'ehter'").contains("did you mean `ether`?"));
+    let why = |text| parse_link(text, 7420).expect_err(text);
+    assert_eq!(
+        why("ether:eth1,peer=1.2.3.4:1"),
+        "unknown part `peer=1.2.3.4:1`; allowed: engine=, rate=, weight="
+    );
+    assert!(why("ether:").contains("`` cannot name a network interface"));
+    assert_eq!(
+        why("ether:eth1,engine=xpd").split("; ").next(),
+        Some("link ether:eth1: engine: `xpd` is unknown (did you mean `xdp`?)")
+    );
+    assert!(link_problem("engine = 'xdp'").contains("only Ethernet frames have an engine; allowed: this"));
+    let several = "workers = 2\n[[link]]\nkind = 'ether'\nnic = 'eth1'\nengine = 'xdp'\n";
+    assert!(
+        problems(several)[0].contains("tb.toml:5: link.engine: AF_XDP serves one worker; allowed: `auto`")
+    );
+    let both = "[[link]]\nkind = 'ether'\nnic = 'eth1'\n[[link]]\nnic = 'eth1'\n";
+    assert!(problems(both)[0].contains("nic `eth1` is used twice"));
+}
+
+#[test]
 fn a_window_of_memory_is_a_link() {
     let typed = config("[[link]]\nkind = 'mem'\npath = '/dev/shm/tb0'\n").expect("valid").links;
     let window = typed[0].window.clone().expect("a window");
@@ -327,15 +361,27 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
         option::of(1_000..=1_000_000_000_000_u64),
         option::weighted(0.8, 1..=1_000_u32),
         option::weighted(0.2, window()),
+        option::weighted(0.2, proptest::sample::select(&[Engine::Auto, Engine::Packet][..])),
     );
     btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
-        let weigh = links.values().all(|(_, _, _, weight, _)| weight.is_some());
-        let links = links.into_iter().map(|(nic, (local, peers, rate, weight, window))| {
+        let weigh = links.values().all(|(_, _, _, weight, ..)| weight.is_some());
+        let links = links.into_iter().map(|(nic, (local, peers, rate, weight, window, ether))| {
             let weight = weight.filter(|_| weigh);
             if let Some(window) = window {
                 let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
                 let (nic, peers) = (format!("mem:{}", window.path), Vec::new());
-                return LinkConfig { nic, local: None, peers, rate, weight, window: Some(window) };
+                return LinkConfig {
+                    nic,
+                    local: None,
+                    peers,
+                    rate,
+                    weight,
+                    ether: None,
+                    window: Some(window),
+                };
+            }
+            if ether.is_some() {
+                return LinkConfig { nic, local: None, peers: Vec::new(), rate, weight, ether, window: None };
             }
             let first = local.or(peers.keys().next().copied());
             let ours = |peer: &IpAddr| {
@@ -344,7 +390,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
             let peers: Vec<_> =
                 peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from).collect();
             let local = local.filter(|_| !peers.is_empty());
-            LinkConfig { nic, local, peers, rate, weight, window: None }
+            LinkConfig { nic, local, peers, rate, weight, ether, window: None }
         });
         links.collect()
     })

@@ -2,7 +2,7 @@
 //!
 //! Whatever is not listed ends the process by SIGSYS, and the kernel logs which call it was. Where one call has many
 //! meanings its arguments are looked at: no memory that can be executed, no process besides threads, no sockets but UDP
-//! and `NETLINK_ROUTE`, no rules of iptables. Calls that look for files are answered "there is none" rather than by the
+//! and `NETLINK_ROUTE`, and packet sockets where a bundle has links of Ethernet frames; no rules of iptables. Calls that look for files are answered "there is none" rather than by the
 //! end, for libraries ask for files that they can do without, and so does a panic.
 //!
 //! Source: `seccomp(2)`; the list is what `strace -f` shows of the tests, and what glibc may use instead.
@@ -112,7 +112,8 @@ const CONTROLS: &[u64] =
     &[libc::TUNSETOFFLOAD, libc::TUNSETCARRIER, libc::TIOCOUTQ, libc::FIONBIO, libc::TCGETS];
 
 /// Restricts this thread, and those that it starts, to the listed calls. A machine without seccomp is told of in the log.
-pub(super) fn restrict() -> anyhow::Result<()> {
+/// `frames`: links of Ethernet frames may be opened later.
+pub(super) fn restrict(frames: bool) -> anyhow::Result<()> {
     if secure_computing_mode().is_err() || TargetArch::try_from(ARCH).is_err() {
         tracing::info!("no seccomp on this kernel or processor: any system call remains");
         return Ok(());
@@ -121,7 +122,7 @@ pub(super) fn restrict() -> anyhow::Result<()> {
         apply(plain(calls), SeccompAction::Allow, SeccompAction::Errno(errno.cast_unsigned()))?;
     }
     let mut rules = plain(&[ALLOWED, FILES, UNKNOWN].concat());
-    rules.extend(conditional()?);
+    rules.extend(conditional(frames)?);
     apply(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
@@ -138,7 +139,7 @@ fn plain(calls: &[c_long]) -> Rules {
 }
 
 /// Calls whose arguments decide. A call is allowed when one of its rules holds, a rule when all its conditions do.
-fn conditional() -> anyhow::Result<Rules> {
+fn conditional(frames: bool) -> anyhow::Result<Rules> {
     let no_code = || rule(&[(2, MaskedEq(number(libc::PROT_EXEC)), 0)]);
     let thread = number(libc::CLONE_THREAD);
     let controls = CONTROLS.iter().map(|control| rule(&[(1, Eq, *control)]));
@@ -148,29 +149,39 @@ fn conditional() -> anyhow::Result<Rules> {
         (libc::SYS_clone, vec![rule(&[(0, MaskedEq(thread), thread)])?]),
         (libc::SYS_prctl, vec![rule(&[(0, Eq, number(libc::PR_SET_NAME))])?]),
         (libc::SYS_ioctl, controls.collect::<Result<_, _>>()?),
-        (libc::SYS_socket, sockets()?),
-        (libc::SYS_setsockopt, socket_options()?),
+        (libc::SYS_socket, sockets(frames)?),
+        (libc::SYS_setsockopt, socket_options(frames)?),
     ]))
 }
 
-/// UDP, and netlink as far as it is about NICs.
-fn sockets() -> anyhow::Result<Vec<SeccompRule>> {
+/// UDP, and netlink as far as it is about NICs; packet sockets without Ethernet headers that hear nothing until they are
+/// bound.
+fn sockets(frames: bool) -> anyhow::Result<Vec<SeccompRule>> {
     const KIND: u64 = 0xf;
     let udp = |domain| rule(&[(0, Eq, number(domain)), (1, MaskedEq(KIND), number(libc::SOCK_DGRAM))]);
     let netlink = [(0, Eq, number(libc::AF_NETLINK)), (2, Eq, number(libc::NETLINK_ROUTE))];
-    Ok(vec![udp(libc::AF_INET)?, udp(libc::AF_INET6)?, rule(&netlink)?])
+    let mut rules = vec![udp(libc::AF_INET)?, udp(libc::AF_INET6)?, rule(&netlink)?];
+    if frames {
+        let datagrams = (1, MaskedEq(KIND), number(libc::SOCK_DGRAM));
+        rules.push(rule(&[(0, Eq, number(libc::AF_PACKET)), datagrams, (2, Eq, 0)])?);
+    }
+    Ok(rules)
 }
 
-/// All of sockets and UDP; of IP what lies below the numbers that iptables has taken.
-fn socket_options() -> anyhow::Result<Vec<SeccompRule>> {
+/// All of sockets, UDP and, where there are such, packet sockets; of IP what lies below the numbers that iptables has taken.
+fn socket_options(frames: bool) -> anyhow::Result<Vec<SeccompRule>> {
     const IPTABLES: u64 = 64;
     let level = |level| (1, Eq, number(level));
-    Ok(vec![
+    let mut rules = vec![
         rule(&[level(libc::SOL_SOCKET)])?,
         rule(&[level(libc::SOL_UDP)])?,
         rule(&[level(libc::SOL_IP), (2, Lt, IPTABLES)])?,
         rule(&[level(libc::SOL_IPV6), (2, Lt, IPTABLES)])?,
-    ])
+    ];
+    if frames {
+        rules.push(rule(&[level(libc::SOL_PACKET)])?);
+    }
+    Ok(rules)
 }
 
 /// A rule over arguments: the number of each, how it is compared, and with what.

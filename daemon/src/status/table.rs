@@ -40,11 +40,12 @@ impl Status {
     }
 
     fn links(&self) -> Table {
-        let mut table = Table::new(&["<link", "<nic", "<local", "<carrier", ">mtu", "<gso", "<gro"]);
+        let mut table = Table::new(&["<link", "<nic", "<kind", "<local", "<carrier", ">mtu", "<gso", "<gro"]);
         for link in &self.links {
             table.row([
                 link.link.to_string().into(),
                 link.nic.as_str().into(),
+                link.kind.as_str().into(),
                 link.local.as_str().into(),
                 Cell::good_or_bad(link.carrier, ["yes", "no"]),
                 link.mtu.to_string().into(),
@@ -252,8 +253,8 @@ mod tests {
         let want = "\
 tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  security sealed  workers 1
 
-link  nic   local             carrier   mtu  gso  gro
-0     eth1  [fe80::1%3]:7420  yes      1500  yes  yes
+link  nic   kind  local             carrier   mtu  gso  gro
+0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes
 
 peer hostb (02:00:00:00:00:02), keys of epoch 2
 link  nic   endpoint          tx  rx    rtt  skew         rate  queued  sent  heard  lost

@@ -35,6 +35,9 @@ impl Port {
         if let Some(watched) = link.watched() {
             poll.add(watched, number as u64, Interest::Read)?;
         }
+        if let Some(watched) = link.also_watched() {
+            poll.add(watched, number as u64, Interest::Read)?;
+        }
         let scope = if let AnyLink::Udp(link) = &link { link.nic().index } else { 0 };
         let group = SocketAddrV6::new(GROUP, link.local_addr().port(), 0, scope).into();
         let (wants_room, send_buffer, measured) = (false, 0, Instant::default());

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libc::{c_uint, mmsghdr, msghdr};
 
 use super::address::RawAddress;
-use super::cut::Run;
 use super::{RUN_MAX, SEGMENTS_MAX, UdpLink};
+use crate::cut::Run;
 use crate::link::Sent;
 
 /// `UDP_MAX_SEGMENTS` of older kernels.

@@ -8,6 +8,7 @@ use rustix::process::{getgid, getuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::hosts::Host;
+use crate::kernel_ether::lack_of_xdp;
 
 /// What a test needs.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,8 @@ pub(crate) enum Need {
     Tun,
     /// The `tc` command and the discipline `tbf` besides.
     Tbf,
+    /// AF_XDP, and the rights to use it.
+    Xdp,
 }
 
 /// For each need, why it is not met.
@@ -26,6 +29,7 @@ pub(crate) struct Needs {
     namespaces: Option<&'static str>,
     tun: Option<&'static str>,
     tbf: Option<&'static str>,
+    xdp: Option<&'static str>,
 }
 
 impl Needs {
@@ -42,6 +46,7 @@ impl Needs {
         Self {
             namespaces,
             tun: namespaces.or(unless(tun.is_ok(), "needs /dev/net/tun")),
+            xdp: namespaces.or_else(|| lack_of_xdp().map(|reason| &*reason.leak())),
             tbf: namespaces.or_else(|| unless(tbf(), "needs tc and the tbf queueing discipline")),
         }
     }
@@ -53,6 +58,7 @@ impl Needs {
             Some(Need::Namespaces) => self.namespaces,
             Some(Need::Tun) => self.tun,
             Some(Need::Tbf) => self.tbf,
+            Some(Need::Xdp) => self.xdp,
         };
         let name = missing.map_or(name.to_owned(), |reason| format!("{name} [SKIPPED: {reason}]"));
         let run = move || {

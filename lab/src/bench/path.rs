@@ -31,6 +31,8 @@ pub(super) enum Carrier {
     Sealed,
     /// A bundle without sealing, whose device has this MTU; `None`: the default.
     Unsealed(Option<u32>),
+    /// A bundle whose cells are Ethernet frames, moved by this engine; they are sealed.
+    Ether(&'static str),
     /// The kernel's own stack over all cables.
     Mptcp,
 }
@@ -45,7 +47,7 @@ pub(super) const UNSEALED_2: usize = 3;
 pub(super) const UNSEALED_JUMBO: usize = 4;
 
 /// All paths in the order of the table.
-pub(super) const PATHS: [Path; 6] = [
+pub(super) const PATHS: [Path; 8] = [
     Path { key: "veth", label: "bare veth", links: 1, carrier: Carrier::Bare },
     Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: Carrier::Sealed },
     Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: Carrier::Sealed },
@@ -56,6 +58,9 @@ pub(super) const PATHS: [Path; 6] = [
         links: 2,
         carrier: Carrier::Unsealed(Some(65000)),
     },
+    Path { key: "ether1", label: "ether of 1", links: 1, carrier: Carrier::Ether("packet") },
+    // By AF_XDP where it can be had.
+    Path { key: "ether1_auto", label: "engine auto", links: 1, carrier: Carrier::Ether("auto") },
     Path { key: "mptcp2", label: "MPTCP of 2", links: 2, carrier: Carrier::Mptcp },
 ];
 
@@ -75,6 +80,11 @@ impl Path {
         let sealed = bundle::Options::new(daemon);
         match self.carrier {
             Carrier::Sealed => Bundle::start_all(topology, &sealed),
+            Carrier::Ether(engine) => {
+                let links: Vec<_> =
+                    topology.nics().iter().map(|nic| format!("ether:{nic},engine={engine}")).collect();
+                Bundle::start_over(topology, &links, &sealed)
+            }
             Carrier::Unsealed(mtu) => {
                 let protection = Protection::None;
                 Bundle::start_all(topology, &bundle::Options { mtu, protection, ..sealed })
@@ -86,7 +96,7 @@ impl Path {
     /// Address of the second host on this path.
     pub(super) fn server(&self) -> IpAddr {
         match self.carrier {
-            Carrier::Sealed | Carrier::Unsealed(_) => bundle::address(1),
+            Carrier::Sealed | Carrier::Unsealed(_) | Carrier::Ether(_) => bundle::address(1),
             Carrier::Bare | Carrier::Mptcp => address(0, 1).into(),
         }
     }

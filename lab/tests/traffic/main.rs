@@ -10,6 +10,7 @@ mod bridge;
 mod changes;
 mod datagrams;
 mod emulator;
+mod ether;
 mod failover;
 mod faults;
 mod jumbo;
@@ -52,6 +53,7 @@ enum Need {
     Daemon,
     DaemonAndTcpdump,
     DaemonAndIperf,
+    DaemonAndXdp,
     Mpirun,
 }
 
@@ -111,6 +113,7 @@ fn cases() -> Vec<Case> {
         upgrade::cases(),
         attack::cases(),
         window::cases(),
+        ether::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -123,6 +126,7 @@ fn missing(need: Need) -> Option<String> {
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
+        Need::DaemonAndXdp => daemon().and_then(|()| ether::require_xdp()),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))

@@ -12,6 +12,9 @@ use super::*;
 /// Names the call that the inner program is to make.
 const MARK: &str = "TABANE_TEST_CALL";
 
+/// Calls of a bundle that has links of Ethernet frames.
+const FRAMES: [&str; 2] = ["frames", "raw frames"];
+
 /// How a process of its own ends that restricts itself and then makes the call.
 fn end_of(call: &str) -> ExitStatus {
     let program = std::env::current_exe().expect("this program");
@@ -24,7 +27,7 @@ fn end_of(call: &str) -> ExitStatus {
 #[test]
 fn inner() {
     let Ok(call) = std::env::var(MARK) else { return };
-    restrict().expect("a kernel with seccomp");
+    restrict(FRAMES.contains(&&*call)).expect("a kernel with seccomp");
     let datagram = |family| {
         socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).expect("allowed");
     };
@@ -41,6 +44,9 @@ fn inner() {
         "tcp" => drop(std::net::TcpStream::connect("127.0.0.1:1")),
         "unix" => datagram(AddressFamily::Unix),
         "packet" => datagram(AddressFamily::Packet),
+        // Whether the process may have them is another question.
+        "frames" => drop(socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)),
+        "raw frames" => drop(socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)),
         "netfilter" => {
             let kind = SockType::Raw;
             let protocol = SockProtocol::NetlinkNetFilter;
@@ -53,7 +59,7 @@ fn inner() {
 
 #[test]
 fn what_a_bundle_does_is_allowed() {
-    for call in ["udp", "netlink", "thread", "file"] {
+    for call in ["udp", "netlink", "thread", "file", "frames"] {
         let end = end_of(call);
         assert!(end.success(), "{call}: {end:?}");
     }
@@ -61,8 +67,16 @@ fn what_a_bundle_does_is_allowed() {
 
 #[test]
 fn everything_else_ends_the_process() {
-    let forbidden =
-        ["make a directory", "start a program", "tcp", "unix", "packet", "netfilter", "become root"];
+    let forbidden = [
+        "make a directory",
+        "start a program",
+        "tcp",
+        "unix",
+        "packet",
+        "raw frames",
+        "netfilter",
+        "become root",
+    ];
     for call in forbidden {
         assert_eq!(end_of(call).signal(), Some(libc::SIGSYS), "{call}");
     }

@@ -4,26 +4,31 @@ use std::io::IoSlice;
 
 /// The rest of a run that is not yet cut. A copy marks a place to return to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run<'a> {
+pub(crate) struct Run<'a> {
     slices: &'a [IoSlice<'a>],
     /// Bytes of the first slice that are gone; less than its length unless no slice is left.
     gone: usize,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(slices: &'a [IoSlice<'a>]) -> Self {
+    pub(crate) fn new(slices: &'a [IoSlice<'a>]) -> Self {
         let mut run = Self { slices, gone: 0 };
         run.skip_empty();
         run
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.slices.is_empty()
+    }
+
+    /// Bytes that are not yet cut.
+    pub(crate) fn bytes(&self) -> usize {
+        self.slices.iter().map(|slice| slice.len()).sum::<usize>() - self.gone
     }
 
     /// Cuts one datagram of `segment` bytes, or the shorter last one, off the front. Writes its
     /// pieces into `pieces` and says how many; `None` when they do not fit, and nothing is cut then.
-    pub(super) fn cut(&mut self, segment: usize, pieces: &mut [IoSlice<'a>]) -> Option<usize> {
+    pub(crate) fn cut(&mut self, segment: usize, pieces: &mut [IoSlice<'a>]) -> Option<usize> {
         let (mut rest, mut wanted, mut count) = (*self, segment, 0);
         while wanted > 0 && !rest.is_empty() {
             let piece = &rest.slices[0][rest.gone..];
@@ -36,6 +41,27 @@ impl<'a> Run<'a> {
         }
         *self = rest;
         Some(count)
+    }
+
+    /// Cuts so many bytes off the front, or all.
+    pub(crate) fn skip(&mut self, mut bytes: usize) {
+        while bytes > 0 && !self.is_empty() {
+            let step = (self.slices[0].len() - self.gone).min(bytes);
+            (self.gone, bytes) = (self.gone + step, bytes - step);
+            self.skip_empty();
+        }
+    }
+
+    /// Cuts as many bytes as `room` has off the front and copies them there; there are as many.
+    pub(crate) fn copy_to(&mut self, mut room: &mut [u8]) {
+        while !room.is_empty() && !self.is_empty() {
+            let piece = &self.slices[0][self.gone..];
+            let (now, later) = room.split_at_mut(piece.len().min(room.len()));
+            now.copy_from_slice(&piece[..now.len()]);
+            self.gone += now.len();
+            room = later;
+            self.skip_empty();
+        }
     }
 
     fn skip_empty(&mut self) {
@@ -75,6 +101,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn bytes_are_copied_across_slices() {
+        let slices = [&b"ab"[..], b"", b"cde"].map(IoSlice::new);
+        let mut run = Run::new(&slices);
+        let mut room = [0; 3];
+        run.copy_to(&mut room);
+        assert_eq!((&room, run.bytes()), (b"abc", 2));
+        run.skip(1);
+        run.copy_to(&mut room[..1]);
+        assert_eq!((&room, run.is_empty()), (b"ebc", true));
     }
 
     #[test]

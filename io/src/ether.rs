@@ -1,0 +1,319 @@
+//! Ethernet links: a cell is a frame of its own EtherType, and the NIC needs no IP address.
+//!
+//! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where it can
+//! be had, AF_XDP does so in its place (`xdp.rs`); the packet socket then only takes what AF_XDP leaves. The core
+//! knows peers by socket addresses, as which Ethernet addresses appear (`address.rs`); what goes to a multicast address
+//! goes to a group of our own.
+//!
+//! - A run is taken as a whole or not at all.
+//! - No call allocates once the link is open, except when the NIC's MTU has grown.
+
+mod address;
+mod frame;
+mod join;
+mod receive;
+mod send;
+mod socket;
+mod xdp;
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use thiserror::Error;
+
+use crate::link::{Link, ReceiveBuffer, Sent};
+use crate::netlink::{self, NetlinkError, Nic};
+use crate::notice::Notice;
+pub use address::{GROUP, Mac};
+use address::{address_of, mac_of};
+pub use frame::{ETHER_TYPE, ETHERNET, HEAD, ethernet, head};
+use join::Joiner;
+use receive::Stage;
+use send::{Way, is_run, send_run};
+use socket::CellSocket;
+use xdp::Xdp;
+
+/// The largest run, bytes: what one run over UDP can carry.
+pub const RUN_MAX: usize = 65_507;
+
+/// What moves the cells of a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// AF_XDP where it can be had, else AF_PACKET.
+    #[default]
+    Auto,
+    /// AF_XDP, or there is no link.
+    Xdp,
+    /// AF_PACKET.
+    Packet,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Xdp, Self::Packet];
+
+    /// The name in files and flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Xdp => "xdp",
+            Self::Packet => "packet",
+        }
+    }
+}
+
+/// The link that is wanted.
+#[derive(Debug, Clone)]
+pub struct EtherSpec {
+    /// The NIC whose link this is.
+    pub nic: String,
+    /// Tells workers, and bundles on one NIC, apart; the same at both ends.
+    pub port: u16,
+    /// What is to move its cells. AF_XDP wants CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
+    pub engine: Engine,
+    /// Receive buffer wanted, bytes as accounted by the kernel.
+    pub receive_buffer: usize,
+    /// Send buffer wanted, see [`EtherLink::set_send_buffer`].
+    pub send_buffer: usize,
+}
+
+/// Why there is no link. Each reads as one sentence for the user.
+#[derive(Debug, Error)]
+pub enum EtherError {
+    /// The NIC is unknown, or netlink did not answer.
+    #[error(transparent)]
+    Nic(#[from] NetlinkError),
+    /// The NIC is no Ethernet device.
+    #[error("NIC {nic} has no Ethernet address; allowed: an Ethernet device")]
+    NotEthernet {
+        /// The NIC.
+        nic: String,
+    },
+    /// The kernel does not let this process open packet sockets.
+    #[error("no permission to open a packet socket on NIC {nic}: run as root or with CAP_NET_RAW")]
+    NoPermission {
+        /// The NIC.
+        nic: String,
+    },
+    /// AF_XDP is a must, and not to be had.
+    #[error(
+        "NIC {nic}: AF_XDP is not to be had ({reason}); allowed: engine = \"auto\" or \"packet\" where it is not"
+    )]
+    NoXdp {
+        /// The NIC.
+        nic: String,
+        /// What failed, and how.
+        reason: String,
+    },
+    /// The kernel refused for another reason.
+    #[error("ether link on NIC {nic}: {step} failed: {source}")]
+    Failed {
+        /// The NIC.
+        nic: String,
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+/// A link of Ethernet frames over one NIC, non-blocking.
+#[derive(Debug)]
+pub struct EtherLink {
+    /// Moves the cells, unless the packet socket does.
+    xdp: Option<Box<Xdp>>,
+    socket: CellSocket,
+    nic: Nic,
+    port: u16,
+    local: SocketAddr,
+    stage: Stage,
+    /// Not yet taken by the caller; few, for they are made only when the link is opened.
+    notices: Vec<Notice>,
+}
+
+impl EtherLink {
+    /// Opens the link. What the kernel does not grant is told by [`Link::take_notice`].
+    ///
+    /// # Errors
+    /// See [`EtherError`].
+    pub fn open(spec: &EtherSpec) -> Result<Self, EtherError> {
+        let nic = netlink::nic(&spec.nic)?;
+        let socket = CellSocket::open(nic.index, spec.port).map_err(|(step, source)| {
+            let nic = nic.name.clone();
+            match source.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => EtherError::NoPermission { nic },
+                _ => EtherError::Failed { nic, step, source },
+            }
+        })?;
+        let mut link = Self::over(socket, nic, spec)?;
+        link.size_buffers(spec);
+        link.start_xdp(spec.engine)?;
+        Ok(link)
+    }
+
+    /// The link over a socket that another process has opened. Its buffers keep their sizes: that process may still use
+    /// it. Cells go by AF_PACKET, for AF_XDP takes rights that have been given up by then.
+    ///
+    /// # Errors
+    /// See [`EtherError`].
+    pub fn adopt(socket: OwnedFd, spec: &EtherSpec) -> Result<Self, EtherError> {
+        Self::over(CellSocket::adopt(socket), netlink::nic(&spec.nic)?, spec)
+    }
+
+    fn over(socket: CellSocket, nic: Nic, spec: &EtherSpec) -> Result<Self, EtherError> {
+        let mac = nic.mac.filter(|mac| *mac != [0; 6]);
+        let Some(mac) = mac else { return Err(EtherError::NotEthernet { nic: nic.name }) };
+        let stage = Stage::new(usize::try_from(nic.mtu).unwrap_or_default().clamp(1, usize::from(u16::MAX)));
+        let local = address_of(mac, spec.port);
+        Ok(Self { xdp: None, socket, nic, port: spec.port, local, stage, notices: Vec::new() })
+    }
+
+    /// The address that the NIC appears as to peers.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The NIC as it was when the link was opened.
+    pub fn nic(&self) -> &Nic {
+        &self.nic
+    }
+
+    /// What moves the cells: `ether/packet`, or `ether/xdp-` and how: `zerocopy`, `copy`, `generic`.
+    pub fn engine(&self) -> &'static str {
+        self.xdp.as_ref().map_or("ether/packet", |xdp| xdp.mode())
+    }
+
+    /// The descriptor that tells when something has come, and, unless room is hidden, when there is room.
+    pub fn watched(&self) -> BorrowedFd<'_> {
+        self.xdp.as_ref().map_or_else(|| self.socket.as_fd(), |xdp| xdp.as_fd())
+    }
+
+    /// The descriptor that tells of what came past that one.
+    pub fn also_watched(&self) -> Option<BorrowedFd<'_>> {
+        self.xdp.is_some().then(|| self.socket.as_fd())
+    }
+
+    /// Whether it is worth to receive, although no descriptor says so.
+    pub fn has_news(&self) -> bool {
+        self.stage.holds_frames()
+    }
+
+    /// Whether no descriptor tells of room: it has to be looked for by [`Self::tend`].
+    pub fn hides_room(&self) -> bool {
+        self.xdp.is_some()
+    }
+
+    /// Whether to call [`Self::tend`] soon. `room`: a run has found none.
+    pub fn wants_tending(&self, room: bool) -> bool {
+        self.xdp.as_ref().is_some_and(|xdp| xdp.wants_tending(room))
+    }
+
+    /// Looks after what waits to be sent; whether a run that found no room is worth another try.
+    pub fn tend(&mut self) -> bool {
+        self.xdp.as_mut().is_some_and(|xdp| xdp.tend())
+    }
+
+    /// Another process takes the link over: from now on all cells come to the packet socket, which that one has.
+    pub fn hand_over(&mut self) {
+        self.xdp = None;
+    }
+
+    /// Bounds the kernel memory of what is not yet on the wire, in bytes as [`Link::queued_bytes`] counts them, which
+    /// are 2,304 for a frame of 1,500; one run may go beyond it.
+    ///
+    /// # Errors
+    /// The kernel's. Without `CAP_NET_ADMIN` the value is cut to `net.core.wmem_max`, which is no error.
+    pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
+        if let Some(xdp) = &mut self.xdp {
+            xdp.set_limit(bytes);
+            return Ok(());
+        }
+        self.socket.set_send_buffer(bytes)
+    }
+
+    fn start_xdp(&mut self, engine: Engine) -> Result<(), EtherError> {
+        if engine == Engine::Packet {
+            return Ok(());
+        }
+        let (nic, mac) = (&self.nic, mac_of(&self.local).unwrap_or_default());
+        match Xdp::open(nic.index, usize::try_from(nic.mtu).unwrap_or(usize::MAX), mac, self.port) {
+            Ok(xdp) => self.xdp = Some(Box::new(xdp)),
+            Err((step, source)) => {
+                let reason = format!("{step}: {source}");
+                if engine == Engine::Xdp {
+                    return Err(EtherError::NoXdp { nic: nic.name.clone(), reason });
+                }
+                self.note("AF_XDP", reason, "cells go by AF_PACKET");
+            }
+        }
+        Ok(())
+    }
+
+    fn size_buffers(&mut self, spec: &EtherSpec) {
+        let got = self.socket.set_receive_buffer(spec.receive_buffer);
+        if got < spec.receive_buffer / 2 * 2 {
+            let reason = format!("{got} bytes of {}", spec.receive_buffer);
+            self.note("SO_RCVBUFFORCE", reason, "bursts may be lost; raise net.core.rmem_max or run as root");
+        }
+        let set = self.socket.set_send_buffer(spec.send_buffer);
+        let sent = set.and_then(|()| self.socket.send_buffer()).unwrap_or(0);
+        if sent < spec.send_buffer / 2 * 2 {
+            let reason = format!("{sent} bytes of {}", spec.send_buffer);
+            self.note(
+                "SO_SNDBUFFORCE",
+                reason,
+                "the link may run dry; raise net.core.wmem_max or run as root",
+            );
+        }
+    }
+
+    fn note(&mut self, feature: &'static str, reason: String, instead: &'static str) {
+        self.notices.push(Notice { device: self.nic.name.clone(), feature, reason, instead });
+    }
+}
+
+impl Link for EtherLink {
+    fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
+        let Some(to) = mac_of(to) else {
+            return Sent::Refused(io::ErrorKind::AddrNotAvailable.into());
+        };
+        if !is_run(slices.iter().map(|slice| slice.len()).sum(), segment) {
+            return Sent::Refused(io::Error::from_raw_os_error(libc::EMSGSIZE));
+        }
+        if let Some(xdp) = &mut self.xdp {
+            if to == GROUP {
+                // Now and then: the NIC may have got another address.
+                xdp.mac = self.socket.mac().unwrap_or(xdp.mac);
+            }
+            return xdp.send(to, slices, segment);
+        }
+        let way = Way { index: self.nic.index.cast_signed(), to, port: self.port };
+        send_run(&self.socket, &way, slices, segment)
+    }
+
+    fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
+        let mut joiner = Joiner::new(buffers);
+        if let Some(xdp) = &mut self.xdp {
+            xdp.receive(&mut joiner);
+        }
+        let received = self.stage.receive(&self.socket, self.port, &mut joiner);
+        // An error comes again with the next call, if it lasts.
+        if joiner.filled() > 0 { Ok(joiner.filled()) } else { received.map(|()| 0) }
+    }
+
+    fn queued_bytes(&mut self) -> usize {
+        self.xdp.as_mut().map_or_else(|| self.socket.queued_bytes(), |xdp| xdp.queued_bytes())
+    }
+
+    fn take_notice(&mut self) -> Option<Notice> {
+        (!self.notices.is_empty()).then(|| self.notices.remove(0))
+    }
+}
+
+impl AsFd for EtherLink {
+    /// The packet socket: for handing over.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,325 @@
+//! AF_XDP: cells pass between the NIC's driver and memory of ours, past the kernel's network stack.
+//!
+//! ```text
+//!   fill ──> kernel ──> receive ──> cells copied to the caller ──> fill       frames of the first part
+//!   cells copied in ──> transmit ──> kernel ──> completion ──> free           frames of the second part
+//! ```
+//!
+//! A program at the NIC (`program.rs`, `bpf.rs`) hands our cells that come on queue 0 to the socket; what comes on other
+//! queues goes to the packet socket of the link as before, and so does everything once the program is gone. A driver that
+//! can do so reads and writes the frames itself (zero-copy), else the kernel copies.
+//!
+//! - Frames are kept in two parts, so that neither direction can take the other's.
+//! - A run is taken as a whole or not at all.
+//!
+//! Source: `Documentation/networking/af_xdp.rst` of Linux 6.18.
+
+mod bpf;
+mod completion;
+mod fill;
+mod program;
+mod receive;
+mod ring;
+mod transmit;
+mod umem;
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
+    XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpOptionsFlags,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
+use super::address::{Mac, address_of};
+use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
+use super::join::Joiner;
+use crate::cut::Run;
+use crate::link::Sent;
+use bpf::Place;
+use completion::CompletionRing;
+use fill::FillRing;
+use receive::{PIECES, ReceiveRing};
+use ring::Ring;
+use transmit::TransmitRing;
+use umem::Umem;
+
+/// Frames for what comes: at 10 Gbit/s, 5 ms of full ones; and for what goes.
+const RECEIVE_FRAMES: u32 = 4096;
+const SEND_FRAMES: u32 = 2048;
+/// Bytes of a frame, and of the larger kind for NICs with longer packets.
+const FRAME: usize = 2048;
+const FRAME_LARGE: usize = 4096;
+/// Bytes before a packet in the kernel's frames (`XDP_PACKET_HEADROOM`), and a VLAN tag.
+const BEFORE: usize = 256;
+const VLAN: usize = 4;
+/// Bytes of kernel memory for packets that it has copied and that have not left, copy mode only.
+const KERNEL_BUFFER: usize = 8 << 20;
+
+/// A socket of AF_XDP on queue 0 of a NIC, and the program that feeds it. Dropping it takes the program off the NIC.
+#[derive(Debug)]
+pub(super) struct Xdp {
+    /// Ends first.
+    _program: OwnedFd,
+    map: OwnedFd,
+    socket: OwnedFd,
+    fill: FillRing,
+    completion: CompletionRing,
+    receive: ReceiveRing,
+    transmit: TransmitRing,
+    /// Ends last: the rings tell of it.
+    umem: Umem,
+    port: u16,
+    /// Whether packets may lie in several frames.
+    long: bool,
+    zero_copy: bool,
+    place: Place,
+    /// The NIC's address; frames leave under it.
+    pub(super) mac: Mac,
+    /// Frames that nothing is in.
+    free: Vec<usize>,
+    /// For each frame, bytes in it that have not left; 0: it is free.
+    under_way: Box<[u32]>,
+    queued: usize,
+    /// What may be queued, bytes.
+    limit: usize,
+    /// The kernel takes nothing, as while the NIC is down; it is tried again when there is more to send.
+    refused: bool,
+}
+
+impl Xdp {
+    /// Opens a socket for the cells of `port` and puts the program at the NIC.
+    ///
+    /// # Errors
+    /// The kernel's, and what was being done.
+    pub(super) fn open(nic: u32, mtu: usize, mac: Mac, port: u16) -> Result<Self, (&'static str, io::Error)> {
+        let failed = |step| move |source: io::Error| (step, source);
+        let map = bpf::socket_map().map_err(failed("making a map of sockets"))?;
+        let program =
+            bpf::load(&program::assemble(map.as_raw_fd(), port)).map_err(failed("loading a program"))?;
+        let attach = |place| bpf::attach(&program, nic, place).map(|link| (link, place));
+        let attached = attach(Place::Driver).or_else(|_| attach(Place::Generic));
+        let (program, place) = attached.map_err(failed("attaching a program"))?;
+
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None);
+        let socket = socket.map_err(io::Error::from).map_err(failed("opening a socket"))?;
+        let frames = (RECEIVE_FRAMES + SEND_FRAMES) as usize;
+        let longest = BEFORE + ETHERNET + VLAN + mtu;
+        let umem = Umem::new(frames, if longest <= FRAME { FRAME } else { FRAME_LARGE });
+        let umem = umem.map_err(failed("making room for frames"))?;
+        let (fill, completion, receive, transmit) = rings(&socket, &umem).map_err(failed("making rings"))?;
+        let long = bind_to(&socket, nic, place, longest <= umem.frame());
+        let long = long.map_err(failed("binding a socket"))?;
+        // Without it the kernel's default bounds what copy mode has under way.
+        let _ = sockopt::set_socket_send_buffer_size_force(&socket, KERNEL_BUFFER);
+        let zero_copy =
+            sockopt::xdp_options(&socket).is_ok_and(|is| is.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
+        let mut opened = Self {
+            _program: program,
+            map,
+            socket,
+            fill,
+            completion,
+            receive,
+            transmit,
+            port,
+            long,
+            zero_copy,
+            place,
+            mac,
+            free: (RECEIVE_FRAMES as usize..frames).collect(),
+            under_way: vec![0; frames].into(),
+            umem,
+            queued: 0,
+            limit: usize::MAX,
+            refused: false,
+        };
+        let Self { fill, umem, .. } = &mut opened;
+        fill.give((0..RECEIVE_FRAMES as usize).map(|frame| umem.place(frame)));
+        bpf::enter(&opened.map, &opened.socket).map_err(failed("entering a socket into the map"))?;
+        Ok(opened)
+    }
+
+    /// How it works, for people.
+    pub(super) fn mode(&self) -> &'static str {
+        match (self.zero_copy, self.place) {
+            (true, _) => "ether/xdp-zerocopy",
+            (false, Place::Driver) => "ether/xdp-copy",
+            (false, Place::Generic) => "ether/xdp-generic",
+        }
+    }
+
+    /// Sends a run; all of it is taken when there is room for it, and when what is under way is below the limit.
+    pub(super) fn send(&mut self, to: Mac, slices: &[IoSlice<'_>], segment: usize) -> Sent {
+        self.reclaim();
+        let mut run = Run::new(slices);
+        let longest = ETHERNET + HEAD + segment.min(run.bytes());
+        let pieces = longest.div_ceil(self.umem.frame());
+        if pieces > 1 && !self.long || pieces > PIECES {
+            return Sent::Lost(io::Error::from_raw_os_error(libc::EMSGSIZE));
+        }
+        let wanted = pieces * run.bytes().div_ceil(segment);
+        let room = self.free.len().min(self.transmit.0.room() as usize);
+        if wanted > room || self.queued >= self.limit {
+            // What waits may only wait for a kick.
+            return self.kick().map_or_else(Sent::Refused, |()| Sent::Full);
+        }
+        let ethernet = ethernet(to, self.mac);
+        while !run.is_empty() {
+            self.put_cell(&ethernet, &mut run, segment);
+        }
+        // What the kernel refuses now stays in the ring.
+        self.kick().map_or_else(Sent::Refused, |()| Sent::Done)
+    }
+
+    /// Fills buffers with the cells that came.
+    pub(super) fn receive(&mut self, joiner: &mut Joiner<'_, '_>) {
+        let Self { fill, receive, umem, port, .. } = self;
+        let mut given = false;
+        while let Some((pieces, count)) = receive.first() {
+            let pieces = &pieces[..count];
+            if !push(umem, *port, pieces, joiner) {
+                break;
+            }
+            let frames = pieces.iter().filter_map(|piece| umem.frame_at(piece.addr));
+            let ours = frames.filter(|frame| *frame < RECEIVE_FRAMES as usize);
+            fill.give(ours.map(|frame| umem.place(frame)));
+            receive.take(count);
+            given = true;
+        }
+        if given {
+            // A driver that cannot be woken drops, which shows in the link's health.
+            let _ = fill.wake(&self.socket);
+        }
+    }
+
+    /// Bytes of packets that have not left.
+    pub(super) fn queued_bytes(&mut self) -> usize {
+        self.reclaim();
+        self.queued
+    }
+
+    /// Bounds those.
+    pub(super) fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    /// Whether to call [`Self::tend`] soon, for what waits in the ring or, if `room` is wanted, for that.
+    pub(super) fn wants_tending(&self, room: bool) -> bool {
+        !self.refused && (room || !self.transmit.0.is_taken())
+    }
+
+    /// Lets the kernel go on; whether a run that found no room is worth another try.
+    pub(super) fn tend(&mut self) -> bool {
+        // What is refused stays in the ring, and is told with the next run.
+        let _ = self.kick();
+        self.queued < self.limit && self.free.len() >= SEND_FRAMES as usize / 2
+    }
+
+    /// Sends what waits, as far as the kernel takes it now.
+    fn kick(&mut self) -> io::Result<()> {
+        let kicked = self.transmit.kick(&self.socket);
+        self.refused = kicked.is_err();
+        self.reclaim();
+        kicked
+    }
+
+    /// Cuts a cell off the run and puts it into frames, for which there is room.
+    fn put_cell(&mut self, ethernet: &[u8; ETHERNET], run: &mut Run<'_>, segment: usize) {
+        const SLICES: usize = 128;
+        let length = segment.min(run.bytes());
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut rest = *run;
+        let count = rest.cut(segment, &mut slices[2..]);
+        run.skip(length);
+        // A cell of more slices than can be is lost.
+        let Some(count) = count else { return };
+        let head = head(self.port, u16::try_from(length).unwrap_or_default());
+        (slices[0], slices[1]) = (IoSlice::new(ethernet), IoSlice::new(&head));
+        let mut packet = Run::new(&slices[..2 + count]);
+        while !packet.is_empty() {
+            let Some(frame) = self.free.pop() else { return };
+            let place = self.umem.place(frame);
+            let length = packet.bytes().min(self.umem.frame());
+            if let Some(room) = self.umem.bytes_at_mut(place, length) {
+                packet.copy_to(room);
+            }
+            let bytes = u32::try_from(length).unwrap_or_default();
+            self.transmit.put(place, bytes, !packet.is_empty());
+            self.under_way[frame] = bytes;
+            self.queued += length;
+        }
+    }
+
+    /// Takes back the frames that have left.
+    fn reclaim(&mut self) {
+        let Self { completion, umem, under_way, free, queued, .. } = self;
+        completion.reclaim(|place| {
+            let Some(frame) = umem.frame_at(place) else { return };
+            let bytes = std::mem::take(&mut under_way[frame]);
+            if bytes > 0 {
+                *queued -= bytes as usize;
+                free.push(frame);
+            }
+        });
+    }
+}
+
+impl AsFd for Xdp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Registers the memory and maps the four rings.
+fn rings(socket: &OwnedFd, umem: &Umem) -> io::Result<(FillRing, CompletionRing, ReceiveRing, TransmitRing)> {
+    sockopt::set_xdp_umem_reg(socket, umem.registration())?;
+    sockopt::set_xdp_umem_fill_ring_size(socket, RECEIVE_FRAMES)?;
+    sockopt::set_xdp_umem_completion_ring_size(socket, SEND_FRAMES)?;
+    sockopt::set_xdp_rx_ring_size(socket, RECEIVE_FRAMES)?;
+    sockopt::set_xdp_tx_ring_size(socket, SEND_FRAMES)?;
+    let at = sockopt::xdp_mmap_offsets(socket)?;
+    let fill = Ring::map(socket, XDP_UMEM_PGOFF_FILL_RING, at.fr, RECEIVE_FRAMES)?;
+    let completion = Ring::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, SEND_FRAMES)?;
+    let receive = Ring::map(socket, XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES)?;
+    let transmit = Ring::map(socket, XDP_PGOFF_TX_RING, at.tx, SEND_FRAMES)?;
+    Ok((FillRing(fill), CompletionRing(completion), ReceiveRing(receive), TransmitRing(transmit)))
+}
+
+/// Binds the socket to queue 0; returns whether packets may lie in several frames. `short`: they need not.
+fn bind_to(socket: &OwnedFd, nic: u32, place: Place, short: bool) -> io::Result<bool> {
+    let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+    if place == Place::Generic {
+        flags |= SocketAddrXdpFlags::XDP_COPY;
+    }
+    let long = SocketAddrXdp::new(flags | SocketAddrXdpFlags::XDP_USE_SG, nic, 0);
+    match bind(socket, &long) {
+        Ok(()) => Ok(true),
+        // Before Linux 6.6.
+        Err(_) if short => Ok(bind(socket, &SocketAddrXdp::new(flags, nic, 0)).map(|()| false)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Passes a packet's cell on; `false`: there is no room for it. What is no cell of ours is dropped.
+fn push(umem: &Umem, port: u16, pieces: &[XdpDesc], joiner: &mut Joiner<'_, '_>) -> bool {
+    let bytes = |piece: &XdpDesc| umem.bytes_at(piece.addr, piece.len as usize);
+    let Some(first) = pieces.first().and_then(bytes) else { return true };
+    let Some((header, rest)) = first.split_first_chunk::<ETHERNET>() else { return true };
+    let Some((head, rest)) = rest.split_first_chunk::<HEAD>() else { return true };
+    let came = rest.len() + pieces[1..].iter().map(|piece| piece.len as usize).sum::<usize>();
+    let Some(length) = cell_length(*head, port, came) else { return true };
+    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *header;
+    joiner.push(address_of([a, b, c, d, e, f], port), length, |room| {
+        let all = std::iter::once(rest).chain(pieces[1..].iter().filter_map(bytes));
+        let mut room = room;
+        for piece in all {
+            let (now, later) = room.split_at_mut(piece.len().min(room.len()));
+            now.copy_from_slice(&piece[..now.len()]);
+            room = later;
+        }
+    })
+}

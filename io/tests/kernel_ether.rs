@@ -1,0 +1,217 @@
+//! Ethernet links on a veth pair: what the kernel does with frames of an EtherType of their own.
+
+use std::io::IoSlice;
+use std::net::{SocketAddr, UdpSocket};
+
+use libtest_mimic::Trial;
+use tabane_io::packet::HEADER;
+use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer, Sent};
+
+use crate::kernel::hosts::{Cable, until};
+use crate::kernel::needs::{Need, Needs};
+
+pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
+    use Engine::{Packet, Xdp};
+    let trials: [(Need, &str, fn()); 13] = [
+        (Need::Namespaces, "a_run_arrives_as_the_same_cells", || the_same_cells(Packet, Packet)),
+        (Need::Namespaces, "what_ethernet_pads_keeps_its_length", || padding(Packet)),
+        (Need::Namespaces, "the_group_reaches_the_same_port_only", || group(Packet)),
+        (
+            Need::Tbf,
+            "a_full_link_takes_a_run_whole_or_not_at_all",
+            a_full_link_takes_a_run_whole_or_not_at_all,
+        ),
+        (Need::Namespaces, "frames_of_a_larger_mtu_come_after_the_first", larger_mtu),
+        (Need::Namespaces, "a_nic_without_address_is_refused", a_nic_without_address_is_refused),
+        (Need::Xdp, "xdp::a_run_arrives_as_the_same_cells", || the_same_cells(Xdp, Xdp)),
+        (Need::Xdp, "xdp::cells_cross_to_a_packet_socket_and_back", || {
+            the_same_cells(Xdp, Packet);
+            the_same_cells(Packet, Xdp);
+        }),
+        (Need::Xdp, "xdp::what_ethernet_pads_keeps_its_length", || padding(Xdp)),
+        (Need::Xdp, "xdp::the_group_reaches_the_same_port_only", || group(Xdp)),
+        (Need::Xdp, "xdp::long_frames_lie_in_several_pieces", xdp_long_frames),
+        (Need::Xdp, "xdp::rings_go_round", xdp_rings_go_round),
+        (Need::Xdp, "xdp::the_program_passes_what_is_not_ours_and_leaves_with_the_link", xdp_program),
+    ];
+    let named = |(need, name, body)| needs.trial(Some(need), &format!("ether::{name}"), body);
+    trials.into_iter().map(named).collect()
+}
+
+const PORT: u16 = 7420;
+/// Where everyone is: any multicast address.
+const ALL: &str = "[ff12::7461:6261]:7420";
+
+fn open(nic: &str, port: u16, engine: Engine) -> EtherLink {
+    EtherLink::open(&spec(nic, port, engine)).unwrap()
+}
+
+fn spec(nic: &str, port: u16, engine: Engine) -> EtherSpec {
+    EtherSpec { nic: nic.to_owned(), port, engine, receive_buffer: 4 << 20, send_buffer: 4 << 20 }
+}
+
+/// Why there is no AF_XDP on a veth pair here, if there is none.
+pub(crate) fn lack_of_xdp() -> Option<String> {
+    let cable = Cable::new();
+    cable.left.run(|| EtherLink::open(&spec("left", PORT, Engine::Xdp)).err()).map(|error| error.to_string())
+}
+
+/// Both ends of a cable.
+fn ends(cable: &Cable, near: Engine, far: Engine) -> [EtherLink; 2] {
+    [cable.left.run(|| open("left", PORT, near)), cable.right.run(|| open("right", PORT, far))]
+}
+
+/// Receives until `wanted` cells have come.
+fn collect(link: &mut EtherLink, wanted: usize) -> Vec<(Vec<u8>, SocketAddr)> {
+    let mut cells = Vec::new();
+    until("all cells", || {
+        let (mut first, mut second) = (vec![0; 65_536], vec![0; 65_536]);
+        let mut buffers = [ReceiveBuffer::new(&mut first), ReceiveBuffer::new(&mut second)];
+        let count = link.receive(&mut buffers).unwrap();
+        for buffer in &buffers[..count] {
+            cells.extend(buffer.datagrams().map(|cell| (cell.to_vec(), buffer.from)));
+        }
+        (cells.len() >= wanted).then_some(())
+    });
+    cells
+}
+
+fn send(link: &mut EtherLink, to: SocketAddr, run: &[u8], segment: usize) {
+    let slices: Vec<IoSlice<'_>> = run.chunks(1000).map(IoSlice::new).collect();
+    let sent = link.send(&to, &slices, segment);
+    assert!(matches!(sent, Sent::Done), "{sent:?}");
+}
+
+fn the_same_cells(near: Engine, far: Engine) {
+    let cable = Cable::new();
+    let [mut near, mut far] = ends(&cable, near, far);
+    let run: Vec<u8> = (0..43 * 1496 - 100).map(|i: u32| i.to_le_bytes()[i as usize % 3]).collect();
+    for (segment, end) in [(1496, run.len()), (500, 30_000), (1496, 1496), (1496, 7)] {
+        send(&mut near, far.local_addr(), &run[..end], segment);
+        let want: Vec<_> =
+            run[..end].chunks(segment).map(|cell| (cell.to_vec(), near.local_addr())).collect();
+        assert_eq!(collect(&mut far, want.len()), want, "{end} bytes by {segment}");
+    }
+    assert!(near.take_notice().is_none() && far.take_notice().is_none());
+}
+
+/// The frame on the wire is as long as a NIC would pad it to.
+fn padding(engine: Engine) {
+    const SHORTEST: usize = 60;
+    let cable = Cable::new();
+    let wire = cable.left.run(|| PacketSocket::open("left").unwrap());
+    let mut far = cable.right.run(|| open("right", PORT, engine));
+    let mut frame = vec![0; HEADER + SHORTEST];
+    let header =
+        [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9], &[0x88, 0xb5], &PORT.to_be_bytes(), &[0, 3], b"abc"].concat();
+    frame[HEADER..HEADER + header.len()].copy_from_slice(&header);
+    wire.send(&frame).unwrap();
+    let from = "[100::6574:200:0:9]:7420".parse().unwrap();
+    assert_eq!(collect(&mut far, 1), [(b"abc".to_vec(), from)]);
+}
+
+fn group(engine: Engine) {
+    let cable = Cable::new();
+    let [mut near, mut far] = ends(&cable, engine, engine);
+    let mut other = cable.right.run(|| open("right", PORT + 1, Engine::Packet));
+    let mut other_near = cable.left.run(|| open("left", PORT + 1, Engine::Packet));
+    send(&mut near, ALL.parse().unwrap(), b"hello", 5);
+    assert_eq!(collect(&mut far, 1), [(b"hello".to_vec(), near.local_addr())]);
+    send(&mut other_near, ALL.parse().unwrap(), b"other", 5);
+    assert_eq!(collect(&mut other, 1), [(b"other".to_vec(), other_near.local_addr())]);
+    let mut room = [0; 100];
+    assert_eq!(far.receive(&mut [ReceiveBuffer::new(&mut room)]).unwrap(), 0);
+    assert_eq!(near.receive(&mut [ReceiveBuffer::new(&mut room)]).unwrap(), 0, "its own do not come back");
+}
+
+fn a_full_link_takes_a_run_whole_or_not_at_all() {
+    const CELLS: usize = 40;
+    let cable = Cable::new();
+    cable.left.shape("left");
+    let [mut near, mut far] = ends(&cable, Engine::Packet, Engine::Packet);
+    near.set_send_buffer(32 << 10).unwrap();
+    let (to, run) = (far.local_addr(), vec![0x5a; CELLS * 1400]);
+    let mut runs = 0;
+    while matches!(near.send(&to, &[IoSlice::new(&run)], 1400), Sent::Done) {
+        runs += 1;
+        assert!(runs < 100, "the link never fills");
+    }
+    assert!(runs >= 1 && near.queued_bytes() > 0);
+    assert_eq!(collect(&mut far, runs * CELLS).len(), runs * CELLS);
+}
+
+fn larger_mtu() {
+    let cable = Cable::new();
+    let [mut near, mut far] = ends(&cable, Engine::Packet, Engine::Packet);
+    cable.left.ip("link set left mtu 9000");
+    cable.right.ip("link set right mtu 9000");
+    let (to, run) = (far.local_addr(), vec![1; 8996]);
+    let mut room = vec![0; 65_536];
+    send(&mut near, to, &run, run.len());
+    until("a lost frame", || {
+        let got = far.receive(&mut [ReceiveBuffer::new(&mut room)]).unwrap();
+        send(&mut near, to, &run, run.len());
+        (got == 1).then_some(())
+    });
+}
+
+fn a_nic_without_address_is_refused() {
+    let cable = Cable::new();
+    let error = cable.left.run(|| EtherLink::open(&spec("lo", PORT, Engine::Packet)).unwrap_err());
+    assert_eq!(error.to_string(), "NIC lo has no Ethernet address; allowed: an Ethernet device");
+}
+
+fn xdp_long_frames() {
+    let cable = Cable::new();
+    cable.left.ip("link set left mtu 9000");
+    cable.right.ip("link set right mtu 9000");
+    let [mut near, mut far] = ends(&cable, Engine::Xdp, Engine::Xdp);
+    let run: Vec<u8> = (0..6 * 8996 + 5000).map(|i: u32| i.to_le_bytes()[i as usize % 3]).collect();
+    send(&mut near, far.local_addr(), &run, 8996);
+    let want: Vec<_> = run.chunks(8996).map(|cell| (cell.to_vec(), near.local_addr())).collect();
+    assert_eq!(collect(&mut far, want.len()), want);
+}
+
+/// More cells than any ring has places.
+fn xdp_rings_go_round() {
+    const RUNS: u32 = 400;
+    const CELLS: usize = 40;
+    let cable = Cable::new();
+    let [mut near, mut far] = ends(&cable, Engine::Xdp, Engine::Xdp);
+    for number in 0..RUNS {
+        let cells: Vec<u8> = (0..CELLS).flat_map(|_| number.to_le_bytes().repeat(100)).collect();
+        send(&mut near, far.local_addr(), &cells, 400);
+        let came = collect(&mut far, CELLS);
+        assert!(came.iter().all(|(cell, _)| *cell == number.to_le_bytes().repeat(100)), "run {number}");
+    }
+    until("nothing under way", || (near.queued_bytes() == 0).then_some(()));
+}
+
+fn xdp_program() {
+    let cable = Cable::new();
+    let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
+    assert!(far.engine().starts_with("ether/xdp"), "{}", far.engine());
+    let taken = cable.right.run(|| EtherLink::open(&spec("right", PORT + 1, Engine::Xdp)).unwrap_err());
+    assert!(taken.to_string().contains("attaching a program"), "{taken}");
+    let mut auto = cable.right.run(|| open("right", PORT + 1, Engine::Auto));
+    assert_eq!(
+        (auto.engine(), auto.take_notice().map(|notice| notice.feature)),
+        ("ether/packet", Some("AF_XDP"))
+    );
+
+    let receiver = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
+    let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    sender.send_to(b"passes", receiver.local_addr().unwrap()).unwrap();
+    let mut room = [0; 16];
+    assert_eq!(receiver.recv(&mut room).unwrap(), 6);
+
+    far.hand_over();
+    assert_eq!(far.engine(), "ether/packet");
+    let mut near = cable.left.run(|| open("left", PORT, Engine::Packet));
+    send(&mut near, far.local_addr(), b"to the packet socket", 20);
+    assert_eq!(collect(&mut far, 1), [(b"to the packet socket".to_vec(), near.local_addr())]);
+    // Dropping a link takes its program off, so that the NIC is free for another.
+    for _ in 0..2 {
+        drop(cable.right.run(|| open("right", PORT, Engine::Xdp)));
+    }
+}

@@ -1,0 +1,254 @@
+//! Bundles over Ethernet links: NICs without any IP address, a link that dies, a daemon that is replaced, links that leave
+//! and join, and beside a network.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, ensure};
+use tabane_io::{Engine, EtherLink, EtherSpec};
+use tabane_lab::bundle::{Bundle, DEVICE, Options, address};
+use tabane_lab::status::{LINK_DOWN, LINK_UP};
+use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, nic};
+use tabane_lab::workload::transfer::{Source, Transfer};
+
+use crate::faults::carry;
+use crate::stage::{FAST, options, plan, send_file};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+/// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.
+const ENGINE: &str = ",engine=packet";
+/// Bytes of each transfer.
+const FILE: u64 = 8 << 20;
+/// Bytes between the Ethernet header and a cell.
+const HEAD: u64 = 4;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("cells_cross_nics_without_ip_addresses", Need::Daemon, no_addresses),
+        Case::new("a_black_hole_among_ethernet_links", Need::Daemon, black_hole),
+        Case::new("an_ethernet_link_beside_a_network_under_rr", Need::Daemon, beside_a_network),
+        Case::new("a_daemon_with_ethernet_links_is_replaced", Need::Daemon, replacement),
+        Case::new("ethernet_links_leave_and_join", Need::Daemon, leave_and_join),
+        Case::new("cells_follow_the_mtu_of_an_ethernet_link", Need::Daemon, mtu),
+        Case::new("cells_cross_by_af_xdp", Need::DaemonAndXdp, || by_xdp(1500)),
+        Case::new("long_cells_cross_by_af_xdp", Need::DaemonAndXdp, || by_xdp(9000)),
+        Case::new("a_daemon_with_af_xdp_is_replaced", Need::DaemonAndXdp, xdp_replacement),
+    ]
+}
+
+/// Links of Ethernet frames over all NICs, with these parts.
+fn ether_links(parts: &str) -> Vec<String> {
+    (0..LINKS).map(|link| format!("ether:{}{parts}", nic(link))).collect()
+}
+
+/// Runs `test` over two bundles with these links over NICs without addresses.
+fn with_links(
+    links: &[String],
+    options: &Options,
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
+) -> Result<()> {
+    over(plan(&vec![FAST; links.len()]), links, options, test)
+}
+
+/// The same over these NICs.
+fn over(
+    plan: Plan,
+    links: &[String],
+    options: &Options,
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
+) -> Result<()> {
+    let topology = Topology::build(plan)?;
+    for host in topology.hosts() {
+        for (number, _) in links.iter().enumerate().filter(|(_, link)| link.starts_with("ether:")) {
+            host.set(&format!("net/ipv6/conf/{}/disable_ipv6", nic(number)), "1")?;
+        }
+    }
+    let hosts = topology.hosts().iter().enumerate();
+    let mut bundles = hosts
+        .map(|(number, host)| Bundle::start(host, number, links, options))
+        .collect::<Result<Vec<_>>>()?;
+    ready(&mut bundles, links.len())?;
+    test(&topology, &mut bundles)?;
+    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+}
+
+fn ready(bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
+    let mut wait = |bundle: &mut Bundle<'_>| {
+        bundle.wait_until("all links", |status| status.is_ready(1, links)).map(drop)
+    };
+    bundles.iter_mut().try_for_each(&mut wait)
+}
+
+/// A transfer from the first host to the second; `meanwhile` happens to it.
+fn during_a_transfer(topology: &Topology, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
+    let to = SocketAddr::new(address(1), 0);
+    let transfer = Transfer::start(topology.host(0), topology.host(1), to, Source::random(FILE, 1)?)?;
+    meanwhile()?;
+    let outcome = transfer.finish()?;
+    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+    Ok(())
+}
+
+fn no_addresses() -> Result<()> {
+    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+        for (host, link) in topology.hosts().iter().flat_map(|host| (0..LINKS).map(move |link| (host, link)))
+        {
+            let addresses = host.ip(&format!("-brief address show {}", nic(link)))?;
+            ensure!(addresses.split_whitespace().count() == 2, "an address: {addresses}");
+        }
+        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        send_file(topology.host(1), topology.host(0), address(0), FILE)?;
+        for bundle in bundles {
+            let status = bundle.status()?;
+            ensure!(status.cell_bytes == 1500 - HEAD, "cells of {} B", status.cell_bytes);
+            for link in &status.peers[0].links {
+                ensure!(link.endpoint.starts_with("[100::6574:200:1:"), "the peer is at {}", link.endpoint);
+                ensure!(link.cells_sent > 1_000 && link.cells_lost == 0, "{link:?}");
+            }
+        }
+        Ok(())
+    })
+}
+
+fn black_hole() -> Result<()> {
+    const VICTIM: usize = 1;
+    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+        let mut told = |what: &str, since| {
+            let has_told = |bundle: &mut Bundle<'_>| {
+                bundle.wait_until(what, |status| status.first_event(what, VICTIM, since).is_some()).map(drop)
+            };
+            bundles.iter_mut().try_for_each(has_told)
+        };
+        during_a_transfer(topology, || {
+            carry(topology, VICTIM)?;
+            told(LINK_DOWN, topology.kill_switch(VICTIM)?.before_ns)?;
+            carry(topology, 0)?;
+            told(LINK_UP, topology.revive_switch(VICTIM)?.before_ns)
+        })
+    })
+}
+
+fn beside_a_network() -> Result<()> {
+    let mut options = options()?;
+    options.arguments.extend(["--policy", "rr"].map(str::to_owned));
+    with_links(&[nic(0), format!("ether:{}{ENGINE}", nic(1))], &options, |topology, bundles| {
+        let before = cells_sent(&bundles[0])?;
+        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        let sent: Vec<u64> =
+            cells_sent(&bundles[0])?.iter().zip(before).map(|(now, then)| now - then).collect();
+        let (least, most) = (sent.iter().min(), sent.iter().max());
+        ensure!(least > Some(&1_000) && least.map(|cells| cells * 2) > most.copied(), "cells: {sent:?}");
+        ensure!(bundles[0].status()?.cell_bytes == 1452, "as large as both links take");
+        Ok(())
+    })
+}
+
+/// Cells that each link to the other node has sent.
+fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
+    Ok(bundle.status()?.peers[0].links.iter().map(|link| link.cells_sent).collect())
+}
+
+fn replacement() -> Result<()> {
+    let mut options = options()?;
+    options.arguments.extend(["--workers", "2"].map(str::to_owned));
+    with_links(&ether_links(ENGINE), &options, |topology, bundles| {
+        during_a_transfer(topology, || {
+            for round in 0..4 {
+                carry(topology, 0)?;
+                bundles[round % 2].upgrade()?;
+                ready(bundles, LINKS)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+fn leave_and_join() -> Result<()> {
+    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+        let link = format!("ether:{}{ENGINE}", nic(1));
+        during_a_transfer(topology, || {
+            carry(topology, 1)?;
+            bundles[0].ask(&["link", "remove", DEVICE, &link])?;
+            for bundle in &mut *bundles {
+                bundle.wait_until("a link less", |status| status.peers[0].links.len() == LINKS - 1)?;
+            }
+            carry(topology, 0)?;
+            bundles[0].ask(&["link", "add", DEVICE, &link])?;
+            ready(bundles, LINKS)?;
+            carry(topology, 1)
+        })
+    })
+}
+
+fn mtu() -> Result<()> {
+    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+        during_a_transfer(topology, || {
+            for mtu in [1400, 1500] {
+                topology.host(0).ip(&format!("link set {} mtu {mtu}", nic(1)))?;
+                for bundle in &mut *bundles {
+                    bundle.wait_until(&format!("cells for an MTU of {mtu}"), |status| {
+                        status.cell_bytes == mtu - HEAD && status.is_ready(1, LINKS)
+                    })?;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Why there is no AF_XDP on the lab's NICs, if there is none.
+pub(crate) fn require_xdp() -> Result<()> {
+    let topology = Topology::build(cables(1500))?;
+    let spec = EtherSpec {
+        nic: nic(0),
+        port: 7420,
+        engine: Engine::Xdp,
+        receive_buffer: 1 << 20,
+        send_buffer: 1 << 20,
+    };
+    topology.host(0).enter(|| EtherLink::open(&spec).map(drop))??;
+    Ok(())
+}
+
+/// Cables from host to host, as fast as the machine: what AF_XDP sends passes by a shaper.
+fn cables(mtu: u32) -> Plan {
+    let links = vec![LinkPlan { mtu, ..LinkPlan::unshaped() }; LINKS];
+    Plan { wiring: Wiring::Cable, addressed: false, ..Plan::two_hosts(links) }
+}
+
+fn by_xdp(mtu: u32) -> Result<()> {
+    over(cables(mtu), &ether_links(",engine=xdp"), &options()?, |topology, bundles| {
+        send_file(topology.host(0), topology.host(1), address(1), 4 * FILE)?;
+        send_file(topology.host(1), topology.host(0), address(0), 4 * FILE)?;
+        for (host, bundle) in topology.hosts().iter().zip(&mut *bundles) {
+            let status = bundle.status()?;
+            ensure!(status.cell_bytes == u64::from(mtu) - HEAD, "cells of {} B", status.cell_bytes);
+            let table = bundle.ask(&["status", DEVICE])?;
+            ensure!(table.matches("ether/xdp").count() == LINKS, "{table}");
+            ensure!(host.ip("link show")?.matches("xdp").count() >= LINKS, "no programs at the NICs");
+            bundle.kill()?;
+            let after = host.ip("link show")?;
+            ensure!(!after.contains("xdp"), "a program outlived its daemon: {after}");
+            bundle.start_again()?;
+        }
+        ready(bundles, LINKS)
+    })
+}
+
+fn xdp_replacement() -> Result<()> {
+    over(cables(1500), &ether_links(""), &options()?, |topology, bundles| {
+        during_a_transfer(topology, || {
+            for bundle in &mut *bundles {
+                carry(topology, 0)?;
+                bundle.upgrade()?;
+                bundle.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+            }
+            Ok(())
+        })?;
+        for bundle in bundles {
+            let table = bundle.ask(&["status", DEVICE])?;
+            ensure!(table.matches("ether/packet").count() == LINKS, "{table}");
+        }
+        Ok(())
+    })
+}
