@@ -85,11 +85,22 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// A daemon ends or does not find its peers in time; its last words are quoted.
     pub fn start_all(topology: &'a Topology, options: &Options) -> Result<Vec<Bundle<'a>>> {
+        Bundle::start_over(topology, &topology.nics(), options)
+    }
+
+    /// The same over `links`, as after `--link`, but of one name on every host.
+    ///
+    /// # Errors
+    /// As [`Bundle::start_all`].
+    pub fn start_over(
+        topology: &'a Topology,
+        links: &[String],
+        options: &Options,
+    ) -> Result<Vec<Bundle<'a>>> {
         let hosts = topology.hosts().iter().enumerate();
-        let mut bundles: Vec<Bundle<'a>> = hosts
-            .map(|(number, host)| Bundle::start(host, number, &topology.nics(), options))
-            .collect::<Result<_>>()?;
-        let (peers, links) = (bundles.len() - 1, topology.nics().len());
+        let mut bundles: Vec<Bundle<'a>> =
+            hosts.map(|(number, host)| Bundle::start(host, number, links, options)).collect::<Result<_>>()?;
+        let (peers, links) = (bundles.len() - 1, links.len());
         for bundle in &mut bundles {
             bundle.wait_until(&format!("{peers} peers over {links} links"), |status| {
                 status.is_ready(peers, links)

@@ -3,7 +3,9 @@
 pub mod bonnie;
 pub mod database;
 pub mod datagrams;
+pub mod echoes;
 pub mod gaps;
+pub mod home;
 pub mod hpcc;
 pub mod iperf;
 pub mod mpi;
