@@ -17,14 +17,15 @@ SOAK_FAULTS ?= 1000
 VM_KERNEL ?= linux-image-amd64
 
 # The lab's commands.
-LAB := demo bench failover aggregate loss mesh skew soak attack peers netem guests papers p1 p3 apps
+LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem guests papers p1 p3 apps
 
 .PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
 	@echo "make test    all tests, about 10 minutes with the build"
-	@echo "make bench   throughput, CPU, round trips beside bare links and MPTCP: about 8 minutes"
+	@echo "make bench   throughput, CPU, round trips beside bare links, MPTCP and sockets, and each receive engine: about 10 minutes"
+	@echo "make engines  the receive engines at loads from 10/s to 1,000,000/s: about 3 minutes"
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
 	@echo "make aggregate  TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 11 minutes"

@@ -25,9 +25,18 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
 
 /// Switches the policy of the bundle `name`, and tells which one it was.
 pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
-    let answer = control::ask(name, &Request::Policy { policy })?;
+    switch(name, "policy", &Request::Policy { policy })
+}
+
+/// Switches the receive engine of the bundle `name`, and tells which one it was.
+pub(crate) fn switch_engine(name: &str, engine: String) -> anyhow::Result<()> {
+    switch(name, "receive", &Request::Receive { engine })
+}
+
+fn switch(name: &str, what: &str, request: &Request) -> anyhow::Result<()> {
+    let answer = control::ask(name, request)?;
     let word = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
-    print(&format!("policy {}, was {}\n", word("new"), word("old")))
+    print(&format!("{what} {}, was {}\n", word("new"), word("old")))
 }
 
 /// Hands the keys in `files` to the bundle `name`, which may not see files.

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::problem::quoted;
 use crate::config::settings::{
-    AccessSettings, Given, LinkSettings, OffloadSettings, Settings, parse_link_flag,
+    AccessSettings, Given, LinkSettings, OffloadSettings, ReceiveSettings, Settings, parse_link_flag,
 };
 use crate::config::{Config, Security};
 use crate::control::{self, Request};
@@ -79,6 +79,13 @@ enum Command {
         bundle: NamedBundle,
         /// How cells are spread over the links, as after `--policy` of `tabane up`
         policy: String,
+    },
+    /// Switch the receive engine while traffic runs
+    Receive {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// How the workers wait for what comes, as after `--receive` of `tabane up`
+        engine: String,
     },
     /// Change the group key while traffic runs: this node speaks the first, and accepts the others besides
     Key {
@@ -185,6 +192,8 @@ struct UpFlags {
     /// What makes a flow for the policy hash: layer2, layer2+3 or layer3+4 [default: layer3+4]
     #[arg(long, value_name = "LAYERS")]
     hash: Option<String>,
+    #[command(flatten)]
+    receive: ReceiveFlags,
     /// Workers, each with a queue of the device and a thread [default: 1]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     workers: Option<i64>,
@@ -202,6 +211,19 @@ struct UpFlags {
     no_sandbox: bool,
     #[command(flatten)]
     offload: OffloadFlags,
+}
+
+#[derive(Args, Debug)]
+struct ReceiveFlags {
+    /// How a worker waits for what comes: interrupt, timer, busy or adaptive [default: adaptive]
+    #[arg(long, value_name = "ENGINE")]
+    receive: Option<String>,
+    /// Time between two looks of the engine timer, such as 20us [default: 20 us]
+    #[arg(long, value_name = "TIME")]
+    receive_interval: Option<String>,
+    /// The largest part of a processor that a worker's engine adaptive may spin away, such as 50% [default: 90 %]
+    #[arg(long, value_name = "PERCENT")]
+    spin_share: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -249,6 +271,7 @@ impl Command {
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
+            Command::Receive { bundle, engine } => asking::switch_engine(&bundle.name, engine),
             Command::Key { bundle, files } => asking::change_keys(&bundle.name, &files),
             Command::Link { change } => change.execute(),
             Command::Probe { command } => probe::execute(&command),
@@ -284,6 +307,7 @@ impl UpFlags {
             preempt: self.no_preempt.then(|| Given::by_flag(false, "--no-preempt")),
             hash: self.hash.map(|hash| Given::by_flag(hash, "--hash")),
             classes: Vec::new(),
+            receive: self.receive.settings(),
             workers: self.workers.map(|workers| Given::by_flag(workers, "--workers")),
             addresses: self
                 .addresses
@@ -299,6 +323,16 @@ impl UpFlags {
             tx_queue_len: None,
             offload: self.offload.settings(),
             links: self.links,
+        }
+    }
+}
+
+impl ReceiveFlags {
+    fn settings(self) -> ReceiveSettings {
+        ReceiveSettings {
+            engine: self.receive.map(|engine| Given::by_flag(engine, "--receive")),
+            interval: self.receive_interval.map(|time| Given::by_flag(time, "--receive-interval")),
+            spin_share: self.spin_share.map(|share| Given::by_flag(share, "--spin-share")),
         }
     }
 }

@@ -34,6 +34,7 @@ pub use links::parse_link;
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_io::Engine;
+use tabane_proto::engine::receive;
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
 pub use window::{WindowConfig, names_window};
 
@@ -65,6 +66,8 @@ pub struct Config {
     pub policy_options: PolicyOptions,
     /// Frames that have another policy, at most 64 classes: the first match decides.
     pub classes: Vec<Class>,
+    /// How each worker waits for what comes.
+    pub receive: receive::Settings,
     /// Workers, and queues of the device, 1 to 64.
     pub workers: u16,
     /// Addresses that the device gets.
@@ -183,6 +186,7 @@ impl Default for Config {
             repair: true,
             policy_options: PolicyOptions::default(),
             classes: Vec::new(),
+            receive: receive::Settings::default(),
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),

@@ -45,6 +45,11 @@ pub enum Request {
         /// The name of the new one.
         policy: String,
     },
+    /// Switch the receive engine; answered by `{"old": …, "new": …}`.
+    Receive {
+        /// The name of the new one.
+        engine: String,
+    },
     /// Go by other group keys; answered by `{"group": …}`, which the first one makes.
     Keys {
         /// In hexadecimal digits: the one that is spoken, and those that are accepted besides.
@@ -65,8 +70,7 @@ pub enum Request {
 }
 
 /// What may be asked, for who asks for something else.
-const REQUESTS: &str =
-    r#"{"do":WHAT} with status, stop, events, follow, policy, keys, link-add, link-remove or upgrade"#;
+const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, link-add, link-remove or upgrade"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

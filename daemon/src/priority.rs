@@ -5,21 +5,17 @@ use std::num::NonZeroU64;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::set_current_timer_slack;
 
-use crate::config::Config;
-
 /// The niceness of the daemon's threads. From -10 on, a turn of theirs waits for 1 ms behind two busy applications on two
 /// processors, instead of 4 ms; below, turns become so short that throughput suffers
 /// (`docs/perf-log.md`).
 const NICENESS: i32 = -10;
 
-/// How late a thread that looks at memory may wake up, in nanoseconds: the usual 50 us are more than the whole interval.
+/// How late a thread may wake up, in nanoseconds: the usual 50 us are more than an interval between two looks, and would
+/// count as the cost of a sleep.
 const TIMER_SLACK: u64 = 1_000;
 
-/// Lets this thread, and those that it starts, wake up when they want to, where a link has to be looked at often.
-pub(crate) fn keep_time(config: &Config) {
-    if config.links.iter().all(|link| link.window.is_none()) {
-        return;
-    }
+/// Lets this thread, and those that it starts, wake up when they want to.
+pub(crate) fn keep_time() {
     if let Err(error) = set_current_timer_slack(NonZeroU64::new(TIMER_SLACK)) {
         tracing::debug!("timers stay lazy: {error}");
     }

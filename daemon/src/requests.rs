@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tabane_io::{Waker, netlink, now_ns};
 use tabane_proto::PolicyKind;
+use tabane_proto::engine::receive::Method;
 
 use crate::askers::Askers;
 use crate::config::problem::{nearest, quoted};
@@ -54,6 +55,7 @@ impl Requests {
             // The control socket serves followers by itself, and the main thread successors.
             Request::Follow | Request::Upgrade => Ok(control::done()),
             Request::Policy { policy } => self.switch_policy(policy),
+            Request::Receive { engine } => self.switch_engine(engine),
             Request::Keys { keys } => self.change_keys(keys),
             Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
             Request::LinkRemove { link } => {
@@ -74,7 +76,7 @@ impl Requests {
 
     /// Switches the policy of all workers.
     fn switch_policy(&self, name: &str) -> Result<Value, Refusal> {
-        let new = policy_named(name)?;
+        let new = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
         let old = self.askers.ask(|answer| Command::Policy { kind: new, answer });
         if old.len() < self.askers.count() {
             return Err(Refusal::Failed("not all workers answer".to_owned()));
@@ -85,6 +87,21 @@ impl Requests {
             let (old_policy, policy) = (Some(old.name().to_owned()), Some(new.name().to_owned()));
             let what = "policy".to_owned();
             self.events.keep(now_ns(), Entry { what, old_policy, policy, detail, ..Entry::default() });
+        }
+        Ok(json!({ "old": old.name(), "new": new.name() }))
+    }
+
+    /// Switches the receive engine of all workers.
+    fn switch_engine(&self, name: &str) -> Result<Value, Refusal> {
+        let new = named("receive engine", name, &Method::ALL, Method::name)?;
+        let old = self.askers.ask(|answer| Command::Receive { method: new, answer });
+        if old.len() < self.askers.count() {
+            return Err(Refusal::Failed("not all workers answer".to_owned()));
+        }
+        let old = old.first().map_or(new, |old| *old);
+        if old != new {
+            let detail = format!("receive {}, was {}", new.name(), old.name());
+            self.events.keep(now_ns(), Entry { what: "receive".to_owned(), detail, ..Entry::default() });
         }
         Ok(json!({ "old": old.name(), "new": new.name() }))
     }
@@ -120,11 +137,13 @@ impl Requests {
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
         let policy = first.map_or(PolicyKind::default(), |first| first.policy);
+        let receive = first.map_or(self.config.receive.method, |first| first.receive);
         Status {
             name: self.config.name.clone(),
             pid: std::process::id(),
             node: first.map_or_else(String::new, |first| first.node.clone()),
             policy: policy.name().to_owned(),
+            receive: receive.name().to_owned(),
             security: self.config.security.name().to_owned(),
             mtu: self.config.mtu.into(),
             cell_bytes: first.map_or(0, |first| first.cell_bytes),
@@ -153,12 +172,12 @@ fn numbered(link: u8) -> Value {
     json!({ "link": link })
 }
 
-/// The policy of this name.
-fn policy_named(name: &str) -> Result<PolicyKind, Refusal> {
-    let names = PolicyKind::ALL.map(PolicyKind::name);
-    PolicyKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+/// The one of `all` that has this name; `what` they are.
+fn named<T: Copy>(what: &str, name: &str, all: &[T], name_of: fn(T) -> &'static str) -> Result<T, Refusal> {
+    let names: Vec<&str> = all.iter().map(|one| name_of(*one)).collect();
+    all.iter().copied().find(|one| name_of(*one) == name).ok_or_else(|| {
         let near = nearest(name, &names).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
-        Refusal::Input(format!("policy {} is unknown{near}; allowed: {}", quoted(name), names.join(", ")))
+        Refusal::Input(format!("{what} {} is unknown{near}; allowed: {}", quoted(name), names.join(", ")))
     })
 }
 
@@ -168,10 +187,11 @@ mod tests {
 
     #[test]
     fn policies_are_found_by_name() {
+        let policy = |name| named("policy", name, &PolicyKind::ALL, PolicyKind::name);
         for kind in PolicyKind::ALL {
-            assert!(matches!(policy_named(kind.name()), Ok(found) if found == kind));
+            assert!(matches!(policy(kind.name()), Ok(found) if found == kind));
         }
-        let Err(Refusal::Input(why)) = policy_named("adaptve") else { panic!("found") };
+        let Err(Refusal::Input(why)) = policy("adaptve") else { panic!("found") };
         assert!(
             why.starts_with("policy `adaptve` is unknown (did you mean `adaptive`?); allowed: adaptive, rr"),
             "{why}"

@@ -50,7 +50,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
     let (notify, listener) = (Notify::connect(), listener.open_to(privileges.control_group.clone()));
     priority::raise();
-    priority::keep_time(config);
+    priority::keep_time();
     privileges.give_up()?;
     let workers = start(workers, Worker::run)?;
     tracing::info!(name = config.name, links = parts.media.len(), "up");
@@ -78,7 +78,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     // Before it becomes another user: commands trust who started it.
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     priority::raise();
-    priority::keep_time(&parts.config);
+    priority::keep_time();
     privileges.give_up()?;
     let running = parts.running(start(workers, Worker::run_when_told)?)?;
     heir.take()?;
@@ -130,6 +130,7 @@ impl Parts {
             let shared = Shared {
                 number,
                 security: self.config.security,
+                receive: self.config.receive,
                 device: Arc::clone(&self.device),
                 events: Arc::clone(&self.events),
             };

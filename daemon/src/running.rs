@@ -210,6 +210,7 @@ impl Running {
         let first = snapshots.first().filter(|_| snapshots.len() == askers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
         config.policy = first.policy;
+        config.receive.method = first.receive;
         let config = config.with_keys(&self.requests.keys());
         let peers = first.peers.len();
         Ok(Estate::of(config, self.mac, nics, peers, device, events.latest()))

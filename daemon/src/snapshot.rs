@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tabane_io::AnyLink;
+use tabane_proto::engine::receive::{self, Receive};
 use tabane_proto::{Bundle, Counters, PolicyKind};
 
 use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
@@ -18,6 +19,10 @@ pub(crate) struct Snapshot {
     pub(crate) counters: Counters,
     /// The policy in force.
     pub(crate) policy: PolicyKind,
+    /// How it waits.
+    pub(crate) receive: receive::Method,
+    /// How it has waited.
+    pub(crate) waits: receive::Counters,
     /// Bytes of a full cell.
     pub(crate) cell_bytes: u32,
     /// The links of this node, without their carrier.
@@ -31,6 +36,7 @@ impl Snapshot {
     pub(crate) fn of<'a>(
         worker: u16,
         bundle: &Bundle,
+        engine: &Receive,
         links: impl Iterator<Item = (u32, &'a str, &'a AnyLink)>,
     ) -> Self {
         let links: Vec<LinkStatus> =
@@ -50,6 +56,8 @@ impl Snapshot {
             node: bundle.node().to_string(),
             counters: *bundle.counters(),
             policy: bundle.policy(),
+            receive: engine.settings().method,
+            waits: engine.counters(),
             cell_bytes: u32::try_from(bundle.cell_max()).unwrap_or(u32::MAX),
             peers: peers.collect(),
             links,
@@ -60,7 +68,7 @@ impl Snapshot {
 /// The counters of all workers together.
 pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<String, u64> {
     let mut total = BTreeMap::new();
-    for (name, value) in workers.flat_map(|worker| worker.counters.named()) {
+    for (name, value) in workers.flat_map(|worker| worker.counters.named().chain(worker.waits.named())) {
         *total.entry(name.to_owned()).or_default() += value;
     }
     total

@@ -21,6 +21,8 @@ pub struct Status {
     pub node: String,
     /// How cells are spread over the links.
     pub policy: String,
+    /// How the workers wait for what comes.
+    pub receive: String,
     /// How cells are protected.
     pub security: String,
     /// MTU of the device, in bytes.
@@ -136,7 +138,8 @@ pub(crate) fn example() -> Status {
 
 #[cfg(test)]
 const EXAMPLE: &str = r#"{
-  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "security": "sealed", "mtu": 1500,
+  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "receive": "adaptive",
+  "security": "sealed", "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
   "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12 },

@@ -2,15 +2,15 @@
 //!
 //! The only place where the core meets the kernel. A turn follows the order that the core's head gives: what came from
 //! the links goes to the device, what came from the device goes to the links, then what is due. Nothing in a turn
-//! blocks or allocates; between turns the thread sleeps in `epoll`.
+//! blocks or allocates; between turns the thread waits as its receive engine says (`worker/wait.rs`).
 //!
 //! Back-pressure: the device is read whether or not the links take more, for the core's queue is fair and short and the
 //! device's is neither. Only when the core takes no more the device fills, and the kernel tells the sending sockets.
 
 mod command;
-mod polled;
 mod ports;
 mod rest;
+mod wait;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::Ipv6Addr;
@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use tabane_io::{AnyLink, Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns};
+use tabane_proto::engine::receive::{self, Receive};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
 use crate::config::Security;
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) number: u16,
     /// How cells are protected.
     pub(crate) security: Security,
+    /// How it waits.
+    pub(crate) receive: receive::Settings,
     /// The bundle's device.
     pub(crate) device: Arc<Device>,
     /// What happens.
@@ -73,8 +76,10 @@ pub(crate) struct Worker {
     tap_watched: bool,
     /// It is about to stand still.
     rest: Option<Rest>,
-    /// When a frame came from the device or went there.
-    moved: Instant,
+    /// How it waits.
+    engine: Receive,
+    /// A frame came from the device or went there since it waited last.
+    moved: bool,
     shared: Shared,
     nics: Vec<String>,
 }
@@ -108,7 +113,8 @@ impl Worker {
         let watched = |(number, link)| Port::watched(&poll, number, link).map(Some);
         let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
-        let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, Instant::default());
+        let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, false);
+        let engine = Receive::new(clock(), shared.receive);
         Ok(Self {
             bundle,
             queue,
@@ -120,6 +126,7 @@ impl Worker {
             lent,
             tap_watched,
             rest,
+            engine,
             moved,
             shared,
             nics,
@@ -140,14 +147,12 @@ impl Worker {
     /// The kernel's: the device was deleted, or epoll failed.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         loop {
-            let mut ready = self.sleep()?;
-            if ready.waker && self.obey() {
-                return Ok(());
-            }
-            let now = clock();
-            self.look(now, &mut ready);
-            if ready == Ready::default() && self.rest.is_none() && now < self.bundle.poll_timeout(now) {
-                continue;
+            let (mut now, ready) = self.wait()?;
+            if ready.waker {
+                if self.obey() {
+                    return Ok(());
+                }
+                now = clock();
             }
             self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
@@ -166,25 +171,6 @@ impl Worker {
                 return Ok(());
             }
         }
-    }
-
-    /// Sleeps until something is ready or due.
-    fn sleep(&mut self) -> std::io::Result<Ready> {
-        let now = clock();
-        let timeout = self.bundle.poll_timeout(now).since(now);
-        let timeout = self.until_next_look(now, self.sleep_for(timeout));
-        let mut ready = Ready::default();
-        for event in self.poll.wait(Some(timeout))? {
-            match event.token {
-                TAP => ready.tap = true,
-                WAKER => ready.waker = true,
-                port => {
-                    ready.readable |= u16::from(event.readable || event.error) << port;
-                    ready.writable |= u16::from(event.writable) << port;
-                }
-            }
-        }
-        Ok(ready)
     }
 
     /// From the links to the device.
@@ -230,7 +216,7 @@ impl Worker {
     /// Writes what is complete to the device.
     fn deliver(&mut self, now: Instant) {
         while let Some(frame) = self.bundle.poll_frame(now) {
-            self.moved = now;
+            self.moved = true;
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let slices = frame.slices();
             let count = slices.len();
@@ -282,7 +268,7 @@ impl Worker {
         let read = self.queue.read(&mut pieces[..count])?;
         drop(space);
         if let Some(length) = read {
-            self.moved = now;
+            self.moved = true;
             self.bundle.handle_frame(now, length);
         }
         Ok(read.is_some())

@@ -1,7 +1,7 @@
 //! What bundling costs: every path side by side in one run, links as fast as the machine, rounds interleaved.
 //!
 //! Paths ([`path`]) are built anew for every sample; figures ([`figure`]) are measured one after the other on a path
-//! ([`sample`]). Nothing is pinned: client, server, daemons and kernel share the machine's CPUs as they come.
+//! ([`sample`]). The receive engines have rows of their own ([`crate::engines::waiting`]). Nothing is pinned: client, server, daemons and kernel share the machine's CPUs as they come.
 
 mod figure;
 mod path;
@@ -14,12 +14,13 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
+use crate::engines::waiting;
 use crate::options::Common;
 use crate::prerequisites::{IPERF3, MPTCPIZE, Tool};
 use crate::progress;
 use crate::report::Report;
 use figure::Figures;
-use path::PATHS;
+use path::{BUNDLE_1, MEMORY_PATHS, PATHS};
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[IPERF3, MPTCPIZE];
@@ -49,13 +50,20 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let (seconds, rounds) = if options.quick { (1, 1) } else { (options.seconds, options.rounds) };
     let daemon = common.daemon()?;
     let mut report = Report::new("bench", common.seed);
-    let mut figures: Vec<Figures> = PATHS.iter().map(|_| Figures::default()).collect();
+    let mut figures = vec![Figures::default(); PATHS.len()];
+    let mut memory = vec![Figures::default(); MEMORY_PATHS.len()];
+    let mut engines = waiting::rows();
     for round in 1..=rounds {
-        for (path, figures) in PATHS.iter().zip(&mut figures) {
+        let paths = PATHS.iter().zip(&mut figures).chain(MEMORY_PATHS.iter().zip(&mut memory));
+        for (path, figures) in paths {
             let _step = progress::step(&format!("round {round} of {rounds}: {}", path.label));
             sample::take(path, &daemon, seconds, figures)?;
         }
+        let _step = progress::step(&format!("round {round} of {rounds}: receive engines"));
+        let topology = PATHS[BUNDLE_1].lay()?;
+        let bundles = PATHS[BUNDLE_1].start(&topology, &daemon)?;
+        waiting::take(&topology, &bundles, &mut engines)?;
     }
-    summary::write(&mut report, &figures, seconds, rounds);
+    summary::write(&mut report, &figures, &memory, &engines, (seconds, rounds));
     report.finish(common.json.as_deref())
 }

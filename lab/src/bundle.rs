@@ -88,10 +88,10 @@ impl<'a> Bundle<'a> {
         Bundle::start_over(topology, &topology.nics(), options)
     }
 
-    /// The same over these links, as `tabane up --link` takes them, one for each of the topology.
+    /// The same over `links`, as after `--link`, but of one name on every host.
     ///
     /// # Errors
-    /// As [`Self::start_all`].
+    /// As [`Bundle::start_all`].
     pub fn start_over(
         topology: &'a Topology,
         links: &[String],

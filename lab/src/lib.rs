@@ -22,6 +22,7 @@ pub mod counters;
 pub mod cpu;
 pub mod demo;
 pub mod emulator;
+pub mod engines;
 pub mod failover;
 pub mod guest;
 pub mod guests;

@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
-    aggregate, apps, attack, bench, compare, demo, failover, guests, loss, mesh, netem, papers, peers,
-    scenario, skew, soak,
+    aggregate, apps, attack, bench, compare, demo, engines, failover, guests, loss, mesh, netem, papers,
+    peers, scenario, skew, soak,
 };
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
@@ -35,6 +35,7 @@ enum Command {
 enum Experiment {
     Demo(demo::Options),
     Bench(bench::Options),
+    Engines(engines::Options),
     Failover(failover::Options),
     Aggregate(aggregate::Options),
     Loss(loss::Options),
@@ -56,6 +57,7 @@ impl Experiment {
         let tools = match self {
             Experiment::Demo(_) => demo::TOOLS,
             Experiment::Bench(_) => bench::TOOLS,
+            Experiment::Engines(_) => engines::TOOLS,
             Experiment::Failover(_) => failover::TOOLS,
             Experiment::Aggregate(_) => aggregate::TOOLS,
             Experiment::Loss(_) => loss::TOOLS,
@@ -85,6 +87,7 @@ impl Experiment {
         match self {
             Experiment::Demo(options) => demo::run(options),
             Experiment::Bench(options) => bench::run(options),
+            Experiment::Engines(options) => engines::run(options),
             Experiment::Failover(options) => failover::run(options),
             Experiment::Aggregate(options) => aggregate::run(options),
             Experiment::Loss(options) => loss::run(options),

@@ -14,6 +14,9 @@ pub struct Status {
     /// How cells are spread over the links.
     #[serde(default)]
     pub policy: String,
+    /// How its workers wait for what comes.
+    #[serde(default)]
+    pub receive: String,
     /// Bytes of the largest cell that is sent.
     #[serde(default)]
     pub cell_bytes: u64,

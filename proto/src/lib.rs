@@ -20,7 +20,7 @@
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
 //!              keyring and replay (what seals, opens and is refused),
 //!              succession (a process that makes way for another), status and event (what is seen),
-//!              engine (how buffers and fragments pass between a driver and its device)
+//!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
 //! ```
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for

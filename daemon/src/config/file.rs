@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::problem::{Place, Problem};
 use super::settings::{
-    AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, Settings, WindowSettings,
+    AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, ReceiveSettings, Settings,
+    WindowSettings,
 };
 use super::table::{Section, read};
-use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SIZE_ALLOWED};
+use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
 
 /// What a policy is given by, for error sentences.
 const POLICY: &str = "the name of a policy";
@@ -40,6 +41,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         preempt: top.switch("preempt"),
         hash: top.text("hash", "the layers that make a flow"),
         classes: top.tables("class", "class.", "a table [[class]] for each class of frames", class),
+        receive: receive(top),
         workers: top.number("workers"),
         addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
         security: top.text("security", "the name of a protection"),
@@ -55,6 +57,14 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
 fn beside(file: &str, key: Given<String>) -> Given<PathBuf> {
     let directory = Path::new(file).parent().unwrap_or(Path::new(""));
     Given::new(directory.join(key.value), key.place)
+}
+
+fn receive(top: &mut Section<'_, '_>) -> ReceiveSettings {
+    ReceiveSettings {
+        engine: top.text("receive", "the name of a receive engine"),
+        interval: top.text("receive_interval", INTERVAL_ALLOWED),
+        spin_share: top.text("spin_share", SHARE_ALLOWED),
+    }
 }
 
 fn access(top: &mut Section<'_, '_>) -> AccessSettings {

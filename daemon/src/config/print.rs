@@ -7,7 +7,7 @@ use std::fmt;
 use toml::Value;
 
 use super::classes::protocol_name;
-use super::units::{print_bitrate, print_interval, print_size};
+use super::units::{print_bitrate, print_interval, print_share, print_size};
 use super::{Config, LinkConfig, Offload, Security, WindowConfig};
 use tabane_proto::Class;
 
@@ -27,6 +27,9 @@ impl fmt::Display for Config {
         writeln!(f, "policy = {}", text(self.policy.name()))?;
         writeln!(f, "repair = {}", self.repair)?;
         self.print_policy_options(f)?;
+        writeln!(f, "receive = {}", text(self.receive.method.name()))?;
+        writeln!(f, "receive_interval = {}", text(&print_interval(self.receive.interval)))?;
+        writeln!(f, "spin_share = {}", text(&print_share(self.receive.share)))?;
         writeln!(f, "workers = {}", self.workers)?;
         writeln!(f, "address = {}", list(&self.addresses))?;
         writeln!(

@@ -11,12 +11,14 @@ use super::classes::{resolve_classes, resolve_options};
 use super::limits::{
     ADDRESSES, DEVICE_NAME_ALLOWED, Limits, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name,
 };
-use super::links::resolve_links;
+use super::links::{resolve_links, value};
 use super::problem::{Problem, in_order, nearest, quoted};
-use super::settings::{Given, OffloadSettings, Settings};
+use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
+use super::units::{INTERVAL_ALLOWED, SHARE_ALLOWED, parse_interval, parse_share};
 use super::{Cidr, Config, Offload, Security};
 use crate::key::{KEYS_MAX, Key, KeyError};
 use tabane_proto::PolicyKind;
+use tabane_proto::engine::receive;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.
 ///
@@ -48,6 +50,7 @@ pub fn resolve(
         repair: settings.repair.as_ref().map_or(default.repair, |given| given.value),
         policy_options: resolve_options(&mut problems, settings, &links),
         classes: resolve_classes(&mut problems, settings),
+        receive: receive_engine(&mut problems, &settings.receive, default.receive),
         workers,
         addresses: addresses(&mut problems, &settings.addresses),
         security: word(
@@ -165,6 +168,19 @@ fn addresses(problems: &mut Vec<Problem>, given: &[Given<String>]) -> Vec<Cidr> 
         }
     }
     addresses
+}
+
+fn receive_engine(
+    problems: &mut Vec<Problem>,
+    given: &ReceiveSettings,
+    default: receive::Settings,
+) -> receive::Settings {
+    let (all, name) = (&receive::Method::ALL, receive::Method::name);
+    let method = word(problems, given.engine.as_ref(), all, name, default.method);
+    let interval = value(problems, given.interval.as_ref(), INTERVAL_ALLOWED, parse_interval);
+    let share = value(problems, given.spin_share.as_ref(), SHARE_ALLOWED, parse_share);
+    let (interval, share) = (interval.unwrap_or(default.interval), share.unwrap_or(default.share));
+    receive::Settings { method, interval, share }
 }
 
 fn offload(given: &OffloadSettings, default: &Offload) -> Offload {

@@ -59,6 +59,8 @@ pub struct Settings {
     pub hash: Option<Given<String>>,
     /// Frames with a policy of their own, in the order given.
     pub classes: Vec<ClassSettings>,
+    /// How workers wait.
+    pub receive: ReceiveSettings,
     /// Number of workers.
     pub workers: Option<Given<i64>>,
     /// Addresses of the device, in CIDR notation.
@@ -73,6 +75,17 @@ pub struct Settings {
     pub offload: OffloadSettings,
     /// Links in the order given.
     pub links: Vec<LinkSettings>,
+}
+
+/// How workers wait for what comes, as typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveSettings {
+    /// The engine's name.
+    pub engine: Option<Given<String>>,
+    /// Time between two looks of `timer`, with unit.
+    pub interval: Option<Given<String>>,
+    /// Part of a processor that `adaptive` may spin away, with `%`.
+    pub spin_share: Option<Given<String>>,
 }
 
 /// Rights of the daemon, and over it, as typed.
@@ -212,6 +225,7 @@ impl Settings {
             preempt: flags.preempt.or(self.preempt),
             hash: flags.hash.or(self.hash),
             classes: self.classes,
+            receive: self.receive.overlaid(flags.receive),
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             security: flags.security.or(self.security),
@@ -219,6 +233,16 @@ impl Settings {
             tx_queue_len: flags.tx_queue_len.or(self.tx_queue_len),
             offload: self.offload.overlaid(flags.offload),
             links: self.links,
+        }
+    }
+}
+
+impl ReceiveSettings {
+    fn overlaid(self, flags: ReceiveSettings) -> ReceiveSettings {
+        ReceiveSettings {
+            engine: flags.engine.or(self.engine),
+            interval: flags.interval.or(self.interval),
+            spin_share: flags.spin_share.or(self.spin_share),
         }
     }
 }

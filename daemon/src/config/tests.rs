@@ -80,6 +80,23 @@ fn every_value_is_understood() {
 }
 
 #[test]
+fn receive_engines_are_understood() {
+    let text = "receive = 'timer'\nreceive_interval = '50us'\nspin_share = '5 %'\n[[link]]\nnic = 'eth1'\n";
+    let interval = Duration::from_micros(50);
+    let want = receive::Settings { method: receive::Method::Timer, interval, share: 5 };
+    assert_eq!(config(text).map(|config| config.receive), Ok(want));
+    assert_eq!(
+        problem("receive_interval = '50 ns'"),
+        "tb.toml:1: receive_interval: `50 ns` has no unit that is known; \
+         allowed: a whole number and one of us, ms, from 1 us to 100 ms, such as \"32 us\""
+    );
+    assert_eq!(
+        problem("spin_share = '200 %'"),
+        "tb.toml:1: spin_share: `200 %` is out of range; allowed: a whole number and %, from 0 % to 100 %, such as \"50 %\""
+    );
+}
+
+#[test]
 fn rights_are_understood() {
     let access = config("user = 'x'\ncontrol_group = 'net admins'\n[[link]]\nnic = 'eth1'\n");
     assert_eq!(
@@ -124,6 +141,10 @@ fn unknown_words() {
     assert_eq!(
         problem("security = \"noise\""),
         "tb.toml:1: security: `noise` is unknown; allowed: sealed, none"
+    );
+    assert_eq!(
+        problem("receive = \"bussy\""),
+        "tb.toml:1: receive: `bussy` is unknown (did you mean `busy`?); allowed: interrupt, timer, busy, adaptive"
     );
 }
 
@@ -413,7 +434,11 @@ fn policies() -> impl Strategy<Value = (PolicyKind, PolicyOptions, Vec<Class>)> 
 
 fn any_config() -> impl Strategy<Value = Config> {
     let numbers = (1..=65_000_u16, 68..=65_521_u16, 1..=64_u16, 1..=10_000_u32);
-    let words = ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), policies());
+    let method = prop::sample::select(&receive::Method::ALL[..]);
+    let receive = (method, 1..=100_000_u64, 0..=100_u8).prop_map(|(method, micros, share)| {
+        receive::Settings { method, interval: Duration::from_micros(micros), share }
+    });
+    let words = ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), policies(), receive);
     let names = || option::of("[!-.0-9;-~]{1,32}");
     let access = (names(), names(), any::<bool>());
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
@@ -423,7 +448,7 @@ fn any_config() -> impl Strategy<Value = Config> {
         |(numbers, words, access, addresses, switches, links)| {
             let (port, mtu, workers, tx_queue_len) = numbers;
             let [sealed, repair, gso, gro, tso, uso, checksum] = switches;
-            let (name, key_file, (policy, mut policy_options, classes)) = words;
+            let (name, key_file, (policy, mut policy_options, classes), receive) = words;
             policy_options.primary = policy_options.primary.filter(|port| usize::from(*port) < links.len());
             let offload = Offload { gso, gro, tso, uso, checksum };
             let key = key_file.is_some().then_some(ZERO_KEY);
@@ -443,6 +468,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 repair,
                 policy_options,
                 classes,
+                receive,
                 workers,
                 addresses,
                 security,

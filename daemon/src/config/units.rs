@@ -92,7 +92,11 @@ pub const SIZE_ALLOWED: &str = "a whole number and one of B, KiB, MiB, GiB, such
 /// What [`parse_interval`] takes, for error sentences.
 pub const INTERVAL_ALLOWED: &str = "a whole number and one of us, ms, from 1 us to 100 ms, such as \"32 us\"";
 
+/// What [`parse_share`] takes, for error sentences.
+pub const SHARE_ALLOWED: &str = "a whole number and %, from 0 % to 100 %, such as \"50 %\"";
+
 const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const SHARES: [(&str, u64); 1] = [("%", 1)];
 const INTERVALS: [(&str, u64); 2] = [("ms", 1_000), ("us", 1)];
 /// Longest interval, in microseconds.
 const INTERVAL_MAX: u64 = 100_000;
@@ -124,6 +128,20 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
 /// An interval of whole microseconds in the largest unit that holds it exactly: [`parse_interval`] gives the same back.
 pub fn print_interval(interval: Duration) -> String {
     print_exactly(u64::try_from(interval.as_micros()).unwrap_or(u64::MAX), &INTERVALS)
+}
+
+/// Reads a part of something; the result is in percent.
+///
+/// # Errors
+/// What is wrong with `text`; [`SHARE_ALLOWED`] completes the sentence.
+pub fn parse_share(text: &str) -> Result<u8, String> {
+    let share = quantity(text, &SHARES, "percent", 0..=100)?;
+    u8::try_from(share).map_err(|_| format!("{} is out of range", quoted(text)))
+}
+
+/// A part of something: [`parse_share`] gives the same back.
+pub fn print_share(percent: u8) -> String {
+    print_exactly(percent.into(), &SHARES)
 }
 
 fn parse_whole(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
@@ -180,6 +198,9 @@ mod tests {
         assert_eq!(parse_interval("32 us"), Ok(Duration::from_micros(32)));
         assert_eq!(parse_interval("0 us"), Err("`0 us` is out of range".to_owned()));
         assert_eq!(parse_interval("101 ms"), Err("`101 ms` is out of range".to_owned()));
+        assert_eq!((parse_share("0%"), parse_share("100 %")), (Ok(0), Ok(100)));
+        assert_eq!(parse_share("101 %"), Err("`101 %` is out of range".to_owned()));
+        assert_eq!(parse_share("0.5"), Err("`0.5` has no unit".to_owned()));
     }
 
     proptest! {
@@ -189,15 +210,16 @@ mod tests {
         }
 
         #[test]
-        fn printed_sizes_and_intervals_read_back(size in 0..1_u64 << 40, micros in 1..=INTERVAL_MAX) {
+        fn printed_sizes_and_intervals_read_back(size in 0..1_u64 << 40, micros in 1..=INTERVAL_MAX, share in 0..=100_u8) {
             prop_assert_eq!(parse_size(&print_size(size)), Ok(size));
             let interval = Duration::from_micros(micros);
             prop_assert_eq!(parse_interval(&print_interval(interval)), Ok(interval));
+            prop_assert_eq!(parse_share(&print_share(share)), Ok(share));
         }
 
         #[test]
         fn no_text_panics(text in "\\PC*") {
-            let _ = (parse_bitrate(&text), parse_size(&text), parse_interval(&text));
+            let _ = (parse_bitrate(&text), parse_size(&text), parse_interval(&text), parse_share(&text));
         }
     }
 }

@@ -30,11 +30,12 @@ impl Status {
     }
 
     fn head(&self) -> String {
-        let Status { name, pid, node, policy, security, mtu, cell_bytes, workers, .. } = self;
+        let Status { name, pid, node, policy, receive, security, mtu, cell_bytes, workers, .. } = self;
         let [name, node] = [name, node].map(|text| one_line(text));
         format!(
-            "{name}  pid {pid}  node {node}  mtu {mtu}  cell {cell_bytes} B  policy {}  security {}  workers {workers}\n",
+            "{name}  pid {pid}  node {node}  mtu {mtu}  cell {cell_bytes} B  policy {}  receive {}  security {}  workers {workers}\n",
             one_line(policy),
+            one_line(receive),
             one_line(security)
         )
     }
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn the_table_of_the_example() {
         let want = "\
-tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  security sealed  workers 1
+tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  receive adaptive  security sealed  workers 1
 
 link  nic   kind  local             carrier   mtu  gso  gro
 0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 
 use tabane_io::AnyLink;
+use tabane_proto::engine::receive;
 use tabane_proto::{Instant, PolicyKind, PortSettings};
 
 use super::rest::Rest;
@@ -61,6 +62,13 @@ pub(crate) enum Command {
         kind: PolicyKind,
         /// Where the old one is told.
         answer: Sender<PolicyKind>,
+    },
+    /// Wait by this engine, and tell which one it was.
+    Receive {
+        /// The new one.
+        method: receive::Method,
+        /// Where the old one is told.
+        answer: Sender<receive::Method>,
     },
     /// Go by these group keys: speak the first, accept the others besides.
     Keys {
@@ -132,6 +140,13 @@ impl Worker {
                 }
                 let _ = answer.send(old);
             }
+            Command::Receive { method, answer } => {
+                let settings = self.engine.settings();
+                if settings.method != method {
+                    self.engine.change(now, receive::Settings { method, ..settings });
+                }
+                let _ = answer.send(settings.method);
+            }
             Command::Keys { keys, answer } => {
                 group::go_by(&mut self.bundle, self.shared.security, &keys);
                 let _ = answer.send(());
@@ -140,7 +155,7 @@ impl Worker {
                 let links = (0..).zip(self.nics.iter().zip(&self.ports));
                 let links =
                     links.filter_map(|(number, (nic, port))| Some((number, &nic[..], &port.as_ref()?.link)));
-                let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, links));
+                let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, &self.engine, links));
             }
             Command::Files(asker) => {
                 let _ = asker.send(self.files());

@@ -28,9 +28,9 @@ impl Rest {
 }
 
 impl Worker {
-    /// How long to sleep, `timeout` at most.
-    pub(super) fn sleep_for(&self, timeout: Duration) -> Duration {
-        if self.rest.is_some() { timeout.min(LOOK_EVERY) } else { timeout }
+    /// Until when to wait, `due` at the latest.
+    pub(super) fn wait_until(&self, due: Instant, now: Instant) -> Instant {
+        if self.rest.is_some() { due.min(now + LOOK_EVERY) } else { due }
     }
 
     /// Stands still when it is to and everything is delivered; `true`: end.

@@ -1,12 +1,14 @@
-//! The paths that are compared: how each is built, from bare cables to a bundle over them.
+//! The paths that are compared: how each is built, from bare cables to a bundle over them, and what stays in memory.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path as FilePath;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use tempfile::TempDir;
 
 use crate::bundle::{self, Bundle, Protection};
 use crate::mptcp;
+use crate::netns::Namespace;
 use crate::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use crate::workload::Stream;
 
@@ -35,10 +37,24 @@ pub(super) enum Carrier {
     Ether(&'static str),
     /// The kernel's own stack over all cables.
     Mptcp,
+    /// A bundle over a window of memory that both hosts share.
+    Window {
+        /// Whether its cells are sealed.
+        is_sealed: bool,
+    },
+    /// The kernel's own stack within one host.
+    Loopback,
+    /// A pair of Unix sockets.
+    UnixPair,
 }
+
+/// Where memory is a file.
+const MEMORY: &str = "/dev/shm";
 
 /// Where the bare cable stands in [`PATHS`].
 pub(super) const BARE: usize = 0;
+/// Where the bundle over one link stands in [`PATHS`].
+pub(super) const BUNDLE_1: usize = 1;
 /// Where the bundle over two links stands in [`PATHS`].
 pub(super) const BUNDLE_2: usize = 2;
 /// Where the same without sealing stands in [`PATHS`].
@@ -63,6 +79,21 @@ pub(super) const PATHS: [Path; 8] = [
     Path { key: "ether1_auto", label: "engine auto", links: 1, carrier: Carrier::Ether("auto") },
     Path { key: "mptcp2", label: "MPTCP of 2", links: 2, carrier: Carrier::Mptcp },
 ];
+
+/// Paths that leave no machine, in the order of their table.
+pub(super) const MEMORY_PATHS: [Path; 4] = [
+    Path { key: "mem", label: "mem", links: 1, carrier: Carrier::Window { is_sealed: true } },
+    Path {
+        key: "mem_unsealed",
+        label: "mem, unsealed",
+        links: 1,
+        carrier: Carrier::Window { is_sealed: false },
+    },
+    Path { key: "loopback", label: "loopback TCP", links: 1, carrier: Carrier::Loopback },
+    Path { key: "unix", label: "Unix pair", links: 1, carrier: Carrier::UnixPair },
+];
+/// Where the window without sealing stands in [`MEMORY_PATHS`].
+pub(super) const MEM_UNSEALED: usize = 1;
 
 impl Path {
     /// Lays the cables.
@@ -89,15 +120,31 @@ impl Path {
                 let protection = Protection::None;
                 Bundle::start_all(topology, &bundle::Options { mtu, protection, ..sealed })
             }
-            Carrier::Bare | Carrier::Mptcp => Ok(Vec::new()),
+            Carrier::Window { is_sealed } => {
+                let protection = if is_sealed { Protection::LabKey } else { Protection::None };
+                // Its name is needed no more once both daemons have it open.
+                let place = TempDir::new_in(MEMORY).context(MEMORY)?;
+                let window = format!("mem:{}", place.path().join("window").display());
+                Bundle::start_over(topology, &[window], &bundle::Options { protection, ..sealed })
+            }
+            Carrier::Bare | Carrier::Mptcp | Carrier::Loopback | Carrier::UnixPair => Ok(Vec::new()),
         }
     }
 
-    /// Address of the second host on this path.
+    /// The host that asks, and the one that answers.
+    pub(super) fn hosts<'a>(&self, topology: &'a Topology) -> (&'a Namespace, &'a Namespace) {
+        let server = if self.carrier == Carrier::Loopback { 0 } else { 1 };
+        (topology.host(0), topology.host(server))
+    }
+
+    /// Address of the host that answers on this path.
     pub(super) fn server(&self) -> IpAddr {
         match self.carrier {
-            Carrier::Sealed | Carrier::Unsealed(_) | Carrier::Ether(_) => bundle::address(1),
+            Carrier::Sealed | Carrier::Unsealed(_) | Carrier::Ether(_) | Carrier::Window { .. } => {
+                bundle::address(1)
+            }
             Carrier::Bare | Carrier::Mptcp => address(0, 1).into(),
+            Carrier::Loopback | Carrier::UnixPair => Ipv4Addr::LOCALHOST.into(),
         }
     }
 

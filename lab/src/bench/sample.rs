@@ -14,7 +14,7 @@ use crate::counters;
 use crate::cpu::Usage;
 use crate::topology::Topology;
 use crate::workload::iperf::{Flow, Kind, Server};
-use crate::workload::{datagrams, ping_pong};
+use crate::workload::{datagrams, home, ping_pong};
 
 /// Time that a flow gets to reach its speed before round trips beside it are measured.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -26,6 +26,9 @@ pub(super) fn take(path: &Path, daemon: &FilePath, seconds: u32, figures: &mut F
     let topology = path.lay()?;
     let bundles = path.start(&topology, daemon)?;
     let bench = Bench { path, topology: &topology, seconds };
+    if path.carrier == Carrier::UnixPair {
+        return bench.at_home(figures);
+    }
     bench.throughput(&bundles, figures)?;
     bench.round_trips(figures)?;
     if path.carrier != Carrier::Mptcp {
@@ -42,7 +45,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn throughput(&self, bundles: &[Bundle<'_>], figures: &mut Figures) -> Result<()> {
-        let (client, server) = (self.topology.host(0), self.topology.host(1));
+        let (client, server) = self.path.hosts(self.topology);
         let _server = Server::start(server, self.path.stream())?;
         let pids: Vec<u32> = bundles.iter().filter_map(Bundle::pid).collect();
         let resent = counters::protocol(client, "Tcp", "RetransSegs")?;
@@ -65,7 +68,7 @@ impl Bench<'_> {
         figures.push(Figure::IdleMedian, idle.p50_us);
         figures.push(Figure::IdleTail, idle.p99_us);
 
-        let _server = Server::start(self.topology.host(1), self.path.stream())?;
+        let _server = Server::start(self.path.hosts(self.topology).1, self.path.stream())?;
         let seconds = self.seconds.min(2);
         let load = self.flow(seconds).start(self.topology.host(0))?;
         thread::sleep(SETTLE);
@@ -77,11 +80,25 @@ impl Bench<'_> {
     }
 
     fn datagrams(&self, figures: &mut Figures) -> Result<()> {
-        let (client, server) = (self.topology.host(0), self.topology.host(1));
+        let (client, server) = self.path.hosts(self.topology);
         let outcome = datagrams::blast(client, server, self.any_port(), SMALL_BYTES, Duration::from_secs(1))?;
         figures.push(Figure::DatagramsSent, outcome.sent_per_second);
         figures.push(Figure::DatagramsReceived, outcome.received_per_second);
         figures.push(Figure::DatagramsLost, outcome.lost * 100.0);
+        Ok(())
+    }
+
+    /// Between two threads of this process; there is no kernel's stack to count anything.
+    fn at_home(&self, figures: &mut Figures) -> Result<()> {
+        let duration = Duration::from_secs(self.seconds.into());
+        let before = Usage::now(&[])?;
+        let bytes = home::stream(duration)? as f64;
+        let used = Usage::now(&[])?.since(before);
+        figures.push(Figure::Throughput, bytes * 8.0 / 1e9 / duration.as_secs_f64());
+        figures.push(Figure::Cpu, used.machine_seconds / (bytes / 1e9));
+        let idle = ping_pong::play_at_home(Duration::from_secs(1))?;
+        figures.push(Figure::IdleMedian, idle.p50_us);
+        figures.push(Figure::IdleTail, idle.p99_us);
         Ok(())
     }
 
@@ -90,7 +107,7 @@ impl Bench<'_> {
     }
 
     fn ping_pong(&self, duration: Duration) -> Result<ping_pong::RoundTrips> {
-        let (client, server) = (self.topology.host(0), self.topology.host(1));
+        let (client, server) = self.path.hosts(self.topology);
         ping_pong::play(client, server, self.any_port(), self.path.stream(), duration)
     }
 

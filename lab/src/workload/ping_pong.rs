@@ -2,12 +2,14 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 
-use super::{Stream, accept};
+use super::{SILENCE_MAX, Stream, accept};
 use crate::netns::{Namespace, joined};
 
 /// Longest round trip told apart from longer ones, in nanoseconds.
@@ -38,22 +40,57 @@ pub fn play(
     duration: Duration,
 ) -> Result<RoundTrips> {
     let (listener, at) = server.enter(|| stream.listen(at))?.with_context(|| format!("listening at {at}"))?;
-    let echo = server.spawn("echo", move || echo(&listener))?;
-    let histogram = client.enter(|| strike(at, stream, duration))??;
+    let echo = server.spawn("echo", move || answer(&listener))?;
+    let histogram = client.enter(|| call(at, stream, duration))??;
     joined(echo)?;
-    let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1e3;
-    Ok(RoundTrips {
-        count: histogram.len(),
-        p50_us: microseconds(histogram.value_at_quantile(0.5)),
-        p99_us: microseconds(histogram.value_at_quantile(0.99)),
-        max_us: microseconds(histogram.max()),
-    })
+    Ok(RoundTrips::of(&histogram))
+}
+
+/// Plays between two threads, over a pair of Unix sockets, for the time `duration`.
+///
+/// # Errors
+/// No sockets.
+pub fn play_at_home(duration: Duration) -> Result<RoundTrips> {
+    let (near, far) = UnixStream::pair()?;
+    for end in [&near, &far] {
+        end.set_read_timeout(Some(SILENCE_MAX))?;
+    }
+    let echo = thread::spawn(move || echo(far));
+    let histogram = strike(near, duration)?;
+    joined(echo)?;
+    Ok(RoundTrips::of(&histogram))
+}
+
+impl RoundTrips {
+    /// What these times, in nanoseconds, come to.
+    #[must_use]
+    pub fn of(times: &Histogram<u64>) -> RoundTrips {
+        let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1e3;
+        RoundTrips {
+            count: times.len(),
+            p50_us: microseconds(times.value_at_quantile(0.5)),
+            p99_us: microseconds(times.value_at_quantile(0.99)),
+            max_us: microseconds(times.max()),
+        }
+    }
+}
+
+/// A histogram of times in nanoseconds, as [`RoundTrips::of`] takes it.
+///
+/// # Errors
+/// None is expected.
+pub fn histogram() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).context("a histogram of round trips")
+}
+
+fn answer(listener: &TcpListener) -> Result<()> {
+    let connection = accept(listener)?;
+    connection.set_nodelay(true)?;
+    echo(connection)
 }
 
 /// Returns every byte of one connection.
-fn echo(listener: &TcpListener) -> Result<()> {
-    let mut connection = accept(listener)?;
-    connection.set_nodelay(true)?;
+fn echo(mut connection: impl Read + Write) -> Result<()> {
     let mut byte = [0];
     loop {
         match connection.read_exact(&mut byte) {
@@ -64,10 +101,14 @@ fn echo(listener: &TcpListener) -> Result<()> {
     }
 }
 
-fn strike(at: SocketAddr, stream: Stream, duration: Duration) -> Result<Histogram<u64>> {
-    let mut connection = stream.connect(at).with_context(|| format!("connecting to {at}"))?;
+fn call(at: SocketAddr, stream: Stream, duration: Duration) -> Result<Histogram<u64>> {
+    let connection = stream.connect(at).with_context(|| format!("connecting to {at}"))?;
     connection.set_nodelay(true)?;
-    let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).context("a histogram of round trips")?;
+    strike(connection, duration)
+}
+
+fn strike(mut connection: impl Read + Write, duration: Duration) -> Result<Histogram<u64>> {
+    let mut histogram = histogram()?;
     let mut byte = [0];
     let end = Instant::now() + duration;
     while Instant::now() < end {

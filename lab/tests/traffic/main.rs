@@ -10,6 +10,7 @@ mod bridge;
 mod changes;
 mod datagrams;
 mod emulator;
+mod engines;
 mod ether;
 mod failover;
 mod faults;
@@ -105,6 +106,7 @@ fn cases() -> Vec<Case> {
         aggregate::cases(),
         loss::cases(),
         changes::cases(),
+        engines::cases(),
         nics::cases(),
         papers::cases(),
         parallel::cases(),

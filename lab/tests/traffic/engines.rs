@@ -1,0 +1,96 @@
+//! Receive engines: a file and a ping-pong through a bundle under each; they change while it runs; a quiet bundle sleeps.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tabane_lab::bundle::{Bundle, Options, address};
+use tabane_lab::engines::{Engine, daemons_seconds};
+use tabane_lab::topology::Topology;
+use tabane_lab::workload::{Stream, ping_pong};
+
+use crate::stage::{FAST, options, plan, send_file, with_bundles};
+use crate::{Case, Need};
+
+/// Bytes of a file.
+const FILE: u64 = 4 << 20;
+/// How long a ping-pong lasts, and how long is watched what a quiet bundle costs.
+const PLAY: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_secs(1);
+/// What a daemon without traffic may take of a processor in a build for tests, in percent; the aim is 1 in a release.
+const IDLE_MAX: f64 = 5.0;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let each = Engine::ALL.map(|engine| {
+        Case::new(format!("a_bundle_receives_by_{}", engine.name()), Need::Daemon, move || {
+            started_with(engine)
+        })
+    });
+    let change = Case::new("receive_engines_change_while_the_bundle_runs", Need::Daemon, change);
+    each.into_iter().chain([change]).collect()
+}
+
+fn with_engine(engine: Engine) -> Result<Options> {
+    let mut options = options()?;
+    options.arguments.extend(["--receive", engine.name()].map(str::to_owned));
+    Ok(options)
+}
+
+fn started_with(engine: Engine) -> Result<()> {
+    with_bundles(plan(&[FAST; 2]), &with_engine(engine)?, |topology, bundles| {
+        for bundle in &*bundles {
+            let said = bundle.status()?.receive;
+            ensure!(said == engine.name(), "{said} in place of {}", engine.name());
+        }
+        carry_both(topology)?;
+        let counters = bundles[1].status()?.counters;
+        let counted = |name: &str| counters.get(name).copied().unwrap_or_default();
+        let (looks, caught, sleeps) =
+            (counted("receive_looks"), counted("receive_caught"), counted("receive_sleeps"));
+        let as_it_should = match engine {
+            Engine::Interrupt | Engine::Timer => looks == 0 && sleeps > 0,
+            Engine::Busy => caught > 0 && sleeps == 0,
+            Engine::Adaptive => sleeps > 0,
+        };
+        ensure!(as_it_should, "{looks} looks, {caught} of which found something, {sleeps} sleeps");
+        if engine == Engine::Adaptive { quiet(bundles) } else { Ok(()) }
+    })
+}
+
+/// A ping-pong, and a file in each direction.
+fn carry_both(topology: &Topology) -> Result<()> {
+    let (one, other) = (topology.host(0), topology.host(1));
+    let at = SocketAddr::new(address(1), 0);
+    let trips = ping_pong::play(one, other, at, Stream::Tcp, PLAY)?;
+    ensure!(trips.count > 10, "{} round trips", trips.count);
+    send_file(one, other, address(1), FILE)?;
+    send_file(other, one, address(0), FILE).map(drop)
+}
+
+/// After the traffic nothing is looked for.
+fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
+    let (start, before) = (Instant::now(), daemons_seconds(bundles)?);
+    thread::sleep(QUIET);
+    let used = daemons_seconds(bundles)? - before;
+    let percent = 100.0 * used / start.elapsed().as_secs_f64() / bundles.len() as f64;
+    ensure!(percent < IDLE_MAX, "a quiet daemon takes {percent:.1} % of a processor");
+    Ok(())
+}
+
+fn change() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options()?, |topology, bundles| {
+        for engine in Engine::ALL {
+            engine.choose(bundles)?;
+            for bundle in &mut *bundles {
+                bundle.wait_until(engine.name(), |status| status.receive == engine.name())?;
+            }
+            carry_both(topology)?;
+        }
+        let events = bundles[0].status()?.events;
+        let changes = events.iter().filter(|event| event.what == "receive").count();
+        // From adaptive to the first, and so on around.
+        ensure!(changes == Engine::ALL.len(), "{changes} changes in {events:?}");
+        Ok(())
+    })
+}

@@ -1,0 +1,253 @@
+//! What holds of the engine when frames come at made-up times.
+
+use super::allowance::WINDOW_NS;
+use super::*;
+use crate::time::nanos;
+use alloc::vec::Vec;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const LOOK: Duration = Duration::from_micros(1);
+/// How late a sleeper wakes up.
+const WAKE: Duration = Duration::from_micros(30);
+const FAR: Duration = Duration::from_secs(1);
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// A worker that is waiting: when frames come is said by who asks it.
+struct Rig {
+    engine: Receive,
+    now: Instant,
+    /// When it looked: begin and end.
+    looks: Vec<(Instant, Instant)>,
+}
+
+impl Rig {
+    fn new(method: Method, share: u8) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let engine = Receive::new(now, Settings { method, share, ..Settings::default() });
+        Self { engine, now, looks: Vec::new() }
+    }
+
+    /// Waits for what comes at `at` and moves frames if `moves`; returns how late it was found.
+    fn wait_for(&mut self, at: Instant, moves: bool) -> Duration {
+        loop {
+            let begun = self.now;
+            let step = self.engine.next(begun, begun + FAR, None);
+            self.now = match step {
+                Wait::Look => begun + LOOK,
+                Wait::Sleep(most) => (begun + most).min(at.max(begun)) + WAKE,
+                Wait::Nap(length) => begun + length + WAKE,
+            };
+            if step == Wait::Look {
+                self.looks.push((begun, self.now));
+            }
+            let found = self.now >= at;
+            self.engine.looked(self.now, found);
+            if found {
+                let late = self.now.since(at);
+                self.engine.turn(self.now, moves);
+                return late;
+            }
+            self.engine.turn(self.now, false);
+        }
+    }
+
+    /// Waits for frames that come so long after each other; returns how late each was found.
+    fn play(&mut self, gaps: impl IntoIterator<Item = Duration>) -> Vec<Duration> {
+        gaps.into_iter().map(|gap| self.wait_for(self.now + gap, true)).collect()
+    }
+
+    fn counters(&self) -> Counters {
+        self.engine.counters()
+    }
+}
+
+#[test]
+fn each_engine_waits_in_its_own_way() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let next = |method, due| {
+        let mut engine = Receive::new(now, Settings { method, ..Settings::default() });
+        engine.next(now, now + due, None)
+    };
+    assert_eq!(next(Method::Interrupt, FAR), Wait::Sleep(FAR));
+    assert_eq!(next(Method::Timer, FAR), Wait::Nap(micros(20)));
+    assert_eq!(next(Method::Timer, micros(7)), Wait::Nap(micros(7)));
+    assert_eq!(next(Method::Busy, FAR), Wait::Look);
+    assert_eq!(next(Method::Adaptive, FAR), Wait::Sleep(FAR), "nothing is known yet");
+}
+
+#[test]
+fn what_no_interrupt_tells_of_bounds_each_sleep() {
+    let start = Instant::from_nanos(1_000_000_000);
+    let mut engine = Receive::new(start, Settings::default());
+    let mut after = |silence| engine.next(start + silence, start + FAR, Some(micros(32)));
+    assert_eq!(after(micros(10)), Wait::Sleep(micros(32)), "frames move");
+    assert_eq!(after(micros(8_000)), Wait::Sleep(micros(1_000)), "an eighth of the silence");
+    assert_eq!(after(micros(500_000)), Wait::Sleep(SELDOM));
+    assert_eq!(after(FAR - micros(10)), Wait::Sleep(micros(10)), "what is due comes first");
+    let mut engine = Receive::new(start, Settings::default());
+    let slow = engine.next(start + FAR, start + 2 * FAR, Some(micros(9_000)));
+    assert_eq!(slow, Wait::Sleep(micros(9_000)), "an interval longer than that is kept");
+}
+
+#[test]
+fn a_ping_pong_is_caught() {
+    let mut rig = Rig::new(Method::Adaptive, 100);
+    rig.play([micros(15); 20]);
+    let before = rig.counters();
+    assert!(rig.play([micros(15); 1_000]).iter().all(|late| *late < LOOK));
+    assert_eq!(rig.counters().sleeps, before.sleeps);
+    assert_eq!(rig.counters().caught - before.caught, 1_000);
+}
+
+#[test]
+fn what_comes_seldom_is_slept_for() {
+    let mut rig = Rig::new(Method::Adaptive, 100);
+    rig.play([micros(100_000); 50]);
+    assert_eq!((rig.counters().looks, rig.counters().sleeps), (0, 50));
+}
+
+#[test]
+fn answers_are_looked_for_and_the_next_question_is_not() {
+    let mut rig = Rig::new(Method::Adaptive, 100);
+    let late = rig.play((0..200).map(|number| micros(if number % 2 == 0 { 20 } else { 5_000 })));
+    let settled = &late[32..];
+    assert!(settled.iter().step_by(2).all(|late| *late < LOOK), "answers");
+    assert!(settled.iter().skip(1).step_by(2).all(|late| *late == WAKE), "questions");
+    let looked = Duration::from_nanos(rig.counters().looked_ns);
+    assert!(looked < 200 * micros(26), "no longer than an answer and a quarter of it takes: {looked:?}");
+}
+
+#[test]
+fn heartbeats_in_quiet_are_not_looked_for() {
+    let mut rig = Rig::new(Method::Adaptive, 100);
+    rig.play([micros(15); 100]);
+    let before = rig.counters().looked_ns;
+    for number in 0..1_000 {
+        rig.wait_for(rig.now + micros(if number % 2 == 0 { 15 } else { 10_000 }), false);
+    }
+    let looked = Duration::from_nanos(rig.counters().looked_ns - before);
+    assert!(looked < micros(20), "only the wait after the last frame: {looked:?}");
+}
+
+#[test]
+fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
+    let mut rig = Rig::new(Method::Adaptive, 100);
+    let mut calms = Vec::new();
+    for _ in 0..4 {
+        // Looks, until somebody takes the processor for 3 ms.
+        rig.play([micros(15); 20]);
+        assert_eq!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Look);
+        rig.now = rig.now + micros(3_000);
+        rig.engine.looked(rig.now, false);
+        let taken = rig.now;
+        assert!(matches!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Sleep(_)));
+        rig.engine.turn(rig.now, true);
+        let looks = rig.counters().looks;
+        while rig.counters().looks == looks {
+            rig.play([micros(15)]);
+        }
+        calms.push(rig.now.since(taken).as_millis());
+    }
+    assert_eq!(calms, [10, 20, 40, 80]);
+    assert_eq!(rig.counters().crowded, 4);
+}
+
+#[test]
+fn a_share_of_nothing_is_interrupts() {
+    let mut rig = Rig::new(Method::Adaptive, 0);
+    rig.play([micros(15); 100]);
+    assert_eq!((rig.counters().looks, rig.counters().sleeps), (0, 100));
+}
+
+#[test]
+fn a_used_up_share_is_saved_for_before_it_is_spent_again() {
+    let mut rig = Rig::new(Method::Adaptive, 20);
+    rig.play([micros(15); 20_000]);
+    let pauses = rig.looks.windows(2).map(|pair| pair[1].0.since(pair[0].1));
+    let long: Vec<_> = pauses.filter(|pause| *pause > micros(1_000)).collect();
+    // Half a window's worth of a fifth: 2 ms of looking, saved in 10 ms.
+    assert!(long.len() > 5 && long.iter().all(|pause| pause.as_millis() == 10), "{long:?}");
+}
+
+#[test]
+fn what_is_changed_holds_at_once() {
+    let mut rig = Rig::new(Method::Busy, 100);
+    rig.play([micros(15); 3]);
+    let settings = Settings { method: Method::Interrupt, ..rig.engine.settings() };
+    rig.engine.change(rig.now, settings);
+    assert_eq!(rig.engine.settings(), settings);
+    assert_eq!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Sleep(FAR));
+}
+
+#[test]
+fn names_are_distinct() {
+    let names: Vec<_> = Method::ALL.map(Method::name).into();
+    assert!((1..names.len()).all(|at| !names[..at].contains(&names[at])), "{names:?}");
+    assert_eq!(Method::default(), Method::Adaptive);
+}
+
+/// Gaps of all sizes, most of them such that looking pays.
+fn gaps() -> impl Strategy<Value = Vec<Duration>> {
+    let gap = prop_oneof![4 => 0..80_u64, 1 => 80..2_000_u64, 1 => 2_000..50_000_u64];
+    vec(gap.prop_map(micros), 1..400)
+}
+
+proptest! {
+    /// The bound of the invariant, for each span that begins and ends with a look.
+    #[test]
+    fn looking_takes_no_more_than_its_share(gaps in gaps(), share in 0..=100_u8) {
+        let mut rig = Rig::new(Method::Adaptive, share);
+        rig.play(gaps);
+        let percent = u64::from(share);
+        let ends: Vec<u64> = rig.looks.iter().map(|(_, end)| end.as_nanos()).collect();
+        let looked: u64 = rig.looks.iter().map(|(begin, end)| nanos(end.since(*begin))).sum();
+        prop_assert_eq!(looked, rig.counters().looked_ns);
+        for first in (0..ends.len()).step_by(97) {
+            let begin = rig.looks[first].0.as_nanos();
+            for last in (first..ends.len()).step_by(89) {
+                let spent = (last - first + 1) as u64 * 1_000;
+                let allowed = (ends[last] - begin + WINDOW_NS) * percent / 100 + 2_000;
+                prop_assert!(spent <= allowed, "{} ns of {}", spent, ends[last] - begin);
+            }
+        }
+    }
+
+    /// No wait is longer than what is due allows, whatever came before; so nothing is ever missed.
+    #[test]
+    fn nobody_waits_beyond_what_is_due(
+        gaps in gaps(),
+        method in prop::sample::select(&Method::ALL[..]),
+        due in 0..100_000_u64,
+        unannounced in prop::option::of(1..100_000_u64),
+    ) {
+        let mut rig = Rig::new(method, 50);
+        rig.play(gaps);
+        let wait = rig.engine.next(rig.now, rig.now + micros(due), unannounced.map(micros));
+        let length = match wait {
+            Wait::Look => Duration::ZERO,
+            Wait::Sleep(length) | Wait::Nap(length) => length,
+        };
+        prop_assert!(length <= micros(due));
+    }
+
+    /// Who could have known the last waits would not have done better with any other time to look for.
+    #[test]
+    fn no_other_time_to_look_for_would_have_cost_less(
+        lengths in vec(0..200_u64, 1..=16),
+        sleep in 1..150_u64,
+        other in 0..200_u64,
+    ) {
+        let mut waits = Waits::default();
+        lengths.iter().for_each(|length| waits.record(micros(*length)));
+        let cost = |look: u64| -> u64 {
+            lengths.iter().map(|wait| if *wait <= look { *wait } else { look + sleep }).sum()
+        };
+        // Without the margin, which is a fifth of the whole.
+        let best = waits.best(micros(sleep)) * 4 / 5;
+        prop_assert!(cost(nanos(best) / 1_000) <= cost(other), "{:?} {}", best, other);
+    }
+}

@@ -1,0 +1,43 @@
+//! How long frames were waited for lately, and how long to look for the next one.
+//!
+//! Part of [`super`]. A wait that was looked through costs its length; one that was not costs what was looked in vain, and
+//! a sleep. Which time to look for would have cost least of all is computed, not guessed: so waits of two kinds, as the
+//! short one for an answer and the long one for the next question, are told apart without a model of either.
+
+use core::time::Duration;
+
+/// Waits that are remembered: enough to know two kinds apart, few enough to forget soon.
+const REMEMBERED: usize = 16;
+/// The next wait is not exactly as long as one before it.
+const MARGIN: u32 = 4;
+
+/// The last waits, in nanoseconds, in no order that matters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waits {
+    lengths: [u32; REMEMBERED],
+    /// How many there were ever.
+    count: usize,
+}
+
+impl Waits {
+    /// A wait was so long; longer than 4 s counts as that.
+    pub(super) fn record(&mut self, length: Duration) {
+        self.lengths[self.count % REMEMBERED] = u32::try_from(length.as_nanos()).unwrap_or(u32::MAX);
+        self.count += 1;
+    }
+
+    /// How long to look for the next frame, where a sleep costs as much as looking for `sleep`.
+    pub(super) fn best(&self, sleep: Duration) -> Duration {
+        let lengths = &self.lengths[..self.count.min(REMEMBERED)];
+        let sleep = u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX);
+        let cost = |look: u32| -> u64 {
+            let cost = |wait: u32| if wait <= look { u64::from(wait) } else { u64::from(look) + sleep };
+            lengths.iter().map(|wait| cost(*wait)).sum()
+        };
+        let never = (sleep * lengths.len() as u64, 0);
+        // Of equals the shortest.
+        let (_, best) = lengths.iter().map(|look| (cost(*look), *look)).fold(never, Ord::min);
+        let best = Duration::from_nanos(best.into());
+        best + best / MARGIN
+    }
+}
