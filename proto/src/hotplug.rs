@@ -36,7 +36,8 @@ impl Bundle {
             self.ports[number] = port;
         } else {
             self.ports.push(port);
-            self.peers.iter_mut().for_each(|peer| peer.add_port(now));
+            let ours = self.settings.incarnation;
+            self.peers.iter_mut().for_each(|peer| peer.add_port(now, ours));
         }
         self.fit_cells();
         u8::try_from(number).ok()

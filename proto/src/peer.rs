@@ -116,9 +116,13 @@ impl Peer {
         self.outbound.iter_mut().for_each(|link| link.begin(first));
     }
 
-    /// One more port of ours.
-    pub(crate) fn add_port(&mut self, now: Instant) {
-        self.outbound.push(Outbound::new(now));
+    /// One more port of ours, whose numbers begin where those of all links of the session did. `ours` is our incarnation.
+    pub(crate) fn add_port(&mut self, now: Instant, ours: u64) {
+        let mut link = Outbound::new(now);
+        if self.is_joined() {
+            link.begin(session_start(ours, self.incarnation, self.session_out));
+        }
+        self.outbound.push(link);
         self.paired.push(None);
     }
 

@@ -71,6 +71,20 @@ fn a_node_that_is_restarted_is_let_in_again_and_its_former_self_is_void() {
     assert_frames_pass(&mut net);
 }
 
+#[test]
+fn a_port_that_both_take_in_while_they_know_each_other_gets_links() {
+    for key in [Some(KEY), None] {
+        let mut net = Net::empty(Rekey::default());
+        (0..2).for_each(|_| net.add(key));
+        net.run(SETTLED);
+        (0..2).for_each(|node| net.add_port(node));
+        net.run(SETTLED);
+        assert_eq!((net.links_up(0), net.links_up(1)), (3, 3));
+        assert_eq!(net.counters(0).drop_session + net.counters(1).drop_session, 0);
+        assert_frames_pass(&mut net);
+    }
+}
+
 /// A former self wanted new keys, and that arrives only when the new self has been answered and has not confirmed yet.
 #[test]
 fn what_a_former_self_says_late_does_not_displace_the_new_session() {

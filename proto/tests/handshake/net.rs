@@ -10,8 +10,10 @@ use tabane_seal::{Cipher, Group, Random};
 
 /// The key of the group that nodes belong to unless they are told otherwise.
 pub(crate) const KEY: [u8; 32] = [7; 32];
-/// Links of every node.
+/// Links of every node when it starts.
 pub(crate) const PORTS: u8 = 2;
+/// The largest cell of every port.
+const CELL_MAX: u16 = 1_452;
 /// The virtio and Ethernet headers of a broadcast frame of the EtherType for local experiments; a number follows.
 const HEADS: [u8; 24] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
@@ -89,6 +91,11 @@ impl Net {
         bundle
     }
 
+    /// A running node takes one more port in, on a segment of its own.
+    pub(crate) fn add_port(&mut self, node: usize) {
+        self.nodes[node].bundle.add_port(self.now, PortSettings::new(CELL_MAX)).expect("a free number");
+    }
+
     /// A running node speaks the first of these keys from now on, and accepts all.
     pub(crate) fn change_keys(&mut self, node: usize, keys: &[[u8; 32]]) {
         self.starts += 1;
@@ -162,7 +169,9 @@ impl Net {
             said.extend(train.chunks(segment).map(|cell| Cell { from, to, port, bytes: cell.to_vec() }));
             bundle.handle_sent(self.now, Outcome::Sent);
         }
-        (0..PORTS).for_each(|port| bundle.handle_queue(self.now, port, 0));
+        for port in (0..).take_while(|port| bundle.has_port(*port)).collect::<Vec<_>>() {
+            bundle.handle_queue(self.now, port, 0);
+        }
         while let Some(event) = bundle.poll_event() {
             events.push(event);
         }
@@ -238,7 +247,7 @@ fn number(node: NodeId) -> u64 {
 }
 
 fn settings(node: usize, incarnation: u64) -> Settings {
-    let ports = vec![PortSettings::new(1_452); PORTS.into()];
+    let ports = vec![PortSettings::new(CELL_MAX); PORTS.into()];
     Settings {
         name: Name::new("node"),
         slots: 256,
