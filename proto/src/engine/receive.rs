@@ -169,7 +169,8 @@ impl Receive {
             allowance: Allowance::new(now, settings.share),
             counters: Counters::default(),
             sleep_cost: SLEEP_COST,
-            since: now,
+            // No frame has moved yet.
+            since: Instant::default(),
             look_until: now,
             slept: false,
             found: None,

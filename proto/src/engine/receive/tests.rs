@@ -83,6 +83,12 @@ fn each_engine_waits_in_its_own_way() {
 fn what_no_interrupt_tells_of_bounds_each_sleep() {
     let start = Instant::from_nanos(1_000_000_000);
     let mut engine = Receive::new(start, Settings::default());
+    assert_eq!(
+        engine.next(start, start + FAR, Some(micros(32))),
+        Wait::Sleep(SELDOM),
+        "nothing has moved yet"
+    );
+    engine.turn(start, true);
     let mut after = |silence| engine.next(start + silence, start + FAR, Some(micros(32)));
     assert_eq!(after(micros(10)), Wait::Sleep(micros(32)), "frames move");
     assert_eq!(after(micros(8_000)), Wait::Sleep(micros(1_000)), "an eighth of the silence");
