@@ -136,7 +136,7 @@ fn events_followed() -> Result<(), Failed> {
 fn policy_switched() -> Result<(), Failed> {
     let script = format!(
         r#"{START} start "--link eth1"
-        "$TABANE" policy tb0 rr && "$TABANE" status | grep -c 'policy rr  security' && "$TABANE" events | grep -c 'policy rr, was'
+        "$TABANE" policy tb0 rr && "$TABANE" status | grep -c 'policy rr  receive adaptive  security' && "$TABANE" events | grep -c 'policy rr, was'
         "$TABANE" policy tb0 rr; "$TABANE" policy tb0 fast; echo $?; "$TABANE" policy tb7 rr; echo $?
         "$TABANE" events | wc -l; "$TABANE" down"#
     );

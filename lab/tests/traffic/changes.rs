@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tabane_lab::bundle::{Bundle, DEVICE, address};
+use tabane_lab::counters::received_bytes;
 use tabane_lab::netns::joined;
 use tabane_lab::topology::{Topology, nic};
 use tabane_lab::workload::Stream;
 use tabane_lab::workload::iperf::{Flow, Server};
 
 use crate::faults::carry;
-use crate::stage::{FAST, options, plan, with_bundles};
+use crate::stage::{FAST, options, plan, send_file, with_bundles};
 use crate::{Case, Need};
 
 /// Links of the bundle, and the one that leaves.
@@ -24,6 +25,8 @@ const CHANGED: usize = 1;
 /// Duration of the connection, in which the change is done so often.
 const SECONDS: u32 = 4;
 const ROUNDS: usize = 3;
+/// Bytes of a file for two links.
+const FILE: u64 = 8 << 20;
 /// Comparisons of which one has to hold.
 const ATTEMPTS: usize = 3;
 /// Datagrams a second, far below what the links carry beside the connection.
@@ -38,7 +41,25 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("link_removal_and_addition_under_load_lose_nothing", Need::DaemonAndIperf, || {
             compare(remove_and_add)
         }),
+        Case::new("a_link_that_both_ends_take_in_is_used", Need::Daemon, add_at_both),
     ]
+}
+
+/// The link was never there before.
+fn add_at_both() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    let mut bundles = Bundle::start_over(&topology, &[nic(0)], &options()?)?;
+    for bundle in &mut bundles {
+        bundle.ask(&["link", "add", DEVICE, &nic(1)])?;
+    }
+    for bundle in &mut bundles {
+        bundle.wait_until("a second link", |status| status.is_ready(1, 2))?;
+    }
+    let before = received_bytes(topology.host(1), [&nic(1)])?[0];
+    send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+    let carried = received_bytes(topology.host(1), [&nic(1)])?[0] - before;
+    ensure!(carried > FILE / 4, "the second link carried {carried} B of a file of {FILE} B");
+    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
 }
 
 fn switch_policy(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
