@@ -2,8 +2,6 @@
 
 use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use tabane_io::packet::HEADER;
@@ -212,21 +210,10 @@ fn xdp_program() {
     let mut near = cable.left.run(|| open("left", PORT, Engine::Packet));
     send(&mut near, far.local_addr(), b"to the packet socket", 20);
     assert_eq!(collect(&mut far, 1), [(b"to the packet socket".to_vec(), near.local_addr())]);
-    // Dropping a link takes its program off, so that the NIC is free for another.
+    // Dropping a link takes its program off, so that the NIC is free for another; at the latest when a process that another
+    // trial starts, which has copies of all descriptors, runs its program.
+    let opened = || EtherLink::open(&spec("right", PORT, Engine::Xdp)).ok();
     for _ in 0..2 {
-        drop(cable.right.run(open_soon));
-    }
-}
-
-/// Opens a link by AF_XDP. A process that another trial is starting holds copies of all descriptors until it runs its program, and
-/// so keeps a program at its NIC for a moment.
-fn open_soon() -> EtherLink {
-    let end = Instant::now() + Duration::from_secs(2);
-    loop {
-        match EtherLink::open(&spec("right", PORT, Engine::Xdp)) {
-            Ok(link) => return link,
-            Err(error) if Instant::now() > end => panic!("{error}"),
-            Err(_) => thread::sleep(Duration::from_millis(1)),
-        }
+        drop(until("NIC without a program", || cable.right.run(opened)));
     }
 }
