@@ -305,5 +305,5 @@ fn endpoint(node: usize) -> SocketAddr {
 fn settings(number: u8, restarts: u64) -> Settings {
     let node = NodeId::new([2, 0, 0, 0, 0, number], 7420);
     let ports = vec![PortSettings::new(1452)];
-    Settings { slots: 128, buffers: 16, ..Settings::new(node, 10 * restarts + u64::from(number) + 1, ports) }
+    Settings { slots: 256, buffers: 16, ..Settings::new(node, 10 * restarts + u64::from(number) + 1, ports) }
 }

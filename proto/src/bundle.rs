@@ -56,7 +56,8 @@ pub struct Settings {
     pub repair: bool,
     /// The ports, at most [`LINKS`].
     pub ports: Vec<PortSettings>,
-    /// Cell slots of the sender's ring, a power of two: what can wait to leave, and what is kept for repair.
+    /// Cell slots of the sender's ring, a power of two: what can wait to leave, and what is kept for repair. With less than 256,
+    /// two of the longest frames do not fit when a peer takes the smallest cells only.
     pub slots: usize,
     /// Receive buffers of 64 KB.
     pub buffers: u16,

@@ -67,7 +67,8 @@ fn alone(parts: &str) -> Result<()> {
             let status = bundle.status()?;
             let link = &status.peers[0].links[0];
             ensure!(link.endpoint.starts_with("[100::7461:6261:0:"), "the peer is at {}", link.endpoint);
-            ensure!(link.nic.starts_with("mem:/") && link.cells_lost == 0, "{link:?}");
+            // A heartbeat that finds the ring full is lost, and the next one follows; cells wait for room.
+            ensure!(link.nic.starts_with("mem:/") && link.cells_lost * 1_000 < link.cells_heard, "{link:?}");
         }
         Ok(())
     })
