@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use tabane_lab::bundle::{self, Bundle, DEVICE, Options};
 use tabane_lab::netns::Namespace;
 use tabane_lab::rate::Bitrate;
+use tabane_lab::status::Link;
 use tabane_lab::topology::{LinkPlan, Plan, Topology};
 use tabane_lab::workload::transfer::{self, Source, Transfer};
 
@@ -56,4 +57,10 @@ pub(crate) fn send_file(
     ensure!(outcome.lost.is_none(), "connection to {at} lost: {outcome:?}");
     ensure!(outcome.sha256_ok && outcome.bytes == bytes, "file to {at} arrived wrong: {outcome:?}");
     Ok(outcome)
+}
+
+/// Whether a sound link lost no more than heartbeats. One that finds no room is lost, and the next follows; other cells wait.
+/// Heartbeats are about a hundredth of what a loaded link carries.
+pub(crate) fn lost_heartbeats_only(link: &Link) -> bool {
+    link.cells_lost * 100 < link.cells_heard
 }
