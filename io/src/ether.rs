@@ -41,11 +41,11 @@ pub const RUN_MAX: usize = 65_507;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Engine {
     /// AF_XDP where it can be had, else AF_PACKET.
-    #[default]
     Auto,
     /// AF_XDP, or there is no link.
     Xdp,
     /// AF_PACKET.
+    #[default]
     Packet,
 }
 

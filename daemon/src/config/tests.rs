@@ -267,7 +267,7 @@ fn one_nic_with_two_addresses_is_two_links() {
 #[test]
 fn an_ethernet_link_has_a_nic_and_no_addresses() {
     let typed = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nweight = 2\n").expect("valid").links;
-    assert_eq!(typed[0].ether, Some(Engine::Auto));
+    assert_eq!(typed[0].ether, Some(Engine::Packet));
     assert!(typed[0].nic == "eth1" && typed[0].weight == Some(2));
     assert_eq!(parse_link("ether:eth1,weight=2", 7420), Ok(typed[0].clone()));
     let xdp = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nengine = 'xdp'\n").expect("valid");

@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("cells_follow_the_mtu_of_an_ethernet_link", Need::Daemon, mtu),
         Case::new("cells_cross_by_af_xdp", Need::DaemonAndXdp, || by_xdp(1500)),
         Case::new("long_cells_cross_by_af_xdp", Need::DaemonAndXdp, || by_xdp(9000)),
-        Case::new("a_daemon_with_af_xdp_is_replaced", Need::DaemonAndXdp, xdp_replacement),
+        Case::new("a_daemon_with_af_xdp_refuses_to_be_replaced", Need::DaemonAndXdp, xdp_replacement),
     ]
 }
 
@@ -236,19 +236,14 @@ fn by_xdp(mtu: u32) -> Result<()> {
 }
 
 fn xdp_replacement() -> Result<()> {
-    over(cables(1500), &ether_links(""), &options()?, |topology, bundles| {
+    over(cables(1500), &ether_links(",engine=auto"), &options()?, |topology, bundles| {
         during_a_transfer(topology, || {
-            for bundle in &mut *bundles {
-                carry(topology, 0)?;
-                bundle.upgrade()?;
-                bundle.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+            for bundle in &*bundles {
+                let refused = bundle.ask(&["upgrade", DEVICE]).unwrap_or_else(|error| error.to_string());
+                ensure!(refused.contains("AF_XDP, which ends with the process"), "{refused}");
             }
-            Ok(())
+            carry(topology, 0)
         })?;
-        for bundle in bundles {
-            let table = bundle.ask(&["status", DEVICE])?;
-            ensure!(table.matches("ether/packet").count() == LINKS, "{table}");
-        }
-        Ok(())
+        ready(bundles, LINKS)
     })
 }
