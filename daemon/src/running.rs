@@ -209,11 +209,6 @@ impl Running {
         let snapshots = askers.snapshots();
         let first = snapshots.first().filter(|_| snapshots.len() == askers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
-        if let Some(link) = first.links.iter().find(|link| link.kind.starts_with("ether/xdp")) {
-            let why = "AF_XDP, which ends with the process, moves the cells of";
-            let how = "end the bundle and start it anew, or use engine=packet";
-            return Err(Refusal::Failed(format!("{why} {}: {how}", link.nic)));
-        }
         config.policy = first.policy;
         config.receive.method = first.receive;
         let config = config.with_keys(&self.requests.keys());

@@ -38,6 +38,7 @@ impl Worker {
         let Some(rest) = self.rest.take_if(|rest| now >= rest.until || self.bundle.is_settled(now)) else {
             return false;
         };
+        self.leave_programs();
         // Whoever asked may have given up waiting; then it says so next.
         let _ = rest.answer.send(());
         self.stand_still()
@@ -58,6 +59,22 @@ impl Worker {
                     }
                 }
                 Err(_) => return true,
+            }
+        }
+    }
+
+    /// Programs at the NICs end with this process; from now on their cells come where the next one finds them.
+    fn leave_programs(&mut self) {
+        let Self { ports, bundle, .. } = self;
+        for (number, port) in (0..).zip(ports).filter_map(|(number, port)| Some((number, port.as_mut()?))) {
+            let AnyLink::Ether(link) = &mut port.link else { continue };
+            if link.hides_room() {
+                link.hand_over();
+                port.send_buffer = 0;
+                // From now on a descriptor tells of room; whether there is some shows when cells are sent.
+                if std::mem::take(&mut port.wants_room) {
+                    bundle.handle_writable(number);
+                }
             }
         }
     }

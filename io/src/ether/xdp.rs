@@ -49,6 +49,9 @@ use umem::Umem;
 /// Frames for what comes: at 10 Gbit/s, 5 ms of full ones; and for what goes.
 const RECEIVE_FRAMES: u32 = 4096;
 const SEND_FRAMES: u32 = 2048;
+/// Places in the fill ring. The kernel tells of a packet before it tells that its frame's place is free (`xsk_flush`), so a ring of
+/// no more places than frames can be full when a frame is given back.
+const FILL_ENTRIES: u32 = 2 * RECEIVE_FRAMES;
 /// Bytes of a frame, and of the larger kind for NICs with longer packets.
 const FRAME: usize = 2048;
 const FRAME_LARGE: usize = 4096;
@@ -277,12 +280,12 @@ impl AsFd for Xdp {
 /// Registers the memory and maps the four rings.
 fn rings(socket: &OwnedFd, umem: &Umem) -> io::Result<(FillRing, CompletionRing, ReceiveRing, TransmitRing)> {
     sockopt::set_xdp_umem_reg(socket, umem.registration())?;
-    sockopt::set_xdp_umem_fill_ring_size(socket, RECEIVE_FRAMES)?;
+    sockopt::set_xdp_umem_fill_ring_size(socket, FILL_ENTRIES)?;
     sockopt::set_xdp_umem_completion_ring_size(socket, SEND_FRAMES)?;
     sockopt::set_xdp_rx_ring_size(socket, RECEIVE_FRAMES)?;
     sockopt::set_xdp_tx_ring_size(socket, SEND_FRAMES)?;
     let at = sockopt::xdp_mmap_offsets(socket)?;
-    let fill = Ring::map(socket, XDP_UMEM_PGOFF_FILL_RING, at.fr, RECEIVE_FRAMES)?;
+    let fill = Ring::map(socket, XDP_UMEM_PGOFF_FILL_RING, at.fr, FILL_ENTRIES)?;
     let completion = Ring::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, SEND_FRAMES)?;
     let receive = Ring::map(socket, XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES)?;
     let transmit = Ring::map(socket, XDP_PGOFF_TX_RING, at.tx, SEND_FRAMES)?;

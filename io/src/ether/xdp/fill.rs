@@ -12,7 +12,7 @@ use super::ring::Ring;
 pub(super) struct FillRing(pub(super) Ring<u64>);
 
 impl FillRing {
-    /// Gives frames to the kernel, by where they begin; there is room for all that were ever made.
+    /// Gives frames to the kernel, by where they begin; the ring has room for twice as many as were ever made.
     pub(super) fn give(&mut self, frames: impl Iterator<Item = u64>) {
         for frame in frames {
             if self.0.room() == 0 {
