@@ -212,14 +212,13 @@ impl Xdp {
 
     /// Whether to call [`Self::tend`] soon, for what waits in the ring or, if `room` is wanted, for that.
     pub(super) fn wants_tending(&self, room: bool) -> bool {
-        !self.refused && (room || !self.transmit.0.is_taken())
+        room || !self.refused && !self.transmit.0.is_taken()
     }
 
     /// Lets the kernel go on; whether a run that found no room is worth another try.
     pub(super) fn tend(&mut self) -> bool {
         // What is refused stays in the ring, and is told with the next run.
-        let _ = self.kick();
-        self.queued < self.limit && self.free.len() >= SEND_FRAMES as usize / 2
+        self.kick().is_err() || self.queued < self.limit && self.free.len() >= SEND_FRAMES as usize / 2
     }
 
     /// Sends what waits, as far as the kernel takes it now.
