@@ -1,7 +1,8 @@
 //! What bundling costs: every path side by side in one run, links as fast as the machine, rounds interleaved.
 //!
 //! Paths ([`path`]) are built anew for every sample; figures ([`figure`]) are measured one after the other on a path
-//! ([`sample`]). The receive engines have rows of their own ([`crate::engines::waiting`]). Nothing is pinned: client, server, daemons and kernel share the machine's CPUs as they come.
+//! ([`sample`]). The receive engines have rows of their own ([`crate::engines::waiting`]). Nothing is pinned: client, server,
+//! daemons and kernel share the machine's CPUs as they come.
 
 mod figure;
 mod path;

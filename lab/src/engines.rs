@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use tabane_proto::engine::receive::Method;
 
 use crate::bundle::{self, Bundle, DEVICE};
 use crate::cpu;
@@ -31,41 +32,12 @@ use cell::Cell;
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[];
 
-/// An engine by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// Sleeps until the kernel tells.
-    Interrupt,
-    /// Looks once in each interval.
-    Timer,
-    /// Looks all the time.
-    Busy,
-    /// Looks while that pays.
-    Adaptive,
-}
-
-impl Engine {
-    /// All of them.
-    pub const ALL: [Engine; 4] = [Engine::Interrupt, Engine::Timer, Engine::Busy, Engine::Adaptive];
-
-    /// Its name, as after `--receive`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Engine::Interrupt => "interrupt",
-            Engine::Timer => "timer",
-            Engine::Busy => "busy",
-            Engine::Adaptive => "adaptive",
-        }
-    }
-
-    /// Lets `bundles` wait by it.
-    ///
-    /// # Errors
-    /// A daemon refuses.
-    pub fn choose(self, bundles: &[Bundle<'_>]) -> Result<()> {
-        bundles.iter().try_for_each(|bundle| bundle.ask(&["receive", DEVICE, self.name()]).map(drop))
-    }
+/// Lets `bundles` wait by `engine`.
+///
+/// # Errors
+/// A daemon refuses.
+pub fn choose(engine: Method, bundles: &[Bundle<'_>]) -> Result<()> {
+    bundles.iter().try_for_each(|bundle| bundle.ask(&["receive", DEVICE, engine.name()]).map(drop))
 }
 
 /// Processor time that the daemons of `bundles` have used, in seconds.
@@ -122,7 +94,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         bundle::Options { arguments: options.arguments.clone(), ..bundle::Options::new(&common.daemon()?) };
     let bundles = Bundle::start_all(&topology, &up)?;
     let mut cells: Vec<Cell> =
-        loads.iter().flat_map(|load| Engine::ALL.map(|engine| Cell::new(*load, engine))).collect();
+        loads.iter().flat_map(|load| Method::ALL.map(|engine| Cell::new(*load, engine))).collect();
     let (mut rows, mut bare) = (waiting::rows(), Samples::new("µs", Vec::new()));
     for round in 1..=rounds {
         let step = progress::step(&format!("round {round} of {rounds}: ping-pong and quiet"));

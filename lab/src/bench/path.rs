@@ -3,13 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path as FilePath;
 
-use anyhow::{Context, Result};
-use tempfile::TempDir;
+use anyhow::Result;
 
 use crate::bundle::{self, Bundle, Protection};
 use crate::mptcp;
 use crate::netns::Namespace;
 use crate::topology::{LinkPlan, Plan, Topology, Wiring, address};
+use crate::window::Window;
 use crate::workload::Stream;
 
 /// A way from the first host to the second.
@@ -47,9 +47,6 @@ pub(super) enum Carrier {
     /// A pair of Unix sockets.
     UnixPair,
 }
-
-/// Where memory is a file.
-const MEMORY: &str = "/dev/shm";
 
 /// Where the bare cable stands in [`PATHS`].
 pub(super) const BARE: usize = 0;
@@ -123,9 +120,8 @@ impl Path {
             Carrier::Window { is_sealed } => {
                 let protection = if is_sealed { Protection::LabKey } else { Protection::None };
                 // Its name is needed no more once both daemons have it open.
-                let place = TempDir::new_in(MEMORY).context(MEMORY)?;
-                let window = format!("mem:{}", place.path().join("window").display());
-                Bundle::start_over(topology, &[window], &bundle::Options { protection, ..sealed })
+                let window = Window::new()?;
+                Bundle::start_over(topology, &[window.link()], &bundle::Options { protection, ..sealed })
             }
             Carrier::Bare | Carrier::Mptcp | Carrier::Loopback | Carrier::UnixPair => Ok(Vec::new()),
         }

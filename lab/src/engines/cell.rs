@@ -5,8 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use tabane_proto::engine::receive::Method;
 
-use super::{Engine, daemons_seconds};
+use super::{choose, daemons_seconds};
 use crate::bundle::{self, Bundle};
 use crate::report::Samples;
 use crate::topology::Topology;
@@ -19,7 +20,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 pub(super) struct Cell {
     /// Datagrams that are offered, per second.
     pub(super) load: u64,
-    pub(super) engine: Engine,
+    pub(super) engine: Method,
     pub(super) p50: Samples,
     pub(super) p99: Samples,
     /// Of one processor, by both daemons together.
@@ -29,7 +30,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) fn new(load: u64, engine: Engine) -> Cell {
+    pub(super) fn new(load: u64, engine: Method) -> Cell {
         let empty = |unit| Samples::new(unit, Vec::new());
         let (p50, p99) = (empty("µs"), empty("µs"));
         Cell { load, engine, p50, p99, cpu: empty("%"), returned: empty("1/s") }
@@ -37,7 +38,7 @@ impl Cell {
 
     /// Measures once.
     pub(super) fn sample(&mut self, topology: &Topology, bundles: &[Bundle<'_>], seconds: u32) -> Result<()> {
-        self.engine.choose(bundles)?;
+        choose(self.engine, bundles)?;
         thread::sleep(SETTLE);
         let (client, server) = (topology.host(0), topology.host(1));
         let at = SocketAddr::new(bundle::address(1), 0);

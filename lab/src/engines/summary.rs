@@ -1,6 +1,7 @@
 //! The engines in the common form: a row per load and figure, an engine per column, and what is wanted.
 
-use super::Engine;
+use tabane_proto::engine::receive::Method;
+
 use super::cell::Cell;
 use crate::report::{Report, Samples, Table, Verdict};
 
@@ -28,22 +29,22 @@ pub(super) fn write(report: &mut Report, cells: &[Cell], seconds: u32, rounds: u
         }
     }
     let mut head = vec!["load, figure"];
-    head.extend(Engine::ALL.map(Engine::name));
+    head.extend(Method::ALL.map(Method::name));
     head.push("adaptive of the better");
     let mut table = Table::new(&head);
     // The cells of a load stand together, in the order of the engines.
-    for of_load in cells.chunks(Engine::ALL.len()) {
+    for of_load in cells.chunks(Method::ALL.len()) {
         let load = of_load[0].load;
         for (key, label, samples) in FIGURES {
-            let median = |engine: Engine| samples(&of_load[engine as usize]).median();
-            let better = median(Engine::Interrupt).min(median(Engine::Busy));
-            let ratio = median(Engine::Adaptive) / better;
+            let median = |engine: Method| samples(&of_load[engine as usize]).median();
+            let better = median(Method::Interrupt).min(median(Method::Busy));
+            let ratio = median(Method::Adaptive) / better;
             let judged = matches!(key, "p50_us" | "cpu_percent");
             if judged {
                 report.verdict(Verdict::at_most(&format!("{load}.{key}"), ratio, OF_BETTER_MAX));
             }
             let mut row = vec![format!("{load}/s  {label}")];
-            row.extend(Engine::ALL.map(|engine| format!("{:.1}", median(engine))));
+            row.extend(Method::ALL.map(|engine| format!("{:.1}", median(engine))));
             row.push(if judged { format!("{ratio:.2}") } else { String::new() });
             table.row(row);
         }

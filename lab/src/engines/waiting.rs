@@ -7,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use tabane_proto::engine::receive::Method;
 
-use super::{Engine, daemons_seconds};
+use super::{choose, daemons_seconds};
 use crate::bundle::{self, Bundle};
 use crate::report::{Report, Samples, Table, Verdict};
 use crate::topology::Topology;
@@ -28,7 +29,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// One engine's samples.
 #[derive(Debug)]
 pub struct Row {
-    engine: Engine,
+    engine: Method,
     p50: Samples,
     p99: Samples,
     /// Of one processor, per daemon.
@@ -42,7 +43,7 @@ pub fn rows() -> Vec<Row> {
     let empty = |unit| Samples::new(unit, Vec::new());
     let row =
         |engine| Row { engine, p50: empty("µs"), p99: empty("µs"), busy: empty("%"), idle: empty("%") };
-    Engine::ALL.map(row).into()
+    Method::ALL.map(row).into()
 }
 
 /// Takes a sample of each.
@@ -52,7 +53,7 @@ pub fn rows() -> Vec<Row> {
 pub fn take(topology: &Topology, bundles: &[Bundle<'_>], rows: &mut [Row]) -> Result<()> {
     let at = SocketAddr::new(bundle::address(1), 0);
     for row in rows {
-        row.engine.choose(bundles)?;
+        choose(row.engine, bundles)?;
         thread::sleep(SETTLE);
         let mut trips = None;
         let busy = share_of(bundles, || {
@@ -88,7 +89,7 @@ pub fn write(report: &mut Report, rows: &[Row], veth_us: f64) {
     for Row { engine, p50, p99, busy, idle } in rows {
         let name = engine.name();
         let (median_us, ratio) = (p50.median(), p50.median() / veth_us);
-        if *engine == Engine::Adaptive {
+        if *engine == Method::Adaptive {
             let of_veth = PROTOTYPE_US / PROTOTYPE_VETH_US;
             report.verdict(Verdict::at_most("receive.adaptive.p50_us", median_us, PROTOTYPE_US));
             report.verdict(Verdict::at_most("receive.adaptive.p50_of_veth", ratio, of_veth));

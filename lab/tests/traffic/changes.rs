@@ -16,7 +16,7 @@ use tabane_lab::workload::Stream;
 use tabane_lab::workload::iperf::{Flow, Server};
 
 use crate::faults::carry;
-use crate::stage::{FAST, options, plan, send_file, with_bundles};
+use crate::stage::{FAST, options, plan, ready, send_file, with_bundles, with_links};
 use crate::{Case, Need};
 
 /// Links of the bundle, and the one that leaves.
@@ -48,18 +48,17 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The link was never there before.
 fn add_at_both() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
-    let mut bundles = Bundle::start_over(&topology, &[nic(0)], &options()?)?;
-    for bundle in &mut bundles {
-        bundle.ask(&["link", "add", DEVICE, &nic(1)])?;
-    }
-    for bundle in &mut bundles {
-        bundle.wait_until("a second link", |status| status.is_ready(1, 2))?;
-    }
-    let before = received_bytes(topology.host(1), [&nic(1)])?[0];
-    send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-    let carried = received_bytes(topology.host(1), [&nic(1)])?[0] - before;
-    ensure!(carried > FILE / 4, "the second link carried {carried} B of a file of {FILE} B");
-    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+    with_links(&topology, &[nic(0)], &options()?, |topology, bundles| {
+        for bundle in &*bundles {
+            bundle.ask(&["link", "add", DEVICE, &nic(1)])?;
+        }
+        ready(bundles, 2)?;
+        let before = received_bytes(topology.host(1), [&nic(1)])?[0];
+        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        let carried = received_bytes(topology.host(1), [&nic(1)])?[0] - before;
+        ensure!(carried > FILE / 4, "the second link carried {carried} B of a file of {FILE} B");
+        Ok(())
+    })
 }
 
 fn switch_policy(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {

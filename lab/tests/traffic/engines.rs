@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use tabane_lab::bundle::{Bundle, Options, address};
-use tabane_lab::engines::{Engine, daemons_seconds};
+use tabane_lab::engines::{choose, daemons_seconds};
 use tabane_lab::topology::Topology;
 use tabane_lab::workload::{Stream, ping_pong};
+use tabane_proto::engine::receive::Method;
 
 use crate::stage::{FAST, options, plan, send_file, with_bundles};
 use crate::{Case, Need};
@@ -22,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(1);
 const IDLE_MAX: f64 = 5.0;
 
 pub(crate) fn cases() -> Vec<Case> {
-    let each = Engine::ALL.map(|engine| {
+    let each = Method::ALL.map(|engine| {
         Case::new(format!("a_bundle_receives_by_{}", engine.name()), Need::Daemon, move || {
             started_with(engine)
         })
@@ -31,13 +32,13 @@ pub(crate) fn cases() -> Vec<Case> {
     each.into_iter().chain([change]).collect()
 }
 
-fn with_engine(engine: Engine) -> Result<Options> {
+fn with_engine(engine: Method) -> Result<Options> {
     let mut options = options()?;
     options.arguments.extend(["--receive", engine.name()].map(str::to_owned));
     Ok(options)
 }
 
-fn started_with(engine: Engine) -> Result<()> {
+fn started_with(engine: Method) -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &with_engine(engine)?, |topology, bundles| {
         for bundle in &*bundles {
             let said = bundle.status()?.receive;
@@ -49,12 +50,12 @@ fn started_with(engine: Engine) -> Result<()> {
         let (looks, caught, sleeps) =
             (counted("receive_looks"), counted("receive_caught"), counted("receive_sleeps"));
         let as_it_should = match engine {
-            Engine::Interrupt | Engine::Timer => looks == 0 && sleeps > 0,
-            Engine::Busy => caught > 0 && sleeps == 0,
-            Engine::Adaptive => sleeps > 0,
+            Method::Interrupt | Method::Timer => looks == 0 && sleeps > 0,
+            Method::Busy => caught > 0 && sleeps == 0,
+            Method::Adaptive => sleeps > 0,
         };
         ensure!(as_it_should, "{looks} looks, {caught} of which found something, {sleeps} sleeps");
-        if engine == Engine::Adaptive { quiet(bundles) } else { Ok(()) }
+        if engine == Method::Adaptive { quiet(bundles) } else { Ok(()) }
     })
 }
 
@@ -80,8 +81,8 @@ fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
 
 fn change() -> Result<()> {
     with_bundles(plan(&[FAST]), &options()?, |topology, bundles| {
-        for engine in Engine::ALL {
-            engine.choose(bundles)?;
+        for engine in Method::ALL {
+            choose(engine, bundles)?;
             for bundle in &mut *bundles {
                 bundle.wait_until(engine.name(), |status| status.receive == engine.name())?;
             }
@@ -90,7 +91,7 @@ fn change() -> Result<()> {
         let events = bundles[0].status()?.events;
         let changes = events.iter().filter(|event| event.what == "receive").count();
         // From adaptive to the first, and so on around.
-        ensure!(changes == Engine::ALL.len(), "{changes} changes in {events:?}");
+        ensure!(changes == Method::ALL.len(), "{changes} changes in {events:?}");
         Ok(())
     })
 }

@@ -11,7 +11,7 @@ use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 use tabane_lab::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
-use crate::stage::{FAST, lost_heartbeats_only, options, plan, send_file};
+use crate::stage::{FAST, lost_heartbeats_only, options, plan, ready, send_file, with_links};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -42,7 +42,7 @@ fn ether_links(parts: &str) -> Vec<String> {
 }
 
 /// Runs `test` over two bundles with these links over NICs without addresses.
-fn with_links(
+fn over_shaped(
     links: &[String],
     options: &Options,
     test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
@@ -63,20 +63,7 @@ fn over(
             host.set(&format!("net/ipv6/conf/{}/disable_ipv6", nic(number)), "1")?;
         }
     }
-    let hosts = topology.hosts().iter().enumerate();
-    let mut bundles = hosts
-        .map(|(number, host)| Bundle::start(host, number, links, options))
-        .collect::<Result<Vec<_>>>()?;
-    ready(&mut bundles, links.len())?;
-    test(&topology, &mut bundles)?;
-    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
-}
-
-fn ready(bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
-    let mut wait = |bundle: &mut Bundle<'_>| {
-        bundle.wait_until("all links", |status| status.is_ready(1, links)).map(drop)
-    };
-    bundles.iter_mut().try_for_each(&mut wait)
+    with_links(&topology, links, options, test)
 }
 
 /// A transfer from the first host to the second; `meanwhile` happens to it.
@@ -90,7 +77,7 @@ fn during_a_transfer(topology: &Topology, meanwhile: impl FnOnce() -> Result<()>
 }
 
 fn no_addresses() -> Result<()> {
-    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
         for (host, link) in topology.hosts().iter().flat_map(|host| (0..LINKS).map(move |link| (host, link)))
         {
             let addresses = host.ip(&format!("-brief address show {}", nic(link)))?;
@@ -112,7 +99,7 @@ fn no_addresses() -> Result<()> {
 
 fn black_hole() -> Result<()> {
     const VICTIM: usize = 1;
-    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
         let mut told = |what: &str, since| {
             let has_told = |bundle: &mut Bundle<'_>| {
                 bundle.wait_until(what, |status| status.first_event(what, VICTIM, since).is_some()).map(drop)
@@ -131,7 +118,7 @@ fn black_hole() -> Result<()> {
 fn beside_a_network() -> Result<()> {
     let mut options = options()?;
     options.arguments.extend(["--policy", "rr"].map(str::to_owned));
-    with_links(&[nic(0), format!("ether:{}{ENGINE}", nic(1))], &options, |topology, bundles| {
+    over_shaped(&[nic(0), format!("ether:{}{ENGINE}", nic(1))], &options, |topology, bundles| {
         let before = cells_sent(&bundles[0])?;
         send_file(topology.host(0), topology.host(1), address(1), FILE)?;
         let sent: Vec<u64> =
@@ -151,7 +138,7 @@ fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
 fn replacement() -> Result<()> {
     let mut options = options()?;
     options.arguments.extend(["--workers", "2"].map(str::to_owned));
-    with_links(&ether_links(ENGINE), &options, |topology, bundles| {
+    over_shaped(&ether_links(ENGINE), &options, |topology, bundles| {
         during_a_transfer(topology, || {
             for round in 0..4 {
                 carry(topology, 0)?;
@@ -164,7 +151,7 @@ fn replacement() -> Result<()> {
 }
 
 fn leave_and_join() -> Result<()> {
-    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
         let link = format!("ether:{}{ENGINE}", nic(1));
         during_a_transfer(topology, || {
             carry(topology, 1)?;
@@ -181,7 +168,7 @@ fn leave_and_join() -> Result<()> {
 }
 
 fn mtu() -> Result<()> {
-    with_links(&ether_links(ENGINE), &options()?, |topology, bundles| {
+    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
         during_a_transfer(topology, || {
             for mtu in [1400, 1500] {
                 topology.host(0).ip(&format!("link set {} mtu {mtu}", nic(1)))?;

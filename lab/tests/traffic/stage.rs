@@ -33,8 +33,18 @@ pub(crate) fn with_bundles(
     test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
 ) -> Result<()> {
     let topology = Topology::build(plan)?;
-    let mut bundles = Bundle::start_all(&topology, options)?;
-    test(&topology, &mut bundles)?;
+    with_links(&topology, &topology.nics(), options, test)
+}
+
+/// The same over `links`, as after `--link`, on the hosts of `topology`.
+pub(crate) fn with_links(
+    topology: &Topology,
+    links: &[String],
+    options: &Options,
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
+) -> Result<()> {
+    let mut bundles = Bundle::start_over(topology, links, options)?;
+    test(topology, &mut bundles)?;
     for bundle in bundles {
         bundle.stop()?.success("a daemon told to stop")?;
     }
@@ -43,6 +53,13 @@ pub(crate) fn with_bundles(
         ensure!(!devices.contains(DEVICE), "{DEVICE} outlived its daemon in {}: {devices}", host.name());
     }
     Ok(())
+}
+
+/// Waits until two bundles see each other over so many links.
+pub(crate) fn ready(bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
+    bundles
+        .iter_mut()
+        .try_for_each(|bundle| bundle.wait_until("all links", |status| status.is_ready(1, links)).map(drop))
 }
 
 /// Sends one file of random bytes and checks that it arrived whole and right.

@@ -12,7 +12,7 @@ use tabane_lab::workload::transfer::{Source, Transfer};
 use tabane_lab::workload::{Stream, ping_pong};
 
 use crate::faults::carry;
-use crate::stage::{FAST, lost_heartbeats_only, options, plan, send_file};
+use crate::stage::{FAST, lost_heartbeats_only, options, plan, ready, send_file, with_links};
 use crate::{Case, Need};
 
 /// Bytes of each transfer.
@@ -39,20 +39,7 @@ fn with_window(
     let window = Window::new()?;
     let links: Vec<String> = links.iter().map(|link| link.replace("{window}", &window.link())).collect();
     let topology = Topology::build(plan(&[FAST]))?;
-    let hosts = topology.hosts().iter().enumerate();
-    let mut bundles = hosts
-        .map(|(number, host)| Bundle::start(host, number, &links, options))
-        .collect::<Result<Vec<_>>>()?;
-    ready(&mut bundles, links.len())?;
-    test(&topology, &mut bundles)?;
-    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
-}
-
-fn ready(bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
-    let mut wait = |bundle: &mut Bundle<'_>| {
-        bundle.wait_until("all links", |status| status.is_ready(1, links)).map(drop)
-    };
-    bundles.iter_mut().try_for_each(&mut wait)
+    with_links(&topology, &links, options, test)
 }
 
 fn alone(parts: &str) -> Result<()> {
