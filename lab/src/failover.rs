@@ -49,6 +49,9 @@ pub struct Options {
     /// Repair of lost cells; can be repeated [default: all]
     #[arg(long = "mode", value_name = "MODE", value_delimiter = ',', value_enum)]
     modes: Vec<Mode>,
+    /// How often each fault is inflicted [default: 3 times what kills a link at once, once what does not]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
+    rounds: Option<u32>,
     /// Two links; a pulled cable, a black hole and a dead direction; repair off and on: about a minute
     #[arg(long, conflicts_with_all = ["links", "faults", "modes"])]
     quick: bool,
@@ -72,7 +75,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     for (number, trial) in trials.iter().enumerate() {
         let left = time_left(started.elapsed(), number, trials.len());
         let _step = progress::step(&format!("{} of {}, {left}: {trial}", number + 1, trials.len()));
-        let figures = trial::run(trial, &daemon, common.seed).map_err(|error| format!("{error:#}"));
+        let figures =
+            trial::run(trial, &daemon, options.rounds, common.seed).map_err(|error| format!("{error:#}"));
         seen.push((*trial, figures));
     }
     summary::write(&mut report, &seen);

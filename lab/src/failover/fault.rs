@@ -77,12 +77,14 @@ impl Fault {
         matches!(self, Fault::Cable | Fault::BlackHole | Fault::OneWay | Fault::Flapping)
     }
 
-    /// How often a trial inflicts it: a death is sudden, and one sample says little.
-    pub(super) const fn rounds(self) -> usize {
-        match self {
-            Fault::Cable | Fault::BlackHole | Fault::OneWay => 3,
-            _ => 1,
-        }
+    /// Whether that is all that it does, and sudden.
+    pub(super) const fn is_sudden(self) -> bool {
+        matches!(self, Fault::Cable | Fault::BlackHole | Fault::OneWay)
+    }
+
+    /// How often a trial inflicts it unless told otherwise: of what is sudden, one sample says little.
+    pub(super) const fn rounds(self) -> u32 {
+        if self.is_sudden() { 3 } else { 1 }
     }
 
     /// What it needs between the hosts. The emulator works on the processors that the daemons need.

@@ -36,11 +36,11 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(1);
 /// No datagrams are sent longer than this.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs `trial`.
+/// Runs `trial`, with the fault so often.
 ///
 /// # Errors
 /// A daemon does not start or does not end well, or a tool fails.
-pub(super) fn run(trial: &Trial, daemon: &Path, seed: u64) -> Result<Figures> {
+pub(super) fn run(trial: &Trial, daemon: &Path, rounds: Option<u32>, seed: u64) -> Result<Figures> {
     let plan = Plan {
         wiring: trial.fault.wiring(),
         addressed: false,
@@ -50,11 +50,12 @@ pub(super) fn run(trial: &Trial, daemon: &Path, seed: u64) -> Result<Figures> {
     let topology = Topology::build(plan)?;
     let options = bundle::Options { arguments: trial.mode.arguments(), ..bundle::Options::new(daemon) };
     let bundles = Bundle::start_all(&topology, &options)?;
-    let bench =
-        Bench { fault: trial.fault, links: trial.links.into(), topology: &topology, bundles: &bundles };
+    let rounds = rounds.unwrap_or(trial.fault.rounds());
+    let links = trial.links.into();
+    let bench = Bench { fault: trial.fault, rounds, links, topology: &topology, bundles: &bundles };
     let mut figures = Figures::default();
     bench.under_load(&mut figures, seed)?;
-    if trial.fault.rounds() > 1 && figures.unrecovered == 0 {
+    if trial.fault.is_sudden() && figures.unrecovered == 0 {
         bench.in_quiet(&mut figures)?;
     }
     for bundle in bundles {
@@ -65,6 +66,7 @@ pub(super) fn run(trial: &Trial, daemon: &Path, seed: u64) -> Result<Figures> {
 
 struct Bench<'a> {
     fault: Fault,
+    rounds: u32,
     links: usize,
     topology: &'a Topology,
     bundles: &'a [Bundle<'a>],
@@ -83,7 +85,7 @@ impl Bench<'_> {
         let trimmed = frames_trimmed(&self.bundles[0])?;
         let device_drops = queue_drops(client, bundle::DEVICE)?;
         let mut first_fault = None;
-        for _ in 0..self.fault.rounds() {
+        for _ in 0..self.rounds {
             let began = self.round(figures)?;
             first_fault.get_or_insert(began);
             if figures.unrecovered > 0 {
@@ -123,7 +125,7 @@ impl Bench<'_> {
 
     /// Breaks and mends the link as often again, with nothing under way but heartbeats.
     fn in_quiet(&self, figures: &mut Figures) -> Result<()> {
-        for _ in 0..self.fault.rounds() {
+        for _ in 0..self.rounds {
             let began = self.fault.begin(self.topology, LINK_RATE)?;
             let noticed = wait_for("notice", NOTICED_WITHIN, || noticed_ms(self.bundles, began));
             self.fault.end(self.topology)?;

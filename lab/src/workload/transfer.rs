@@ -14,9 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
+use tabane_sim::random::{self, Random};
 
 use super::Stream;
 use super::gaps::Gaps;
@@ -103,12 +102,12 @@ impl Source {
     /// The file cannot be written.
     pub fn random(bytes: u64, seed: u64) -> Result<Source> {
         let mut file = tempfile::tempfile().context("a temporary file")?;
-        let mut random = StdRng::seed_from_u64(seed);
+        let mut random = Random::new(seed, random::Stream::Traffic);
         let mut chunk = vec![0; CHUNK];
         let mut left = bytes;
         while left > 0 {
             let length = CHUNK.min(usize::try_from(left)?);
-            random.fill_bytes(&mut chunk[..length]);
+            random.fill(&mut chunk[..length]);
             file.write_all(&chunk[..length]).context("writing a temporary file")?;
             left -= length as u64;
         }
