@@ -8,7 +8,7 @@ use std::thread;
 use tabane_sim::run::{Report, run};
 use tabane_sim::statistics::Statistics;
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 5_000;
 const THREADS: usize = 2;
 /// So many failing seeds say enough.
 const FAILURES: usize = 5;
