@@ -29,7 +29,7 @@ help:
 	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
 	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
 	@echo "make aggregate  TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 11 minutes"
-	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 5 minutes"
+	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 9 minutes"
 	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"

@@ -28,12 +28,14 @@ use share::Share;
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[IPERF3];
 /// Seconds of a flow unless told otherwise, and when it has to be quick.
-const SECONDS: u32 = 8;
+const SECONDS: u32 = 6;
 const SECONDS_QUICK: u32 = 3;
+/// Rounds unless told otherwise.
+const ROUNDS: u32 = 3;
 /// Numbers of TCP connections at once.
 const FLOWS: [u8; 2] = [1, 4];
 
-/// TCP over links that lose frames at random: bare, and bundled without and with repair: about 5 minutes
+/// TCP over links that lose frames at random: bare, and bundled without and with repair: about 9 minutes
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]
@@ -41,14 +43,17 @@ pub struct Options {
     /// Share of the frames that each link loses, in percent; can be repeated [default: 0, 0.01, 0.1 and 1]
     #[arg(long = "loss", value_name = "PERCENT", value_delimiter = ',')]
     shares: Vec<Share>,
-    /// Rate of each of the two links, in Mbit/s
-    #[arg(long, value_name = "MBPS", default_value_t = 200, value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
+    /// Rate of each of the two links, in Mbit/s: low, for the emulated wires share the CPUs with all else
+    #[arg(long, value_name = "MBPS", default_value_t = 100, value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
     rate: u32,
     /// Seconds of each flow
     #[arg(long, default_value_t = SECONDS, value_parser = RangedU64ValueParser::<u32>::new().range(1..=600))]
     seconds: u32,
+    /// Rounds over all paths; medians are shown
+    #[arg(long, default_value_t = ROUNDS, value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
+    rounds: u32,
     /// No loss and 1 %, short flows: about a minute
-    #[arg(long, conflicts_with_all = ["shares", "seconds"])]
+    #[arg(long, conflicts_with_all = ["shares", "seconds", "rounds"])]
     quick: bool,
 }
 
@@ -59,19 +64,21 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let daemon = common.daemon()?;
-    let (shares, seconds) = match (options.quick, &options.shares[..]) {
-        (true, _) => (share::QUICK.to_vec(), SECONDS_QUICK),
-        (false, []) => (share::ALL.to_vec(), options.seconds),
-        (false, named) => (named.to_vec(), options.seconds),
+    let (seconds, rounds) =
+        if options.quick { (SECONDS_QUICK, 1) } else { (options.seconds, options.rounds) };
+    let shares = match (options.quick, &options.shares[..]) {
+        (true, _) => share::QUICK.to_vec(),
+        (false, []) => share::ALL.to_vec(),
+        (false, named) => named.to_vec(),
     };
     let rate = Bitrate::mbit(options.rate.into());
-    let bench = Bench { daemon: &daemon, rate, seconds, seed: common.seed };
+    let bench = Bench { daemon: &daemon, rate, seconds, rounds, seed: common.seed };
     let mut report = Report::new("loss", common.seed);
     let mut seen = Vec::new();
     for (number, share) in shares.iter().enumerate() {
         let _step = progress::step(&format!("{} of {}: {share} lost", number + 1, shares.len()));
         seen.push((*share, bench.run(*share).map_err(|error| format!("{error:#}"))));
     }
-    summary::write(&mut report, &seen, rate, seconds);
+    summary::write(&mut report, &seen, rate, (seconds, rounds));
     report.finish(common.json.as_deref())
 }

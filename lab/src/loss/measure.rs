@@ -23,6 +23,8 @@ pub(super) struct Bench<'a> {
     pub(super) rate: Bitrate,
     /// Length of each flow.
     pub(super) seconds: u32,
+    /// How often.
+    pub(super) rounds: u32,
     pub(super) seed: u64,
 }
 
@@ -39,11 +41,13 @@ pub(super) struct Row {
     pub(super) repaired: Speed,
 }
 
-/// One path.
+/// One path: the round in the middle of all.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Speed {
     /// Payload that arrived, in Mbit/s.
     pub(super) mbps: f64,
+    /// The same of every round, in rising order.
+    pub(super) mbps_of_rounds: Vec<f64>,
     /// TCP segments sent again.
     pub(super) retransmits: u64,
     /// Frames that the wires lost, both directions.
@@ -59,6 +63,16 @@ impl Row {
     }
 }
 
+impl Speed {
+    /// The round in the middle; with two, the better one.
+    fn middle(mut rounds: Vec<Self>) -> Option<Self> {
+        rounds.sort_by(|one, other| one.mbps.total_cmp(&other.mbps));
+        let mbps_of_rounds = rounds.iter().map(|round| round.mbps).collect();
+        let middle = rounds.len() / 2;
+        Some(Self { mbps_of_rounds, ..rounds.into_iter().nth(middle)? })
+    }
+}
+
 impl Bench<'_> {
     /// Measures with each link losing `share`.
     ///
@@ -71,12 +85,22 @@ impl Bench<'_> {
         for link in 0..2 {
             topology.impair_both(link, Impairment::loss(share.probability()))?;
         }
-        let bare = self.flows(&topology, &[], address(0, 1).into()).context("the bare link")?;
-        let unrepaired = self.bundled(&topology, &["--no-repair"]).context("the bundle without repair")?;
-        let repaired = self.bundled(&topology, &[]).context("the bundle")?;
-        let paths = bare.into_iter().zip(unrepaired).zip(repaired);
-        let row = |(flows, ((bare, unrepaired), repaired))| Row { flows, bare, unrepaired, repaired };
-        Ok(FLOWS.into_iter().zip(paths).map(row).collect())
+        let mut rounds = Vec::new();
+        for _ in 0..self.rounds {
+            let bare = self.flows(&topology, &[], address(0, 1).into()).context("the bare link")?;
+            let unrepaired =
+                self.bundled(&topology, &["--no-repair"]).context("the bundle without repair")?;
+            let repaired = self.bundled(&topology, &[]).context("the bundle")?;
+            rounds.push([bare, unrepaired, repaired]);
+        }
+        let row = |(number, flows)| {
+            let middle = |path: usize| {
+                Speed::middle(rounds.iter().filter_map(|round| round[path].get(number).cloned()).collect())
+                    .context("no round was measured")
+            };
+            Ok(Row { flows, bare: middle(0)?, unrepaired: middle(1)?, repaired: middle(2)? })
+        };
+        FLOWS.into_iter().enumerate().map(row).collect()
     }
 
     /// Starts bundles with these further arguments, measures, and stops them.
@@ -98,8 +122,10 @@ impl Bench<'_> {
             let before = frames_lost(topology)?;
             let flow = Flow { connections, ..Flow::tcp(at, self.seconds) };
             let outcome = flow.run(topology.host(0))?;
+            let mbps = outcome.gbps * 1e3;
             Ok(Speed {
-                mbps: outcome.gbps * 1e3,
+                mbps,
+                mbps_of_rounds: vec![mbps],
                 retransmits: outcome.retransmits,
                 frames_lost: frames_lost(topology)? - before,
                 counters: counters(bundles)?,

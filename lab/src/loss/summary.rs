@@ -14,9 +14,10 @@ const GAIN_MIN: f64 = 1.9;
 pub(super) type Seen = (Share, Result<Vec<Row>, String>);
 
 /// Writes everything into `report`.
-pub(super) fn write(report: &mut Report, seen: &[Seen], rate: Bitrate, seconds: u32) {
+pub(super) fn write(report: &mut Report, seen: &[Seen], rate: Bitrate, (seconds, rounds): (u32, u32)) {
     report.field("link_mbps", rate.mbps());
     report.field("seconds", seconds);
+    report.field("rounds", rounds);
     report.field("losses", seen.iter().map(fields).collect::<Vec<_>>());
     for (share, rows) in seen {
         match rows {
@@ -27,7 +28,9 @@ pub(super) fn write(report: &mut Report, seen: &[Seen], rate: Bitrate, seconds: 
     let failed = seen.iter().filter(|(_, rows)| rows.is_err()).count();
     report.verdict(Verdict::equals("losses_failed", failed, 0));
     report.show(table(seen));
-    report.show(format!("  two links of {rate}; goodput in Mbit/s; resent: TCP segments sent again"));
+    report.show(format!(
+        "  two links of {rate}; medians of {rounds} rounds; goodput in Mbit/s; resent: TCP segments sent again"
+    ));
     report.show("  gain: goodput of the bundle with repair as a multiple of the bare link's");
 }
 

@@ -21,7 +21,7 @@ fn one_percent() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("loss.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-    command.args(["loss", "--loss", "1", "--rate", "50", "--seconds", "1", "--tabane"]);
+    command.args(["loss", "--loss", "1", "--rate", "50", "--seconds", "1", "--rounds", "1", "--tabane"]);
     command.arg(bundle::program(None)?).arg("--json").arg(&path);
     let ending = Process::start(command)?.wait(Duration::from_secs(90))?;
 
