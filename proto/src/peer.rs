@@ -194,8 +194,13 @@ impl Peer {
         up.filter_map(|link| link.round_trip).max().unwrap_or_default()
     }
 
+    /// How long a gap is waited for now.
+    pub(crate) fn gap_wait(&mut self, now: Instant, repair: bool) -> Duration {
+        self.hold.wait(now, repair.then(|| self.round_trip()))
+    }
+
     /// When the oldest gap is given up; the wait is `wait`.
-    pub(crate) fn gap_deadline(&self, wait: Duration) -> Option<Instant> {
+    fn gap_deadline(&self, wait: Duration) -> Option<Instant> {
         self.gapped_lanes()
             .filter_map(|lane| self.lanes_in[lane].reorder.gap_since())
             .min()
@@ -216,7 +221,7 @@ impl Peer {
         if self.gapped == 0 {
             return due;
         }
-        let wait = self.hold.wait(now, repair.then(|| self.round_trip()));
+        let wait = self.gap_wait(now, repair);
         self.gap_deadline(wait).map_or(due, |at| due.min(at))
     }
 

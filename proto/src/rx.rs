@@ -227,8 +227,7 @@ impl Bundle {
         for index in overdue.iter().copied() {
             let repair = self.settings.repair;
             let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.gapped != 0) else { continue };
-            let round_trip = repair.then(|| peer.round_trip());
-            let wait = peer.hold.wait(now, round_trip);
+            let wait = peer.gap_wait(now, repair);
             self.give_up_older(index, Some(now - wait));
         }
     }
