@@ -3,6 +3,9 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use tabane_window::Faults;
 
 use crate::ether::EtherLink;
 use crate::link::{Link, ReceiveBuffer, Sent};
@@ -17,8 +20,21 @@ pub enum AnyLink {
     Udp(Box<UdpLink>),
     /// Frames over a NIC.
     Ether(Box<EtherLink>),
-    /// Messages in memory; nothing tells of them, see [`MemLink::tend`].
+    /// Messages in memory; nothing tells of them, see [`AnyLink::glance`].
     Mem(Box<MemLink>),
+}
+
+/// What a look has shown that no descriptor tells of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Glance {
+    /// It is worth to receive.
+    pub readable: bool,
+    /// What found no room is worth another try.
+    pub writable: bool,
+    /// Whether another node is there; `None`: the NIC tells.
+    pub carrier: Option<bool>,
+    /// What other nodes have written that cannot be true, each time that it has doubled.
+    pub faults: Option<Faults>,
 }
 
 impl AnyLink {
@@ -51,6 +67,34 @@ impl AnyLink {
             Self::Udp(_) => true,
             Self::Ether(link) => !link.hides_room(),
             Self::Mem(_) => false,
+        }
+    }
+
+    /// How often to take a [`Self::glance`] while there is traffic; `None`: descriptors tell of what comes.
+    pub fn poll(&self) -> Option<Duration> {
+        if let Self::Mem(link) = self { Some(link.poll()) } else { None }
+    }
+
+    /// When to take a [`Self::glance`] at the latest, traffic or not; `None`: nothing waits for one. `room`: a run has found
+    /// none.
+    pub fn glance_within(&self, room: bool) -> Option<Duration> {
+        if let Self::Ether(link) = self { link.tend_within(room) } else { None }
+    }
+
+    /// Looks into rings and memory, and after what waits there. It is `now`, by a clock that only goes forward; `room`: a
+    /// run has found none.
+    pub fn glance(&mut self, now: Duration, room: bool) -> Glance {
+        match self {
+            Self::Udp(_) => Glance::default(),
+            Self::Ether(link) => {
+                let writable = link.tend(room);
+                Glance { readable: link.has_news(), writable, ..Glance::default() }
+            }
+            Self::Mem(link) => {
+                let faults = link.tend(now);
+                let writable = room && link.has_room_again();
+                Glance { readable: link.has_news(), writable, carrier: Some(link.has_carrier()), faults }
+            }
         }
     }
 

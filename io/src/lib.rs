@@ -31,7 +31,7 @@ pub mod poll;
 pub mod tap;
 pub mod udp;
 
-pub use any::AnyLink;
+pub use any::{AnyLink, Glance};
 pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};

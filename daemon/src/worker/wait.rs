@@ -9,14 +9,10 @@
 use std::thread;
 use std::time::Duration;
 
-use tabane_io::AnyLink;
 use tabane_proto::Instant;
 use tabane_proto::engine::receive::Wait;
 
 use super::{Ready, TAP, WAKER, Worker, clock};
-
-/// How often room is looked for in the rings of AF_XDP: a batch leaves in this time at 10 Gbit/s.
-const ROOM: Duration = Duration::from_micros(50);
 
 impl Worker {
     /// Waits until something is ready or due; says what, and when that was seen.
@@ -25,8 +21,10 @@ impl Worker {
         self.engine.turn(now, std::mem::take(&mut self.moved));
         let due = self.bundle.poll_timeout(now);
         let due = self.wait_until(due, now);
-        let mut due = self.rings_due(now).map_or(due, |rings| rings.min(due));
-        let unannounced = self.shortest_poll();
+        let ports = || self.ports.iter().flatten();
+        let within = ports().filter_map(|port| port.link.glance_within(port.wants_room)).min();
+        let mut due = within.map_or(due, |within| due.min(now + within));
+        let unannounced = ports().filter_map(|port| port.link.poll()).min();
         loop {
             let wait = self.engine.next(now, due, unannounced);
             let timeout = match wait {
@@ -68,51 +66,21 @@ impl Worker {
         Ok(ready)
     }
 
-    /// How often, under traffic, is to be looked at the links that nothing tells of.
-    fn shortest_poll(&self) -> Option<Duration> {
-        let polls = self.ports.iter().flatten().filter_map(|port| match &port.link {
-            AnyLink::Mem(link) => Some(link.poll()),
-            AnyLink::Ether(_) | AnyLink::Udp(_) => None,
-        });
-        polls.min()
-    }
-
-    /// When the rings of Ethernet links are to be looked at, if epoll does not tell.
-    fn rings_due(&self, now: Instant) -> Option<Instant> {
-        let due = self.ports.iter().flatten().filter_map(|port| match &port.link {
-            AnyLink::Ether(link) if link.has_news() => Some(now),
-            AnyLink::Ether(link) => link.wants_tending(port.wants_room).then_some(now + ROOM),
-            AnyLink::Mem(_) | AnyLink::Udp(_) => None,
-        });
-        due.min()
-    }
-
-    /// Looks into rings and shared memory, and notes what is there as what epoll would have said of these links; `true`:
-    /// somebody came or went.
+    /// Looks where no descriptor tells, and notes what is there as what epoll would have said; `true`: somebody came or went.
     fn glance(&mut self, now: Instant, ready: &mut Ready) -> bool {
         let mut changed = false;
         for (number, port) in (0_u8..).zip(&mut self.ports) {
             let Some(port) = port else { continue };
-            let link = match &mut port.link {
-                AnyLink::Mem(link) => link,
-                AnyLink::Ether(link) => {
-                    ready.readable |= u16::from(link.has_news()) << number;
-                    if link.wants_tending(port.wants_room) {
-                        ready.writable |= u16::from(link.tend() && port.wants_room) << number;
-                    }
-                    continue;
-                }
-                AnyLink::Udp(_) => continue,
-            };
-            if let Some(faults) = link.tend(Duration::from_nanos(now.as_nanos())) {
+            let seen = port.link.glance(Duration::from_nanos(now.as_nanos()), port.wants_room);
+            ready.readable |= u16::from(seen.readable) << number;
+            ready.writable |= u16::from(seen.writable) << number;
+            if let Some(faults) = seen.faults {
                 let nic = &self.nics[usize::from(number)];
                 tracing::warn!(nic, ?faults, "another node writes what cannot be true");
             }
-            ready.readable |= u16::from(link.has_news()) << number;
-            ready.writable |= u16::from(port.wants_room && link.has_room_again()) << number;
-            if link.has_carrier() != port.carrier {
-                port.carrier = link.has_carrier();
-                self.bundle.handle_carrier(now, number, port.carrier);
+            if let Some(carrier) = seen.carrier.filter(|carrier| *carrier != port.carrier) {
+                port.carrier = carrier;
+                self.bundle.handle_carrier(now, number, carrier);
                 changed = true;
             }
         }
