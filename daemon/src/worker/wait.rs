@@ -1,9 +1,8 @@
 //! How the worker waits between turns: for its device and all its links at once, as the receive engine says
 //! (`proto/src/engine/receive.rs`).
 //!
-//! A look is one call of `epoll` that does not wait, and a glance at the memory of links that nothing tells of, or not of
-//! everything. Between two
-//! looks the processor is offered to others (`sched_yield(2)`): on a machine with few processors, what is looked for is
+//! A look is one call of `epoll` that does not wait, and a glance at rings and memory that no descriptor tells of. Between
+//! two looks the processor is offered to others (`sched_yield(2)`): on a machine with few processors, what is looked for is
 //! often made by somebody who waits for this one.
 
 use std::thread;
