@@ -19,7 +19,7 @@ VM_KERNEL ?= linux-image-amd64
 # The lab's commands.
 LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem guests papers p1 p3 apps
 
-.PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz clean rust
+.PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz fuzz-corpus clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -47,6 +47,7 @@ help:
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: about a quarter of an hour"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
 	@echo "make fuzz    coverage-guided fuzzing, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target (needs a nightly toolchain)"
+	@echo "make fuzz-corpus  keeps what make fuzz has found in fuzz/found.tar.gz"
 	@echo "make build   release binaries in target/release"
 	@echo "make lint    formatting and clippy"
 
@@ -128,9 +129,15 @@ lint: rust
 fuzz: rust
 	@rustup run nightly rustc --version >/dev/null 2>&1 || { echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 2; }
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked --version 0.13.2 cargo-fuzz
+	tar --extract --gzip --skip-old-files --file fuzz/found.tar.gz --directory fuzz/corpus
 	cd fuzz && for target in cell unpack handshake recorded control window config; do \
 	    cargo +nightly fuzz run --fuzz-dir . --features coverage $$target -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; \
 	done
+
+# What fuzzing has found worth to keep: inputs named by their sums, which reach code that others do not.
+fuzz-corpus:
+	cd fuzz/corpus && find . -type f -regex '.*/[0-9a-f]*' | LC_ALL=C sort \
+	  | tar --create --use-compress-program='gzip --no-name' --mtime=@0 --owner=0 --group=0 --numeric-owner --files-from - --file ../found.tar.gz
 
 clean:
 	$(CARGO) clean
