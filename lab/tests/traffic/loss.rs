@@ -15,13 +15,13 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("loss_of_1_percent", Need::DaemonAndIperf, one_percent)]
 }
 
-/// Speed is no matter of a test on a busy machine; that there is some is. Without repair a lost superframe can cost TCP
-/// most of a second, which is all that a flow has here.
+/// Speed is no matter of a test on a busy machine; that there is some is. A flow lasts for longer than the second that a lost
+/// superframe can cost TCP without repair.
 fn one_percent() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("loss.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-    command.args(["loss", "--loss", "1", "--rate", "50", "--seconds", "1", "--rounds", "1", "--tabane"]);
+    command.args(["loss", "--loss", "1", "--rate", "50", "--seconds", "3", "--rounds", "1", "--tabane"]);
     command.arg(bundle::program(None)?).arg("--json").arg(&path);
     let ending = Process::start(command)?.wait(Duration::from_secs(90))?;
 
@@ -30,9 +30,9 @@ fn one_percent() -> Result<()> {
     let loss = &report["losses"][0];
     ensure!(loss["loss_percent"] == 1.0 && loss["failed"].is_null(), "it failed: {loss}");
     for row in 0..2 {
-        for (path, least) in [("bare", 1.0), ("unrepaired", 0.0), ("repaired", 1.0)] {
+        for path in ["bare", "unrepaired", "repaired"] {
             let speed = &loss["rows"][row][path];
-            ensure!(speed["mbps"].as_f64() > Some(least), "nothing went through: {path}: {loss}");
+            ensure!(speed["mbps"].as_f64() > Some(1.0), "nothing went through: {path}: {loss}");
             ensure!(speed["frames_lost"].as_u64() > Some(0), "no frame was lost: {path}: {loss}");
         }
         let repaired = &loss["rows"][row]["repaired"]["counters"]["cells_repaired"];
