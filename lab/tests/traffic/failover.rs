@@ -20,18 +20,8 @@ fn black_hole() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("failover.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-    command.args([
-        "failover",
-        "--links",
-        "2",
-        "--fault",
-        "black-hole",
-        "--mode",
-        "on",
-        "--rounds",
-        "1",
-        "--tabane",
-    ]);
+    command.args(["failover", "--links", "2", "--fault", "black-hole", "--mode", "on", "--rounds", "1"]);
+    command.arg("--tabane");
     command.arg(bundle::program(None)?).arg("--json").arg(&path);
     let ending = Process::start(command)?.wait(Duration::from_secs(60))?;
 
