@@ -38,8 +38,8 @@ pub(crate) enum Control {
     Farewell { port: u8, peer: u16, to: SocketAddr },
     /// A heartbeat.
     Heartbeat { port: u8, peer: u16 },
-    /// What is missing, on the link with the shortest queue.
-    Repair { peer: u16 },
+    /// What is missing, on the link with the shortest queue. `after`: the same went over that link.
+    Repair { peer: u16, after: Option<u8> },
 }
 
 /// A control message for the I/O to send.
@@ -78,12 +78,15 @@ impl Bundle {
         }
     }
 
-    /// A port takes cells again: heartbeats that it did not take come first.
+    /// A port takes cells again: what it did not take of heartbeats and requests comes first.
     pub(crate) fn catch_up(&mut self, port: u8) {
         for index in self.peers.indices() {
             let Some(peer) = self.peers.get_mut(index) else { continue };
             if core::mem::take(&mut peer.outbound[usize::from(port)].owes_heartbeat) {
                 self.control.push_back(Control::Heartbeat { port, peer: index });
+            }
+            if !peer.missing.gaps().is_empty() {
+                self.request_repair(index);
             }
         }
     }
@@ -110,7 +113,7 @@ impl Bundle {
                 Some((port, Some(to), self.write_hello(port, Some(peer))))
             }
             Control::Heartbeat { port, peer } => self.write_heartbeat(now, port, peer),
-            Control::Repair { peer } => self.write_request(peer),
+            Control::Repair { peer, after } => self.write_request(peer, after),
         }
     }
 
@@ -192,12 +195,20 @@ impl Bundle {
         Some((port, Some(to), self.seal_control(index, port, length)))
     }
 
-    fn write_request(&mut self, index: u16) -> Option<(u8, Option<SocketAddr>, usize)> {
+    /// A request that is lost would not be repeated, so it goes twice, over two links where there are two. If all links that
+    /// are up are full, it goes when one of them takes cells again.
+    fn write_request(&mut self, index: u16, after: Option<u8>) -> Option<(u8, Option<SocketAddr>, usize)> {
         let peer = self.peers.get_mut(index)?;
-        let request = core::mem::take(&mut peer.missing);
         let links = peer.outbound.iter().zip(&self.ports).zip(0u8..);
         let up = links.filter(|((link, port), _)| link.up && link.endpoint.is_some() && !port.full);
-        let port = up.min_by_key(|((_, port), _)| port.queued()).map(|(_, number)| number)?;
+        let shortest = up.min_by_key(|((_, port), number)| (Some(*number) == after, port.queued()));
+        let (_, port) = shortest?;
+        let request = if after.is_none() {
+            self.control.push_front(Control::Repair { peer: index, after: Some(port) });
+            peer.missing
+        } else {
+            core::mem::take(&mut peer.missing)
+        };
         let link = &mut peer.outbound[usize::from(port)];
         let (seq, to) = (link.take_seq(None), link.endpoint);
         let (session, epoch) = (peer.session_out, peer.epoch());

@@ -1,8 +1,9 @@
 //! How long a gap is waited for: as long as the links have lately been apart, and no longer.
 //!
 //! Beside [`crate::reorder`]. Each gap that a late cell closed, and each heartbeat, measures the skew between links. The wait
-//! is twice the largest of the last second or two, so links without skew get the shortest; with repair, a gap may also
-//! be closed by a cell sent again, so the wait covers noticing the loss and one round trip.
+//! is twice the largest of the last second or two, so links without skew get the shortest. With repair, a gap may also
+//! be closed by a cell sent again, so the wait covers noticing the loss, which takes as much longer as the links are apart,
+//! and one round trip.
 //!
 //! Source: P2 (reordering comes from receive-interrupt coalescing, so its size is that of the coalescing);
 //! "decaying maximum" as in RFC 6298's spirit: the wait must cover the tail, not the mean.
@@ -45,7 +46,7 @@ impl Hold {
         self.roll(now);
         let skew = 2 * self.largest[0].max(self.largest[1]);
         let repair = round_trip.map_or(Duration::ZERO, |round_trip| NOTICE + 2 * round_trip);
-        skew.max(repair).clamp(SHORTEST, LONGEST)
+        (skew + repair).clamp(SHORTEST, LONGEST)
     }
 
     fn roll(&mut self, now: Instant) {
@@ -80,6 +81,13 @@ mod tests {
     fn with_repair_the_wait_covers_noticing_and_a_round_trip() {
         let mut hold = Hold::new(Instant::from_nanos(0));
         let later = Instant::from_nanos(5_000_000_000);
-        assert_eq!(hold.wait(later, Some(Duration::from_millis(1))), Duration::from_millis(14));
+        let round_trip = Some(Duration::from_millis(1));
+        assert_eq!(hold.wait(later, round_trip), Duration::from_millis(14));
+        hold.saw_skew(later, Duration::from_millis(5));
+        assert_eq!(
+            hold.wait(later, round_trip),
+            Duration::from_millis(24),
+            "a dead link is noticed that much later"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Cells that a link lost go again over another: asked for by number, or because their link is dead.
 //!
-//! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss; the sender
-//! finds the cell in its ring and sends it before anything new. What was on a link that is found dead goes again without
+//! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss, and asks over
+//! two links, for links that lose cells lose requests. The sender finds the cell in its ring and sends it before anything new. What was on a link that is found dead goes again without
 //! being asked for. A cell is sent again once per loss of it, and all repairs together stay within a budget (an eighth
 //! of what is sent, and one ring at once), so that real congestion still reaches TCP. A repair that has waited longer than
 //! a receiver waits for a gap is forgotten: behind a fast link's loss a slow one would carry nothing else for long.
@@ -39,11 +39,17 @@ impl Bundle {
             return;
         }
         let Some(peer) = self.peers.get_mut(index) else { return };
-        if peer.missing.gaps().is_empty() {
-            self.control.push_back(Control::Repair { peer: index });
-        }
         let count = u16::try_from(missing.end - missing.start).unwrap_or(u16::MAX);
         peer.missing.push(Gap { link, count, first: wire_seq(missing.start) });
+        self.request_repair(index);
+    }
+
+    /// Queues a request for what a peer's links have lost, unless one waits already.
+    pub(crate) fn request_repair(&mut self, index: u16) {
+        let waits = |control: &Control| matches!(control, Control::Repair { peer, .. } if *peer == index);
+        if !self.control.iter().any(waits) {
+            self.control.push_back(Control::Repair { peer: index, after: None });
+        }
     }
 
     /// A peer asks for cells.
