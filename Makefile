@@ -39,7 +39,7 @@ help:
 	@echo "make p1      of these, P1: how sent buffers come back, and what is copied: about 1 minute"
 	@echo "make p3      of these, P3: through memory in units of 512 B, as fast as it is and as slow as the paper's device was: about 4 minutes"
 	@echo "make apps    nginx and PostgreSQL over one link, over two, and while a switch dies: about 2 minutes"
-	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 4 minutes"
+	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 9 minutes"
 	@echo "make scenario FILE=lab/scenarios/two-gigabit.toml  an experiment from a file (docs/scenarios.md)"
 	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
 	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers, netem, guests and papers do it by themselves"

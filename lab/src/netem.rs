@@ -4,7 +4,7 @@
 //! are cut before either, for netem delays and loses what it is given, whole.
 //!
 //! 1. [`case`]: which flaws, and how netem is told of them.
-//! 2. [`measure`]: one case over one wire.
+//! 2. [`measure`]: one case over one wire, in some rounds.
 //! 3. [`summary`]: both wires side by side, and how far they may be apart.
 
 mod case;
@@ -32,9 +32,9 @@ pub const TOOLS: &[Tool] = &[IPERF3, QEMU, MODPROBE, BUSYBOX];
 /// The module of the kernel's emulator.
 const MODULES: [&str; 1] = ["sch_netem"];
 /// Longest that the guest may take.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(1_800);
 
-/// The lab's wire emulator beside netem, in a guest: delay, rate, loss; about 4 minutes
+/// The lab's wire emulator beside netem, in a guest: delay, rate, loss; about 9 minutes
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]
@@ -44,6 +44,9 @@ pub struct Options {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 4, value_parser = RangedU64ValueParser::<u32>::new().range(1..=60))]
     seconds: u32,
+    /// Rounds over both wires; medians are shown
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u32>::new().range(1..=9))]
+    rounds: u32,
 }
 
 /// A case over both wires, or why there are no figures.
@@ -71,22 +74,26 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "netem".to_string(),
         format!("--seed={}", common.seed),
         format!("--seconds={}", options.seconds),
+        format!("--rounds={}", options.rounds),
     ];
     let seen: Vec<Seen> = guest.run(&arguments, &MODULES, &daemon, LIMIT)?;
     let mut report = Report::new("netem", common.seed);
     report.field("guest_kernel", guest.version());
-    summary::write(&mut report, &seen, options.seconds);
+    summary::write(&mut report, &seen, (options.seconds, options.rounds));
     report.finish(common.json.as_deref())
 }
 
 impl Options {
     fn measure(&self) -> Vec<Seen> {
         let both = |case: &Case| -> Result<[Figures; 2]> {
-            let over = |wire: Wire| {
-                let _step = progress::step(&format!("{} over {}", case.label, wire.label()));
-                measure::run(case, wire, self.seconds, self.common.seed)
-            };
-            Ok([over(Wire::Emulator)?, over(Wire::Netem)?])
+            let mut figures = [Figures::default(), Figures::default()];
+            for round in 0..self.rounds {
+                for (wire, figures) in [Wire::Emulator, Wire::Netem].into_iter().zip(&mut figures) {
+                    let _step = progress::step(&format!("{} over {}", case.label, wire.label()));
+                    figures.add_round(case, wire, self.seconds, self.common.seed + u64::from(round))?;
+                }
+            }
+            Ok(figures)
         };
         let seen = |case: &Case| Seen {
             key: case.key.to_string(),

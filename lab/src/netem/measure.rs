@@ -1,4 +1,4 @@
-//! One case over one wire.
+//! One case over one wire, as often as there are rounds.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::Case;
 use crate::counters;
+use crate::report::Samples;
 use crate::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
 use crate::workload::Stream;
 use crate::workload::iperf::{Flow, Server};
@@ -26,14 +27,14 @@ pub(super) enum Wire {
     Netem,
 }
 
-/// What was measured over one wire.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What was measured over one wire, in some rounds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Figures {
-    /// Median round trip of one byte, in milliseconds.
-    pub(super) rtt_ms: f64,
-    /// Payload of one TCP connection, in Mbit/s.
-    pub(super) mbps: f64,
-    /// TCP segments sent again in it.
+    /// Median round trip of one byte in each round, in milliseconds.
+    pub(super) rtt_ms: Vec<f64>,
+    /// Payload of one TCP connection in each round, in Mbit/s.
+    pub(super) mbps: Vec<f64>,
+    /// TCP segments sent again in all of them.
     pub(super) retransmits: u64,
     /// Datagrams sent.
     pub(super) sent: u64,
@@ -75,30 +76,39 @@ impl Wire {
 }
 
 impl Figures {
+    /// Median of the round trips of all rounds, in milliseconds.
+    pub(super) fn median_rtt_ms(&self) -> f64 {
+        Samples::new("ms", self.rtt_ms.clone()).median()
+    }
+
+    /// Median of the throughputs of all rounds, in Mbit/s.
+    pub(super) fn median_mbps(&self) -> f64 {
+        Samples::new("Mbit/s", self.mbps.clone()).median()
+    }
+
     /// Percent of the datagrams that were lost.
     pub(super) fn lost_percent(&self) -> f64 {
         self.lost as f64 / self.sent as f64 * 100.0
     }
-}
 
-/// Measures `case` over `wire`.
-pub(super) fn run(case: &Case, wire: Wire, seconds: u32, seed: u64) -> Result<Figures> {
-    let wiring = wire.wiring();
-    let topology = Topology::build(Plan { wiring, seed, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
-    wire.impair(&topology, case)?;
-    let (client, server) = (topology.host(0), topology.host(1));
-    let at = SocketAddr::new(address(0, 1).into(), 0);
-    let duration = Duration::from_secs(seconds.into());
-    let trips = ping_pong::play(client, server, at, Stream::Tcp, duration).context("round trips")?;
-    let datagrams = Sequence::start(client, server, at, PACE, duration)?.outcome().context("datagrams")?;
-    let _server = Server::start(server, Stream::Tcp)?;
-    let resent = counters::protocol(client, "Tcp", "RetransSegs")?;
-    let flow = Flow::tcp(at.ip(), seconds).run(client)?;
-    Ok(Figures {
-        rtt_ms: trips.p50_us / 1e3,
-        mbps: flow.gbps * 1e3,
-        retransmits: counters::protocol(client, "Tcp", "RetransSegs")? - resent,
-        sent: datagrams.sent,
-        lost: datagrams.lost_at_ns.len() as u64,
-    })
+    /// Measures `case` over `wire` once more.
+    pub(super) fn add_round(&mut self, case: &Case, wire: Wire, seconds: u32, seed: u64) -> Result<()> {
+        let wiring = wire.wiring();
+        let topology = Topology::build(Plan { wiring, seed, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
+        wire.impair(&topology, case)?;
+        let (client, server) = (topology.host(0), topology.host(1));
+        let at = SocketAddr::new(address(0, 1).into(), 0);
+        let duration = Duration::from_secs(seconds.into());
+        let trips = ping_pong::play(client, server, at, Stream::Tcp, duration).context("round trips")?;
+        self.rtt_ms.push(trips.p50_us / 1e3);
+        let datagrams =
+            Sequence::start(client, server, at, PACE, duration)?.outcome().context("datagrams")?;
+        self.sent += datagrams.sent;
+        self.lost += datagrams.lost_at_ns.len() as u64;
+        let _server = Server::start(server, Stream::Tcp)?;
+        let resent = counters::protocol(client, "Tcp", "RetransSegs")?;
+        self.mbps.push(Flow::tcp(at.ip(), seconds).run(client)?.gbps * 1e3);
+        self.retransmits += counters::protocol(client, "Tcp", "RetransSegs")? - resent;
+        Ok(())
+    }
 }

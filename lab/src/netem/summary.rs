@@ -16,8 +16,9 @@ const AGREEMENT_MIN: f64 = 0.9;
 const LOSS_MAX_PERCENT: f64 = 0.5;
 
 /// Writes everything into `report`.
-pub(super) fn write(report: &mut Report, seen: &[Seen], seconds: u32) {
+pub(super) fn write(report: &mut Report, seen: &[Seen], (seconds, rounds): (u32, u32)) {
     report.field("seconds", seconds);
+    report.field("rounds", rounds);
     report.field("cases", seen.iter().map(fields).collect::<Vec<_>>());
     for Seen { key, outcome } in seen {
         match outcome {
@@ -28,16 +29,18 @@ pub(super) fn write(report: &mut Report, seen: &[Seen], seconds: u32) {
     let failed = seen.iter().filter(|seen| seen.outcome.is_err()).count();
     report.verdict(Verdict::equals("cases_failed", failed, 0));
     report.show(table(seen));
+    report.show(format!("  medians of {rounds} rounds; resent and lost: of all rounds together"));
     report.show("  round trip: median of one byte, ms; TCP: Mbit/s of payload; resent: its segments");
     report.show("  lost: percent of 2,000 datagrams a second");
 }
 
 fn judge(report: &mut Report, key: &str, [wire, netem]: &[Figures; 2]) {
-    let apart = (wire.rtt_ms - netem.rtt_ms).abs();
+    let apart = (wire.median_rtt_ms() - netem.median_rtt_ms()).abs();
     report.verdict(Verdict::at_most(&format!("{key}.rtt_apart_ms"), apart, RTT_MAX_MS));
     // Without a rate, throughput is the machine's.
     if case(key).is_some_and(|case| case.impairment().rate.is_some()) {
-        let agreement = wire.mbps.min(netem.mbps) / wire.mbps.max(netem.mbps);
+        let [one, other] = [wire.median_mbps(), netem.median_mbps()];
+        let agreement = one.min(other) / one.max(other);
         report.verdict(Verdict::at_least(&format!("{key}.mbps_agreement"), agreement, AGREEMENT_MIN));
     }
     let apart = (wire.lost_percent() - netem.lost_percent()).abs();
@@ -70,8 +73,8 @@ fn table(seen: &[Seen]) -> Table {
             table.row(vec![
                 label.to_string(),
                 wire.label().to_string(),
-                format!("{:.2}", figures.rtt_ms),
-                format!("{:.2}", figures.mbps),
+                format!("{:.2}", figures.median_rtt_ms()),
+                format!("{:.2}", figures.median_mbps()),
                 figures.retransmits.to_string(),
                 format!("{:.2}", figures.lost_percent()),
             ]);
