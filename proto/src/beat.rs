@@ -3,6 +3,7 @@
 //! Beside [`crate::heartbeat`]. Under load the cells of a link pay for its heartbeats, so that these take little of it at
 //! any rate and among any number of peers: at 1 Gbit/s there is one each millisecond, at 10 Mbit/s each 10. What comes
 //! from the peer pays too, for reports are what it waits for; but less, for the way back may be the slower one.
+//! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again.
 //!
 //! A fast link has something saved when its cells stop: most often because cells were lost, and then reports matter most.
 
@@ -31,10 +32,11 @@ pub(crate) fn earned(sent: u64, heard: u64) -> u64 {
 }
 
 impl Beat {
-    /// When the next heartbeat is due.
-    pub(crate) fn due(&self, now: Instant, earned: u64) -> Instant {
+    /// When the next heartbeat is due; `suspect`: the link is.
+    pub(crate) fn due(&self, now: Instant, earned: u64, suspect: bool) -> Instant {
         let Some(at) = self.at else { return now };
-        at + if earned >= self.spent + COST { HEARTBEAT_BUSY } else { HEARTBEAT_QUIET }
+        let quiet = if suspect { HEARTBEAT_QUIET / 2 } else { HEARTBEAT_QUIET };
+        at + if earned >= self.spent + COST { HEARTBEAT_BUSY } else { quiet }
     }
 
     /// A heartbeat is made.
@@ -61,7 +63,7 @@ mod tests {
         let ticks = (0..).map(|tick| start + pace * tick).take_while(|now| now.since(start).as_secs() < 1);
         let is_beaten = |now: Instant| {
             total += if now.since(start) < span { earned(1, heard) } else { 0 };
-            let is_due = beat.due(now, total) <= now;
+            let is_due = beat.due(now, total, false) <= now;
             if is_due {
                 beat.handle_beat(now, total);
             }
@@ -96,10 +98,11 @@ mod tests {
     fn what_has_to_be_said_at_once_is_due_at_once() {
         let mut beat = Beat::default();
         let now = Instant::from_nanos(7);
-        assert_eq!(beat.due(now, 0), now);
+        assert_eq!(beat.due(now, 0, false), now);
         beat.handle_beat(now, 0);
-        assert_eq!(beat.due(now, 0), now + HEARTBEAT_QUIET);
+        assert_eq!(beat.due(now, 0, false), now + HEARTBEAT_QUIET);
+        assert_eq!(beat.due(now, 0, true), now + HEARTBEAT_QUIET / 2);
         beat.hasten();
-        assert_eq!(beat.due(now, 0), now);
+        assert_eq!(beat.due(now, 0, false), now);
     }
 }

@@ -69,11 +69,12 @@ impl Bundle {
                     continue;
                 }
                 let earned = earned(link.sent(), heard);
-                if is_rising || link.beat.due(now, earned) <= now {
+                let suspect = link.loss.is_suspect();
+                if is_rising || link.beat.due(now, earned, suspect) <= now {
                     link.beat.handle_beat(now, earned);
                     self.control.push_back(Control::Heartbeat { port, peer: index });
                 }
-                peer.heartbeat_at = peer.heartbeat_at.min(link.beat.due(now, earned));
+                peer.heartbeat_at = peer.heartbeat_at.min(link.beat.due(now, earned, suspect));
             }
         }
     }

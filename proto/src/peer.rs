@@ -202,7 +202,7 @@ impl Peer {
     /// When the oldest gap is given up; the wait is `wait`.
     fn gap_deadline(&self, wait: Duration) -> Option<Instant> {
         self.gapped_lanes()
-            .filter_map(|lane| self.lanes_in[lane].reorder.gap_since())
+            .filter_map(|lane| self.lanes_in[lane].reorder.waits_since())
             .min()
             .map(|since| since + wait)
     }

@@ -2,7 +2,8 @@
 //!
 //! Stands between the links and [`crate::unpack`]. A cell that is next comes out at once; a lane without gaps costs
 //! nothing. A gap is waited for until its deadline (what sets it: [`crate::hold`]), or not at all once every link has
-//! shown a later cell, for links keep their order (P2: links are FIFO; what comes late comes over another link).
+//! shown a later cell, for links keep their order (P2: links are FIFO; what comes late comes over another link). As long as
+//! missing cells come, one after the other as a dead link's are sent again, the wait begins anew with each.
 //!
 //! Invariants: no number comes out twice; numbers come out in order; at most [`WINDOW`] cells wait.
 
@@ -54,6 +55,8 @@ pub(crate) struct Reorder {
     waiting: VecDeque<Option<Arrived>>,
     /// Since when the first cell behind the gap at the front waits.
     gap_since: Option<Instant>,
+    /// When a missing cell came last.
+    filled: Instant,
     /// The number after the highest that each link has shown.
     shown: [u64; LINKS],
     /// Numbers that were given up lately, the oldest first.
@@ -81,6 +84,11 @@ impl Reorder {
         self.gap_since
     }
 
+    /// Since when the gap at the front is waited for, if there is one.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        Some(self.gap_since?.max(self.filled))
+    }
+
     /// Puts in a cell that came over `link`.
     pub(crate) fn insert(&mut self, seq: u64, link: u8, cell: Arrived) -> Placed {
         let Some(ahead) = seq.checked_sub(self.next) else { return self.placed_before(seq) };
@@ -104,6 +112,7 @@ impl Reorder {
         }
         *place = Some(cell);
         if index == 0 {
+            self.filled = cell.at;
             return Placed::Kept(self.gap_since.take().map(|since| cell.at.since(since)));
         }
         self.gap_since.get_or_insert(cell.at);
@@ -191,6 +200,22 @@ mod tests {
         assert_eq!(lane.insert(0, 1, Arrived { at: T0 + waited, ..cell(0) }), Placed::Kept(Some(waited)));
         assert_eq!(take_all(&mut lane), [0, 1]);
         assert_eq!(lane.gap_since(), Some(T0 + waited), "the gap before 3 is as old as 3");
+    }
+
+    #[test]
+    fn what_is_missing_may_come_one_after_the_other() {
+        let mut lane = Reorder::default();
+        let at = |micros| T0 + Duration::from_micros(micros);
+        lane.insert(1, 0, cell(1));
+        lane.insert(3, 0, cell(3));
+        assert_eq!(lane.waits_since(), Some(T0));
+        lane.insert(0, 1, Arrived { at: at(900), ..cell(0) });
+        assert_eq!(take_all(&mut lane), [0, 1]);
+        assert_eq!((lane.gap_since(), lane.waits_since()), (Some(T0), Some(at(900))), "2 is on its way, too");
+        lane.give_up();
+        lane.insert(5, 0, Arrived { at: at(950), ..cell(5) });
+        assert_eq!(take_all(&mut lane), [3]);
+        assert_eq!(lane.waits_since(), Some(at(950)));
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl Bundle {
             while let Some(peer) = self.peers.get_mut(index) {
                 let state = &mut peer.lanes_in[lane];
                 let old =
-                    state.reorder.gap_since().is_some_and(|since| limit.is_none_or(|limit| since <= limit));
+                    state.reorder.waits_since().is_some_and(|since| limit.is_none_or(|limit| since <= limit));
                 if !old {
                     break;
                 }

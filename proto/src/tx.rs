@@ -159,7 +159,7 @@ impl Bundle {
             let heard = peer.cells_heard();
             let link = &mut peer.outbound[usize::from(flight.port)];
             link.mark(port.sent());
-            let due = link.beat.due(now, earned(link.sent(), heard));
+            let due = link.beat.due(now, earned(link.sent(), heard), link.loss.is_suspect());
             peer.heartbeat_at = peer.heartbeat_at.min(due);
         }
         self.counters.batches_sent += 1;
