@@ -38,7 +38,7 @@ help:
 	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 13 minutes, and P2.npb, which takes long on few processors"
 	@echo "make p1      of these, P1: how sent buffers come back, and what is copied: about 1 minute"
 	@echo "make p3      of these, P3: through memory in units of 512 B, as fast as it is and as slow as the paper's device was: about 4 minutes"
-	@echo "make apps    nginx and PostgreSQL over one link, over two, and while a switch dies: about 2 minutes"
+	@echo "make apps    nginx, PostgreSQL and nfs-ganesha over one link, over two, and while a switch dies: about 3 minutes"
 	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 9 minutes"
 	@echo "make scenario FILE=lab/scenarios/two-gigabit.toml  an experiment from a file (docs/scenarios.md)"
 	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
@@ -66,7 +66,8 @@ loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem:     LAB_TOOLS += iperf3=iperf3
 papers:    LAB_TOOLS += iperf3=iperf3 mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
-apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux
+apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
+           ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers:    LAB_OPTIONS := --throttle --markdown docs/results.md --html target/lab/papers.html
 p3:        LAB_OPTIONS := --throttle
 peers netem guests papers: vm-setup

@@ -1,4 +1,4 @@
-//! Applications that know nothing of bundles: a web server and a database, over one link and over a bundle of two, and while a
+//! Applications that know nothing of bundles: a web server, a database and a file server, over one link and over a bundle of two, and while a
 //! switch dies and returns.
 //!
 //! 1. [`measure`]: the loads, each over every path.
@@ -14,14 +14,14 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use crate::options::Common;
-use crate::prerequisites::{NGINX, PGBENCH, SETPRIV, Tool, WRK};
+use crate::prerequisites::{GANESHA, NFS_CAT, NGINX, PGBENCH, SETPRIV, Tool, WRK};
 use crate::report::Report;
 use measure::Bench;
 
 /// What the command needs besides the sandbox's own tools.
-pub const TOOLS: &[Tool] = &[NGINX, WRK, PGBENCH, SETPRIV];
+pub const TOOLS: &[Tool] = &[NGINX, WRK, PGBENCH, SETPRIV, GANESHA, NFS_CAT];
 
-/// nginx and PostgreSQL over one link, over two, and while a switch dies: about 2 minutes
+/// nginx, PostgreSQL and nfs-ganesha over one link, over two, and while a switch dies: about 3 minutes
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]
@@ -40,7 +40,12 @@ pub struct Options {
 /// A missing prerequisite, or a program that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
-    let bench = Bench { daemon: common.daemon()?, rounds: options.rounds, seconds: options.seconds };
+    let bench = Bench {
+        daemon: common.daemon()?,
+        rounds: options.rounds,
+        seconds: options.seconds,
+        seed: common.seed,
+    };
     let mut report = Report::new("apps", common.seed);
     summary::write(&mut report, &bench.run()?);
     report.finish(common.json.as_deref())

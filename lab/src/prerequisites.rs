@@ -58,6 +58,10 @@ pub const NGINX: Tool = Tool { program: "nginx", package: "nginx-light" };
 pub const WRK: Tool = Tool { program: "wrk", package: "wrk" };
 /// Asks a database, whose programs come with it.
 pub const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql-contrib" };
+/// Serves files by NFS, in user space. What it does with a file system is a package of its own.
+pub const GANESHA: Tool = Tool { program: "ganesha.nfsd", package: "nfs-ganesha nfs-ganesha-vfs" };
+/// Reads files by NFS, in user space.
+pub const NFS_CAT: Tool = Tool { program: "nfs-cat", package: "libnfs-utils" };
 /// Runs a program as another user.
 pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
 /// Records frames with their VLAN tags.

@@ -14,7 +14,7 @@ use crate::rate::Bitrate;
 use crate::report::Samples;
 use crate::topology::{LinkPlan, Plan, Topology, address};
 use crate::workload::web::File;
-use crate::workload::{database, web};
+use crate::workload::{database, ganesha, web};
 
 /// Rate of each of the two links.
 pub(super) const LINK_RATE: Bitrate = Bitrate::mbit(1_000);
@@ -30,6 +30,14 @@ pub(super) struct Bench {
     pub(super) rounds: usize,
     /// Length of each load.
     pub(super) seconds: u32,
+    pub(super) seed: u64,
+}
+
+/// What listens on the second host.
+struct Servers {
+    _web: web::Server,
+    _database: database::Server,
+    files: ganesha::Server,
 }
 
 /// What clients do.
@@ -37,14 +45,18 @@ pub(super) struct Bench {
 pub(super) enum Job {
     Fetch(File),
     Transact,
+    Read,
 }
 
 impl Job {
-    const ALL: [Job; 3] = [Job::Fetch(File::Large), Job::Fetch(File::Small), Job::Transact];
+    const ALL: [Job; 4] = [Job::Fetch(File::Large), Job::Fetch(File::Small), Job::Transact, Job::Read];
 
     /// The unit of what is measured of it.
     fn unit(self) -> &'static str {
-        if self == Job::Fetch(File::Large) { "Mbit/s" } else { "1/s" }
+        match self {
+            Job::Fetch(File::Large) | Job::Read => "Mbit/s",
+            Job::Fetch(File::Small) | Job::Transact => "1/s",
+        }
     }
 }
 
@@ -54,6 +66,7 @@ impl fmt::Display for Job {
             Job::Fetch(File::Large) => "nginx, 16 MiB files",
             Job::Fetch(File::Small) => "nginx, 1 KiB files",
             Job::Transact => "PostgreSQL, TPC-B",
+            Job::Read => "nfs-ganesha, a 16 MiB file",
         })
     }
 }
@@ -75,20 +88,24 @@ impl Bench {
     pub(super) fn run(&self) -> Result<Vec<Row>> {
         let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); 2]))?;
         let server = topology.host(1);
-        let _web = web::Server::start(server)?;
-        let _database = {
-            let _step = progress::step("filling a database");
-            database::Server::start(server)?
+        let servers = Servers {
+            _web: web::Server::start(server)?,
+            _database: {
+                let _step = progress::step("filling a database");
+                database::Server::start(server)?
+            },
+            files: ganesha::Server::start(server, self.seed)?,
         };
         let bundles = Bundle::start_all(&topology, &bundle::Options::new(&self.daemon))?;
-        let rows = Job::ALL.into_iter().map(|job| self.row(&topology, job)).collect::<Result<_>>()?;
+        let rows =
+            Job::ALL.into_iter().map(|job| self.row(&topology, &servers, job)).collect::<Result<_>>()?;
         for bundle in bundles {
             bundle.stop()?.success("a daemon told to stop")?;
         }
         Ok(rows)
     }
 
-    fn row(&self, topology: &Topology, job: Job) -> Result<Row> {
+    fn row(&self, topology: &Topology, servers: &Servers, job: Job) -> Result<Row> {
         let [mut link, mut bundle, mut outage] = [(); 3].map(|()| Samples::new(job.unit(), Vec::new()));
         let mut failed = 0;
         for round in 1..=self.rounds {
@@ -99,7 +116,7 @@ impl Bench {
                 (&mut outage, bundle::address(1), true),
             ];
             for (samples, server, with_outage) in paths {
-                let (speed, failures) = self.load(topology, job, server, with_outage)?;
+                let (speed, failures) = self.load(topology, servers, (job, server), with_outage)?;
                 samples.push(speed);
                 failed += failures;
             }
@@ -107,8 +124,14 @@ impl Bench {
         Ok(Row { job, link, bundle, outage, failed })
     }
 
-    /// One load; returns how fast it was, and how much failed.
-    fn load(&self, topology: &Topology, job: Job, server: IpAddr, with_outage: bool) -> Result<(f64, u64)> {
+    /// One load of a server at an address; returns how fast it was, and how much failed.
+    fn load(
+        &self,
+        topology: &Topology,
+        servers: &Servers,
+        (job, server): (Job, IpAddr),
+        with_outage: bool,
+    ) -> Result<(f64, u64)> {
         let client = topology.host(0);
         match job {
             Job::Fetch(file) => {
@@ -123,6 +146,12 @@ impl Bench {
                 self.meanwhile(topology, with_outage)?;
                 let outcome = load.finish()?;
                 Ok((outcome.rate, outcome.failed))
+            }
+            Job::Read => {
+                let load = servers.files.load(client, server, CLIENTS, self.seconds)?;
+                self.meanwhile(topology, with_outage)?;
+                let outcome = load.finish();
+                Ok((outcome.mbps, outcome.failed))
             }
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn write(report: &mut Report, rows: &[Row]) {
     report.show(table);
     report.show(format!("  two links of {LINK_RATE}, {CLIENTS} clients at once; medians"));
     report.show("  outage: through the bundle, one of its two switches dead for a third of the time");
-    report.show("  failed: requests or transactions, on any path");
+    report.show("  failed: requests, transactions or clients of NFS, on any path");
 }
 
 fn key(job: Job) -> &'static str {
@@ -37,5 +37,6 @@ fn key(job: Job) -> &'static str {
         Job::Fetch(File::Large) => "web_large",
         Job::Fetch(File::Small) => "web_small",
         Job::Transact => "database",
+        Job::Read => "nfs",
     }
 }

@@ -133,7 +133,7 @@ impl Running {
     /// iperf3 fails or does not end in time; its own words are quoted.
     pub fn finish(self) -> Result<Outcome> {
         let report = self.process.wait(self.limit)?.success("iperf3")?;
-        outcome(&report).context("the report of iperf3")
+        outcome(&report).with_context(|| format!("the report of iperf3: {report}"))
     }
 }
 

@@ -6,13 +6,12 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use tempfile::TempDir;
 
+use super::mounted::Mounted;
 use crate::clock::wait_for;
 use crate::netns::Namespace;
 
@@ -93,42 +92,4 @@ pub fn mounted(client: &Namespace, address: IpAddr) -> Result<Mounted> {
     let file = mount.path().join("ready");
     fs::write(&file, "").with_context(|| file.display().to_string())?;
     Ok(mount)
-}
-
-/// A file system that is mounted as long as the value lives.
-#[derive(Debug)]
-pub struct Mounted {
-    target: PathBuf,
-    /// The directory, when it was made for it.
-    directory: Option<TempDir>,
-}
-
-impl Mounted {
-    fn new(target: &Path, source: &str, kind: &str, data: &str) -> Result<Mounted> {
-        mount(Some(source), target, Some(kind), MsFlags::empty(), Some(data))
-            .with_context(|| format!("mounting {source} ({kind}) on {}", target.display()))?;
-        Ok(Mounted { target: target.to_path_buf(), directory: None })
-    }
-
-    fn on_new_directory(source: &str, kind: &str, data: &str) -> Result<Mounted> {
-        let directory = tempfile::tempdir().context("a directory to mount on")?;
-        let mut mounted = Mounted::new(directory.path(), source, kind, data)?;
-        mounted.directory = Some(directory);
-        Ok(mounted)
-    }
-
-    /// Where it is mounted.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.target
-    }
-}
-
-/// At once for everyone here, and in the kernel as soon as nobody uses it.
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Err(error) = umount2(&self.target, MntFlags::MNT_DETACH) {
-            eprintln!("{} stays mounted until the lab ends: {error}", self.target.display());
-        }
-    }
 }
