@@ -34,7 +34,7 @@ pub use links::parse_link;
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_io::Engine;
-use tabane_proto::engine::receive;
+use tabane_proto::engine::{receive, reclaim};
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
 pub use window::{WindowConfig, names_window};
 
@@ -123,9 +123,18 @@ pub struct LinkConfig {
     /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
     pub weight: Option<u32>,
     /// Its cells are Ethernet frames of their own kind, moved by this; then it has neither a local address nor named peers.
-    pub ether: Option<Engine>,
+    pub ether: Option<EtherConfig>,
     /// The memory that it runs through in place of a NIC; then it has neither a local address nor named peers.
     pub window: Option<WindowConfig>,
+}
+
+/// What moves the cells of a link of Ethernet frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EtherConfig {
+    /// AF_PACKET or AF_XDP.
+    pub engine: Engine,
+    /// How frames come back that AF_XDP has sent.
+    pub completion: reclaim::Method,
 }
 
 impl Config {

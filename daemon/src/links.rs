@@ -15,7 +15,7 @@ use tabane_proto::PortSettings;
 use tabane_proto::wire::cell::LINKS;
 
 use crate::askers::Askers;
-use crate::config::{Config, LinkConfig, WindowConfig};
+use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
 use crate::medium::Medium;
 use crate::privileges::may_open_frames;
@@ -78,7 +78,7 @@ impl Links {
                 "the bundle was started without ether links, and has given up the packet sockets for them";
             return Err(Refusal::Input(format!("link ether:{}: {why}; start it with one", link.nic)));
         }
-        if link.ether == Some(Engine::Xdp) && self.config.access.sandbox {
+        if link.ether.is_some_and(|ether| ether.engine == Engine::Xdp) && self.config.access.sandbox {
             let why =
                 "AF_XDP takes rights that the daemon has given up; allowed: engine=auto or engine=packet";
             return Err(Refusal::Input(format!("link ether:{}: {why}", link.nic)));
@@ -244,12 +244,12 @@ impl Links {
     /// Opens the link's sockets for all workers.
     fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share>, String> {
         let wanted = link.ether;
-        if self.config.access.sandbox && wanted.is_some_and(|engine| engine != Engine::Packet) {
+        if self.config.access.sandbox && wanted.is_some_and(|ether| ether.engine != Engine::Packet) {
             tracing::info!(
                 nic = link.nic,
                 "AF_PACKET moves the cells: AF_XDP takes rights that the daemon has given up"
             );
-            link.ether = Some(Engine::Packet);
+            link.ether = Some(EtherConfig { engine: Engine::Packet, ..EtherConfig::default() });
         }
         let open = |number| {
             let socket = (link.nic.clone(), bind(&self.config, link, number)?);
@@ -337,7 +337,7 @@ fn seat(config: &Config, window: &WindowConfig, number: u16) -> Result<MemSpec, 
 }
 
 fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
-    let mut engine = link.ether.unwrap_or_default();
+    let EtherConfig { mut engine, completion } = link.ether.unwrap_or_default();
     if engine == Engine::Auto && config.workers > 1 {
         engine = Engine::Packet;
         if number == 0 {
@@ -351,6 +351,7 @@ fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
         nic: link.nic.clone(),
         port: config.port + number,
         engine,
+        completion,
         receive_buffer: RECEIVE_BUFFER,
         send_buffer: RECEIVE_BUFFER,
     }

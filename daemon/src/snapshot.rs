@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use tabane_io::AnyLink;
 use tabane_proto::engine::receive::{self, Receive};
+use tabane_proto::engine::reclaim;
 use tabane_proto::{Bundle, Counters, PolicyKind};
 
-use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
+use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
 /// One worker's knowledge.
 #[derive(Debug)]
@@ -86,6 +87,7 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
         // Messages hold many cells in both directions.
         AnyLink::Mem(link) => (link.has_carrier(), link.unit(), true, true),
     };
+    let completion = if let AnyLink::Ether(link) = link { link.completion() } else { None };
     LinkStatus {
         link: number,
         nic: nic.to_owned(),
@@ -95,6 +97,19 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
         mtu,
         gso,
         gro,
+        completion: completion.map(|(method, counted)| completion_status(method, &counted)),
+    }
+}
+
+fn completion_status(method: reclaim::Method, counted: &reclaim::Counters) -> CompletionStatus {
+    CompletionStatus {
+        method: method.name().to_owned(),
+        reclaimed_at_sends: counted.reclaimed_at_sends,
+        reclaimed_by_interrupts: counted.reclaimed_by_interrupts,
+        interrupts: counted.interrupts,
+        to_interrupts: counted.to_interrupts,
+        to_lazy: counted.to_lazy,
+        refused: counted.refused,
     }
 }
 

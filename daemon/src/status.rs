@@ -62,6 +62,27 @@ pub struct LinkStatus {
     pub gso: bool,
     /// Whether many cells arrive with one call.
     pub gro: bool,
+    /// How frames come back that AF_XDP has sent, for the first worker; `null` where it does not move the cells.
+    pub completion: Option<CompletionStatus>,
+}
+
+/// How frames come back that were sent, and what has come of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompletionStatus {
+    /// `interrupt`, `lazy` or `adaptive`.
+    pub method: String,
+    /// Frames that came back when something else was sent.
+    pub reclaimed_at_sends: u64,
+    /// Frames that came back by an interrupt, or by the look each 50 us that stands for it.
+    pub reclaimed_by_interrupts: u64,
+    /// Those interrupts.
+    pub interrupts: u64,
+    /// How often they were switched on.
+    pub to_interrupts: u64,
+    /// How often they were switched off.
+    pub to_lazy: u64,
+    /// Runs for which there was no room.
+    pub refused: u64,
 }
 
 /// Another node.
@@ -141,7 +162,8 @@ const EXAMPLE: &str = r#"{
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "receive": "adaptive",
   "security": "sealed", "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
-  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true } ],
+  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,
+    "completion": null } ],
   "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12 },
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,

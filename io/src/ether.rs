@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use tabane_proto::engine::reclaim;
 use thiserror::Error;
 
 use crate::link::{Link, ReceiveBuffer, Sent};
@@ -75,6 +76,8 @@ pub struct EtherSpec {
     pub port: u16,
     /// What is to move its cells. AF_XDP wants CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
     pub engine: Engine,
+    /// How frames come back that AF_XDP has sent.
+    pub completion: reclaim::Method,
     /// Receive buffer wanted, bytes as accounted by the kernel.
     pub receive_buffer: usize,
     /// Send buffer wanted, see [`EtherLink::set_send_buffer`].
@@ -151,7 +154,7 @@ impl EtherLink {
         })?;
         let mut link = Self::over(socket, nic, spec)?;
         link.size_buffers(spec);
-        link.start_xdp(spec.engine)?;
+        link.start_xdp(spec)?;
         Ok(link)
     }
 
@@ -187,6 +190,11 @@ impl EtherLink {
         self.xdp.as_ref().map_or("ether/packet", |xdp| xdp.mode())
     }
 
+    /// How frames come back that were sent, and what has come of it; `None`: the kernel keeps that to itself.
+    pub fn completion(&self) -> Option<(reclaim::Method, reclaim::Counters)> {
+        self.xdp.as_ref().map(|xdp| (xdp.completion(), xdp.completed()))
+    }
+
     /// The descriptor that tells when something has come, and, unless room is hidden, when there is room.
     pub fn watched(&self) -> BorrowedFd<'_> {
         self.xdp.as_ref().map_or_else(|| self.socket.as_fd(), |xdp| xdp.as_fd())
@@ -216,7 +224,7 @@ impl EtherLink {
     }
 
     /// Looks after what waits to be sent. `room`: a run has found none; whether it is worth another try.
-    pub(crate) fn tend(&mut self, room: bool) -> bool {
+    pub fn tend(&mut self, room: bool) -> bool {
         let xdp = self.xdp.as_mut().filter(|xdp| xdp.wants_tending(room));
         xdp.is_some_and(|xdp| xdp.tend() && room)
     }
@@ -239,16 +247,17 @@ impl EtherLink {
         self.socket.set_send_buffer(bytes)
     }
 
-    fn start_xdp(&mut self, engine: Engine) -> Result<(), EtherError> {
-        if engine == Engine::Packet {
+    fn start_xdp(&mut self, spec: &EtherSpec) -> Result<(), EtherError> {
+        if spec.engine == Engine::Packet {
             return Ok(());
         }
         let (nic, mac) = (&self.nic, mac_of(&self.local).unwrap_or_default());
-        match Xdp::open(nic.index, usize::try_from(nic.mtu).unwrap_or(usize::MAX), mac, self.port) {
+        let mtu = usize::try_from(nic.mtu).unwrap_or(usize::MAX);
+        match Xdp::open(nic.index, mtu, mac, self.port, spec.completion) {
             Ok(xdp) => self.xdp = Some(Box::new(xdp)),
             Err((step, source)) => {
                 let reason = format!("{step}: {source}");
-                if engine == Engine::Xdp {
+                if spec.engine == Engine::Xdp {
                     return Err(EtherError::NoXdp { nic: nic.name.clone(), reason });
                 }
                 self.note("AF_XDP", reason, "cells go by AF_PACKET");

@@ -7,12 +7,14 @@ use libtest_mimic::Trial;
 use tabane_io::packet::HEADER;
 use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer, Sent};
 
+use tabane_proto::engine::reclaim::Method;
+
 use crate::kernel::hosts::{Cable, until};
 use crate::kernel::needs::{Need, Needs};
 
 pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
     use Engine::{Packet, Xdp};
-    let trials: [(Need, &str, fn()); 13] = [
+    let trials: [(Need, &str, fn()); 14] = [
         (Need::Namespaces, "a_run_arrives_as_the_same_cells", || the_same_cells(Packet, Packet)),
         (Need::Namespaces, "what_ethernet_pads_keeps_its_length", || padding(Packet)),
         (Need::Namespaces, "the_group_reaches_the_same_port_only", || group(Packet)),
@@ -32,6 +34,7 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
         (Need::Xdp, "xdp::the_group_reaches_the_same_port_only", || group(Xdp)),
         (Need::Xdp, "xdp::long_frames_lie_in_several_pieces", xdp_long_frames),
         (Need::Xdp, "xdp::rings_go_round", xdp_rings_go_round),
+        (Need::Xdp, "xdp::every_frame_comes_back_once", || Method::ALL.into_iter().for_each(xdp_completion)),
         (Need::Xdp, "xdp::the_program_passes_what_is_not_ours_and_leaves_with_the_link", xdp_program),
     ];
     let named = |(need, name, body)| needs.trial(Some(need), &format!("ether::{name}"), body);
@@ -47,7 +50,8 @@ fn open(nic: &str, port: u16, engine: Engine) -> EtherLink {
 }
 
 fn spec(nic: &str, port: u16, engine: Engine) -> EtherSpec {
-    EtherSpec { nic: nic.to_owned(), port, engine, receive_buffer: 4 << 20, send_buffer: 4 << 20 }
+    let completion = Method::default();
+    EtherSpec { nic: nic.to_owned(), port, engine, completion, receive_buffer: 4 << 20, send_buffer: 4 << 20 }
 }
 
 /// Why there is no AF_XDP on a veth pair here, if there is none.
@@ -185,6 +189,40 @@ fn xdp_rings_go_round() {
         assert!(came.iter().all(|(cell, _)| *cell == number.to_le_bytes().repeat(100)), "run {number}");
     }
     until("nothing under way", || (near.queued_bytes() == 0).then_some(()));
+}
+
+/// Every frame comes back once, whoever says that it can.
+fn xdp_completion(method: Method) {
+    const RUNS: usize = 200;
+    const CELLS: usize = 40;
+    let cable = Cable::new();
+    let wanted = EtherSpec { completion: method, ..spec("left", PORT, Engine::Xdp) };
+    let mut near = cable.left.run(|| EtherLink::open(&wanted).unwrap());
+    let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
+    near.set_send_buffer(32 << 10).unwrap();
+    let run = vec![0x5a; CELLS * 400];
+    for _ in 0..RUNS {
+        until("room", || {
+            let done = matches!(near.send(&far.local_addr(), &[IoSlice::new(&run)], 400), Sent::Done);
+            if !done {
+                near.tend(true);
+            }
+            done.then_some(())
+        });
+        collect(&mut far, CELLS);
+    }
+    until("nothing under way", || {
+        near.tend(false);
+        (near.queued_bytes() == 0).then_some(())
+    });
+    let (used, counted) = near.completion().unwrap();
+    let all = (RUNS * CELLS) as u64;
+    assert_eq!((used, counted.reclaimed_at_sends + counted.reclaimed_by_interrupts), (method, all));
+    match method {
+        Method::Interrupt => assert_eq!(counted.reclaimed_at_sends, 0),
+        Method::Lazy => assert_eq!(counted.interrupts, 0),
+        Method::Adaptive(_) => assert!(counted.reclaimed_at_sends > counted.reclaimed_by_interrupts),
+    }
 }
 
 fn xdp_program() {

@@ -29,6 +29,7 @@ mod outcome;
 mod page;
 mod parallel;
 mod reclaim;
+mod rings;
 mod round_trips;
 mod sending;
 mod setting;

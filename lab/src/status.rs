@@ -36,6 +36,27 @@ pub struct Status {
 pub struct OwnLink {
     /// Whether the NIC has carrier; of a link through memory, whether another node is there.
     pub carrier: bool,
+    /// How frames come back that AF_XDP has sent.
+    #[serde(default)]
+    pub completion: Option<Completion>,
+}
+
+/// How frames came back that were sent.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Completion {
+    /// When something else was sent.
+    pub reclaimed_at_sends: u64,
+    /// By an interrupt.
+    pub reclaimed_by_interrupts: u64,
+}
+
+impl Completion {
+    /// Share of the frames that came back by an interrupt.
+    #[must_use]
+    pub fn by_interrupt(&self) -> f64 {
+        let all = self.reclaimed_at_sends + self.reclaimed_by_interrupts;
+        if all == 0 { 0.0 } else { self.reclaimed_by_interrupts as f64 / all as f64 }
+    }
 }
 
 /// Another node.

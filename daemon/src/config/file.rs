@@ -94,6 +94,7 @@ fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
         rate: section.text("rate", BITRATE_ALLOWED),
         weight: section.number("weight"),
         engine: section.text("engine", "the name of an engine"),
+        completion: section.text("completion", "`interrupt`, `lazy` or `adaptive`"),
         kind: section.text("kind", "`udp`, `ether` or `mem`"),
         window: window(section),
     }
@@ -151,7 +152,7 @@ mod tests {
                 &"conf/tb0.toml:5: offload.gso: found a whole number; allowed: true or false".into()
             )
         );
-        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight, engine, kind, path, unit, ring, slots, slot, poll";
+        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight, engine, completion, kind, path, unit, ring, slots, slot, poll";
         assert!(found.contains(&nic.into()), "{found:#?}");
         assert!(
             found

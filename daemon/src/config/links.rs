@@ -4,7 +4,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::LinkConfig;
 use super::address::{
     ENDPOINT_ALLOWED, HOST_ALLOWED, family, is_ipv6_link_local, parse_endpoint, parse_host,
 };
@@ -14,7 +13,9 @@ use super::resolve::{number, word};
 use super::settings::{Given, LinkSettings, Settings, parse_link_text};
 use super::units::{BITRATE_ALLOWED, parse_bitrate};
 use super::window::resolve_window;
+use super::{EtherConfig, LinkConfig};
 use tabane_io::Engine;
+use tabane_proto::engine::reclaim;
 
 /// What a link can run over; a NIC unless said otherwise.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];
@@ -91,7 +92,7 @@ fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
 /// The link, or `None` when it has no usable nic or path.
 fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Option<LinkConfig> {
     let kind = word(problems, typed.kind.as_ref(), &KINDS, |kind| kind, KINDS[0]);
-    if let Some(given) = typed.engine.as_ref().filter(|_| kind != "ether") {
+    for given in typed.engine.iter().chain(&typed.completion).filter(|_| kind != "ether") {
         let what = "only Ethernet frames have an engine";
         problems.push(Problem::new(&given.place, what, "this with kind = \"ether\""));
     }
@@ -127,14 +128,28 @@ fn resolve_ether_link(
         problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
     }
     let (rate, weight) = share(problems, typed);
-    let engine = word(problems, typed.engine.as_ref(), &Engine::ALL, Engine::name, Engine::default());
+    let ways = &reclaim::Method::ALL;
+    let ether = EtherConfig {
+        engine: word(problems, typed.engine.as_ref(), &Engine::ALL, Engine::name, Engine::default()),
+        completion: word(
+            problems,
+            typed.completion.as_ref(),
+            ways,
+            reclaim::Method::name,
+            reclaim::Method::default(),
+        ),
+    };
+    if let Some(given) = typed.completion.as_ref().filter(|_| ether.engine == Engine::Packet) {
+        let what = "AF_PACKET does not tell when frames have left";
+        problems.push(Problem::new(&given.place, what, "this with engine = \"xdp\" or \"auto\""));
+    }
     Some(LinkConfig {
         nic: nic?,
         local: None,
         peers: Vec::new(),
         rate,
         weight,
-        ether: Some(engine),
+        ether: Some(ether),
         window: None,
     })
 }

@@ -9,6 +9,7 @@ use toml::Value;
 use super::classes::protocol_name;
 use super::units::{print_bitrate, print_interval, print_share, print_size};
 use super::{Config, LinkConfig, Offload, Security, WindowConfig};
+use tabane_io::Engine;
 use tabane_proto::Class;
 
 impl fmt::Display for Config {
@@ -106,9 +107,14 @@ impl fmt::Display for LinkConfig {
 impl LinkConfig {
     fn print_network(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "nic = {}", text(&self.nic))?;
-        if let Some(engine) = self.ether {
+        if let Some(ether) = self.ether {
             writeln!(f, "kind = \"ether\"  # peers are found by multicast")?;
-            return writeln!(f, "engine = {}", text(engine.name()));
+            writeln!(f, "engine = {}", text(ether.engine.name()))?;
+            let completion = text(ether.completion.name());
+            return match ether.engine {
+                Engine::Packet => writeln!(f, "# completion: the kernel's"),
+                Engine::Auto | Engine::Xdp => writeln!(f, "completion = {completion}"),
+            };
         }
         match self.local {
             Some(local) => writeln!(f, "local = {}", text(&local.to_string())),

@@ -155,6 +155,8 @@ pub struct LinkSettings {
     pub weight: Option<Given<i64>>,
     /// What moves the cells of a link of Ethernet frames.
     pub engine: Option<Given<String>>,
+    /// How frames come back that AF_XDP has sent.
+    pub completion: Option<Given<String>>,
     /// What the link runs over: `udp`, `ether` or `mem`.
     pub kind: Option<Given<String>>,
     /// The window of a link through memory.
@@ -201,6 +203,7 @@ impl LinkSettings {
             rate: None,
             weight: None,
             engine: None,
+            completion: None,
             place: place.clone(),
         }
     }
@@ -270,7 +273,7 @@ impl OffloadSettings {
 }
 
 /// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE][,weight=N]`,
-/// `ether:NIC[,engine=ENGINE][,rate=RATE][,weight=N]`, or
+/// `ether:NIC[,engine=ENGINE][,completion=WAY][,rate=RATE][,weight=N]`, or
 /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`.
 ///
 /// # Errors
@@ -304,6 +307,7 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
                 false
             }
             "engine" if over_ether => link.engine.replace(given).is_some(),
+            "completion" if over_ether => link.completion.replace(given).is_some(),
             "unit" if in_memory => link.window.unit.replace(given).is_some(),
             "ring" if in_memory => link.window.ring.replace(given).is_some(),
             "poll" if in_memory => link.window.poll.replace(given).is_some(),
@@ -313,7 +317,7 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
                 let parts = match () {
                     () if in_memory => "unit=, ring=, slots=, slot=, poll=, ",
                     () if over_ip => "local=, peer=, ",
-                    () => "engine=, ",
+                    () => "engine=, completion=, ",
                 };
                 return Err(format!("unknown part {}; allowed: {parts}rate=, weight=", quoted(part)));
             }

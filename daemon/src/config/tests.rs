@@ -267,11 +267,15 @@ fn one_nic_with_two_addresses_is_two_links() {
 #[test]
 fn an_ethernet_link_has_a_nic_and_no_addresses() {
     let typed = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nweight = 2\n").expect("valid").links;
-    assert_eq!(typed[0].ether, Some(Engine::Packet));
+    assert_eq!(typed[0].ether, Some(EtherConfig::default()));
     assert!(typed[0].nic == "eth1" && typed[0].weight == Some(2));
     assert_eq!(parse_link("ether:eth1,weight=2", 7420), Ok(typed[0].clone()));
     let xdp = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nengine = 'xdp'\n").expect("valid");
-    assert_eq!((xdp.links[0].ether, config(&xdp.to_string())), (Some(Engine::Xdp), Ok(xdp.clone())));
+    let ether = EtherConfig { engine: Engine::Xdp, ..EtherConfig::default() };
+    assert_eq!((xdp.links[0].ether, config(&xdp.to_string())), (Some(ether), Ok(xdp.clone())));
+    let lazy = parse_link("ether:eth1,engine=xdp,completion=lazy", 7420).expect("valid").ether;
+    assert_eq!(lazy.map(|ether| ether.completion), Some(reclaim::Method::Lazy));
+    assert!(link_problem("kind = 'ether'\ncompletion = 'lazy'").contains("AF_PACKET does not tell"));
     let found = problems("[[link]]\nkind = 'ether'\nnic = 'eth1'\nlocal = 'fe80::1'\n");
     assert_eq!(
         found,
@@ -281,7 +285,7 @@ fn an_ethernet_link_has_a_nic_and_no_addresses() {
     let why = |text| parse_link(text, 7420).expect_err(text);
     assert_eq!(
         why("ether:eth1,peer=1.2.3.4:1"),
-        "unknown part `peer=1.2.3.4:1`; allowed: engine=, rate=, weight="
+        "unknown part `peer=1.2.3.4:1`; allowed: engine=, completion=, rate=, weight="
     );
     assert!(why("ether:").contains("`` cannot name a network interface"));
     assert_eq!(
@@ -401,6 +405,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
                     window: Some(window),
                 };
             }
+            let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
             if ether.is_some() {
                 return LinkConfig { nic, local: None, peers: Vec::new(), rate, weight, ether, window: None };
             }

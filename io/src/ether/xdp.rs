@@ -10,6 +10,8 @@
 //! can do so reads and writes the frames itself (zero-copy), else the kernel copies.
 //!
 //! - Frames are kept in two parts, so that neither direction can take the other's.
+//! - When sent frames come back is said by an engine (`proto/src/engine/reclaim.rs`). No descriptor tells of it: a look at the
+//!   completion ring each 50 us ([`Xdp::tend`]) stands for the interrupt.
 //! - A run is taken as a whole or not at all.
 //!
 //! Source: `Documentation/networking/af_xdp.rst` of Linux 6.18.
@@ -32,6 +34,8 @@ use rustix::net::xdp::{
     XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpOptionsFlags,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
+use tabane_proto::engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
 use super::address::{Mac, address_of};
 use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
@@ -86,6 +90,8 @@ pub(super) struct Xdp {
     /// For each frame, bytes in it that have not left; 0: it is free.
     under_way: Box<[u32]>,
     queued: usize,
+    /// How many those frames are, which come back in any order, and when to look for them.
+    completions: Reclaim<()>,
     /// What may be queued, bytes.
     limit: usize,
     /// The kernel takes nothing, as while the NIC is down; it is tried again when there is more to send.
@@ -93,11 +99,17 @@ pub(super) struct Xdp {
 }
 
 impl Xdp {
-    /// Opens a socket for the cells of `port` and puts the program at the NIC.
+    /// Opens a socket for the cells of `port` and puts the program at the NIC; sent frames come back this `way`.
     ///
     /// # Errors
     /// The kernel's, and what was being done.
-    pub(super) fn open(nic: u32, mtu: usize, mac: Mac, port: u16) -> Result<Self, (&'static str, io::Error)> {
+    pub(super) fn open(
+        nic: u32,
+        mtu: usize,
+        mac: Mac,
+        port: u16,
+        way: Method,
+    ) -> Result<Self, (&'static str, io::Error)> {
         let failed = |step| move |source: io::Error| (step, source);
         let map = bpf::socket_map().map_err(failed("making a map of sockets"))?;
         let program =
@@ -135,6 +147,7 @@ impl Xdp {
             mac,
             free: (RECEIVE_FRAMES as usize..frames).collect(),
             under_way: vec![0; frames].into(),
+            completions: Reclaim::new(way, room(&umem)),
             umem,
             queued: 0,
             limit: usize::MAX,
@@ -155,9 +168,19 @@ impl Xdp {
         }
     }
 
+    /// How sent frames come back.
+    pub(super) fn completion(&self) -> Method {
+        self.completions.method()
+    }
+
+    /// What has come of it.
+    pub(super) fn completed(&self) -> Counters {
+        self.completions.counters()
+    }
+
     /// Sends a run; all of it is taken when there is room for it, and when what is under way is below the limit.
     pub(super) fn send(&mut self, to: Mac, slices: &[IoSlice<'_>], segment: usize) -> Sent {
-        self.reclaim();
+        self.reclaim(Cause::Send);
         let mut run = Run::new(slices);
         let longest = ETHERNET + HEAD + segment.min(run.bytes());
         let pieces = longest.div_ceil(self.umem.frame());
@@ -167,6 +190,7 @@ impl Xdp {
         let wanted = pieces * run.bytes().div_ceil(segment);
         let room = self.free.len().min(self.transmit.0.room() as usize);
         if wanted > room || self.queued >= self.limit {
+            self.completions.refuse();
             // What waits may only wait for a kick.
             return self.kick().map_or_else(Sent::Refused, |()| Sent::Full);
         }
@@ -201,7 +225,7 @@ impl Xdp {
 
     /// Bytes of packets that have not left.
     pub(super) fn queued_bytes(&mut self) -> usize {
-        self.reclaim();
+        self.reclaim(Cause::Send);
         self.queued
     }
 
@@ -210,22 +234,29 @@ impl Xdp {
         self.limit = bytes;
     }
 
-    /// Whether to call [`Self::tend`] soon, for what waits in the ring or, if `room` is wanted, for that.
+    /// Whether to call [`Self::tend`] soon: for what waits in the ring, for frames that come back by interrupt, or if `room` is
+    /// wanted, for that.
     pub(super) fn wants_tending(&self, room: bool) -> bool {
-        room || !self.refused && !self.transmit.0.is_taken()
+        let completions = &self.completions;
+        let room = room && completions.method() != Method::Lazy;
+        let interrupts = completions.interrupts() && completions.posted() > 0;
+        room || interrupts || !self.refused && !self.transmit.0.is_taken()
     }
 
     /// Lets the kernel go on; whether a run that found no room is worth another try.
     pub(super) fn tend(&mut self) -> bool {
         // What is refused stays in the ring, and is told with the next run.
-        self.kick().is_err() || self.queued < self.limit && self.free.len() >= SEND_FRAMES as usize / 2
+        let refused = self.kick().is_err();
+        if self.completions.interrupts() {
+            self.reclaim(Cause::Interrupt);
+        }
+        refused || self.queued < self.limit && self.free.len() >= SEND_FRAMES as usize / 2
     }
 
     /// Sends what waits, as far as the kernel takes it now.
     fn kick(&mut self) -> io::Result<()> {
         let kicked = self.transmit.kick(&self.socket);
         self.refused = kicked.is_err();
-        self.reclaim();
         kicked
     }
 
@@ -253,20 +284,27 @@ impl Xdp {
             self.transmit.put(place, bytes, !packet.is_empty());
             self.under_way[frame] = bytes;
             self.queued += length;
+            self.completions.post((), self.umem.frame());
         }
     }
 
-    /// Takes back the frames that have left.
-    fn reclaim(&mut self) {
-        let Self { completion, umem, under_way, free, queued, .. } = self;
+    /// Takes back the frames that have left, unless only an interrupt does.
+    fn reclaim(&mut self, cause: Cause) {
+        if cause == Cause::Send && !self.completions.asks_at_send() {
+            return;
+        }
+        let Self { completion, completions, umem, under_way, free, queued, .. } = self;
+        let mut outstanding = completions.posted();
         completion.reclaim(|place| {
             let Some(frame) = umem.frame_at(place) else { return };
             let bytes = std::mem::take(&mut under_way[frame]);
             if bytes > 0 {
                 *queued -= bytes as usize;
                 free.push(frame);
+                outstanding -= 1;
             }
         });
+        completions.reclaim(cause, outstanding).for_each(drop);
     }
 }
 
@@ -274,6 +312,12 @@ impl AsFd for Xdp {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Frames for what goes, and their bytes.
+fn room(umem: &Umem) -> Room {
+    let descriptors = SEND_FRAMES as usize;
+    Room { descriptors, bytes: descriptors * umem.frame() }
 }
 
 /// Registers the memory and maps the four rings.

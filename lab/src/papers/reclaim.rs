@@ -1,6 +1,7 @@
 //! P1.sweep: messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively.
 //!
-//! On the paper's sender, simulated; and what this machine sends over a bare veth, whose driver has no such choice.
+//! On the paper's sender, simulated; what this machine sends over a bare veth, whose driver has no such choice; and over rings
+//! that have it ([`super::rings`]).
 
 use anyhow::Result;
 use tabane_proto::engine::fragments::Fragments;
@@ -9,6 +10,7 @@ use tabane_sim::device::oc48;
 use tabane_sim::device::sender::MESSAGE_MAX;
 
 use super::outcome::Outcome;
+use super::rings;
 use super::setting::Setting;
 use super::simulated::{ADAPTIVE, gain, is_about, one, send};
 use super::swept;
@@ -42,6 +44,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let seen: Vec<Seen> = SIZES.iter().map(|size| simulate(&mut outcome, *size)).collect();
     judge(&mut outcome, &seen);
     measure(setting, &mut outcome)?;
+    rings::measure(setting, &mut outcome, &SIZES)?;
     Ok(outcome)
 }
 

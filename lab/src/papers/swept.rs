@@ -40,24 +40,36 @@ pub(super) fn through(
     there: IpAddr,
     flags: &[&str],
 ) -> Result<Vec<Swept>> {
-    let flags: Vec<&str> = flags.iter().copied().chain(["--seconds", SECONDS]).collect();
     let mut swept = Vec::new();
     for _ in 0..setting.rounds {
-        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
-        let report = probe.measure(&["sweep", &there.to_string()], &flags)?;
-        probe.stop()?;
-        let rows = report["rows"].as_array().context("rows")?;
-        swept.resize_with(rows.len(), || Swept {
-            kpps: Samples::new("kpps", Vec::new()),
-            mbit: Samples::new("Mbit/s", Vec::new()),
-            cpu: Samples::new("%", Vec::new()),
-        });
-        for (own, row) in swept.iter_mut().zip(rows) {
-            let figure = |name| row[name].as_f64().with_context(|| format!("no {name} in {row}"));
-            own.kpps.push(figure("kpps")?);
-            own.mbit.push(figure("mbit")?);
-            own.cpu.push(100.0 * figure("cpu")?);
-        }
+        add_round(&mut swept, setting, topology, there, flags)?;
     }
     Ok(swept)
+}
+
+/// Measures every combination once more.
+pub(super) fn add_round(
+    swept: &mut Vec<Swept>,
+    setting: &Setting,
+    topology: &Topology,
+    there: IpAddr,
+    flags: &[&str],
+) -> Result<()> {
+    let flags: Vec<&str> = flags.iter().copied().chain(["--seconds", SECONDS]).collect();
+    let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
+    let report = probe.measure(&["sweep", &there.to_string()], &flags)?;
+    probe.stop()?;
+    let rows = report["rows"].as_array().context("rows")?;
+    swept.resize_with(rows.len(), || Swept {
+        kpps: Samples::new("kpps", Vec::new()),
+        mbit: Samples::new("Mbit/s", Vec::new()),
+        cpu: Samples::new("%", Vec::new()),
+    });
+    for (own, row) in swept.iter_mut().zip(rows) {
+        let figure = |name| row[name].as_f64().with_context(|| format!("no {name} in {row}"));
+        own.kpps.push(figure("kpps")?);
+        own.mbit.push(figure("mbit")?);
+        own.cpu.push(100.0 * figure("cpu")?);
+    }
+    Ok(())
 }

@@ -9,6 +9,7 @@ use tabane_lab::bundle::{Bundle, DEVICE, Options, address};
 use tabane_lab::status::{LINK_DOWN, LINK_UP};
 use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_proto::engine::reclaim::Method;
 
 use crate::faults::carry;
 use crate::stage::{FAST, lost_heartbeats_only, options, plan, ready, send_file, with_links};
@@ -190,6 +191,7 @@ pub(crate) fn require_xdp() -> Result<()> {
         nic: nic(0),
         port: 7420,
         engine: Engine::Xdp,
+        completion: Method::default(),
         receive_buffer: 1 << 20,
         send_buffer: 1 << 20,
     };

@@ -25,6 +25,27 @@ pub enum Method {
     Adaptive(Marks),
 }
 
+impl Method {
+    /// All of them, `adaptive` with the usual marks.
+    pub const ALL: [Self; 3] = [Self::Interrupt, Self::Lazy, Self::Adaptive(Marks::USUAL)];
+
+    /// The name in files and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "interrupt",
+            Self::Lazy => "lazy",
+            Self::Adaptive(_) => "adaptive",
+        }
+    }
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Self::Adaptive(Marks::USUAL)
+    }
+}
+
 /// Shares of the room that are free, in percent. What is short counts: descriptors or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
@@ -33,6 +54,9 @@ pub struct Marks {
 }
 
 impl Marks {
+    /// A quarter and a half.
+    pub const USUAL: Self = Self::new(25, 50);
+
     /// Interrupts begin below `low` and end from `high` on.
     ///
     /// # Panics
@@ -41,13 +65,6 @@ impl Marks {
     pub const fn new(low: u8, high: u8) -> Self {
         assert!(low < high && high <= 100, "marks in order, in percent");
         Self { low, high }
-    }
-}
-
-impl Default for Marks {
-    /// A quarter and a half.
-    fn default() -> Self {
-        Self::new(25, 50)
     }
 }
 
@@ -137,13 +154,24 @@ impl<B> Reclaim<B> {
         debug_assert!(self.room.holds(packet), "this packet never fits");
         let admitted = self.free.holds(packet);
         if !admitted {
-            self.counters.refused += 1;
-            // Whatever the marks say: who waits for room does not send.
-            if matches!(self.method, Method::Adaptive(_)) {
-                self.switch(true);
-            }
+            self.refuse();
         }
         admitted
+    }
+
+    /// A packet is not posted, although there would be room: the device has enough.
+    pub fn refuse(&mut self) {
+        self.counters.refused += 1;
+        // Whatever the marks say: who waits for room does not send.
+        if matches!(self.method, Method::Adaptive(_)) {
+            self.switch(true);
+        }
+    }
+
+    /// Who says that buffers can come back.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
     }
 
     /// Takes back what the device no longer holds, oldest first.

@@ -1,0 +1,93 @@
+//! P1.sweep over rings that this machine has: messages through two bundles over AF_XDP, whose sent frames come back in each
+//! way in turn. By TCP, for of long datagrams sent without a limit no whole one passes the device's short queue.
+//!
+//! A veth has done with a frame when the call that sends it returns, so `lazy` does not stall here. What it stalls is simulated
+//! ([`super::reclaim`]).
+
+use anyhow::{Context, Result};
+use tabane_io::{Engine, EtherLink, EtherSpec};
+use tabane_proto::engine::reclaim::Method;
+
+use super::outcome::Outcome;
+use super::setting::{Setting, stop};
+use super::swept::{Swept, add_round};
+use crate::bundle::{self, Bundle, Protection};
+use crate::progress;
+use crate::report::{Samples, Verdict};
+use crate::topology::{LinkPlan, Plan, Topology, nic};
+
+/// What adaptive reclaim keeps of the best of the others at each size, at least, in percent.
+const ADAPTIVE_KEEPS_MIN: f64 = 95.0;
+
+/// One way, and what it showed.
+struct Way {
+    method: Method,
+    swept: Vec<Swept>,
+    /// Share of the frames that came back by an interrupt.
+    by_interrupt: Samples,
+}
+
+/// Adds messages of these `sizes`; where there is no AF_XDP, nothing.
+pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize]) -> Result<()> {
+    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::unshaped()]))?;
+    if let Err(why) = topology.host(0).enter(has_xdp)? {
+        progress::failed("messages over AF_XDP", &why);
+        return Ok(());
+    }
+    let mut ways = Method::ALL.map(|method| Way {
+        method,
+        swept: Vec::new(),
+        by_interrupt: Samples::new("%", Vec::new()),
+    });
+    for _ in 0..setting.rounds {
+        ways.iter_mut().try_for_each(|way| way.add_round(setting, &topology, sizes))?;
+    }
+    for Way { method, swept, by_interrupt } in &ways {
+        let name = method.name();
+        for (size, own) in sizes.iter().zip(swept) {
+            outcome.own(format!("{size} B over AF_XDP, {name}"), own.kpps.clone());
+            outcome.own(format!("{size} B over AF_XDP, {name}: payload"), own.mbit.clone());
+            outcome.own(format!("{size} B over AF_XDP, {name}: CPU"), own.cpu.clone());
+        }
+        outcome.own(format!("frames that came back by interrupt, {name}"), by_interrupt.clone());
+    }
+    let [interrupt, lazy, adaptive] = &ways;
+    let kpps = |way: &Way, size: usize| way.swept[size].kpps.median();
+    let kept = |size: usize| kpps(adaptive, size) / kpps(interrupt, size).max(kpps(lazy, size));
+    let kept = (0..sizes.len()).map(kept).fold(f64::INFINITY, f64::min);
+    outcome.verdicts.push(Verdict::at_least(
+        "P1.rings.adaptive_of_best_percent",
+        100.0 * kept,
+        ADAPTIVE_KEEPS_MIN,
+    ));
+    Ok(())
+}
+
+/// Whether a NIC of the lab can have AF_XDP.
+fn has_xdp() -> Result<()> {
+    let spec = EtherSpec {
+        nic: nic(0),
+        port: 7420,
+        engine: Engine::Xdp,
+        completion: Method::default(),
+        receive_buffer: 1 << 20,
+        send_buffer: 1 << 20,
+    };
+    EtherLink::open(&spec).map(drop).context("AF_XDP")
+}
+
+impl Way {
+    fn add_round(&mut self, setting: &Setting, topology: &Topology, sizes: &[usize]) -> Result<()> {
+        let link = format!("ether:{},engine=xdp,completion={}", nic(0), self.method.name());
+        let options =
+            bundle::Options { protection: Protection::None, ..bundle::Options::new(&setting.daemon) };
+        let bundles = Bundle::start_over(topology, &[link], &options)?;
+        let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+        let flags = ["--protocols", "tcp", "--sizes", &sizes.join(",")];
+        add_round(&mut self.swept, setting, topology, bundle::address(1), &flags)?;
+        let status = bundles[0].status()?;
+        let counted = status.links.first().and_then(|link| link.completion.as_ref());
+        self.by_interrupt.push(100.0 * counted.context("no completions in the status")?.by_interrupt());
+        stop(bundles)
+    }
+}
