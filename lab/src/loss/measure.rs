@@ -117,8 +117,9 @@ impl Bench<'_> {
 
     /// Every number of flows on one path.
     fn flows(&self, topology: &Topology, bundles: &[Bundle<'_>], at: IpAddr) -> Result<Vec<Speed>> {
-        let _server = Server::start(topology.host(1), Stream::Tcp)?;
         let measure = |connections| {
+            // The end of the flow before may be lost, too; until it comes, a server takes no other.
+            let _server = Server::start(topology.host(1), Stream::Tcp)?;
             let before = frames_lost(topology)?;
             let flow = Flow { connections, ..Flow::tcp(at, self.seconds) };
             let outcome = flow.run(topology.host(0))?;

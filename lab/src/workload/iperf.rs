@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::{CONGESTION, Stream, wait_until_listening};
@@ -133,7 +133,7 @@ impl Running {
     /// iperf3 fails or does not end in time; its own words are quoted.
     pub fn finish(self) -> Result<Outcome> {
         let report = self.process.wait(self.limit)?.success("iperf3")?;
-        outcome(&report).with_context(|| format!("the report of iperf3: {report}"))
+        outcome(&report).context("the report of iperf3")
     }
 }
 
@@ -148,10 +148,12 @@ fn program(host: &Namespace, stream: Stream) -> Command {
     }
 }
 
+/// Some errors stand in the report alone, and iperf3 ends as if all was well.
 #[derive(Deserialize)]
 struct Report {
     intervals: Vec<Interval>,
     end: End,
+    error: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -188,6 +190,9 @@ impl Sum {
 
 fn outcome(report: &str) -> Result<Outcome> {
     let report: Report = serde_json::from_str(report)?;
+    if let Some(error) = report.error {
+        bail!("{error}");
+    }
     let intervals_gbps = report.intervals.iter().map(|interval| interval.sum.bits_per_second / 1e9).collect();
     if let (Some(sent), Some(received)) = (&report.end.sum_sent, &report.end.sum_received)
         && report.end.sum.is_none()
@@ -232,6 +237,8 @@ mod tests {
 
     #[test]
     fn a_report_of_failure_is_an_error() {
-        assert!(outcome(r#"{"intervals": [], "end": {}}"#).is_err());
+        let why = |report| outcome(report).unwrap_err().to_string();
+        assert_eq!(why(r#"{"intervals": [], "end": {}}"#), "no summary in it");
+        assert_eq!(why(r#"{"intervals": [], "end": {}, "error": "the server is busy"}"#), "the server is busy");
     }
 }
