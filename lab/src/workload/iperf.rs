@@ -239,6 +239,9 @@ mod tests {
     fn a_report_of_failure_is_an_error() {
         let why = |report| outcome(report).unwrap_err().to_string();
         assert_eq!(why(r#"{"intervals": [], "end": {}}"#), "no summary in it");
-        assert_eq!(why(r#"{"intervals": [], "end": {}, "error": "the server is busy"}"#), "the server is busy");
+        assert_eq!(
+            why(r#"{"intervals": [], "end": {}, "error": "the server is busy"}"#),
+            "the server is busy"
+        );
     }
 }
