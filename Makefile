@@ -35,7 +35,7 @@ help:
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
 	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
 	@echo "make guests  two virtual machines that share memory (ivshmem) and nothing else; one is killed and returns: about 3 minutes"
-	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 13 minutes, and P2.npb, which takes long on few processors"
+	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 13 minutes, and 9 for P2.npb"
 	@echo "make p1      of these, P1: how sent buffers come back, and what is copied: about 1 minute"
 	@echo "make p3      of these, P3: through memory in units of 512 B, as fast as it is and as slow as the paper's device was: about 4 minutes"
 	@echo "make apps    nginx, PostgreSQL and nfs-ganesha over one link, over two, and while a switch dies: about 3 minutes"
