@@ -8,6 +8,9 @@ use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use tabane_io::{Engine, EtherLink, EtherSpec};
+use tabane_proto::engine::reclaim::Method;
+
 /// Something that this machine lacks. Commands end with exit code 2, tests are reported as ignored.
 #[derive(Debug)]
 pub struct Missing(String);
@@ -110,6 +113,22 @@ pub fn require_tun() -> Result<(), Missing> {
         }
         _ => format!("/dev/net/tun cannot be opened: {error}"),
     }))
+}
+
+/// Checks that `nic`, which is in the namespace of this thread, can have AF_XDP.
+///
+/// # Errors
+/// What the kernel, the NIC or the rights of this process lack.
+pub fn require_xdp(nic: &str) -> Result<(), Missing> {
+    let spec = EtherSpec {
+        nic: nic.to_string(),
+        port: 7420,
+        engine: Engine::Xdp,
+        completion: Method::default(),
+        receive_buffer: 1 << 20,
+        send_buffer: 1 << 20,
+    };
+    EtherLink::open(&spec).map(drop).map_err(|lack| Missing::new(lack.to_string()))
 }
 
 /// Checks that the executable `tabane` stands at `path`.

@@ -5,13 +5,13 @@
 //! ([`super::reclaim`]).
 
 use anyhow::{Context, Result};
-use tabane_io::{Engine, EtherLink, EtherSpec};
 use tabane_proto::engine::reclaim::Method;
 
 use super::outcome::Outcome;
 use super::setting::{Setting, stop};
 use super::swept::{Swept, add_round};
 use crate::bundle::{self, Bundle, Protection};
+use crate::prerequisites::require_xdp;
 use crate::progress;
 use crate::report::{Samples, Verdict};
 use crate::topology::{LinkPlan, Plan, Topology, nic};
@@ -30,8 +30,8 @@ struct Way {
 /// Adds messages of these `sizes`; where there is no AF_XDP, nothing.
 pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize]) -> Result<()> {
     let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::unshaped()]))?;
-    if let Err(why) = topology.host(0).enter(has_xdp)? {
-        progress::failed("messages over AF_XDP", &why);
+    if let Err(lack) = topology.host(0).enter(|| require_xdp(&nic(0)))? {
+        progress::failed("messages over AF_XDP", &lack.into());
         return Ok(());
     }
     let mut ways = Method::ALL.map(|method| Way {
@@ -61,19 +61,6 @@ pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize])
         ADAPTIVE_KEEPS_MIN,
     ));
     Ok(())
-}
-
-/// Whether a NIC of the lab can have AF_XDP.
-fn has_xdp() -> Result<()> {
-    let spec = EtherSpec {
-        nic: nic(0),
-        port: 7420,
-        engine: Engine::Xdp,
-        completion: Method::default(),
-        receive_buffer: 1 << 20,
-        send_buffer: 1 << 20,
-    };
-    EtherLink::open(&spec).map(drop).context("AF_XDP")
 }
 
 impl Way {

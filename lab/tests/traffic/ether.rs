@@ -4,12 +4,11 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use tabane_io::{Engine, EtherLink, EtherSpec};
 use tabane_lab::bundle::{Bundle, DEVICE, Options, address};
+use tabane_lab::prerequisites;
 use tabane_lab::status::{LINK_DOWN, LINK_UP};
 use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 use tabane_lab::workload::transfer::{Source, Transfer};
-use tabane_proto::engine::reclaim::Method;
 
 use crate::faults::carry;
 use crate::stage::{FAST, lost_heartbeats_only, options, plan, ready, send_file, with_links};
@@ -187,15 +186,7 @@ fn mtu() -> Result<()> {
 /// Why there is no AF_XDP on the lab's NICs, if there is none.
 pub(crate) fn require_xdp() -> Result<()> {
     let topology = Topology::build(cables(1500))?;
-    let spec = EtherSpec {
-        nic: nic(0),
-        port: 7420,
-        engine: Engine::Xdp,
-        completion: Method::default(),
-        receive_buffer: 1 << 20,
-        send_buffer: 1 << 20,
-    };
-    topology.host(0).enter(|| EtherLink::open(&spec).map(drop))??;
+    topology.host(0).enter(|| prerequisites::require_xdp(&nic(0)))??;
     Ok(())
 }
 
