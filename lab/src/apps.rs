@@ -1,5 +1,5 @@
-//! Applications that know nothing of bundles: a web server, a database and a file server, over one link and over a bundle of two, and while a
-//! switch dies and returns.
+//! Applications that know nothing of bundles: a web server, a database and a file server, over one link and over a bundle of
+//! two, and while a switch dies and returns.
 //!
 //! 1. [`measure`]: the loads, each over every path.
 //! 2. [`summary`]: a row per load, against what is wanted.

@@ -1,10 +1,11 @@
 //! Cells that a link lost go again over another: asked for by number, or because their link is dead.
 //!
-//! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss, and asks over
-//! two links, for links that lose cells lose requests. The sender finds the cell in its ring and sends it before anything new. What was on a link that is found dead goes again without
-//! being asked for. A cell is sent again once per loss of it, and all repairs together stay within a budget (an eighth
-//! of what is sent, and one ring at once), so that real congestion still reaches TCP. A repair that has waited longer than
-//! a receiver waits for a gap is forgotten: behind a fast link's loss a slow one would carry nothing else for long.
+//! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss, and asks
+//! over two links, for links that lose cells lose requests. The sender finds the cell in its ring and sends it before
+//! anything new. What was on a link that is found dead goes again without being asked for. A cell is sent again once
+//! per loss of it, and all repairs together stay within a budget (an eighth of what is sent, and one ring at once), so
+//! that real congestion still reaches TCP. A repair that has waited longer than a receiver waits for a gap is
+//! forgotten: behind a fast link's loss a slow one would carry nothing else for long.
 
 use crate::bundle::Bundle;
 use crate::event::{Direction, Event};

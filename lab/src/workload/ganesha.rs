@@ -1,4 +1,5 @@
-//! An NFS server in user space (nfs-ganesha, version 4.0), and clients that read a file of it again and again (nfs-cat, of libnfs).
+//! An NFS server in user space (nfs-ganesha, NFS 4.0), and clients that read a file of it again and again (nfs-cat, of
+//! libnfs).
 //!
 //! Beside [`super::nfs`], which needs a kernel that has NFS. Every byte that is read is compared.
 

@@ -159,7 +159,7 @@ impl<B> Reclaim<B> {
         admitted
     }
 
-    /// A packet is not posted, although there would be room: the device has enough.
+    /// A packet is not posted: there is no room for it, or the device has enough.
     pub fn refuse(&mut self) {
         self.counters.refused += 1;
         // Whatever the marks say: who waits for room does not send.
