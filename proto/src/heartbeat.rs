@@ -323,7 +323,8 @@ impl Bundle {
     fn judge_peer(&mut self, now: Instant, index: u16) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let (heard, fastest) = (peer.heard(), peer.fastest());
-        peer.judge_at = now + HEARTBEAT_QUIET;
+        // Each heartbeat that comes is a reason to judge; without any, this is.
+        peer.judge_at = now + 2 * HEARTBEAT_QUIET;
         for link in 0..LINKS {
             let Some(peer) = self.peers.get_mut(index) else { return };
             let port = peer.paired.iter().position(|paired| paired.map(usize::from) == Some(link));
