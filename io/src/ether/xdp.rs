@@ -16,6 +16,7 @@
 //!
 //! Source: `Documentation/networking/af_xdp.rst` of Linux 6.18.
 
+mod bound;
 mod bpf;
 mod completion;
 mod fill;
@@ -29,11 +30,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::sockopt;
-use rustix::net::xdp::{
-    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
-    XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpOptionsFlags,
-};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::xdp::XdpDesc;
 
 use tabane_proto::engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
@@ -42,26 +39,18 @@ use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
 use super::join::Joiner;
 use crate::cut::Run;
 use crate::link::Sent;
+use bound::Bound;
 use bpf::Place;
 use completion::CompletionRing;
 use fill::FillRing;
 use receive::{PIECES, ReceiveRing};
-use ring::Ring;
 use transmit::TransmitRing;
 use umem::Umem;
 
 /// Frames for what comes: at 10 Gbit/s, 5 ms of full ones; and for what goes.
 const RECEIVE_FRAMES: u32 = 4096;
 const SEND_FRAMES: u32 = 2048;
-/// Places in the fill ring. The kernel tells of a packet before it tells that its frame's place is free (`xsk_flush`), so a ring of
-/// no more places than frames can be full when a frame is given back.
-const FILL_ENTRIES: u32 = 2 * RECEIVE_FRAMES;
-/// Bytes of a frame, and of the larger kind for NICs with longer packets.
-const FRAME: usize = 2048;
-const FRAME_LARGE: usize = 4096;
-/// Bytes before a packet in the kernel's frames (`XDP_PACKET_HEADROOM`), and a VLAN tag.
-const BEFORE: usize = 256;
-const VLAN: usize = 4;
+const FRAMES: usize = (RECEIVE_FRAMES + SEND_FRAMES) as usize;
 /// Bytes of kernel memory for packets that it has copied and that have not left, copy mode only.
 const KERNEL_BUFFER: usize = 8 << 20;
 
@@ -118,20 +107,10 @@ impl Xdp {
         let attached = attach(Place::Driver).or_else(|_| attach(Place::Generic));
         let (program, place) = attached.map_err(failed("attaching a program"))?;
 
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None);
-        let socket = socket.map_err(io::Error::from).map_err(failed("opening a socket"))?;
-        let frames = (RECEIVE_FRAMES + SEND_FRAMES) as usize;
-        let longest = BEFORE + ETHERNET + VLAN + mtu;
-        let umem = Umem::new(frames, if longest <= FRAME { FRAME } else { FRAME_LARGE });
-        let umem = umem.map_err(failed("making room for frames"))?;
-        let (fill, completion, receive, transmit) = rings(&socket, &umem).map_err(failed("making rings"))?;
-        let long = bind_to(&socket, nic, place, longest <= umem.frame());
-        let long = long.map_err(failed("binding a socket"))?;
+        let bound = Bound::best(nic, mtu, place)?;
+        let Bound { socket, umem, fill, completion, receive, transmit, long, zero_copy } = bound;
         // Without it the kernel's default bounds what copy mode has under way.
         let _ = sockopt::set_socket_send_buffer_size_force(&socket, KERNEL_BUFFER);
-        let zero_copy =
-            sockopt::xdp_options(&socket).is_ok_and(|is| is.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
         let mut opened = Self {
             _program: program,
             map,
@@ -145,8 +124,8 @@ impl Xdp {
             zero_copy,
             place,
             mac,
-            free: (RECEIVE_FRAMES as usize..frames).collect(),
-            under_way: vec![0; frames].into(),
+            free: (RECEIVE_FRAMES as usize..FRAMES).collect(),
+            under_way: vec![0; FRAMES].into(),
             completions: Reclaim::new(way, room(&umem)),
             umem,
             queued: 0,
@@ -318,36 +297,6 @@ impl AsFd for Xdp {
 fn room(umem: &Umem) -> Room {
     let descriptors = SEND_FRAMES as usize;
     Room { descriptors, bytes: descriptors * umem.frame() }
-}
-
-/// Registers the memory and maps the four rings.
-fn rings(socket: &OwnedFd, umem: &Umem) -> io::Result<(FillRing, CompletionRing, ReceiveRing, TransmitRing)> {
-    sockopt::set_xdp_umem_reg(socket, umem.registration())?;
-    sockopt::set_xdp_umem_fill_ring_size(socket, FILL_ENTRIES)?;
-    sockopt::set_xdp_umem_completion_ring_size(socket, SEND_FRAMES)?;
-    sockopt::set_xdp_rx_ring_size(socket, RECEIVE_FRAMES)?;
-    sockopt::set_xdp_tx_ring_size(socket, SEND_FRAMES)?;
-    let at = sockopt::xdp_mmap_offsets(socket)?;
-    let fill = Ring::map(socket, XDP_UMEM_PGOFF_FILL_RING, at.fr, FILL_ENTRIES)?;
-    let completion = Ring::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, SEND_FRAMES)?;
-    let receive = Ring::map(socket, XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES)?;
-    let transmit = Ring::map(socket, XDP_PGOFF_TX_RING, at.tx, SEND_FRAMES)?;
-    Ok((FillRing(fill), CompletionRing(completion), ReceiveRing(receive), TransmitRing(transmit)))
-}
-
-/// Binds the socket to queue 0; returns whether packets may lie in several frames. `short`: they need not.
-fn bind_to(socket: &OwnedFd, nic: u32, place: Place, short: bool) -> io::Result<bool> {
-    let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-    if place == Place::Generic {
-        flags |= SocketAddrXdpFlags::XDP_COPY;
-    }
-    let long = SocketAddrXdp::new(flags | SocketAddrXdpFlags::XDP_USE_SG, nic, 0);
-    match bind(socket, &long) {
-        Ok(()) => Ok(true),
-        // Before Linux 6.6.
-        Err(_) if short => Ok(bind(socket, &SocketAddrXdp::new(flags, nic, 0)).map(|()| false)?),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Passes a packet's cell on; `false`: there is no room for it. What is no cell of ours is dropped.

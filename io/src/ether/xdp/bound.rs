@@ -1,0 +1,106 @@
+//! A socket with its frames and rings at queue 0 of a NIC, in the best way that the driver has.
+//!
+//! That the driver reads and writes the frames itself is asked for first, and by name: left to the kernel, a socket whose packets may
+//! lie in several frames copies wherever the driver can do no more than one, and does not say so.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags as Flags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
+use super::bpf::Place;
+use super::completion::CompletionRing;
+use super::fill::FillRing;
+use super::receive::ReceiveRing;
+use super::ring::Ring;
+use super::transmit::TransmitRing;
+use super::umem::Umem;
+use super::{ETHERNET, FRAMES, RECEIVE_FRAMES, SEND_FRAMES};
+
+/// Places in the fill ring. The kernel tells of a packet before it tells that its frame's place is free (`xsk_flush`), so a ring of
+/// no more places than frames can be full when a frame is given back.
+const FILL_ENTRIES: u32 = 2 * RECEIVE_FRAMES;
+/// Bytes of a frame, and of the larger kind for NICs with longer packets.
+const FRAME: usize = 2048;
+const FRAME_LARGE: usize = 4096;
+/// Bytes before a packet in the kernel's frames (`XDP_PACKET_HEADROOM`), and a VLAN tag.
+const BEFORE: usize = 256;
+const VLAN: usize = 4;
+/// NICs may count the room of a frame in so many bytes, and drop what needs the rest (ixgbe and igb do).
+const ROOM_UNIT: usize = 1024;
+
+/// What failed, and how.
+type Failure = (&'static str, io::Error);
+
+/// A socket, and what it needs.
+pub(super) struct Bound {
+    pub(super) socket: OwnedFd,
+    pub(super) fill: FillRing,
+    pub(super) completion: CompletionRing,
+    pub(super) receive: ReceiveRing,
+    pub(super) transmit: TransmitRing,
+    pub(super) umem: Umem,
+    /// Whether packets may lie in several frames.
+    pub(super) long: bool,
+    pub(super) zero_copy: bool,
+}
+
+impl Bound {
+    /// Binds a socket to the NIC at whose `place` the program is.
+    ///
+    /// # Errors
+    /// The kernel's, and what was being done.
+    pub(super) fn best(nic: u32, mtu: usize, place: Place) -> Result<Self, Failure> {
+        let packet = ETHERNET + VLAN + mtu;
+        let flags = Flags::XDP_USE_NEED_WAKEUP;
+        let zero_copy = || Self::new(nic, packet, ROOM_UNIT, flags | Flags::XDP_ZEROCOPY);
+        match place {
+            Place::Driver => zero_copy().or_else(|_| Self::new(nic, packet, 1, flags)),
+            Place::Generic => Self::new(nic, packet, 1, flags | Flags::XDP_COPY),
+        }
+    }
+
+    /// Binds a socket whose frames have room for a whole packet if frames can, counted in units of `room_unit` bytes; packets
+    /// may lie in several, unless the driver (or Linux before 6.6) does without and none needs to.
+    fn new(nic: u32, packet: usize, room_unit: usize, flags: Flags) -> Result<Self, Failure> {
+        let failed = |step| move |source: io::Error| (step, source);
+        let socket_flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, socket_flags, None);
+        let socket = socket.map_err(io::Error::from).map_err(failed("opening a socket"))?;
+        let is_whole = |frame: usize| packet <= (frame - BEFORE) / room_unit * room_unit;
+        let frame = if is_whole(FRAME) { FRAME } else { FRAME_LARGE };
+        let umem = Umem::new(FRAMES, frame);
+        let umem = umem.map_err(failed("making room for frames"))?;
+        let (fill, completion, receive, transmit) = rings(&socket, &umem).map_err(failed("making rings"))?;
+        let bind_with = |flags| bind(&socket, &SocketAddrXdp::new(flags, nic, 0));
+        let long = match bind_with(flags | Flags::XDP_USE_SG) {
+            Ok(()) => Ok(true),
+            Err(_) if is_whole(frame) => bind_with(flags).map(|()| false),
+            Err(error) => Err(error),
+        };
+        let long = long.map_err(io::Error::from).map_err(failed("binding a socket"))?;
+        let options = sockopt::xdp_options(&socket);
+        let zero_copy = options.is_ok_and(|is| is.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
+        Ok(Self { socket, fill, completion, receive, transmit, umem, long, zero_copy })
+    }
+}
+
+/// Registers the memory and maps the four rings.
+fn rings(socket: &OwnedFd, umem: &Umem) -> io::Result<(FillRing, CompletionRing, ReceiveRing, TransmitRing)> {
+    sockopt::set_xdp_umem_reg(socket, umem.registration())?;
+    sockopt::set_xdp_umem_fill_ring_size(socket, FILL_ENTRIES)?;
+    sockopt::set_xdp_umem_completion_ring_size(socket, SEND_FRAMES)?;
+    sockopt::set_xdp_rx_ring_size(socket, RECEIVE_FRAMES)?;
+    sockopt::set_xdp_tx_ring_size(socket, SEND_FRAMES)?;
+    let at = sockopt::xdp_mmap_offsets(socket)?;
+    let fill = Ring::map(socket, XDP_UMEM_PGOFF_FILL_RING, at.fr, FILL_ENTRIES)?;
+    let completion = Ring::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, SEND_FRAMES)?;
+    let receive = Ring::map(socket, XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES)?;
+    let transmit = Ring::map(socket, XDP_PGOFF_TX_RING, at.tx, SEND_FRAMES)?;
+    Ok((FillRing(fill), CompletionRing(completion), ReceiveRing(receive), TransmitRing(transmit)))
+}
