@@ -46,6 +46,7 @@ enum Experiment {
     Peers(peers::Options),
     Netem(netem::Options),
     Guests(guests::Options),
+    #[command(visible_alias = "paper")]
     Papers(papers::Options),
     P1(papers::P1Options),
     P3(papers::P3Options),
