@@ -194,6 +194,10 @@ struct UpFlags {
     hash: Option<String>,
     #[command(flatten)]
     receive: ReceiveFlags,
+    /// Pieces of a frame that are copied into one before the device takes it: auto, gather (none), copy (all), or how
+    /// many of the first [default: auto]
+    #[arg(long, value_name = "WHICH")]
+    fragments: Option<String>,
     /// Workers, each with a queue of the device and a thread [default: 1]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     workers: Option<i64>,
@@ -308,6 +312,7 @@ impl UpFlags {
             hash: self.hash.map(|hash| Given::by_flag(hash, "--hash")),
             classes: Vec::new(),
             receive: self.receive.settings(),
+            fragments: self.fragments.map(|which| Given::by_flag(which, "--fragments")),
             workers: self.workers.map(|workers| Given::by_flag(workers, "--workers")),
             addresses: self
                 .addresses

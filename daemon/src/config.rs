@@ -34,6 +34,7 @@ pub use links::parse_link;
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_io::Engine;
+use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::{receive, reclaim};
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
 pub use window::{WindowConfig, names_window};
@@ -68,6 +69,8 @@ pub struct Config {
     pub classes: Vec<Class>,
     /// How each worker waits for what comes.
     pub receive: receive::Settings,
+    /// Which pieces of a frame are copied before the device takes it.
+    pub fragments: Fragments,
     /// Workers, and queues of the device, 1 to 64.
     pub workers: u16,
     /// Addresses that the device gets.
@@ -196,6 +199,7 @@ impl Default for Config {
             policy_options: PolicyOptions::default(),
             classes: Vec::new(),
             receive: receive::Settings::default(),
+            fragments: Fragments::default(),
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tabane_io::{Waker, netlink, now_ns};
 use tabane_proto::PolicyKind;
+use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::receive::Method;
 
 use crate::askers::Askers;
 use crate::config::problem::{nearest, quoted};
+use crate::config::units::print_fragments;
 use crate::config::{Config, LinkConfig, names_window, parse_link};
 use crate::control::{self, Request};
 use crate::device::Device;
@@ -144,6 +146,7 @@ impl Requests {
             node: first.map_or_else(String::new, |first| first.node.clone()),
             policy: policy.name().to_owned(),
             receive: receive.name().to_owned(),
+            fragments: fragments_in_force(first.map_or(&self.config.fragments, |first| &first.fragments)),
             security: self.config.security.name().to_owned(),
             mtu: self.config.mtu.into(),
             cell_bytes: first.map_or(0, |first| first.cell_bytes),
@@ -155,6 +158,16 @@ impl Requests {
             events: self.events.latest(),
         }
     }
+}
+
+/// Which fragments are copied, and what was measured.
+fn fragments_in_force(fragments: &Fragments) -> String {
+    let name = print_fragments(fragments);
+    let Fragments::Auto(costs) = fragments else { return name };
+    let first = |first| if first == usize::MAX { "all".to_owned() } else { format!("{first}") };
+    let copies: Vec<_> =
+        costs.copies().map(|(bytes, count)| format!("{} at {bytes} B", first(count))).collect();
+    if copies.is_empty() { name } else { format!("{name}: {}", copies.join(", ")) }
 }
 
 /// The link with what may have changed of its NIC, if it has one.

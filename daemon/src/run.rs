@@ -8,7 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 
 use anyhow::Context;
 use tabane_io::netlink::Watch;
-use tabane_io::{AnyLink, Signals, TapQueue, Waker, now_ns};
+use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
+use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, Instant, Name, NodeId, Settings};
@@ -41,10 +42,9 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let media = media(config)?;
     let (config, sockets) = links::bind_all(config).map_err(BadInput::new)?;
     let config = &config;
-    let cell_max = media.iter().map(|medium| medium.cell_max).min().unwrap_or_default();
     let mac = media.iter().find_map(|medium| medium.mac);
     let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_default();
-    let (device, queues) = Device::open(config, superframe(config, cell_max), local(mac))?;
+    let (device, queues) = Device::open(config, superframe(config, cell_max(&media)), local(mac))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let parts = Parts { config: config.clone(), media, mac, device: Arc::new(device), events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
@@ -121,6 +121,7 @@ impl Parts {
         shares: impl Iterator<Item = (TapQueue, Vec<AnyLink>)>,
     ) -> anyhow::Result<Vec<Ready>> {
         let incarnation = now_ns();
+        let fragments = self.fragments();
         let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<AnyLink>))| {
             let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
             bundle.touch_memory();
@@ -131,6 +132,7 @@ impl Parts {
                 number,
                 security: self.config.security,
                 receive: self.config.receive,
+                fragments: fragments.clone(),
                 device: Arc::clone(&self.device),
                 events: Arc::clone(&self.events),
             };
@@ -144,6 +146,17 @@ impl Parts {
 
     fn running(self, workers: Vec<Handle>) -> anyhow::Result<Running> {
         Running::new(&self.config, &self.media, self.mac, self.device, self.events, workers)
+    }
+
+    /// Which pieces of frames are copied on this machine; there are as many pieces as cells.
+    fn fragments(&self) -> Fragments {
+        match &self.config.fragments {
+            Fragments::Auto(_) => {
+                let piece = payload(&self.config, cell_max(&self.media));
+                Fragments::Auto(Box::new(bounce::measure(piece as usize)))
+            }
+            given => given.clone(),
+        }
     }
 
     fn settings(&self, incarnation: u64, number: u16) -> Settings {
@@ -169,14 +182,23 @@ fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
     config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }
 
+/// The largest cell that all links take, in bytes.
+fn cell_max(media: &[Medium]) -> u16 {
+    media.iter().map(|medium| medium.cell_max).min().unwrap_or_default()
+}
+
+/// What a cell of so many bytes carries of a frame, in bytes.
+fn payload(config: &Config, cell_max: u16) -> u32 {
+    let tag = if config.security == Security::Sealed { TAG } else { 0 };
+    u32::from(cell_max) - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0)
+}
+
 /// The longest packet whose cells fill one batch, so that a superframe takes one send call.
 fn superframe(config: &Config, cell_max: u16) -> u32 {
     let cell = u32::from(cell_max);
     let cells =
         (u32::from(CELL_MOST) / cell).min(u32::try_from(tabane_proto::BATCH_CELLS).unwrap_or(u32::MAX));
-    let tag = if config.security == Security::Sealed { TAG } else { 0 };
-    let payload = cell - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0);
-    (cells * payload).min(u32::from(u16::MAX))
+    (cells * payload(config, cell_max)).min(u32::from(u16::MAX))
 }
 
 /// A NIC's address, marked as locally administered: the device's own.

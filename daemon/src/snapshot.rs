@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tabane_io::AnyLink;
+use tabane_io::{AnyLink, Bounce};
+use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::receive::{self, Receive};
 use tabane_proto::engine::reclaim;
 use tabane_proto::{Bundle, Counters, PolicyKind};
@@ -24,6 +25,9 @@ pub(crate) struct Snapshot {
     pub(crate) receive: receive::Method,
     /// How it has waited.
     pub(crate) waits: receive::Counters,
+    /// Which pieces of frames are copied, and of how many they were.
+    pub(crate) fragments: Fragments,
+    pub(crate) joined: u64,
     /// Bytes of a full cell.
     pub(crate) cell_bytes: u32,
     /// The links of this node, without their carrier.
@@ -38,6 +42,7 @@ impl Snapshot {
         worker: u16,
         bundle: &Bundle,
         engine: &Receive,
+        bounce: &Bounce,
         links: impl Iterator<Item = (u32, &'a str, &'a AnyLink)>,
     ) -> Self {
         let links: Vec<LinkStatus> =
@@ -59,6 +64,8 @@ impl Snapshot {
             policy: bundle.policy(),
             receive: engine.settings().method,
             waits: engine.counters(),
+            fragments: bounce.fragments().clone(),
+            joined: bounce.joined(),
             cell_bytes: u32::try_from(bundle.cell_max()).unwrap_or(u32::MAX),
             peers: peers.collect(),
             links,
@@ -69,7 +76,11 @@ impl Snapshot {
 /// The counters of all workers together.
 pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<String, u64> {
     let mut total = BTreeMap::new();
-    for (name, value) in workers.flat_map(|worker| worker.counters.named().chain(worker.waits.named())) {
+    let counted = |worker: &'a Snapshot| {
+        let joined = [("frames_joined", worker.joined)];
+        worker.counters.named().chain(worker.waits.named()).chain(joined)
+    };
+    for (name, value) in workers.flat_map(counted) {
         *total.entry(name.to_owned()).or_default() += value;
     }
     total

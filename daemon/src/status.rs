@@ -23,6 +23,9 @@ pub struct Status {
     pub policy: String,
     /// How the workers wait for what comes.
     pub receive: String,
+    /// Which pieces of a frame are copied into one before the device takes it, and what `auto` has found: at which lengths
+    /// of frames, and how many of the first pieces.
+    pub fragments: String,
     /// How cells are protected.
     pub security: String,
     /// MTU of the device, in bytes.
@@ -160,6 +163,7 @@ pub(crate) fn example() -> Status {
 #[cfg(test)]
 const EXAMPLE: &str = r#"{
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "receive": "adaptive",
+  "fragments": "auto: all at 128 B, 3 at 4096 B",
   "security": "sealed", "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,

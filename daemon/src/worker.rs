@@ -18,7 +18,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use tabane_io::{AnyLink, Interest, Link, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns};
+use tabane_io::{
+    AnyLink, Bounce, Interest, Link, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns,
+};
+use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::receive::{self, Receive};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
@@ -35,8 +38,6 @@ pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 
 const RECEIVE: usize = 4;
 /// Receive calls per link and turn, and rounds of reading the device per turn: bounds one direction's share of a turn.
 const ROUNDS: usize = 8;
-/// Pieces of one read or write: the longest record in the smallest cells.
-const PIECES: usize = 128;
 /// Links that are not likely to have a queue are asked for it this seldom.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
 /// A send buffer is changed when its limit has moved by more than a quarter.
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) security: Security,
     /// How it waits.
     pub(crate) receive: receive::Settings,
+    /// Which pieces of a frame are copied before the device takes it.
+    pub(crate) fragments: Fragments,
     /// The bundle's device.
     pub(crate) device: Arc<Device>,
     /// What happens.
@@ -78,6 +81,8 @@ pub(crate) struct Worker {
     rest: Option<Rest>,
     /// How it waits.
     engine: Receive,
+    /// Where pieces of frames are copied on their way to the device.
+    bounce: Bounce,
     /// A frame came from the device or went there since it waited last.
     moved: bool,
     shared: Shared,
@@ -115,6 +120,7 @@ impl Worker {
         let lent = Vec::with_capacity(RECEIVE);
         let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, false);
         let engine = Receive::new(clock(), shared.receive);
+        let bounce = Bounce::new(shared.fragments.clone());
         Ok(Self {
             bundle,
             queue,
@@ -127,6 +133,7 @@ impl Worker {
             tap_watched,
             rest,
             engine,
+            bounce,
             moved,
             shared,
             nics,
@@ -223,7 +230,8 @@ impl Worker {
             for (piece, slice) in pieces.iter_mut().zip(slices) {
                 *piece = IoSlice::new(slice);
             }
-            if count > PIECES || self.queue.write(&pieces[..count]).is_err() {
+            let queue = &self.queue;
+            if count > PIECES || self.bounce.pass(&pieces[..count], |pieces| queue.write(pieces)).is_err() {
                 self.shared.device.count_refused();
             }
         }

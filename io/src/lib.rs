@@ -17,6 +17,7 @@
 //! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
 
 pub mod any;
+pub mod bounce;
 pub mod clock;
 mod cut;
 pub mod descriptors;
@@ -32,6 +33,7 @@ pub mod tap;
 pub mod udp;
 
 pub use any::{AnyLink, Glance};
+pub use bounce::{Bounce, PIECES};
 pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};

@@ -142,7 +142,7 @@ impl Experiment {
             Experiment::Skew => skew::run(setting),
             Experiment::Reclaim => reclaim::run(setting),
             Experiment::Gathering => Ok(gathering::run()),
-            Experiment::Bounce => Ok(bounce::run()),
+            Experiment::Bounce => Ok(bounce::run(setting)),
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::Parallel => parallel::run(setting),

@@ -17,6 +17,9 @@ pub struct Status {
     /// How its workers wait for what comes.
     #[serde(default)]
     pub receive: String,
+    /// Which pieces of frames are copied before its device takes them.
+    #[serde(default)]
+    pub fragments: String,
     /// Bytes of the largest cell that is sent.
     #[serde(default)]
     pub cell_bytes: u64,

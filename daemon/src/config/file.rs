@@ -8,7 +8,7 @@ use super::settings::{
     WindowSettings,
 };
 use super::table::{Section, read};
-use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
+use super::units::{BITRATE_ALLOWED, FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
 
 /// What a policy is given by, for error sentences.
 const POLICY: &str = "the name of a policy";
@@ -42,6 +42,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         hash: top.text("hash", "the layers that make a flow"),
         classes: top.tables("class", "class.", "a table [[class]] for each class of frames", class),
         receive: receive(top),
+        fragments: top.text("fragments", FRAGMENTS_ALLOWED),
         workers: top.number("workers"),
         addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
         security: top.text("security", "the name of a protection"),

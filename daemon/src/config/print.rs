@@ -7,7 +7,7 @@ use std::fmt;
 use toml::Value;
 
 use super::classes::protocol_name;
-use super::units::{print_bitrate, print_interval, print_share, print_size};
+use super::units::{print_bitrate, print_fragments, print_interval, print_share, print_size};
 use super::{Config, LinkConfig, Offload, Security, WindowConfig};
 use tabane_io::Engine;
 use tabane_proto::Class;
@@ -31,6 +31,7 @@ impl fmt::Display for Config {
         writeln!(f, "receive = {}", text(self.receive.method.name()))?;
         writeln!(f, "receive_interval = {}", text(&print_interval(self.receive.interval)))?;
         writeln!(f, "spin_share = {}", text(&print_share(self.receive.share)))?;
+        writeln!(f, "fragments = {}", text(&print_fragments(&self.fragments)))?;
         writeln!(f, "workers = {}", self.workers)?;
         writeln!(f, "address = {}", list(&self.addresses))?;
         writeln!(

@@ -14,7 +14,9 @@ use super::limits::{
 use super::links::{resolve_links, value};
 use super::problem::{Problem, in_order, nearest, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
-use super::units::{INTERVAL_ALLOWED, SHARE_ALLOWED, parse_interval, parse_share};
+use super::units::{
+    FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, parse_fragments, parse_interval, parse_share,
+};
 use super::{Cidr, Config, Offload, Security};
 use crate::key::{KEYS_MAX, Key, KeyError};
 use tabane_proto::PolicyKind;
@@ -51,6 +53,8 @@ pub fn resolve(
         policy_options: resolve_options(&mut problems, settings, &links),
         classes: resolve_classes(&mut problems, settings),
         receive: receive_engine(&mut problems, &settings.receive, default.receive),
+        fragments: value(&mut problems, settings.fragments.as_ref(), FRAGMENTS_ALLOWED, parse_fragments)
+            .unwrap_or(default.fragments),
         workers,
         addresses: addresses(&mut problems, &settings.addresses),
         security: word(

@@ -61,6 +61,8 @@ pub struct Settings {
     pub classes: Vec<ClassSettings>,
     /// How workers wait.
     pub receive: ReceiveSettings,
+    /// Which pieces of a frame are copied before the device takes it.
+    pub fragments: Option<Given<String>>,
     /// Number of workers.
     pub workers: Option<Given<i64>>,
     /// Addresses of the device, in CIDR notation.
@@ -229,6 +231,7 @@ impl Settings {
             hash: flags.hash.or(self.hash),
             classes: self.classes,
             receive: self.receive.overlaid(flags.receive),
+            fragments: flags.fragments.or(self.fragments),
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             security: flags.security.or(self.security),

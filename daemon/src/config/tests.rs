@@ -80,6 +80,20 @@ fn every_value_is_understood() {
 }
 
 #[test]
+fn fragments_are_understood() {
+    let which = |which| {
+        config(&format!("fragments = '{which}'\n[[link]]\nnic = 'eth1'\n")).map(|config| config.fragments)
+    };
+    assert_eq!(which("gather"), Ok(Fragments::ScatterGather));
+    assert_eq!(which("3"), Ok(Fragments::CopyFirst(3)));
+    assert_eq!(
+        problem("fragments = '1'"),
+        "tb.toml:1: fragments: `1` is out of range; \
+         allowed: auto, gather, copy, or how many of the first are copied, such as \"3\", from 2 to 128"
+    );
+}
+
+#[test]
 fn receive_engines_are_understood() {
     let text = "receive = 'timer'\nreceive_interval = '50us'\nspin_share = '5 %'\n[[link]]\nnic = 'eth1'\n";
     let interval = Duration::from_micros(50);
@@ -443,7 +457,13 @@ fn any_config() -> impl Strategy<Value = Config> {
     let receive = (method, 1..=100_000_u64, 0..=100_u8).prop_map(|(method, micros, share)| {
         receive::Settings { method, interval: Duration::from_micros(micros), share }
     });
-    let words = ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), policies(), receive);
+    let fragments = prop_oneof![
+        Just(Fragments::default()),
+        Just(Fragments::ScatterGather),
+        Just(Fragments::CopyAll),
+        (2..=128_usize).prop_map(Fragments::CopyFirst),
+    ];
+    let words = ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), policies(), receive, fragments);
     let names = || option::of("[!-.0-9;-~]{1,32}");
     let access = (names(), names(), any::<bool>());
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
@@ -453,7 +473,7 @@ fn any_config() -> impl Strategy<Value = Config> {
         |(numbers, words, access, addresses, switches, links)| {
             let (port, mtu, workers, tx_queue_len) = numbers;
             let [sealed, repair, gso, gro, tso, uso, checksum] = switches;
-            let (name, key_file, (policy, mut policy_options, classes), receive) = words;
+            let (name, key_file, (policy, mut policy_options, classes), receive, fragments) = words;
             policy_options.primary = policy_options.primary.filter(|port| usize::from(*port) < links.len());
             let offload = Offload { gso, gro, tso, uso, checksum };
             let key = key_file.is_some().then_some(ZERO_KEY);
@@ -474,6 +494,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 policy_options,
                 classes,
                 receive,
+                fragments,
                 workers,
                 addresses,
                 security,

@@ -155,7 +155,13 @@ impl Worker {
                 let links = (0..).zip(self.nics.iter().zip(&self.ports));
                 let links =
                     links.filter_map(|(number, (nic, port))| Some((number, &nic[..], &port.as_ref()?.link)));
-                let _ = asker.send(Snapshot::of(self.shared.number, &self.bundle, &self.engine, links));
+                let _ = asker.send(Snapshot::of(
+                    self.shared.number,
+                    &self.bundle,
+                    &self.engine,
+                    &self.bounce,
+                    links,
+                ));
             }
             Command::Files(asker) => {
                 let _ = asker.send(self.files());

@@ -1,4 +1,5 @@
 //! Receive engines: a file and a ping-pong through a bundle under each; they change while it runs; a quiet bundle sleeps.
+//! And frames of which some pieces, or all, are copied before the device takes them.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -29,7 +30,12 @@ pub(crate) fn cases() -> Vec<Case> {
         })
     });
     let change = Case::new("receive_engines_change_while_the_bundle_runs", Need::Daemon, change);
-    each.into_iter().chain([change]).collect()
+    let copies = [("gather", false), ("copy", true), ("3", true), ("auto", false)].map(|(which, always)| {
+        Case::new(format!("a_file_arrives_with_fragments_{which}"), Need::Daemon, move || {
+            copied(which, always)
+        })
+    });
+    each.into_iter().chain([change]).chain(copies).collect()
 }
 
 fn with_engine(engine: Method) -> Result<Options> {
@@ -77,6 +83,20 @@ fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
     let percent = 100.0 * used / start.elapsed().as_secs_f64() / bundles.len() as f64;
     ensure!(percent < IDLE_MAX, "a quiet daemon takes {percent:.1} % of a processor");
     Ok(())
+}
+
+/// `always`: frames of several pieces are joined on any machine.
+fn copied(which: &str, always: bool) -> Result<()> {
+    let mut options = options()?;
+    options.arguments.extend(["--fragments", which].map(str::to_owned));
+    with_bundles(plan(&[FAST; 2]), &options, |topology, bundles| {
+        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        let status = bundles[1].status()?;
+        ensure!(status.fragments.starts_with(which), "{} in place of {which}", status.fragments);
+        let joined = status.counter("frames_joined");
+        ensure!(which == "auto" || (joined > 0) == always, "{joined} frames joined");
+        Ok(())
+    })
 }
 
 fn change() -> Result<()> {

@@ -12,8 +12,8 @@ const CANDIDATES: [usize; 9] = [0, 2, 3, 4, 5, 6, 8, 16, usize::MAX];
 const SHORTEST_LOG2: u32 = 7;
 /// 128 B to 64 KB.
 const CLASSES: usize = 10;
-/// A copy must gain more than the hundredth part of the time: less is noise, and processors have other work.
-const WORTH: u32 = 100;
+/// A copy must gain more than a twenty-fifth of the time: less is noise, and processors have other work.
+const WORTH: u32 = 25;
 
 /// A combination to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Costs {
     /// All combinations.
     pub fn trials() -> impl Iterator<Item = Trial> {
         (0..CLASSES).flat_map(|class| {
-            let bytes = 1 << (SHORTEST_LOG2 as usize + class);
+            let bytes = length(class);
             let trial =
                 move |(candidate, first): (usize, &usize)| Trial { bytes, first: *first, class, candidate };
             CANDIDATES.iter().enumerate().map(trial)
@@ -46,6 +46,18 @@ impl Costs {
         self.0[trial.class][trial.candidate] = Some(took);
     }
 
+    /// What a packet of this trial took, if it was measured.
+    #[must_use]
+    pub fn took(&self, trial: Trial) -> Option<Duration> {
+        self.0[trial.class][trial.candidate]
+    }
+
+    /// The lengths at which something is copied, and how many of the first fragments; `usize::MAX` is all.
+    pub fn copies(&self) -> impl Iterator<Item = (usize, usize)> {
+        let lengths = (0..CLASSES).map(length);
+        lengths.map(|bytes| (bytes, self.best(bytes))).filter(|(_, first)| *first > 1)
+    }
+
     /// How many of the first fragments to copy in a packet of so many bytes: none where nothing was measured.
     #[must_use]
     pub fn best(&self, bytes: usize) -> usize {
@@ -55,6 +67,11 @@ impl Costs {
         let place = row.iter().position(|cost| cost.is_some_and(|cost| cost <= good));
         place.map_or(0, |place| CANDIDATES[place])
     }
+}
+
+/// The length that stands for a class.
+fn length(class: usize) -> usize {
+    1 << (SHORTEST_LOG2 as usize + class)
 }
 
 /// The class whose length is nearest; three quarters of a length count as that length.
@@ -90,11 +107,13 @@ mod tests {
         let costs = measured();
         assert_eq!(costs.best(4_096), 3, "all three");
         assert_eq!(costs.best(65_507), 0, "where a copy costs more than a descriptor, none");
+        assert_eq!(costs.copies().next(), Some((4_096, 3)));
+        assert!(costs.copies().all(|(bytes, _)| bytes <= 16_384));
         let mut level = Costs::default();
         for trial in Costs::trials() {
             level.record(trial, Duration::from_nanos(1_000 - trial.candidate as u64));
         }
-        assert_eq!(level.best(1_500), 0, "what gains less than a hundredth is no gain");
+        assert_eq!(level.best(1_500), 0, "what gains less than a twenty-fifth is no gain");
     }
 
     #[test]
@@ -109,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_length_belongs_to_the_nearest_one_that_was_tried() {
-        let near = |bytes| 1 << (SHORTEST_LOG2 as usize + class(bytes));
+        let near = |bytes| length(class(bytes));
         for (bytes, nearest) in
             [(0, 128), (64, 128), (3_000, 2_048), (3_072, 4_096), (4_124, 4_096), (65_535, 65_536)]
         {

@@ -22,6 +22,13 @@ pub enum Fragments {
     Auto(Box<Costs>),
 }
 
+impl Default for Fragments {
+    /// As was measured, before anything was.
+    fn default() -> Self {
+        Self::Auto(Box::default())
+    }
+}
+
 /// What becomes of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -34,17 +41,23 @@ pub struct Plan {
 }
 
 impl Fragments {
-    /// What becomes of a packet of fragments of these lengths.
+    /// How many of the first of `count` fragments are copied, which have so many `bytes` together; not 1, for one alone
+    /// gains nothing.
     #[must_use]
-    pub fn plan(&self, lengths: &[usize]) -> Plan {
+    pub fn copied(&self, count: usize, bytes: usize) -> usize {
         let first = match self {
             Self::ScatterGather => 0,
             Self::CopyFirst(first) => *first,
             Self::CopyAll => usize::MAX,
-            Self::Auto(costs) => costs.best(lengths.iter().sum()),
+            Self::Auto(costs) => costs.best(bytes),
         };
-        // One fragment alone gains nothing by a copy.
-        let copied = Some(first.min(lengths.len())).filter(|copied| *copied > 1).unwrap_or(0);
+        Some(first.min(count)).filter(|copied| *copied > 1).unwrap_or(0)
+    }
+
+    /// What becomes of a packet of fragments of these lengths.
+    #[must_use]
+    pub fn plan(&self, lengths: &[usize]) -> Plan {
+        let copied = self.copied(lengths.len(), lengths.iter().sum());
         Plan {
             copied,
             copied_bytes: lengths[..copied].iter().sum(),

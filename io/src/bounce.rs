@@ -1,0 +1,162 @@
+//! Frames in many pieces, on their way to the kernel: gathered by it, or with the first pieces copied into one.
+//!
+//! A frame that came in cells has as many pieces as these. How many of them are copied is said by
+//! `proto/src/engine/fragments.rs`, from prices that [`measure`] finds at start.
+//!
+//! Source: Shimizu et al., section 5.3, "adaptive bounce buffer".
+
+use std::io::IoSlice;
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv, sendmsg,
+    socketpair,
+};
+use tabane_proto::engine::costs::{Costs, Trial};
+use tabane_proto::engine::fragments::Fragments;
+
+use crate::clock::now_ns;
+use crate::tap::FRAME_MAX;
+
+/// Most pieces of a frame.
+pub const PIECES: usize = 128;
+/// Frames of what is measured.
+const FRAMES: usize = 32;
+/// How often each trial is repeated; the fastest counts.
+const REPEATS: usize = 16;
+
+/// The buffer into which pieces are copied, and how many.
+#[derive(Debug)]
+pub struct Bounce {
+    fragments: Fragments,
+    buffer: Box<[u8]>,
+    joined: u64,
+}
+
+impl Bounce {
+    /// Room for one frame.
+    pub fn new(fragments: Fragments) -> Self {
+        Self { fragments, buffer: vec![0; FRAME_MAX].into(), joined: 0 }
+    }
+
+    /// How many pieces are copied.
+    pub fn fragments(&self) -> &Fragments {
+        &self.fragments
+    }
+
+    /// Frames of which pieces were copied.
+    pub fn joined(&self) -> u64 {
+        self.joined
+    }
+
+    /// Gives the pieces of a frame to `take`, at most [`PIECES`], the first of them joined as planned.
+    pub fn pass<T>(&mut self, pieces: &[IoSlice<'_>], take: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        let copied = self.fragments.copied(pieces.len(), bytes);
+        let (first, others) = pieces.split_at(copied);
+        let mut joined = 0;
+        for piece in first {
+            let Some(room) = self.buffer.get_mut(joined..joined + piece.len()) else { return take(pieces) };
+            room.copy_from_slice(piece);
+            joined += piece.len();
+        }
+        if copied == 0 || others.len() >= PIECES {
+            return take(pieces);
+        }
+        self.joined += 1;
+        let mut gathered = [IoSlice::new(&[]); PIECES];
+        gathered[0] = IoSlice::new(&self.buffer[..joined]);
+        gathered[1..=others.len()].copy_from_slice(others);
+        take(&gathered[..=others.len()])
+    }
+}
+
+/// What it costs to hand the kernel packets in pieces of `piece` bytes, with the first of them copied before: takes some
+/// 5 ms. What is one piece alone is not measured, and nothing where the kernel refuses a pair of sockets.
+///
+/// They lie one behind the other in more memory than a processor's nearest caches, as what has come does. They go through a pair of Unix sockets: there is no device yet, and the kernel gathers alike wherever it copies.
+pub fn measure(piece: usize) -> Costs {
+    let mut costs = Costs::default();
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let Ok((near, far)) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None) else {
+        return costs;
+    };
+    // Written, so that they lie in pages of their own.
+    let frames = vec![1; FRAMES * FRAME_MAX];
+    let mut frames = frames.chunks(FRAME_MAX).cycle();
+    let (mut there, mut control) = (vec![0; FRAME_MAX], SendAncillaryBuffer::default());
+    let mut bounce = Bounce::new(Fragments::ScatterGather);
+    let mut time = |trial: Trial| {
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let cut = frames.next()?[..trial.bytes].chunks(piece.max(trial.bytes.div_ceil(PIECES)));
+        let count = cut.len();
+        pieces.iter_mut().zip(cut).for_each(|(piece, bytes)| *piece = IoSlice::new(bytes));
+        bounce.fragments = Fragments::CopyFirst(trial.first);
+        let start = now_ns();
+        let sent =
+            bounce.pass(&pieces[..count], |pieces| sendmsg(&near, pieces, &mut control, SendFlags::empty()));
+        let took = Duration::from_nanos(now_ns() - start);
+        let came = recv(&far, &mut there[..], RecvFlags::empty());
+        (sent.is_ok() && came.is_ok()).then_some(took)
+    };
+    let mut trials: Vec<Trial> = Costs::trials().filter(|trial| trial.bytes > piece).collect();
+    for at in 0..REPEATS * trials.len() {
+        // To and fro, so that none always comes first after what leaves the caches cold.
+        if at % trials.len() == 0 {
+            trials.reverse();
+        }
+        let trial = trials[at % trials.len()];
+        if let Some(took) = time(trial) {
+            costs.record(trial, costs.took(trial).map_or(took, |least| least.min(took)));
+        }
+    }
+    costs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(fragments: Fragments, pieces: &[&[u8]]) -> (Vec<Vec<u8>>, u64) {
+        let mut bounce = Bounce::new(fragments);
+        let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let seen = bounce.pass(&slices, |pieces| pieces.iter().map(|piece| piece.to_vec()).collect());
+        (seen, bounce.joined())
+    }
+
+    #[test]
+    fn the_first_pieces_become_one() {
+        let pieces: [&[u8]; 4] = [b"a", b"", b"bc", b"def"];
+        let owned = |pieces: &[&[u8]]| pieces.iter().map(|piece| piece.to_vec()).collect::<Vec<_>>();
+        assert_eq!(passed(Fragments::ScatterGather, &pieces), (owned(&pieces), 0));
+        assert_eq!(passed(Fragments::CopyFirst(3), &pieces), (owned(&[b"abc", b"def"]), 1));
+        assert_eq!(passed(Fragments::CopyAll, &pieces), (owned(&[b"abcdef"]), 1));
+        assert_eq!(passed(Fragments::CopyAll, &pieces[..1]), (owned(&[b"a"]), 0), "one piece alone");
+        assert_eq!(passed(Fragments::CopyAll, &[]), (owned(&[]), 0));
+    }
+
+    #[test]
+    fn every_number_of_pieces_passes_whole() {
+        let bytes: Vec<u8> = (0..=u8::MAX).take(PIECES).collect();
+        for count in 0..=PIECES {
+            let pieces: Vec<&[u8]> = bytes[..count].chunks(1).collect();
+            for first in [0, 2, 3, count / 2, count, PIECES + 1] {
+                let (seen, _) = passed(Fragments::CopyFirst(first), &pieces);
+                assert_eq!(seen.concat(), bytes[..count], "{count} pieces, the first {first} copied");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_longer_than_any_frame_is_gathered() {
+        let long = vec![7; FRAME_MAX];
+        let (seen, joined) = passed(Fragments::CopyAll, &[b"a", &long]);
+        assert_eq!((seen.len(), joined), (2, 0));
+    }
+
+    #[test]
+    fn every_trial_of_several_pieces_is_measured() {
+        let costs = measure(1_436);
+        assert!(Costs::trials().all(|trial| costs.took(trial).is_some() == (trial.bytes > 1_436)));
+    }
+}
