@@ -156,8 +156,12 @@ impl Experiment {
     }
 }
 
+/// Writes a page, in directories that need not be there.
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(path, text))
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 /// Repeats the measurements.
@@ -213,18 +217,29 @@ fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
     summary::write(&mut report, &found);
     failed.iter().for_each(|why| report.show(format!("  failed: {why}")));
     report.verdict(Verdict::equals("experiments_failed", failed.len(), 0));
-    if let Some(path) = markdown {
-        write(path, &summary::markdown(&found, &setting, report.machine()))?;
+    let tables = summary::markdown(&found, &setting, report.machine());
+    let charts = page::of(&serde_json::to_value(&report)?)?;
+    // First what can be computed from and compared: a page that cannot be written shall not take it along.
+    let code = report.finish(common.json.as_deref())?;
+    for (path, text) in [(markdown, tables), (html, charts)] {
+        path.as_deref().map_or(Ok(()), |path| write(path, &text))?;
     }
-    if let Some(path) = html {
-        write(path, &page::of(&serde_json::to_value(&report)?)?)?;
-    }
-    report.finish(common.json.as_deref())
+    Ok(code)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_written_into_directories_that_are_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("target/lab/papers.html");
+        write(&path, "text").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+        let error = write(&path.join("below a file"), "text").unwrap_err().to_string();
+        assert!(error.starts_with("writing "), "{error}");
+    }
 
     #[test]
     fn papers_with_a_command_of_their_own_have_three_measurements_each_and_need_no_tools() {
