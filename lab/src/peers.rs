@@ -48,7 +48,7 @@ const SECONDS: u32 = 4;
 const BOOT_MAX: Duration = Duration::from_secs(180);
 const CASE_MAX: Duration = Duration::from_secs(180);
 
-/// Bonding, team, MPTCP and bundles side by side in a guest, MPTCP and bundles on this machine: about 15 minutes
+/// Bonding, team, MPTCP and bundles side by side in a guest, MPTCP and bundles on this machine: about 20 minutes
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]

@@ -57,6 +57,12 @@ pub(super) enum Contender {
     BalanceRr,
     /// Linux bonding, each connection on the least loaded link
     BalanceTlb,
+    /// The same, and each peer is told another link to answer to
+    BalanceAlb,
+    /// Linux bonding, one link at a time
+    ActiveBackup,
+    /// Linux bonding, each packet over all links
+    Broadcast,
     /// Linux bonding with LACP, each connection on one link
     Lacp,
     /// Linux team, packet after packet
@@ -80,6 +86,9 @@ impl Contender {
             Contender::Single => "one link",
             Contender::BalanceRr => "balance-rr",
             Contender::BalanceTlb => "balance-tlb",
+            Contender::BalanceAlb => "balance-alb",
+            Contender::ActiveBackup => "active-backup",
+            Contender::Broadcast => "broadcast",
             Contender::Lacp => "802.3ad",
             Contender::Team => "team roundrobin",
             Contender::Mptcp => "MPTCP",
@@ -96,6 +105,9 @@ impl Contender {
             Contender::Single => "single",
             Contender::BalanceRr => "balance-rr",
             Contender::BalanceTlb => "balance-tlb",
+            Contender::BalanceAlb => "balance-alb",
+            Contender::ActiveBackup => "active-backup",
+            Contender::Broadcast => "broadcast",
             Contender::Lacp => "lacp",
             Contender::Team => "team",
             Contender::Mptcp => "mptcp",
@@ -153,8 +165,12 @@ impl Contender {
     pub(super) fn start<'a>(self, topology: &'a Topology, daemon: &Path) -> Result<Way<'a>> {
         let way = match self {
             Contender::Single => Way::Kernel,
-            Contender::BalanceRr => device::bond(topology, "balance-rr").map(|()| Way::Kernel)?,
-            Contender::BalanceTlb => device::tlb(topology).map(|()| Way::Kernel)?,
+            Contender::BalanceRr | Contender::ActiveBackup | Contender::Broadcast => {
+                device::bond(topology, self.key()).map(|()| Way::Kernel)?
+            }
+            Contender::BalanceTlb | Contender::BalanceAlb => {
+                device::balancing(topology, self.key()).map(|()| Way::Kernel)?
+            }
             Contender::Lacp => device::lacp(topology).map(|()| Way::Kernel)?,
             Contender::Team => device::team(topology).map(|()| Way::Kernel)?,
             Contender::Mptcp => mptcp::announce(topology).map(|()| Way::Kernel)?,

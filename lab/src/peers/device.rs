@@ -1,7 +1,7 @@
 //! The kernel's own devices that gather links, one per host: bonding and team.
 //!
 //! Each link keeps the switch of its own that it has for everyone, with two exceptions: LACP needs switches that pass its
-//! frames on, and balance-tlb, whose NICs answer to one address, needs switches that are joined.
+//! frames on, and balance-tlb and balance-alb, whose NICs send for one another, need switches that are joined.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -31,15 +31,25 @@ pub(crate) fn address(host: usize) -> Ipv4Addr {
 /// Bonds of this mode, with these options.
 pub(crate) fn bond(topology: &Topology, mode: &str) -> Result<()> {
     for (number, host) in topology.hosts().iter().enumerate() {
-        host.ip(&format!("link add {DEVICE} type bond {MONITOR} mode {mode}"))?;
-        gather(host, number, &topology.nics())?;
+        bond_on(host, number, &topology.nics(), mode)?;
     }
     let links = topology.nics().len();
     topology.hosts().iter().try_for_each(|host| wait_until_whole(host, links))
 }
 
-/// balance-tlb. Its frames for one address come from all NICs, so the switches are joined by cables without limit.
-pub(super) fn tlb(topology: &Topology) -> Result<()> {
+/// The end of host `number`, which need not be whole when this returns.
+pub(crate) fn bond_on(host: &Namespace, number: usize, nics: &[String], mode: &str) -> Result<()> {
+    host.ip(&format!("link add {DEVICE} type bond {MONITOR} mode {mode}"))?;
+    gather(host, number, nics)
+}
+
+/// Takes the device of `host` away; its NICs are down then.
+pub(crate) fn remove(host: &Namespace) -> Result<()> {
+    host.ip(&format!("link delete {DEVICE}")).map(drop)
+}
+
+/// balance-tlb or balance-alb. Frames for one NIC come from all of them, so the switches are joined by cables without limit.
+pub(super) fn balancing(topology: &Topology, mode: &str) -> Result<()> {
     let centre = topology.switch(0);
     for link in 1..topology.nics().len() {
         let (switch, trunk) = (topology.switch(link), format!("trunk{}", link + 1));
@@ -47,7 +57,7 @@ pub(super) fn tlb(topology: &Topology) -> Result<()> {
         centre.ip(&format!("link set {trunk} master br0 up"))?;
         switch.ip("link set trunk1 master br0 up")?;
     }
-    bond(topology, "balance-tlb xmit_hash_policy layer3+4")
+    bond(topology, &format!("{mode} xmit_hash_policy layer3+4"))
 }
 
 /// 802.3ad with the short timeout. Each link's switch passes LACP's frames on, as a media converter does.
