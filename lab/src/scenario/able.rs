@@ -1,7 +1,7 @@
 //! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
 
 use super::course::{self, Condition};
-use super::plan::{Contestant, Flow, FlowKind, Link, Place, Quality, Scenario};
+use super::plan::{BundleOptions, Contestant, Flow, FlowKind, Link, Place, Quality, Scenario};
 
 /// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
@@ -46,6 +46,12 @@ fn sim_lacks(scenario: &Scenario) -> Option<String> {
     if conditions.iter().any(|(_, condition)| condition.quality.corruption.per_million > 0) {
         return Some(
             "the simulator flips no bits; `loss` comes to the same, for a corrupted cell is dropped".into(),
+        );
+    }
+    let (own, usual) = (scenario.bundle, BundleOptions::default());
+    if (own.receive, own.over) != (usual.receive, usual.over) {
+        return Some(
+            "the simulator's processors take no time, so `receive` and `over` say nothing there".into(),
         );
     }
     if scenario.flows.iter().any(|flow| flow.kind == FlowKind::Quic) {
@@ -117,6 +123,15 @@ mod tests {
         let other = |from: u8| scenario(&format!("{TCP}[[flow]]\nkind = \"tcp\"\nfrom = {from}\n"));
         assert_eq!(place_lacks(&other(1), Place::Sim), None);
         assert!(place_lacks(&other(3), Place::Sim).is_some_and(|why| why.contains("do not slow down")));
+    }
+
+    #[test]
+    fn engines_say_nothing_in_the_simulator() {
+        for engines in ["receive = \"busy\"", "over = \"xdp\""] {
+            let scenario = scenario(&format!("{TCP}[bundle]\n{engines}\n"));
+            assert!(place_lacks(&scenario, Place::Sim).is_some(), "{engines}");
+            assert_eq!(place_lacks(&scenario, Place::Namespaces), None);
+        }
     }
 
     #[test]

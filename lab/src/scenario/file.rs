@@ -9,11 +9,12 @@ use tabane::config::settings::Given;
 use tabane::config::table::{Section, read};
 use tabane::config::units::{BITRATE_ALLOWED, parse_bitrate};
 use tabane_proto::HashLayers;
+use tabane_proto::engine::receive::Method;
 
 use super::figure::Figure;
 use super::plan::{
     BundleOptions, Coalescing, Contestant, FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind,
-    HOSTS_MAX, LINKS_MAX, Link, Place, Quality, Scenario, Want,
+    HOSTS_MAX, LINKS_MAX, Link, Over, Place, Quality, Scenario, Want,
 };
 use super::units::{SHARE_ALLOWED, SIZE_ALLOWED, Share, TIME_ALLOWED, parse_share, parse_size, parse_time};
 
@@ -136,12 +137,16 @@ fn bundle(section: &mut Section<'_, '_>, links: usize) -> BundleOptions {
     let (sealed, repair) = (switch("sealed", usual.sealed), switch("repair", usual.repair));
     let preempt = switch("preempt", usual.preempt);
     let hash = section.text("hash", "the layers that make a flow");
+    let receive = section.text("receive", "the name of a receive engine");
+    let over = section.text("over", "what cells are on the links");
     BundleOptions {
         sealed,
         repair,
         hash: word(section.problems(), hash.as_ref(), &HashLayers::ALL, HashLayers::name, usual.hash),
         primary: place_of(section, "primary", links, " (a link of the scenario)"),
         preempt,
+        receive: word(section.problems(), receive.as_ref(), &Method::ALL, Method::name, usual.receive),
+        over: word(section.problems(), over.as_ref(), &Over::ALL, Over::key, usual.over),
     }
 }
 

@@ -98,13 +98,18 @@ impl<'a> Run<'a> {
         match self.contestant {
             Contestant::BestLink => Ok(Vec::new()),
             Contestant::Mptcp => mptcp::announce(self.topology).map(|()| Vec::new()),
-            Contestant::Bundle(policy) => Bundle::start_all(self.topology, &self.options(policy, daemon)),
+            Contestant::Bundle(policy) => {
+                let over = self.scenario.bundle.over;
+                let links: Vec<String> = self.topology.nics().iter().map(|nic| over.link(nic)).collect();
+                Bundle::start_over(self.topology, &links, &self.options(policy, daemon))
+            }
         }
     }
 
     fn options(&self, policy: PolicyKind, daemon: &Path) -> bundle::Options {
         let own = self.scenario.bundle;
-        let mut arguments = vec!["--policy".to_string(), policy.name().to_string()];
+        let mut arguments =
+            ["--policy", policy.name(), "--receive", own.receive.name()].map(str::to_string).to_vec();
         if !own.repair {
             arguments.push("--no-repair".to_string());
         }

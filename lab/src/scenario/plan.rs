@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use tabane_io::Engine;
+use tabane_proto::engine::receive::Method;
 use tabane_proto::{HashLayers, PolicyKind};
 
 use super::figure::Figure;
@@ -75,6 +77,19 @@ pub(super) struct BundleOptions {
     pub(super) primary: Option<u8>,
     /// Whether `active-backup` goes back to it.
     pub(super) preempt: bool,
+    /// How workers wait.
+    pub(super) receive: Method,
+    pub(super) over: Over,
+}
+
+/// What cells are on the links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Over {
+    /// Datagrams.
+    #[default]
+    Udp,
+    /// Ethernet frames, by this.
+    Ether(Engine),
 }
 
 /// A link between all hosts, the same in each direction.
@@ -213,6 +228,28 @@ impl Contestant {
     }
 }
 
+impl Over {
+    /// All of them.
+    pub(super) const ALL: [Over; 3] = [Over::Udp, Over::Ether(Engine::Packet), Over::Ether(Engine::Xdp)];
+
+    /// Name in files.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Over::Udp => "udp",
+            Over::Ether(Engine::Packet) => "packet",
+            Over::Ether(Engine::Xdp | Engine::Auto) => "xdp",
+        }
+    }
+
+    /// The link over `nic`, as after `--link`.
+    pub(super) fn link(self, nic: &str) -> String {
+        match self {
+            Over::Udp => nic.to_string(),
+            Over::Ether(engine) => format!("ether:{nic},engine={}", engine.name()),
+        }
+    }
+}
+
 impl Default for BundleOptions {
     /// As `tabane up`.
     fn default() -> BundleOptions {
@@ -222,6 +259,8 @@ impl Default for BundleOptions {
             hash: HashLayers::default(),
             primary: None,
             preempt: true,
+            receive: Method::default(),
+            over: Over::default(),
         }
     }
 }
