@@ -17,7 +17,7 @@ SOAK_FAULTS ?= 1000
 VM_KERNEL ?= linux-image-amd64
 
 # The lab's commands.
-LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem guests papers p1 p3 apps
+LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem guests moderation papers p1 p3 apps
 
 .PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz fuzz-corpus clean rust
 
@@ -33,8 +33,9 @@ help:
 	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
 	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
 	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
-	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 15 minutes"
+	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 20 minutes"
 	@echo "make guests  two virtual machines that share memory (ivshmem) and nothing else; one is killed and returns: about 3 minutes"
+	@echo "make moderation  two virtual machines with e1000e NICs that gather their interrupts: one link, balance-rr, bundle: about 6 minutes"
 	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 14 minutes, and 9 for P2.npb"
 	@echo "make p1      of these, P1: how sent buffers come back, and what is copied: about 2 minutes"
 	@echo "make p3      of these, P3: through memory in units of 512 B, as fast as it is and as slow as the paper's device was: about 4 minutes"
@@ -42,7 +43,7 @@ help:
 	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 9 minutes"
 	@echo "make scenario FILE=lab/scenarios/two-gigabit.toml  an experiment from a file (docs/scenarios.md)"
 	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
-	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers, netem, guests and papers do it by themselves"
+	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers, netem, guests, moderation and papers do it by themselves"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: about a quarter of an hour"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -65,12 +66,13 @@ aggregate: LAB_TOOLS += iperf3=iperf3
 loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem:     LAB_TOOLS += iperf3=iperf3
+moderation: LAB_TOOLS += iperf3=iperf3 ethtool=ethtool
 papers:    LAB_TOOLS += iperf3=iperf3 mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
 apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
            ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers:    LAB_OPTIONS := --throttle --markdown docs/results.md --html target/lab/papers.html
 p3:        LAB_OPTIONS := --throttle
-peers netem guests papers: vm-setup
+peers netem guests moderation papers: vm-setup
 peers: aggligator
 peers: export PATH := $(CURDIR)/target/peers/bin:$(PATH)
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)

@@ -53,7 +53,7 @@ pub struct Flags {
 }
 
 /// A guest that can be booted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Guest {
     /// virtme-ng's command that boots.
     virtme: PathBuf,
@@ -67,6 +67,18 @@ pub struct Guest {
     processors: usize,
     /// Memory that it shares with this machine.
     window: Option<Window>,
+    cables: Vec<Cable>,
+}
+
+/// A cable to another guest: an e1000e NIC at this end. What is sent while the other end is not there is lost.
+#[derive(Clone, Debug)]
+pub struct Cable {
+    /// The socket of this end; the other one's `far`.
+    pub near: PathBuf,
+    /// The socket of the other end.
+    pub far: PathBuf,
+    /// Address of the NIC.
+    pub mac: String,
 }
 
 /// Memory that guests share: the third region of a PCI device there, a file here.
@@ -142,6 +154,7 @@ impl Guest {
             files: Vec::new(),
             processors: available_parallelism().map_or(1, Into::into),
             window: None,
+            cables: Vec::new(),
         };
         if guest.image().is_file() && guest.virtme.is_file() { Ok(guest) } else { Err(missing().into()) }
     }
@@ -171,6 +184,13 @@ impl Guest {
     #[must_use]
     pub fn with_window(mut self, path: &Path, bytes: u64) -> Guest {
         self.window = Some(Window { path: path.to_path_buf(), bytes });
+        self
+    }
+
+    /// The same with these cables.
+    #[must_use]
+    pub fn with_cables(mut self, cables: Vec<Cable>) -> Guest {
+        self.cables = cables;
         self
     }
 

@@ -30,6 +30,7 @@ pub mod loss;
 pub mod machine;
 pub mod memory;
 pub mod mesh;
+pub mod moderation;
 pub mod mptcp;
 pub mod netem;
 pub mod netns;

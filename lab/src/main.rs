@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
-    aggregate, apps, attack, bench, compare, demo, engines, failover, guests, loss, mesh, netem, papers,
-    peers, scenario, skew, soak,
+    aggregate, apps, attack, bench, compare, demo, engines, failover, guests, loss, mesh, moderation, netem,
+    papers, peers, scenario, skew, soak,
 };
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
@@ -46,6 +46,7 @@ enum Experiment {
     Peers(peers::Options),
     Netem(netem::Options),
     Guests(guests::Options),
+    Moderation(moderation::Options),
     #[command(visible_alias = "paper")]
     Papers(papers::Options),
     P1(papers::P1Options),
@@ -69,6 +70,7 @@ impl Experiment {
             Experiment::Peers(_) => peers::TOOLS,
             Experiment::Netem(_) => netem::TOOLS,
             Experiment::Guests(_) => guests::TOOLS,
+            Experiment::Moderation(_) => moderation::TOOLS,
             Experiment::Papers(options) => return options.tools(),
             Experiment::P1(_) | Experiment::P3(_) => &[],
             Experiment::Apps(_) => apps::TOOLS,
@@ -78,6 +80,12 @@ impl Experiment {
 
     /// Runs it where it does no harm.
     fn run(&self) -> Result<ExitCode> {
+        // The NICs of a guest are not in a sandbox; nor is anything else in the guest that could come to harm.
+        if let Experiment::Moderation(options) = self
+            && options.is_inside()
+        {
+            return self.run_inside();
+        }
         match sandbox::enter(&self.tools())? {
             Side::Inside => self.run_inside(),
             Side::Outside(code) => Ok(code),
@@ -99,6 +107,7 @@ impl Experiment {
             Experiment::Peers(options) => peers::run(options),
             Experiment::Netem(options) => netem::run(options),
             Experiment::Guests(options) => guests::run(options),
+            Experiment::Moderation(options) => moderation::run(options),
             Experiment::Papers(options) => papers::run(options),
             Experiment::P1(options) => papers::p1(options),
             Experiment::P3(options) => papers::p3(options),

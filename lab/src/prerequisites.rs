@@ -47,6 +47,8 @@ pub const TC: Tool = Tool { program: "tc", package: "iproute2" };
 pub const IPERF3: Tool = Tool { program: "iperf3", package: "iperf3" };
 /// Makes a program use MPTCP.
 pub const MPTCPIZE: Tool = Tool { program: "mptcpize", package: "mptcpize" };
+/// Sets how NICs interrupt.
+pub const ETHTOOL: Tool = Tool { program: "ethtool", package: "ethtool" };
 /// Sets what a team of NICs does.
 pub const TEAMNL: Tool = Tool { program: "teamnl", package: "libteam-utils" };
 /// Emulates the machine of a guest.

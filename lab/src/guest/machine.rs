@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::errand::Errand;
-use super::{Guest, Window};
+use super::{Cable, Guest, Window};
 use crate::process::Process;
 
 /// Memory of the guest: programs and what they write stand in it.
@@ -86,6 +86,7 @@ fn command(guest: &Guest, script: &str, errand: &Errand) -> Command {
     command.args(["--cwd", "/", "--script-sh", script]);
     command.args(["--qemu-opts", "-pidfile"]).arg(errand.file(PID_FILE));
     command.args(guest.window.iter().flat_map(device));
+    command.args(guest.cables.iter().enumerate().flat_map(|(number, cable)| nic(number, cable)));
     command
 }
 
@@ -99,6 +100,16 @@ fn device(window: &Window) -> [String; 4] {
     ["-object".to_string(), memory, "-device".to_string(), "ivshmem-plain,memdev=window".to_string()]
 }
 
+/// The NIC at the end of a cable.
+fn nic(number: usize, Cable { near, far, mac }: &Cable) -> [String; 4] {
+    let [near, far] = [near, far].map(|path| escaped(path));
+    let wire = format!(
+        "dgram,id=cable{number},local.type=unix,local.path={near},remote.type=unix,remote.path={far}"
+    );
+    let device = format!("e1000e,netdev=cable{number},mac={mac}");
+    ["-netdev".to_string(), wire, "-device".to_string(), device]
+}
+
 /// A path as the value of one of QEMU's options, in which commas are doubled.
 fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
@@ -107,6 +118,16 @@ fn escaped(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cable_is_a_nic_over_two_sockets() {
+        let cable = Cable { near: "/tmp/a".into(), far: "/tmp/b".into(), mac: "52:54:00:7a:00:01".into() };
+        assert_eq!(
+            nic(3, &cable).join(" "),
+            "-netdev dgram,id=cable3,local.type=unix,local.path=/tmp/a,remote.type=unix,remote.path=/tmp/b \
+             -device e1000e,netdev=cable3,mac=52:54:00:7a:00:01"
+        );
+    }
 
     #[test]
     fn a_window_is_a_device_over_a_shared_file() {

@@ -43,9 +43,17 @@ pub struct Pace {
 /// Datagrams on their way.
 #[derive(Debug)]
 pub struct Sequence {
+    sender: JoinHandle<Result<Vec<u64>>>,
+    receiving: Receiving,
+}
+
+/// The end that they go to.
+#[derive(Debug)]
+pub struct Receiving {
+    /// Where it listens.
+    at: SocketAddr,
     /// How many are to be sent; [`UNDER_WAY`] until the end is asked for or reached.
     total: Arc<AtomicU64>,
-    sender: JoinHandle<Result<Vec<u64>>>,
     receiver: JoinHandle<Result<Received>>,
 }
 
@@ -90,19 +98,11 @@ impl Sequence {
         limit: Duration,
     ) -> Result<Sequence> {
         ensure!(pace.per_second >= 1 && pace.bytes >= NUMBER, "{pace:?}: at least 1 per second of 8 bytes");
-        let receiver = server.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
-        sockopt::set_socket_recv_buffer_size_force(&receiver, RECEIVE_BUFFER_BYTES)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&receiver, RECEIVE_BUFFER_BYTES))?;
-        receiver.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
-        let at = receiver.local_addr()?;
-        let sender = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
-        setsockopt(&sender, Ipv4RecvErr, &true).context("IP_RECVERR")?;
-        sender.connect(at)?;
-        let total = Arc::new(AtomicU64::new(UNDER_WAY));
-        let (sending, receiving) = (Arc::clone(&total), Arc::clone(&total));
-        let receiver = server.spawn("receiver", move || receive(&receiver, pace.bytes, limit, &receiving))?;
+        let receiving = Receiving::start(server, at, pace, limit)?;
+        let sender = connected(client, receiving.at)?;
+        let sending = Arc::clone(&receiving.total);
         let sender = client.spawn("sender", move || send(&sender, pace, limit, &sending))?;
-        Ok(Sequence { total, sender, receiver })
+        Ok(Sequence { sender, receiving })
     }
 
     /// Ends the sending, waits for what is on its way, and tells what became of all.
@@ -110,7 +110,7 @@ impl Sequence {
     /// # Errors
     /// A socket broke.
     pub fn finish(self) -> Result<Outcome> {
-        self.total.fetch_min(UNDER_WAY - 1, Ordering::Relaxed);
+        self.receiving.total.fetch_min(UNDER_WAY - 1, Ordering::Relaxed);
         self.outcome()
     }
 
@@ -120,9 +120,53 @@ impl Sequence {
     /// As [`Sequence::finish`].
     pub fn outcome(self) -> Result<Outcome> {
         let sent_ns = joined(self.sender);
-        let received = joined(self.receiver)?;
+        let received = joined(self.receiving.receiver)?;
         Ok(received.compared_with(&sent_ns?))
     }
+}
+
+impl Receiving {
+    /// Starts receiving on `server`, which has the IPv4 address `at`, what another machine sends for at most `limit`.
+    ///
+    /// # Errors
+    /// No socket.
+    pub fn start(server: &Namespace, at: SocketAddr, pace: Pace, limit: Duration) -> Result<Receiving> {
+        let socket = server.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
+        sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES))?;
+        socket.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
+        let at = socket.local_addr()?;
+        let total = Arc::new(AtomicU64::new(UNDER_WAY));
+        let receiving = Arc::clone(&total);
+        let receiver = server.spawn("receiver", move || receive(&socket, pace.bytes, limit, &receiving))?;
+        Ok(Receiving { at, total, receiver })
+    }
+
+    /// Waits for what is on its way, and tells what became of all that [`send_to`] has sent.
+    ///
+    /// # Errors
+    /// The socket broke.
+    pub fn finish(self, sent_ns: &[u64]) -> Result<Outcome> {
+        self.total.store(sent_ns.len() as u64, Ordering::Release);
+        Ok(joined(self.receiver)?.compared_with(sent_ns))
+    }
+}
+
+/// Sends to a [`Receiving`] on another machine for as long as `limit`; returns when each was sent.
+///
+/// # Errors
+/// No socket, or one that breaks.
+pub fn send_to(client: &Namespace, at: SocketAddr, pace: Pace, limit: Duration) -> Result<Vec<u64>> {
+    let socket = connected(client, at)?;
+    send_all(&socket, pace, limit, &AtomicU64::new(UNDER_WAY))
+}
+
+/// A socket that hears of what its device refuses.
+fn connected(client: &Namespace, to: SocketAddr) -> Result<UdpSocket> {
+    let socket = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+    setsockopt(&socket, Ipv4RecvErr, &true).context("IP_RECVERR")?;
+    socket.connect(to)?;
+    Ok(socket)
 }
 
 /// Sends at the pace until told to end or `limit` is over; returns when each was sent.
