@@ -74,7 +74,8 @@ impl Bounce {
 /// What it costs to hand the kernel packets in pieces of `piece` bytes, with the first of them copied before: takes some
 /// 5 ms. What is one piece alone is not measured, and nothing where the kernel refuses a pair of sockets.
 ///
-/// They lie one behind the other in more memory than a processor's nearest caches, as what has come does. They go through a pair of Unix sockets: there is no device yet, and the kernel gathers alike wherever it copies.
+/// They lie one behind the other in more memory than a processor's nearest caches hold, as what has come does. They go
+/// through a pair of Unix sockets: there is no device yet, and the kernel gathers alike wherever it copies.
 pub fn measure(piece: usize) -> Costs {
     let mut costs = Costs::default();
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -1,7 +1,7 @@
 //! A socket with its frames and rings at queue 0 of a NIC, in the best way that the driver has.
 //!
-//! That the driver reads and writes the frames itself is asked for first, and by name: left to the kernel, a socket whose packets may
-//! lie in several frames copies wherever the driver can do no more than one, and does not say so.
+//! That the driver reads and writes the frames itself is asked for first, and by name: left to the kernel, a socket whose
+//! packets may lie in several frames copies wherever the driver can do no more than one, and does not say so.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,8 +22,8 @@ use super::transmit::TransmitRing;
 use super::umem::Umem;
 use super::{ETHERNET, FRAMES, RECEIVE_FRAMES, SEND_FRAMES};
 
-/// Places in the fill ring. The kernel tells of a packet before it tells that its frame's place is free (`xsk_flush`), so a ring of
-/// no more places than frames can be full when a frame is given back.
+/// Places in the fill ring. The kernel tells of a packet before it tells that its frame's place is free (`xsk_flush`), so
+/// a ring of no more places than frames can be full when a frame is given back.
 const FILL_ENTRIES: u32 = 2 * RECEIVE_FRAMES;
 /// Bytes of a frame, and of the larger kind for NICs with longer packets.
 const FRAME: usize = 2048;
@@ -65,8 +65,8 @@ impl Bound {
         }
     }
 
-    /// Binds a socket whose frames have room for a whole packet if frames can, counted in units of `room_unit` bytes; packets
-    /// may lie in several, unless the driver (or Linux before 6.6) does without and none needs to.
+    /// Binds a socket whose frames have room for a whole packet if frames can, counted in units of `room_unit` bytes;
+    /// packets may lie in several, unless the driver (or Linux before 6.6) does without and none needs to.
     fn new(nic: u32, packet: usize, room_unit: usize, flags: Flags) -> Result<Self, Failure> {
         let failed = |step| move |source: io::Error| (step, source);
         let socket_flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
