@@ -83,16 +83,33 @@ fn here(row: &Row) -> [String; 3] {
     [row.own.median(), row.own.min(), row.own.max()].map(number)
 }
 
-/// Whole from 1,000, three digits below.
+/// Whole from 100 on, three digits below, but no more than two after the point unless these were nothing.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a few places after the point"
+        )]
+        size => format!("{value:.*}", (2.0 - size.log10().floor()).min(9.0) as usize),
     }
 }
 
 fn capital(sentence: &str) -> String {
     let mut letters = sentence.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn three_digits_say_something_of_any_number() {
+        let written = [0.0, 0.00294, 0.0304, 0.974, 7.5, 31.94, 955.4, 3213.0, -0.0294].map(number);
+        assert_eq!(written, ["0", "0.00294", "0.0304", "0.97", "7.50", "31.9", "955", "3213", "-0.0294"]);
+    }
 }
