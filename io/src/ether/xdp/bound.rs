@@ -31,7 +31,7 @@ const FRAME_LARGE: usize = 4096;
 /// Bytes before a packet in the kernel's frames (`XDP_PACKET_HEADROOM`), and a VLAN tag.
 const BEFORE: usize = 256;
 const VLAN: usize = 4;
-/// NICs may count the room of a frame in so many bytes, and drop what needs the rest (ixgbe and igb do).
+/// NICs may count the room of a frame in so many bytes, and drop what needs the rest, as an emulated igb seems to.
 const ROOM_UNIT: usize = 1024;
 
 /// What failed, and how.
