@@ -11,6 +11,7 @@
 
 mod address;
 mod mapping;
+mod words;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

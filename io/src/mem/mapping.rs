@@ -15,6 +15,8 @@ use rustix::io::Errno;
 use rustix::mm::{self, MapFlags, ProtFlags};
 use tabane_window::{Memory, Shape, ShapeError};
 
+use super::words;
+
 /// Opens what is to be mapped; makes a file that is not there.
 ///
 /// # Errors
@@ -158,9 +160,7 @@ impl Memory for Mapping {
 
     fn read(&self, at: usize, into: &mut [u8]) {
         let (whole, rest) = into.as_chunks_mut::<8>();
-        for (word, chunk) in self.0.words(at, whole.len()).iter().zip(&mut *whole) {
-            *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
+        words::load(whole, self.0.words(at, whole.len()));
         if !rest.is_empty() {
             // Units are multiples of a word, so the last word lies in the same unit.
             let last = self.0.word(at + 8 * whole.len()).load(Ordering::Relaxed).to_ne_bytes();
@@ -179,9 +179,7 @@ impl Memory for Mapping {
         singly(at, first);
         let at = at + first.len();
         if !whole.is_empty() {
-            for (word, chunk) in self.0.words(at, whole.len()).iter().zip(whole) {
-                word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
-            }
+            words::store(self.0.words(at, whole.len()), whole);
         }
         singly(at + 8 * whole.len(), last);
     }
