@@ -5,7 +5,8 @@
 //! costs a processor. [`Method::Adaptive`] looks while that pays. How long it would have had to look lately is known
 //! ([`waits`]), as is what a sleep costs (how late the last ones ended); so each wait begins with looking for as long as
 //! would have cost least, if at all. What looking takes of a processor is bounded ([`allowance`]), and whoever looks lets
-//! others go first: where they take long, looking ends for a while.
+//! others go first. Where they take long, looking ends for a while; but not while many frames move ([`rate`]): then they
+//! gather until the others are done, where a sleeper would be woken for each, ahead of those who make and read them.
 //!
 //! Only frames count. Heartbeats and timers interrupt a wait without ending it, so that a quiet bundle sleeps.
 //!
@@ -20,6 +21,7 @@
 //! for no longer than a sleep costs never pays more than twice).
 
 mod allowance;
+mod rate;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -27,6 +29,7 @@ mod waits;
 use crate::time::Instant;
 use allowance::Allowance;
 use core::time::Duration;
+use rate::Rate;
 use waits::Waits;
 
 /// What a microsecond of delay is worth, in microseconds of a processor that would be idle.
@@ -141,6 +144,7 @@ impl Counters {
 pub struct Receive {
     settings: Settings,
     waits: Waits,
+    rate: Rate,
     allowance: Allowance,
     counters: Counters,
     /// What a sleep costs.
@@ -151,11 +155,14 @@ pub struct Receive {
     look_until: Instant,
     /// Whether there was a sleep in this wait.
     slept: bool,
+    /// Whether others had the processor for long in this wait.
+    yielded: bool,
     /// When something was found since the last turn.
     found: Option<Instant>,
     /// What is being done, and since when.
     doing: Option<(Instant, Wait)>,
-    /// Until when nothing is looked for, because others want the processor; and for how long that was.
+    /// Until when others are taken to want the processor, so that nothing is looked for but what gathers; and for how long
+    /// that was.
     calm: (Instant, Duration),
 }
 
@@ -166,6 +173,7 @@ impl Receive {
         Self {
             settings,
             waits: Waits::default(),
+            rate: Rate::default(),
             allowance: Allowance::new(now, settings.share),
             counters: Counters::default(),
             sleep_cost: SLEEP_COST,
@@ -173,6 +181,7 @@ impl Receive {
             since: Instant::default(),
             look_until: now,
             slept: false,
+            yielded: false,
             found: None,
             doing: None,
             calm: (now, Duration::ZERO),
@@ -198,18 +207,20 @@ impl Receive {
         self.counters
     }
 
-    /// A turn is over; `moved`: it moved frames. Then a new wait begins.
-    pub fn turn(&mut self, now: Instant, moved: bool) {
+    /// A turn is over, and moved so many frames. After frames a new wait begins.
+    pub fn turn(&mut self, now: Instant, moved: u32) {
         let found = self.found.take();
         self.doing = None;
-        if !moved {
+        self.rate.count(now, moved);
+        if moved == 0 {
             return;
         }
-        if let Some(found) = found {
+        // Beside others, a wait is as long as they take.
+        if let Some(found) = found.filter(|_| !self.yielded) {
             let woken = if self.slept { self.sleep_cost } else { Duration::ZERO };
             self.waits.record(found.since(self.since).saturating_sub(woken));
         }
-        (self.since, self.slept) = (now, false);
+        (self.since, self.slept, self.yielded) = (now, false, false);
         self.look_until = now + self.look_for(now);
     }
 
@@ -221,7 +232,7 @@ impl Receive {
         let wait = match self.settings.method {
             Method::Busy => Wait::Look,
             Method::Timer => Wait::Nap(left.min(self.settings.interval)),
-            Method::Adaptive if now < self.look_until && self.allowance.holds(now) => Wait::Look,
+            Method::Adaptive if self.looks(now) && self.allowance.holds(now) => Wait::Look,
             Method::Interrupt | Method::Adaptive => Wait::Sleep(left.min(self.until_look(now, unannounced))),
         };
         self.counters.sleeps += u64::from(wait != Wait::Look);
@@ -249,6 +260,13 @@ impl Receive {
         if now < self.calm.0 { Duration::ZERO } else { self.waits.best(self.sleep_cost * WORTH) }
     }
 
+    /// Whether looking pays, or lets frames gather. Others are taken to go on for as long again: until somebody looks, nobody
+    /// knows.
+    fn looks(&self, now: Instant) -> bool {
+        let (until, last) = self.calm;
+        now < self.look_until || now < until + last && self.rate.is_high()
+    }
+
     /// How long until what the kernel does not tell of has to be looked at.
     fn until_look(&self, now: Instant, unannounced: Option<Duration>) -> Duration {
         let within = |often: Duration| (now.since(self.since) / PART).clamp(often, SELDOM.max(often));
@@ -265,6 +283,7 @@ impl Receive {
         self.allowance.spend(now, ours);
         if took > CROWDED {
             self.counters.crowded += 1;
+            self.yielded = true;
             let (until, last) = self.calm;
             let soon = now.since(until) < last;
             let calm = if soon { (2 * last).min(CALM_MAX) } else { CALM_MIN };

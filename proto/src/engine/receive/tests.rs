@@ -48,10 +48,10 @@ impl Rig {
             self.engine.looked(self.now, found);
             if found {
                 let late = self.now.since(at);
-                self.engine.turn(self.now, moves);
+                self.engine.turn(self.now, u32::from(moves));
                 return late;
             }
-            self.engine.turn(self.now, false);
+            self.engine.turn(self.now, 0);
         }
     }
 
@@ -88,7 +88,7 @@ fn what_no_interrupt_tells_of_bounds_each_sleep() {
         Wait::Sleep(SELDOM),
         "nothing has moved yet"
     );
-    engine.turn(start, true);
+    engine.turn(start, 1);
     let mut after = |silence| engine.next(start + silence, start + FAR, Some(micros(32)));
     assert_eq!(after(micros(10)), Wait::Sleep(micros(32)), "frames move");
     assert_eq!(after(micros(8_000)), Wait::Sleep(micros(1_000)), "an eighth of the silence");
@@ -151,7 +151,7 @@ fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
         rig.engine.looked(rig.now, false);
         let taken = rig.now;
         assert!(matches!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Sleep(_)));
-        rig.engine.turn(rig.now, true);
+        rig.engine.turn(rig.now, 1);
         let looks = rig.counters().looks;
         while rig.counters().looks == looks {
             rig.play([micros(15)]);
@@ -160,6 +160,46 @@ fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
     }
     assert_eq!(calms, [10, 20, 40, 80]);
     assert_eq!(rig.counters().crowded, 4);
+}
+
+/// Frames come so long after each other, while who looks gets the processor back after 3 ms; says how often it slept in a
+/// second, after a tenth.
+fn sleeps_among_others(gap: Duration) -> u64 {
+    let mut rig = Rig::new(Method::Adaptive, 90);
+    let start = rig.now;
+    let mut before = 0;
+    while rig.now < start + micros(1_100_000) {
+        if rig.now < start + micros(100_000) {
+            before = rig.counters().sleeps;
+        }
+        let begun = rig.now;
+        let looks = rig.engine.next(begun, begun + FAR, None) == Wait::Look;
+        rig.now = begun + if looks { micros(3_000) } else { gap + WAKE };
+        rig.engine.looked(rig.now, true);
+        let frames = nanos(rig.now.since(begun)) / nanos(gap);
+        rig.engine.turn(rig.now, u32::try_from(frames).expect("few"));
+    }
+    rig.counters().sleeps - before
+}
+
+#[test]
+fn many_frames_gather_while_others_have_the_processor() {
+    assert_eq!(sleeps_among_others(micros(20)), 0, "no frame is slept for");
+    assert!(sleeps_among_others(micros(60)) > 9_000, "nearly each is");
+}
+
+#[test]
+fn a_burst_does_not_make_frames_many() {
+    let mut rate = Rate::default();
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut after = |passed, frames| {
+        now = now + passed;
+        rate.count(now, frames);
+        rate.is_high()
+    };
+    assert!(!after(rate::SPAN, 1_000), "since nobody knows when");
+    assert!(!after(rate::SPAN / 10, 399) && !after(rate::SPAN * 9 / 10, 1), "40,000 in a second");
+    assert!(!after(rate::SPAN / 10, 399) && after(rate::SPAN * 9 / 10, 2), "and more");
 }
 
 #[test]
