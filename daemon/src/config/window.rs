@@ -78,7 +78,7 @@ pub(super) fn resolve_window(
     let mut size = |given, default| value(problems, given, SIZE_ALLOWED, parse_size).unwrap_or(default);
     let (unit, ring) = (size(typed.unit.as_ref(), 4 << 10), size(typed.ring.as_ref(), 2 << 20));
     let poll = value(problems, typed.poll.as_ref(), INTERVAL_ALLOWED, parse_interval);
-    let poll = poll.unwrap_or(Duration::from_micros(32));
+    let poll = poll.unwrap_or(Duration::from_micros(10));
     let slots = number(problems, typed.slots.as_ref(), SLOTS, 2);
     let slot = typed.slot.as_ref().map(|given| number(problems, Some(given), SLOT, 0));
     let window = WindowConfig { path: path?, unit, ring, slots, slot, poll };
