@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use nix::unistd::{SysconfVar, sysconf};
+use rustix::io::Errno;
 
 /// CPU time used since the machine or the processes started.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,13 @@ pub fn exact_seconds(pid: u32) -> Result<f64> {
     let mut nanoseconds = 0;
     for thread in fs::read_dir(&directory).context(directory)? {
         let path = thread?.path().join("schedstat");
-        let line = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let line = match fs::read_to_string(&path) {
+            // It has ended since it was listed.
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH)) => {
+                continue;
+            }
+            read => read.with_context(|| path.display().to_string())?,
+        };
         let ran = line.split_whitespace().next().and_then(|first| first.parse::<u64>().ok());
         nanoseconds += ran.with_context(|| format!("{}: {line}", path.display()))?;
     }
@@ -102,5 +109,14 @@ mod tests {
         let used = Usage::now(&pid).unwrap().since(before);
         assert!(used.machine_seconds >= 0.0 && used.processes_seconds >= 0.0);
         assert!(exact_seconds(pid[0]).unwrap() > 0.0);
+    }
+
+    #[test]
+    fn threads_may_end_while_they_are_counted() {
+        for _ in 0..200 {
+            let ending = [(); 8].map(|()| std::thread::spawn(|| ()));
+            assert!(exact_seconds(std::process::id()).unwrap() > 0.0);
+            ending.into_iter().for_each(|thread| thread.join().unwrap());
+        }
     }
 }
