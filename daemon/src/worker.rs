@@ -22,7 +22,7 @@ use tabane_io::{
     AnyLink, Bounce, Interest, Link, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns,
 };
 use tabane_proto::engine::fragments::Fragments;
-use tabane_proto::engine::receive::{self, Receive};
+use tabane_proto::engine::receive::{self, Moved, Receive};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
 use crate::config::Security;
@@ -83,8 +83,8 @@ pub(crate) struct Worker {
     engine: Receive,
     /// Where pieces of frames are copied on their way to the device.
     bounce: Bounce,
-    /// Frames that came from the device or went there since it waited last.
-    moved: u32,
+    /// Frames that moved since it waited last.
+    moved: Moved,
     shared: Shared,
     nics: Vec<String>,
 }
@@ -118,7 +118,7 @@ impl Worker {
         let watched = |(number, link)| Port::watched(&poll, number, link).map(Some);
         let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
-        let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, 0);
+        let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, Moved::default());
         let engine = Receive::new(clock(), shared.receive);
         let bounce = Bounce::new(shared.fragments.clone());
         Ok(Self {
@@ -223,7 +223,7 @@ impl Worker {
     /// Writes what is complete to the device.
     fn deliver(&mut self, now: Instant) {
         while let Some(frame) = self.bundle.poll_frame(now) {
-            self.moved += 1;
+            self.moved.to_device += 1;
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let slices = frame.slices();
             let count = slices.len();
@@ -276,7 +276,7 @@ impl Worker {
         let read = self.queue.read(&mut pieces[..count])?;
         drop(space);
         if let Some(length) = read {
-            self.moved += 1;
+            self.moved.from_device += 1;
             self.bundle.handle_frame(now, length);
         }
         Ok(read.is_some())

@@ -4,7 +4,8 @@
 //! the processor went idle and has to come back. To look again and again ([`Wait::Look`]) finds at once what came, and
 //! costs a processor. [`Method::Adaptive`] looks while that pays. How long it would have had to look lately is known
 //! ([`waits`]), as is what a sleep costs (how late the last ones ended); so each wait begins with looking for as long as
-//! would have cost least, if at all. What looking takes of a processor is bounded ([`allowance`]), and whoever looks lets
+//! would have cost least, if at all. After frames that left the device an answer is waited for, after frames for it what its
+//! host does next; so each is remembered for itself. What looking takes of a processor is bounded ([`allowance`]), and whoever looks lets
 //! others go first. Where they take long, looking ends for a while; but not while many frames move ([`rate`]): then they
 //! gather until the others are done, where a sleeper would be woken for each, ahead of those who make and read them.
 //!
@@ -139,11 +140,21 @@ impl Counters {
     }
 }
 
+/// How many frames moved each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Read from the device.
+    pub from_device: u32,
+    /// Written to it.
+    pub to_device: u32,
+}
+
 /// The engine of one worker.
 #[derive(Debug)]
 pub struct Receive {
     settings: Settings,
-    waits: Waits,
+    /// Waits after frames for the device alone, and after others.
+    waits: [Waits; 2],
     rate: Rate,
     allowance: Allowance,
     counters: Counters,
@@ -151,6 +162,8 @@ pub struct Receive {
     sleep_cost: Duration,
     /// Since when frames are waited for: the end of the last turn that moved some.
     since: Instant,
+    /// Whether that turn moved frames from the device.
+    sent: bool,
     /// Until when is looked in this wait.
     look_until: Instant,
     /// Whether there was a sleep in this wait.
@@ -172,13 +185,14 @@ impl Receive {
     pub fn new(now: Instant, settings: Settings) -> Self {
         Self {
             settings,
-            waits: Waits::default(),
+            waits: Default::default(),
             rate: Rate::default(),
             allowance: Allowance::new(now, settings.share),
             counters: Counters::default(),
             sleep_cost: SLEEP_COST,
             // No frame has moved yet.
             since: Instant::default(),
+            sent: false,
             look_until: now,
             slept: false,
             yielded: false,
@@ -207,20 +221,21 @@ impl Receive {
         self.counters
     }
 
-    /// A turn is over, and moved so many frames. After frames a new wait begins.
-    pub fn turn(&mut self, now: Instant, moved: u32) {
+    /// A turn is over, and moved these frames. After frames a new wait begins.
+    pub fn turn(&mut self, now: Instant, moved: Moved) {
         let found = self.found.take();
         self.doing = None;
-        self.rate.count(now, moved);
-        if moved == 0 {
+        self.rate.count(now, moved.from_device + moved.to_device);
+        if moved == Moved::default() {
             return;
         }
         // Beside others, a wait is as long as they take.
         if let Some(found) = found.filter(|_| !self.yielded) {
             let woken = if self.slept { self.sleep_cost } else { Duration::ZERO };
-            self.waits.record(found.since(self.since).saturating_sub(woken));
+            self.waits[usize::from(self.sent)].record(found.since(self.since).saturating_sub(woken));
         }
-        (self.since, self.slept, self.yielded) = (now, false, false);
+        (self.since, self.sent) = (now, moved.from_device > 0);
+        (self.slept, self.yielded) = (false, false);
         self.look_until = now + self.look_for(now);
     }
 
@@ -257,7 +272,8 @@ impl Receive {
 
     /// How long a wait that begins now is to look.
     fn look_for(&self, now: Instant) -> Duration {
-        if now < self.calm.0 { Duration::ZERO } else { self.waits.best(self.sleep_cost * WORTH) }
+        let waits = &self.waits[usize::from(self.sent)];
+        if now < self.calm.0 { Duration::ZERO } else { waits.best(self.sleep_cost * WORTH) }
     }
 
     /// Whether looking pays, or lets frames gather. Others are taken to go on for as long again: until somebody looks, nobody

@@ -12,6 +12,10 @@ const LOOK: Duration = Duration::from_micros(1);
 const WAKE: Duration = Duration::from_micros(30);
 const FAR: Duration = Duration::from_secs(1);
 
+/// A frame in one direction, and in the other.
+const SENT: Moved = Moved { from_device: 1, to_device: 0 };
+const CAME: Moved = Moved { from_device: 0, to_device: 1 };
+
 fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
@@ -31,8 +35,8 @@ impl Rig {
         Self { engine, now, looks: Vec::new() }
     }
 
-    /// Waits for what comes at `at` and moves frames if `moves`; returns how late it was found.
-    fn wait_for(&mut self, at: Instant, moves: bool) -> Duration {
+    /// Waits for what comes at `at` and moves `moved`; returns how late it was found.
+    fn wait_for(&mut self, at: Instant, moved: Moved) -> Duration {
         loop {
             let begun = self.now;
             let step = self.engine.next(begun, begun + FAR, None);
@@ -48,16 +52,17 @@ impl Rig {
             self.engine.looked(self.now, found);
             if found {
                 let late = self.now.since(at);
-                self.engine.turn(self.now, u32::from(moves));
+                self.engine.turn(self.now, moved);
                 return late;
             }
-            self.engine.turn(self.now, 0);
+            self.engine.turn(self.now, Moved::default());
         }
     }
 
-    /// Waits for frames that come so long after each other; returns how late each was found.
+    /// Waits for frames that come so long after each other, to and fro; returns how late each was found.
     fn play(&mut self, gaps: impl IntoIterator<Item = Duration>) -> Vec<Duration> {
-        gaps.into_iter().map(|gap| self.wait_for(self.now + gap, true)).collect()
+        let turns = [SENT, CAME].into_iter().cycle();
+        gaps.into_iter().zip(turns).map(|(gap, moved)| self.wait_for(self.now + gap, moved)).collect()
     }
 
     fn counters(&self) -> Counters {
@@ -88,7 +93,7 @@ fn what_no_interrupt_tells_of_bounds_each_sleep() {
         Wait::Sleep(SELDOM),
         "nothing has moved yet"
     );
-    engine.turn(start, 1);
+    engine.turn(start, CAME);
     let mut after = |silence| engine.next(start + silence, start + FAR, Some(micros(32)));
     assert_eq!(after(micros(10)), Wait::Sleep(micros(32)), "frames move");
     assert_eq!(after(micros(8_000)), Wait::Sleep(micros(1_000)), "an eighth of the silence");
@@ -116,15 +121,30 @@ fn what_comes_seldom_is_slept_for() {
     assert_eq!((rig.counters().looks, rig.counters().sleeps), (0, 50));
 }
 
+/// Answers after 20 us and questions after 5 ms, 100 of each, which move frames as `moved` says in turn: the answers are
+/// caught, the questions slept for. Returns for how long it looked.
+fn looked_for_answers(moved: [Moved; 2]) -> Duration {
+    let mut rig = Rig::new(Method::Adaptive, 100);
+    for number in 0..100 {
+        let [question, answer] = [(5_000, moved[0]), (20, moved[1])]
+            .map(|(gap, moved)| rig.wait_for(rig.now + micros(gap), moved));
+        assert!(number < 16 || (question, answer < LOOK) == (WAKE, true), "{question:?} {answer:?}");
+    }
+    Duration::from_nanos(rig.counters().looked_ns)
+}
+
 #[test]
 fn answers_are_looked_for_and_the_next_question_is_not() {
-    let mut rig = Rig::new(Method::Adaptive, 100);
-    let late = rig.play((0..200).map(|number| micros(if number % 2 == 0 { 20 } else { 5_000 })));
-    let settled = &late[32..];
-    assert!(settled.iter().step_by(2).all(|late| *late < LOOK), "answers");
-    assert!(settled.iter().skip(1).step_by(2).all(|late| *late == WAKE), "questions");
-    let looked = Duration::from_nanos(rig.counters().looked_ns);
-    assert!(looked < 200 * micros(26), "no longer than an answer and a quarter of it takes: {looked:?}");
+    let wait = micros(26);
+    for moved in [[SENT, CAME], [CAME, SENT]] {
+        let looked = looked_for_answers(moved);
+        assert!(looked < 100 * wait, "as long as an answer takes and a quarter of that: {looked:?}");
+    }
+    let looked = looked_for_answers([CAME, CAME]);
+    assert!(
+        looked < 200 * wait,
+        "and for as long after it, where direction does not tell which is which: {looked:?}"
+    );
 }
 
 #[test]
@@ -133,7 +153,7 @@ fn heartbeats_in_quiet_are_not_looked_for() {
     rig.play([micros(15); 100]);
     let before = rig.counters().looked_ns;
     for number in 0..1_000 {
-        rig.wait_for(rig.now + micros(if number % 2 == 0 { 15 } else { 10_000 }), false);
+        rig.wait_for(rig.now + micros(if number % 2 == 0 { 15 } else { 10_000 }), Moved::default());
     }
     let looked = Duration::from_nanos(rig.counters().looked_ns - before);
     assert!(looked < micros(20), "only the wait after the last frame: {looked:?}");
@@ -151,7 +171,7 @@ fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
         rig.engine.looked(rig.now, false);
         let taken = rig.now;
         assert!(matches!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Sleep(_)));
-        rig.engine.turn(rig.now, 1);
+        rig.engine.turn(rig.now, CAME);
         let looks = rig.counters().looks;
         while rig.counters().looks == looks {
             rig.play([micros(15)]);
@@ -177,7 +197,7 @@ fn sleeps_among_others(gap: Duration) -> u64 {
         rig.now = begun + if looks { micros(3_000) } else { gap + WAKE };
         rig.engine.looked(rig.now, true);
         let frames = nanos(rig.now.since(begun)) / nanos(gap);
-        rig.engine.turn(rig.now, u32::try_from(frames).expect("few"));
+        rig.engine.turn(rig.now, Moved { from_device: 0, to_device: u32::try_from(frames).expect("few") });
     }
     rig.counters().sleeps - before
 }

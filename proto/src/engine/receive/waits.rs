@@ -1,8 +1,8 @@
 //! How long frames were waited for lately, and how long to look for the next one.
 //!
 //! Part of [`super`]. A wait that was looked through costs its length; one that was not costs what was looked in vain, and
-//! a sleep. Which time to look for would have cost least of all is computed, not guessed: so waits of two kinds, as the
-//! short one for an answer and the long one for the next question, are told apart without a model of either.
+//! a sleep. Which time to look for would have cost least of all is computed, not guessed: so short and long waits are told
+//! apart without a model of either.
 
 use core::time::Duration;
 
