@@ -4,10 +4,12 @@
 //! the processor went idle and has to come back. To look again and again ([`Wait::Look`]) finds at once what came, and
 //! costs a processor. [`Method::Adaptive`] looks while that pays. How long it would have had to look lately is known
 //! ([`waits`]), as is what a sleep costs (how late the last ones ended); so each wait begins with looking for as long as
-//! would have cost least, if at all. After frames that left the device an answer is waited for, after frames for it what its
-//! host does next; so each is remembered for itself. What looking takes of a processor is bounded ([`allowance`]), and whoever looks lets
-//! others go first. Where they take long, looking ends for a while; but not while many frames move ([`rate`]): then they
-//! gather until the others are done, where a sleeper would be woken for each, ahead of those who make and read them.
+//! would have cost least, if at all. After frames that left the device an answer is waited for, after frames for it what
+//! its host does next; so each kind is remembered for itself.
+//!
+//! What looking takes of a processor is bounded ([`allowance`]), and whoever looks lets others go first. Where they take
+//! long, looking ends for a while; but not while many frames move ([`rate`]): then they gather until the others are done,
+//! where a sleeper would be woken for each, ahead of those who make and read them.
 //!
 //! Only frames count. Heartbeats and timers interrupt a wait without ending it, so that a quiet bundle sleeps.
 //!
@@ -153,7 +155,7 @@ pub struct Moved {
 #[derive(Debug)]
 pub struct Receive {
     settings: Settings,
-    /// Waits after frames for the device alone, and after others.
+    /// Waits after turns that moved frames to the device alone, and after those that moved some from it ([`Self::sent`]).
     waits: [Waits; 2],
     rate: Rate,
     allowance: Allowance,
