@@ -21,6 +21,7 @@ pub mod settings;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod typed;
 pub mod units;
 mod window;
 

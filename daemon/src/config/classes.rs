@@ -3,8 +3,8 @@
 use super::LinkConfig;
 use super::limits::{CLASSES, DSCP, FRAME_SIZE, PORT};
 use super::problem::{Problem, quoted};
-use super::resolve::{number, word};
 use super::settings::{ClassSettings, Given, Settings};
+use super::typed::{number, word};
 use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 
 /// Protocols above IP that a class can name, with their numbers (IANA, protocol numbers).

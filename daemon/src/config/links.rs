@@ -9,8 +9,8 @@ use super::address::{
 };
 use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, WEIGHT, is_device_name};
 use super::problem::{Place, Problem, quoted};
-use super::resolve::{number, word};
-use super::settings::{Given, LinkSettings, Settings, parse_link_text};
+use super::settings::{LinkSettings, Settings, parse_link_text};
+use super::typed::{number, value, word};
 use super::units::{BITRATE_ALLOWED, parse_bitrate};
 use super::window::resolve_window;
 use super::{EtherConfig, LinkConfig};
@@ -19,8 +19,6 @@ use tabane_proto::engine::reclaim;
 
 /// What a link can run over; a NIC unless said otherwise.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];
-/// What the name of a link of Ethernet frames begins with, before its NIC; no NIC can be called that.
-pub(super) const ETHER_PREFIX: &str = "ether:";
 
 /// Checks the links of `settings`; `port` completes peers that name none.
 pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, port: u16) -> Vec<LinkConfig> {
@@ -184,16 +182,6 @@ fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
         return None;
     }
     Some(nic.value.clone())
-}
-
-pub(super) fn value<T>(
-    problems: &mut Vec<Problem>,
-    given: Option<&Given<String>>,
-    allowed: &str,
-    parse: impl FnOnce(&str) -> Result<T, String>,
-) -> Option<T> {
-    let given = given?;
-    parse(&given.value).map_err(|what| problems.push(Problem::new(&given.place, what, allowed))).ok()
 }
 
 fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<SocketAddr> {

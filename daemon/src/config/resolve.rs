@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use super::access::resolve_access;
 use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
-use super::limits::{
-    ADDRESSES, DEVICE_NAME_ALLOWED, Limits, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name,
-};
-use super::links::{resolve_links, value};
-use super::problem::{Problem, in_order, nearest, quoted};
+use super::limits::{ADDRESSES, DEVICE_NAME_ALLOWED, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name};
+use super::links::resolve_links;
+use super::problem::{Problem, in_order, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
+use super::typed::{number, value, word};
 use super::units::{
     FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, parse_fragments, parse_interval, parse_share,
 };
@@ -79,24 +78,6 @@ pub fn resolve(
     in_order(problems).map_or(Ok(config), Err)
 }
 
-/// A number within `limits`.
-pub fn number<T: TryFrom<i64>>(
-    problems: &mut Vec<Problem>,
-    given: Option<&Given<i64>>,
-    limits: Limits,
-    default: T,
-) -> T {
-    let Some(given) = given else { return default };
-    match T::try_from(given.value) {
-        Ok(value) if limits.hold(given.value) => value,
-        _ => {
-            let what = format!("{} is out of range", given.value);
-            problems.push(Problem::new(&given.place, what, limits.to_string()));
-            default
-        }
-    }
-}
-
 fn name(problems: &mut Vec<Problem>, given: Option<&Given<String>>, default: String) -> String {
     let Some(given) = given else { return default };
     if !is_device_name(&given.value) {
@@ -104,26 +85,6 @@ fn name(problems: &mut Vec<Problem>, given: Option<&Given<String>>, default: Str
         problems.push(Problem::new(&given.place, what, DEVICE_NAME_ALLOWED));
     }
     given.value.clone()
-}
-
-/// One of the words in `all`.
-pub fn word<T: Copy>(
-    problems: &mut Vec<Problem>,
-    given: Option<&Given<String>>,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-    default: T,
-) -> T {
-    let Some(given) = given else { return default };
-    if let Some(found) = all.iter().find(|one| name(**one) == given.value) {
-        return *found;
-    }
-    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-    let near =
-        nearest(&given.value, &names).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
-    let what = format!("{} is unknown{near}", quoted(&given.value));
-    problems.push(Problem::new(&given.place, what, names.join(", ")));
-    default
 }
 
 fn key(

@@ -7,9 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::limits::{SLOT, SLOTS, WEIGHT};
-use super::links::ETHER_PREFIX;
 use super::problem::{Place, quoted};
-use super::window::WINDOW_PREFIX;
+
+/// What the name of a link of Ethernet frames begins with, before its NIC, and that of a link through memory, before its
+/// path; no NIC can be called so.
+const ETHER_PREFIX: &str = "ether:";
+pub(super) const WINDOW_PREFIX: &str = "mem:";
 
 /// A value and where it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]

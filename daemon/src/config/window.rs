@@ -6,14 +6,11 @@ use std::time::Duration;
 use tabane_window::{Shape, ShapeError};
 
 use super::limits::{SLOT, SLOTS};
-use super::links::value;
 use super::problem::{Place, Problem, quoted};
-use super::resolve::number;
-use super::settings::WindowSettings;
+use super::settings::{WINDOW_PREFIX, WindowSettings};
+use super::typed::{number, value};
 use super::units::{INTERVAL_ALLOWED, SIZE_ALLOWED, parse_interval, parse_size};
 
-/// What the name of a link through memory begins with; no NIC can be called that.
-pub(super) const WINDOW_PREFIX: &str = "mem:";
 const PATH_ALLOWED: &str = "an absolute path, such as \"/dev/shm/tb0\"";
 
 /// The longest cell that is worth having: the core keeps 4,096 of them, and each costs 16 bytes of header.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tabane::config::limits::Limits;
 use tabane::config::problem::{Place as Where, Problem, quoted};
-use tabane::config::resolve::{number, word};
 use tabane::config::settings::Given;
 use tabane::config::table::{Section, read};
+use tabane::config::typed::{number, word};
 use tabane::config::units::{BITRATE_ALLOWED, parse_bitrate};
 use tabane_proto::HashLayers;
 use tabane_proto::engine::receive::Method;
