@@ -13,6 +13,7 @@
 mod client;
 mod follower;
 mod gate;
+mod outgoing;
 mod server;
 #[cfg(test)]
 mod tests;

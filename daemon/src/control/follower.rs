@@ -3,13 +3,13 @@
 //! Nothing waits for it. What it does not take stays in the log as long as the log keeps it; then it is told how many
 //! events it missed.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::PollFlags;
 
-use super::server::not_now;
+use super::outgoing::{Outgoing, not_now};
 use crate::events::EventLog;
 
 /// Events that are read from the log at once.
@@ -22,19 +22,17 @@ pub(super) struct Follower {
     stream: UnixStream,
     /// Number of the next event to be read from the log.
     next: u64,
-    /// Lines under way, and how much of them is sent.
-    output: Vec<u8>,
-    sent: usize,
+    output: Outgoing,
 }
 
 impl Follower {
     /// Follows `log` over a non-blocking connection.
     pub(super) fn new(stream: UnixStream, log: &EventLog) -> Follower {
-        Follower { stream, next: log.oldest(), output: Vec::new(), sent: 0 }
+        Follower { stream, next: log.oldest(), output: Outgoing::default() }
     }
 
     pub(super) fn waits_for(&self) -> PollFlags {
-        if self.output.is_empty() { PollFlags::IN } else { PollFlags::OUT }
+        self.output.waits_for()
     }
 
     /// Sends what there is as far as that goes without waiting; `false` when the follower is gone.
@@ -45,15 +43,14 @@ impl Follower {
     fn try_turn(&mut self, log: &EventLog) -> io::Result<()> {
         self.notice_end()?;
         for _ in 0..CHUNKS_PER_TURN {
-            if !self.flush()? {
+            if !self.output.flush(&mut self.stream)? {
                 break;
             }
             let entries = log.since(self.next, CHUNK);
             let Some(last) = entries.last() else { break };
             self.next = last.number + 1;
             for entry in &entries {
-                serde_json::to_writer(&mut self.output, &**entry)?;
-                self.output.push(b'\n');
+                self.output.push(&serde_json::to_string(&**entry)?);
             }
         }
         Ok(())
@@ -66,19 +63,6 @@ impl Follower {
             Ok(_) => Ok(()),
             Err(error) => not_now(error).map(drop),
         }
-    }
-
-    /// Sends what is left; `false` when the follower has to take some of it first.
-    fn flush(&mut self) -> io::Result<bool> {
-        while self.sent < self.output.len() {
-            match self.stream.write(&self.output[self.sent..]) {
-                Ok(length) => self.sent += length,
-                Err(error) => return not_now(error),
-            }
-        }
-        self.output.clear();
-        self.sent = 0;
-        Ok(true)
     }
 }
 

@@ -5,7 +5,7 @@
 //! The name is taken by [`Listener::bind`], before any device exists; clients that come early wait until
 //! [`Listener::serve`].
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tabane_io::Waker;
 
 use super::follower::Follower;
 use super::gate::{Gate, Group, Right};
+use super::outgoing::{Outgoing, not_now};
 use super::{REQUESTS, Request, address, peer_of};
 use crate::events::EventLog;
 
@@ -274,9 +275,8 @@ struct Client {
     right: Right,
     /// What came and is not yet answered, at most one line and one read more.
     input: Vec<u8>,
-    /// The answer under way, and how much of it is sent.
-    output: Vec<u8>,
-    sent: usize,
+    /// The answer under way.
+    output: Outgoing,
     /// The client is dropped at this time unless it moves on.
     deadline: Instant,
     /// No further request is read.
@@ -294,9 +294,8 @@ impl Client {
             Err(refusal) => (Right::Operator, Some(refusal)),
         };
         let deadline = now + CLIENT_PATIENCE;
-        let (input, output) = (Vec::new(), Vec::new());
-        let mut client =
-            Client { stream, right, input, output, sent: 0, deadline, closing: false, leaves: None };
+        let (input, output) = (Vec::new(), Outgoing::default());
+        let mut client = Client { stream, right, input, output, deadline, closing: false, leaves: None };
         if let Some(refusal) = refusal {
             client.close_with(&refusal);
             client.flush().ok()?;
@@ -306,7 +305,7 @@ impl Client {
     }
 
     fn waits_for(&self) -> PollFlags {
-        if self.output.is_empty() { PollFlags::IN } else { PollFlags::OUT }
+        self.output.waits_for()
     }
 
     /// When its turn comes although the socket shows nothing: now, if a request is left from its last turn.
@@ -351,14 +350,14 @@ impl Client {
         match (request, refusal) {
             (Ok(_), Some(refusal)) => self.close_with(refusal),
             (Ok(request @ (Request::Follow | Request::Upgrade)), None) => self.leaves = Some(request),
-            (Ok(request), None) => self.output = line(&handler(request)),
+            (Ok(request), None) => self.output.push(&handler(request).to_string()),
             (Err(_), _) => self.close_with(&format!("unknown request; allowed: {REQUESTS}")),
         }
         self.input.drain(..=end);
     }
 
     fn close_with(&mut self, error: &str) {
-        self.output = line(&json!({ "error": error }));
+        self.output.push(&json!({ "error": error }).to_string());
         self.closing = true;
     }
 
@@ -377,26 +376,6 @@ impl Client {
 
     /// Sends what is left of the answer; `false` when the client has to take some of it first.
     fn flush(&mut self) -> io::Result<bool> {
-        while self.sent < self.output.len() {
-            match self.stream.write(&self.output[self.sent..]) {
-                Ok(length) => self.sent += length,
-                Err(error) => return not_now(error),
-            }
-        }
-        self.output.clear();
-        self.sent = 0;
-        Ok(true)
+        self.output.flush(&mut self.stream)
     }
-}
-
-/// `false` for an error that means "later".
-pub(super) fn not_now(error: io::Error) -> io::Result<bool> {
-    let later = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
-    if later { Ok(false) } else { Err(error) }
-}
-
-fn line(answer: &Value) -> Vec<u8> {
-    let mut line = answer.to_string().into_bytes();
-    line.push(b'\n');
-    line
 }
