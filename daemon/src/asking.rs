@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::cli::print;
 use crate::control::{self, Request};
 use crate::error::BadInput;
 use crate::events::Entry;
 use crate::key::{Key, KeyError};
+use crate::stdout::print;
 
 /// Prints the events of the bundle `name`, and those to come when it is to `follow`.
 pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 //! Flags become [`Settings`] as typed; `config` checks them together with the file's values.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use crate::control::{self, Request};
 use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError};
 use crate::status::Status;
-use crate::{asking, log, probe, run};
+use crate::stdout::print;
+use crate::{asking, log, probe, run, stderr};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -259,7 +260,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => Err(BadInput::new(sentence(&error)).into()),
     };
     let code = done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
-    log::flush();
+    stderr::flush();
     code
 }
 
@@ -376,15 +377,6 @@ fn generate_key(file: Option<&Path>) -> anyhow::Result<()> {
             KeyError::Exists(_) | KeyError::Unwritable { .. } => BadInput::new(error.to_string()).into(),
             _ => error.into(),
         }),
-    }
-}
-
-/// Writes `text` to stdout; that a reader such as `head` left early is no error.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
     }
 }
 

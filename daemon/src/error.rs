@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::config::problem::Problem;
 use crate::control::{AskError, BindError};
-use crate::log::Stderr;
+use crate::stderr::Stderr;
 
 /// Exit code of a failure at run time.
 const RUN_TIME: u8 = 1;

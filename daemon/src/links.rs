@@ -19,7 +19,7 @@ use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
 use crate::medium::Medium;
 use crate::privileges::may_open_frames;
-use crate::requests::Refusal;
+use crate::refusal::Refusal;
 use crate::worker::{Command, GROUP};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.

@@ -17,17 +17,10 @@ use crate::device::Device;
 use crate::events::{Entry, EventLog};
 use crate::key::{KEYS_MAX, Key};
 use crate::links::Links;
+use crate::refusal::Refusal;
 use crate::snapshot::{self, Snapshot};
 use crate::status::{LinkStatus, Status};
 use crate::worker::Command;
-
-/// Why a request is not done.
-pub(crate) enum Refusal {
-    /// It cannot be done with this input; nothing has changed.
-    Input(String),
-    /// It failed on the way.
-    Failed(String),
-}
 
 /// What it takes to answer.
 pub(crate) struct Requests {

@@ -22,12 +22,12 @@ use crate::events::EventLog;
 use crate::group;
 use crate::handover::Heir;
 use crate::links;
-use crate::log;
 use crate::medium::{CELL_MOST, Medium};
 use crate::notify::Notify;
 use crate::priority;
 use crate::privileges::Privileges;
 use crate::running::{Handle, Running};
+use crate::stderr;
 use crate::worker::{Command, Shared, Worker};
 
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over.
@@ -96,7 +96,7 @@ struct Ready {
 
 /// Starts the threads of this process, the workers' with what `begin` does: the first that are not the main thread.
 fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyhow::Result<Vec<Handle>> {
-    log::detach().context("cannot start a thread")?;
+    stderr::detach().context("cannot start a thread")?;
     let start = |Ready { number, worker, commands, waker }| {
         let thread = std::thread::Builder::new().name(format!("worker {number}"));
         Ok(Handle { commands, waker, thread: thread.spawn(move || begin(worker))? })

@@ -23,7 +23,8 @@ use crate::handover::{self, Estate};
 use crate::links::Links;
 use crate::medium::Medium;
 use crate::notify::Notify;
-use crate::requests::{Refusal, Requests};
+use crate::refusal::Refusal;
+use crate::requests::Requests;
 use crate::worker::{Command, Files};
 
 /// How often the main thread looks after the workers.
