@@ -5,6 +5,9 @@ use std::fs;
 use std::process::Command;
 use std::thread::available_parallelism;
 
+use anyhow::Result;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::tool;
@@ -54,6 +57,15 @@ impl fmt::Display for Machine {
         let load = self.load_before.unwrap_or(f64::NAN);
         write!(out, "{} x {}, kernel {}, load before {load}", self.cores, self.cpu, self.kernel)
     }
+}
+
+/// The numbers of the processors on which this process may run.
+///
+/// # Errors
+/// The kernel does not say.
+pub(crate) fn processors() -> Result<Vec<usize>> {
+    let allowed = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count()).filter(|number| allowed.is_set(*number).unwrap_or(false)).collect())
 }
 
 fn commit() -> Option<String> {

@@ -17,6 +17,8 @@ use crate::tool;
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
+    /// The processor on which its programs run; `None`: on any.
+    processor: Option<usize>,
 }
 
 impl Namespace {
@@ -27,7 +29,7 @@ impl Namespace {
     pub fn create(name: impl Into<String>) -> Result<Namespace> {
         let name = name.into();
         tool::run(&mut tool::words("ip", &format!("netns add {name}")))?;
-        let namespace = Namespace { name };
+        let namespace = Namespace { name, processor: None };
         for scope in ["all", "default"] {
             namespace.set(&format!("net/ipv6/conf/{scope}/accept_dad"), "0")?;
         }
@@ -41,10 +43,19 @@ impl Namespace {
         &self.name
     }
 
+    /// Programs that are started from now on run on this processor alone.
+    pub fn pin(&mut self, processor: usize) {
+        self.processor = Some(processor);
+    }
+
     /// `program`, to be started in the namespace.
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
+        if let Some(processor) = self.processor {
+            command = Command::new("taskset");
+            command.args(["--cpu-list", &processor.to_string(), "ip"]);
+        }
         command.args(["netns", "exec", &self.name]).arg(program);
         command
     }

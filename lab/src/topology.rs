@@ -22,6 +22,7 @@ use anyhow::{Result, ensure};
 
 pub use crate::clock::Moment;
 use crate::emulator::Emulator;
+use crate::machine::processors;
 use crate::netns::Namespace;
 pub use link::LinkPlan;
 
@@ -47,6 +48,8 @@ pub struct Plan {
     pub wiring: Wiring,
     /// Whether NICs get an IPv4 address each; a bundle needs none, a measurement of one bare link does.
     pub addressed: bool,
+    /// Whether each host's programs have a processor of their own, in turn where there are fewer than hosts.
+    pub pinned: bool,
     /// Seed of what emulated wires do at random.
     pub seed: u64,
 }
@@ -65,7 +68,7 @@ impl Plan {
     /// Two hosts joined by `links` through a switch each, NICs with addresses.
     #[must_use]
     pub fn two_hosts(links: Vec<LinkPlan>) -> Plan {
-        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true, seed: 1 }
+        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true, pinned: false, seed: 1 }
     }
 }
 
@@ -79,7 +82,14 @@ impl Topology {
         ensure!((1..=99).contains(&plan.links.len()), "{} links: 1 to 99 are possible", plan.links.len());
         ensure!(plan.wiring == Wiring::Switch || plan.hosts == 2, "a wire joins 2 hosts, not {}", plan.hosts);
         let named = |kind: char, number: usize| Namespace::create(format!("{kind}{}", number + 1));
-        let hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
+        let mut hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
+        if plan.pinned {
+            let processors = processors()?;
+            hosts
+                .iter_mut()
+                .zip(processors.iter().cycle())
+                .for_each(|(host, processor)| host.pin(*processor));
+        }
         let switches = match plan.wiring {
             Wiring::Switch | Wiring::Emulator => {
                 (0..plan.links.len()).map(|link| named('s', link)).collect::<Result<Vec<_>>>()?

@@ -9,6 +9,8 @@ use crate::report::{Samples, Verdict};
 pub(super) struct Outcome {
     pub(super) rows: Vec<Row>,
     pub(super) findings: Vec<Finding>,
+    /// What has to be known of how it was measured.
+    pub(super) remarks: Vec<&'static str>,
     /// What this project wants of itself.
     #[serde(skip)]
     pub(super) verdicts: Vec<Verdict>,

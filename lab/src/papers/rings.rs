@@ -1,6 +1,10 @@
 //! P1.sweep over rings that this machine has: messages through two bundles over AF_XDP, whose sent frames come back in each
 //! way in turn. By TCP, for of long datagrams sent without a limit no whole one passes the device's short queue.
 //!
+//! Each host's programs have a processor of their own: where all may run on any, what short messages carry in one second differs
+//! by a factor of two to four, by which programs meet on a processor, and no way can be told from another
+//! (`docs/perf-log.md`). What still differs takes many rounds, of which each way begins as many.
+//!
 //! A veth has done with a frame when the call that sends it returns, so `lazy` does not stall here. What it stalls is simulated
 //! ([`super::reclaim`]).
 
@@ -19,6 +23,9 @@ use crate::topology::{LinkPlan, Plan, Topology, nic};
 /// What adaptive reclaim keeps of the best of the others at each size, at least, in percent.
 const ADAPTIVE_KEEPS_MIN: f64 = 95.0;
 
+const REMARK: &str =
+    "over AF_XDP: each host's programs on a processor of their own, three times as many samples";
+
 /// One way, and what it showed.
 struct Way {
     method: Method,
@@ -29,7 +36,7 @@ struct Way {
 
 /// Adds messages of these `sizes`; where there is no AF_XDP, nothing.
 pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize]) -> Result<()> {
-    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::unshaped()]))?;
+    let topology = Topology::build(Plan { pinned: true, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
     if let Err(lack) = topology.host(0).enter(|| require_xdp(&nic(0)))? {
         progress::failed("messages over AF_XDP", &lack.into());
         return Ok(());
@@ -39,9 +46,11 @@ pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize])
         swept: Vec::new(),
         by_interrupt: Samples::new("%", Vec::new()),
     });
-    for _ in 0..setting.rounds {
-        ways.iter_mut().try_for_each(|way| way.add_round(setting, &topology, sizes))?;
+    for first in (0..ways.len()).cycle().take(ways.len() * setting.rounds) {
+        let (later, sooner) = ways.split_at_mut(first);
+        sooner.iter_mut().chain(later).try_for_each(|way| way.add_round(setting, &topology, sizes))?;
     }
+    outcome.remarks.push(REMARK);
     for Way { method, swept, by_interrupt } in &ways {
         let name = method.name();
         for (size, own) in sizes.iter().zip(swept) {

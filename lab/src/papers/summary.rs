@@ -26,6 +26,7 @@ pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
             table.row(vec![row.what.clone(), published(row), median, low, high, unit, from]);
         }
         report.show(table);
+        outcome.remarks.iter().for_each(|remark| report.show(format!("  {remark}")));
         for finding in &outcome.findings {
             let verdict = if finding.holds { "holds" } else { "does not hold here" };
             report.show(format!("  {}: {verdict} ({})", finding.sentence, finding.because));
@@ -60,6 +61,9 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
             );
         }
         page.push('\n');
+        for remark in &outcome.remarks {
+            let _ = writeln!(page, "{}.\n", capital(remark));
+        }
         for finding in &outcome.findings {
             let verdict = if finding.holds { "Holds" } else { "Does not hold here" };
             let _ = writeln!(page, "- {}. {verdict}: {}.", capital(&finding.sentence), finding.because);

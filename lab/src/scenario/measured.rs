@@ -78,6 +78,7 @@ fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
         links: scenario.links.iter().map(link).collect(),
         wiring: if needs_emulator(scenario) { Wiring::Emulator } else { Wiring::Switch },
         addressed: !matches!(contestant, Contestant::Bundle(_)),
+        pinned: false,
         seed,
     }
 }
