@@ -67,7 +67,8 @@ loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem:     LAB_TOOLS += iperf3=iperf3
 moderation: LAB_TOOLS += iperf3=iperf3 ethtool=ethtool
-papers:    LAB_TOOLS += iperf3=iperf3 mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
+p1:        LAB_TOOLS += taskset=util-linux
+papers:    LAB_TOOLS += iperf3=iperf3 taskset=util-linux mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
 apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
            ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers:    LAB_OPTIONS := --throttle --markdown docs/results.md --html target/lab/papers.html
