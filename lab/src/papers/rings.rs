@@ -1,9 +1,9 @@
 //! P1.sweep over rings that this machine has: messages through two bundles over AF_XDP, whose sent frames come back in each
 //! way in turn. By TCP, for of long datagrams sent without a limit no whole one passes the device's short queue.
 //!
-//! Each host's programs have a processor of their own: where all may run on any, what short messages carry in one second differs
-//! by a factor of two to four, by which programs meet on a processor, and no way can be told from another
-//! (`docs/perf-log.md`). What still differs takes many rounds, of which each way begins as many.
+//! Each host's programs have a processor of their own: where all may run on any, what short messages carry differs by a factor
+//! of two to four from second to second, and no way can be told from another (`docs/perf-log.md`). What still differs takes
+//! many rounds, of which each way begins as many.
 //!
 //! A veth has done with a frame when the call that sends it returns, so `lazy` does not stall here. What it stalls is simulated
 //! ([`super::reclaim`]).
