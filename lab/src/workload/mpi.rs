@@ -1,6 +1,6 @@
 //! An MPI program with a rank on each host, by Open MPI.
 //!
-//! Open MPI starts what it needs on other machines by a remote shell. Here that is a script of two lines that enters the
+//! Open MPI starts what it needs on other machines by a remote shell. Here that is a script of three lines that enters the
 //! host's namespace, so that no host needs a server. Ranks speak TCP over one network: the hosts share a machine, and would
 //! speak through its memory otherwise.
 
@@ -16,8 +16,12 @@ use tempfile::TempDir;
 use crate::process::{Ending, Process};
 use crate::topology::Topology;
 
-/// What is called as `sh SCRIPT HOST WORDS…`; the words are a line for the host's shell, as with ssh.
-const REMOTE_SHELL: &str = "host=$1; shift\nexec ip netns exec \"$host\" sh -c \"$*\"\n";
+/// What is called as `sh SCRIPT HOST WORDS…`; the words are a line for the host's shell, as with ssh. Each host has its own
+/// directory for temporary files: by their one host name, daemons take each other's for theirs, and one of them may end.
+const REMOTE_SHELL: &str = "host=$1; shift
+export TMPDIR=\"${0%/*}/tmp-$host\"; mkdir -p \"$TMPDIR\"
+exec ip netns exec \"$host\" sh -c \"$*\"
+";
 
 /// Open MPI over some hosts; its directory goes with it.
 #[derive(Debug)]
