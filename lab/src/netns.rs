@@ -51,11 +51,10 @@ impl Namespace {
     /// `program`, to be started in the namespace.
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new("ip");
-        if let Some(processor) = self.processor {
-            command = Command::new("taskset");
-            command.args(["--cpu-list", &processor.to_string(), "ip"]);
-        }
+        let mut command = match self.processor {
+            Some(processor) => tool::words("taskset", &format!("--cpu-list {processor} ip")),
+            None => Command::new("ip"),
+        };
         command.args(["netns", "exec", &self.name]).arg(program);
         command
     }

@@ -85,10 +85,9 @@ impl Topology {
         let mut hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
         if plan.pinned {
             let processors = processors()?;
-            hosts
-                .iter_mut()
-                .zip(processors.iter().cycle())
-                .for_each(|(host, processor)| host.pin(*processor));
+            for (host, processor) in hosts.iter_mut().zip(processors.iter().cycle()) {
+                host.pin(*processor);
+            }
         }
         let switches = match plan.wiring {
             Wiring::Switch | Wiring::Emulator => {

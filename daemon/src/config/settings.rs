@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::limits::{SLOT, SLOTS, WEIGHT};
 use super::problem::{Place, quoted};
 
-/// What the name of a link of Ethernet frames begins with, before its NIC, and that of a link through memory, before its
-/// path; no NIC can be called so.
+/// What the name of a link of Ethernet frames begins with, before its NIC; no NIC can be called that.
 const ETHER_PREFIX: &str = "ether:";
+/// What the name of a link through memory begins with, before its path; no NIC can be called that.
 pub(super) const WINDOW_PREFIX: &str = "mem:";
 
 /// A value and where it was given.
