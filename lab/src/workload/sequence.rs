@@ -3,6 +3,7 @@
 //! What the sender's device has no room for is not lost: the socket says so (IP_RECVERR), and it is sent again at the
 //! next tick. So is what finds no device at all.
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub struct Receiving {
 }
 
 /// What became of them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Outcome {
     /// Datagrams sent.
     pub sent: u64,
@@ -219,6 +220,21 @@ fn receive(socket: &UdpSocket, bytes: usize, limit: Duration, total: &AtomicU64)
         }
     }
     Ok(received)
+}
+
+/// The numbers of them, and the longest gap: what a failed check has to tell.
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome")
+            .field("sent", &self.sent)
+            .field("received", &self.received)
+            .field("lost", &self.lost_at_ns.len())
+            .field("doubled", &self.doubled)
+            .field("overtaken", &self.overtaken)
+            .field("damaged", &self.damaged)
+            .field("longest_gap", &self.gaps.longest())
+            .finish()
+    }
 }
 
 impl Received {
