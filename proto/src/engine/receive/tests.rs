@@ -159,13 +159,15 @@ fn heartbeats_in_quiet_are_not_looked_for() {
     assert!(looked < micros(20), "only the wait after the last frame: {looked:?}");
 }
 
-#[test]
-fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
+/// Others take the processor for 3 ms, `times` times, each after so many frames that come soon; says for how many
+/// milliseconds nothing was looked for after each.
+fn calms(times: usize, frames: usize) -> Vec<u128> {
     let mut rig = Rig::new(Method::Adaptive, 100);
-    let mut calms = Vec::new();
-    for _ in 0..4 {
-        // Looks, until somebody takes the processor for 3 ms.
-        rig.play([micros(15); 20]);
+    // Too few to gather.
+    let gap = micros(30);
+    rig.play([gap; 20]);
+    let calm = |_| {
+        rig.play(core::iter::repeat_n(gap, frames));
         assert_eq!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Look);
         rig.now = rig.now + micros(3_000);
         rig.engine.looked(rig.now, false);
@@ -174,12 +176,22 @@ fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
         rig.engine.turn(rig.now, CAME);
         let looks = rig.counters().looks;
         while rig.counters().looks == looks {
-            rig.play([micros(15)]);
+            rig.play([gap]);
         }
-        calms.push(rig.now.since(taken).as_millis());
-    }
-    assert_eq!(calms, [10, 20, 40, 80]);
-    assert_eq!(rig.counters().crowded, 4);
+        rig.now.since(taken).as_millis()
+    };
+    (0..times).map(calm).collect()
+}
+
+#[test]
+fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
+    assert_eq!(calms(12, 20), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 640, 640]);
+}
+
+#[test]
+fn interruptions_that_looking_makes_up_for_are_soon_forgotten() {
+    assert_eq!(calms(12, 260), [1; 12]);
+    assert_eq!(calms(12, 30_000)[11], 1, "however many frames there were");
 }
 
 /// Frames come so long after each other, while who looks gets the processor back after 3 ms; says how often it slept in a
