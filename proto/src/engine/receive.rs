@@ -8,9 +8,8 @@
 //! its host does next; so each kind is remembered for itself.
 //!
 //! What looking takes of a processor is bounded ([`allowance`]), and whoever looks lets others go first. Where they take
-//! long, looking ends for a while, and for longer the less it had caught before; but not while many frames move
-//! ([`rate`]): then they gather until the others are done, where a sleeper would be woken for each, ahead of those who
-//! make and read them.
+//! long, looking ends for a while ([`calm`]); but not while many frames move ([`rate`]): then they gather until the others
+//! are done, where a sleeper would be woken for each, ahead of those who make and read them.
 //!
 //! Only frames count. Heartbeats and timers interrupt a wait without ending it, so that a quiet bundle sleeps.
 //!
@@ -25,6 +24,7 @@
 //! for no longer than a sleep costs never pays more than twice).
 
 mod allowance;
+mod calm;
 mod rate;
 #[cfg(test)]
 mod tests;
@@ -32,6 +32,7 @@ mod waits;
 
 use crate::time::Instant;
 use allowance::Allowance;
+use calm::Calm;
 use core::time::Duration;
 use rate::Rate;
 use waits::Waits;
@@ -50,13 +51,6 @@ const SLEEP_COST_MAX: Duration = Duration::from_micros(100);
 const SMOOTH: u32 = 8;
 /// Between two looks, somebody else had the processor for longer than it takes to be woken.
 const CROWDED: Duration = Duration::from_micros(250);
-/// How long nothing is looked for then: twice as long as the time before, and half as long for each [`PAID_BY`] frames that
-/// were caught in between.
-const CALM_MIN: Duration = Duration::from_millis(1);
-const CALM_MAX: Duration = Duration::from_millis(640);
-/// A scheduler lets others go on for 3 ms. A frame that is caught saves a sleep, which costs some 20 us; so many make up
-/// for it.
-const PAID_BY: u64 = 128;
 
 /// The names of the engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,11 +175,8 @@ pub struct Receive {
     found: Option<Instant>,
     /// What is being done, and since when.
     doing: Option<(Instant, Wait)>,
-    /// Until when others are taken to want the processor, so that nothing is looked for but what gathers; and for how long
-    /// that was.
-    calm: (Instant, Duration),
-    /// How many frames had been caught when that began.
-    caught_before: u64,
+    /// After others had the processor for long.
+    calm: Calm,
 }
 
 impl Receive {
@@ -207,8 +198,7 @@ impl Receive {
             yielded: false,
             found: None,
             doing: None,
-            calm: (now, Duration::ZERO),
-            caught_before: 0,
+            calm: Calm::new(now),
         }
     }
 
@@ -283,14 +273,12 @@ impl Receive {
     /// How long a wait that begins now is to look.
     fn look_for(&self, now: Instant) -> Duration {
         let waits = &self.waits[usize::from(self.sent)];
-        if now < self.calm.0 { Duration::ZERO } else { waits.best(self.sleep_cost * WORTH) }
+        if self.calm.holds(now) { Duration::ZERO } else { waits.best(self.sleep_cost * WORTH) }
     }
 
-    /// Whether looking pays, or lets frames gather. Others are taken to go on for as long again: until somebody looks, nobody
-    /// knows.
+    /// Whether looking pays, or lets frames gather.
     fn looks(&self, now: Instant) -> bool {
-        let (until, last) = self.calm;
-        now < self.look_until || now < until + last && self.rate.is_high()
+        now < self.look_until || self.calm.echoes(now) && self.rate.is_high()
     }
 
     /// How long until what the kernel does not tell of has to be looked at.
@@ -311,18 +299,8 @@ impl Receive {
             self.counters.crowded += 1;
             self.yielded = true;
             self.look_until = now;
-            self.calm_down(now);
+            self.calm.begin(now, self.counters.caught);
         }
-    }
-
-    /// Others had the processor for long until `now`. Who computes has it again at each look; an interruption now and then
-    /// is no reason to sleep.
-    fn calm_down(&mut self, now: Instant) {
-        let paid = (self.counters.caught - self.caught_before) / PAID_BY;
-        let halved = 2_u32.saturating_pow(u32::try_from(paid).unwrap_or(u32::MAX));
-        let length = (2 * self.calm.1 / halved).clamp(CALM_MIN, CALM_MAX);
-        self.calm = (now + length, length);
-        self.caught_before = self.counters.caught;
     }
 
     /// A sleep ended so much later than it was to.
