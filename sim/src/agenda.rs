@@ -3,9 +3,8 @@
 //! Invariant: events come out by time, and those of one time in the order in which they went in, so that a run is the
 //! same each time.
 
-use crate::cable::Place;
+use crate::cable::{Passage, Place};
 use crate::fault::Fault;
-use crate::network::Passage;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use tabane_proto::{Instant, PolicyKind};

@@ -46,6 +46,15 @@ impl fmt::Display for Place {
     }
 }
 
+/// A datagram between a NIC and its switch.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage {
+    pub(crate) from: Place,
+    /// `None`: everyone on the link.
+    pub(crate) to: Option<Place>,
+    pub(crate) bytes: Rc<[u8]>,
+}
+
 /// A datagram in the ring of a NIC, or on its way there.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {

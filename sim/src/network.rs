@@ -6,7 +6,7 @@
 //! Invariant: every datagram that was put in comes out or is counted as lost with its cause.
 
 use crate::agenda::{Agenda, Event};
-use crate::cable::{Arrival, Cable, Place};
+use crate::cable::{Arrival, Cable, Passage, Place};
 use crate::fault::Where;
 use crate::random::Random;
 use crate::topology::{CableSettings, Link, LinkNumber, Topology};
@@ -14,15 +14,6 @@ use core::net::SocketAddr;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::{Instant, Outcome};
-
-/// A datagram between a NIC and its switch.
-#[derive(Clone, Debug)]
-pub(crate) struct Passage {
-    pub(crate) from: Place,
-    /// `None`: everyone on the link.
-    pub(crate) to: Option<Place>,
-    pub(crate) bytes: Rc<[u8]>,
-}
 
 /// Datagrams that did not arrive, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Beside `node`; [`crate::world`] owns both. All lines of a replay are written here.
 
 use crate::agenda::{Agenda, Event};
-use crate::cable::{Arrival, Place};
+use crate::cable::{Arrival, Passage, Place};
 use crate::frame::FrameId;
 use crate::injector::{Injection, Injector};
 use crate::network::Network;
@@ -199,7 +199,7 @@ impl<'t> Surroundings<'t> {
     }
 
     /// A datagram has come to its switch.
-    pub(crate) fn switch(&mut self, passage: &crate::network::Passage) {
+    pub(crate) fn switch(&mut self, passage: &Passage) {
         let before = self.network.losses;
         self.network.switch(&mut self.agenda, self.now, passage);
         if self.network.losses != before && self.is_traced() {
