@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
@@ -145,4 +145,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Whether a session may go on, which has to end by `end`.
+fn in_time(end: Instant) -> io::Result<()> {
+    let over = || io::Error::new(ErrorKind::TimedOut, "it lasted longer than a session may");
+    (Instant::now() < end).then_some(()).ok_or_else(over)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use super::Limits;
+use super::{Limits, in_time};
 use crate::wire::{self, Answer, Received};
 
 /// Longest datagram, in bytes.
@@ -42,7 +42,7 @@ pub(super) fn count(stream: &mut TcpStream, port: u16, limits: &Limits) -> io::R
         }
         if received.messages.is_multiple_of(LOOK_AFTER) || last.elapsed() >= QUIET {
             ended |= has_ended(stream)?;
-            super::session::in_time(end)?;
+            in_time(end)?;
             if last.elapsed() > limits.silence {
                 return Err(ErrorKind::TimedOut.into());
             }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use super::{Limits, datagrams};
+use super::{Limits, datagrams, in_time};
 use crate::wire::{self, Answer, Ask, ECHO_MAX, Received, Request, VERSION};
 
 /// What a sink reads at a time, in bytes.
@@ -99,9 +99,4 @@ fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
     }
     wire::write_line(stream, &Answer::Received(received))?;
     Ok(received)
-}
-
-pub(super) fn in_time(end: Instant) -> io::Result<()> {
-    let over = || io::Error::new(ErrorKind::TimedOut, "it lasted longer than a session may");
-    (Instant::now() < end).then_some(()).ok_or_else(over)
 }
