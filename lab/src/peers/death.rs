@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::bench::Bench;
 use super::figures::{Datagrams, Death};
-use super::measure::Bench;
 use crate::clock::Moment;
 use crate::workload::Stream;
 use crate::workload::sequence::{Pace, Sequence};

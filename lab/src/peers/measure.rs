@@ -1,19 +1,18 @@
 //! One case: the path is made for it, watched at full speed, and then loses a link.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::bench::Bench;
 use super::case::{Case, Timing};
 use super::death;
 use super::figures::{Figures, RoundTrips, Speed};
 use crate::counters;
 use crate::cpu::Usage;
 use crate::mptcp;
-use crate::netns::Namespace;
 use crate::topology::Topology;
 use crate::workload::Stream;
 use crate::workload::iperf::{Flow, Kind, Outcome, Server};
@@ -21,14 +20,6 @@ use crate::workload::ping_pong;
 
 /// Time that a flow gets to reach its speed before round trips beside it are measured.
 const SETTLE: Duration = Duration::from_millis(500);
-
-/// A path under test.
-pub(super) struct Bench<'a> {
-    pub(super) case: Case,
-    pub(super) topology: &'a Topology,
-    pub(super) timing: Timing,
-    pub(super) seed: u64,
-}
 
 /// Measures `case`.
 ///
@@ -49,21 +40,6 @@ pub(super) fn run(case: Case, daemon: &Path, timing: Timing, seed: u64) -> Resul
 }
 
 impl Bench<'_> {
-    /// Sends.
-    pub(super) fn client(&self) -> &Namespace {
-        self.topology.host(0)
-    }
-
-    /// Receives.
-    pub(super) fn server(&self) -> &Namespace {
-        self.topology.host(1)
-    }
-
-    /// Where connection `number` of those that run at once arrives.
-    pub(super) fn at(&self, number: usize) -> SocketAddr {
-        self.case.contender.at(number)
-    }
-
     /// One connection, and round trips beside it.
     fn one_flow(&self) -> Result<(Speed, RoundTrips)> {
         let stream = self.case.contender.stream();
