@@ -72,7 +72,7 @@ counters! {
     drop_duplicate,
     /// Cells that came after they had been given up.
     drop_late,
-    /// Cells too far ahead or behind to be placed in their lane.
+    /// Cells too far behind to be placed in their lane.
     drop_window,
     /// Cells dropped because every receive buffer was taken.
     drop_no_buffer,

@@ -42,8 +42,6 @@ pub(crate) enum Placed {
     Duplicate,
     /// It was given up before.
     Late,
-    /// It is too far ahead.
-    OutOfWindow,
 }
 
 /// A lane's receiving side.
@@ -89,12 +87,15 @@ impl Reorder {
         Some(self.gap_since?.max(self.filled))
     }
 
-    /// Puts in a cell that came over `link`.
+    /// Whether a cell with this number may wait, or is too far ahead.
+    pub(crate) fn reaches(&self, seq: u64) -> bool {
+        seq < self.next + WINDOW
+    }
+
+    /// Puts in a cell that came over `link`, and that the window reaches.
     pub(crate) fn insert(&mut self, seq: u64, link: u8, cell: Arrived) -> Placed {
         let Some(ahead) = seq.checked_sub(self.next) else { return self.placed_before(seq) };
-        if ahead >= WINDOW {
-            return Placed::OutOfWindow;
-        }
+        debug_assert!(self.reaches(seq));
         let shown = &mut self.shown[usize::from(link)];
         *shown = (*shown).max(seq + 1);
         if ahead == 0 && self.waiting.is_empty() {
@@ -142,17 +143,32 @@ impl Reorder {
         links != 0 && (0..LINKS).all(|link| links & 1 << link == 0 || passed(link))
     }
 
+    /// Goes on without the missing cells before the next one that is here, or, when none is, before `seq`, which is too far
+    /// ahead; says how many they are. Who sends on and on without those cells has given them up, too.
+    pub(crate) fn give_up_for(&mut self, seq: u64) -> u64 {
+        if !self.waiting.is_empty() {
+            return self.give_up();
+        }
+        let missing = seq - self.next;
+        self.note_given_up(missing);
+        missing
+    }
+
     /// Goes on without the missing cells before the next one that is here; says how many they are.
     pub(crate) fn give_up(&mut self) -> u64 {
         let missing = self.waiting.iter().take_while(|place| place.is_none()).count();
         self.waiting.drain(..missing);
+        self.note_given_up(missing as u64);
+        self.gap_since = None;
+        missing as u64
+    }
+
+    fn note_given_up(&mut self, missing: u64) {
         if self.given_up.len() == GIVEN_UP_MAX {
             self.given_up.pop_front();
         }
-        self.given_up.push_back(self.next..self.next + missing as u64);
-        self.next += missing as u64;
-        self.gap_since = None;
-        missing as u64
+        self.given_up.push_back(self.next..self.next + missing);
+        self.next += missing;
     }
 
     /// Takes out all that waits, in any order: the lane ends.
@@ -231,8 +247,32 @@ mod tests {
     #[test]
     fn the_window_is_exact() {
         let mut lane = Reorder::default();
-        assert_eq!(lane.insert(WINDOW, 0, cell(0)), Placed::OutOfWindow);
+        assert!(lane.reaches(WINDOW - 1) && !lane.reaches(WINDOW));
         assert_eq!(lane.insert(WINDOW - 1, 0, cell(0)), Placed::Kept(None));
+    }
+
+    #[test]
+    fn what_is_too_far_ahead_ends_the_wait_for_what_is_oldest() {
+        let mut lane = Reorder::default();
+        lane.insert(1, 0, cell(1));
+        lane.insert(3, 0, cell(3));
+        assert!(!lane.reaches(WINDOW + 1));
+        assert_eq!(lane.give_up_for(WINDOW + 1), 1);
+        assert_eq!(take_all(&mut lane), [1]);
+        assert!(lane.reaches(WINDOW + 1));
+        assert_eq!(lane.insert(WINDOW + 1, 0, cell(4)), Placed::Kept(None));
+        assert_eq!(lane.insert(2, 1, cell(2)), Placed::Kept(Some(Duration::ZERO)), "it is still waited for");
+        assert_eq!(take_all(&mut lane), [2, 3]);
+    }
+
+    #[test]
+    fn a_lane_that_lost_more_than_its_window_goes_on() {
+        let mut lane = Reorder::default();
+        lane.insert(0, 0, cell(0));
+        let far = 3 * WINDOW;
+        assert_eq!(lane.give_up_for(far), far - 1);
+        assert_eq!(lane.insert(far, 0, cell(5)), Placed::Next);
+        assert_eq!(lane.insert(far - 1, 1, cell(6)), Placed::Late);
     }
 
     proptest! {

@@ -182,6 +182,11 @@ impl Bundle {
             self.counters.drop_window += 1;
             return;
         };
+        if !lane.reorder.reaches(seq) {
+            self.move_window(index, header.lane, seq);
+        }
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let lane = &mut peer.lanes_in[usize::from(header.lane)];
         let cell = Arrived { payload, first_record: header.block_offset, at: now };
         match lane.reorder.insert(seq, header.link, cell) {
             Placed::Next => {
@@ -197,7 +202,19 @@ impl Bundle {
             }
             Placed::Duplicate => self.counters.drop_duplicate += 1,
             Placed::Late => self.counters.drop_late += 1,
-            Placed::OutOfWindow => self.counters.drop_window += 1,
+        }
+    }
+
+    /// Goes on without what is missing in a lane, as far as it takes until the window reaches a cell.
+    fn move_window(&mut self, index: u16, lane: u8, seq: u64) {
+        while let Some(peer) = self.peers.get_mut(index) {
+            let state = &mut peer.lanes_in[usize::from(lane)];
+            if state.reorder.reaches(seq) {
+                return;
+            }
+            self.counters.cells_given_up += state.reorder.give_up_for(seq);
+            state.unpack.gap(&mut self.pool, &mut self.counters);
+            self.advance(index, lane);
         }
     }
 
