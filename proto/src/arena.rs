@@ -5,17 +5,19 @@
 //! ([`Arena::read_space`]), so it is in cells as soon as it is in memory, and neighbouring slots are one contiguous run
 //! of equal segments for `UDP_SEGMENT`. Each byte is copied by the two system calls and nowhere else.
 //!
-//! Cells leave in the order that [`crate::queue`] gives, and few are dropped before; a slot is released then. Positions
-//! count slots since start and never wrap. Invariant: `tail <= head <= tail + capacity - span`, so that a read never
-//! overwrites a cell that still has to leave.
+//! Cells leave in the order that [`crate::queue`] gives, and few are dropped before; a slot is free again then. New cells
+//! are put into the next free slots: a cell that waits for long is passed by, and holds up nobody. Positions count slots
+//! since start and never wrap; several positions share a slot, one after the other.
+//!
+//! Invariant: the slots that the next frame is read into are free, and there are always enough of them.
 
 use crate::class::Treatment;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, NO_RECORD};
 use crate::wire::record::{PREFIX, RECORD_MAX, RECORD_START_MIN};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec;
-use core::ops::Range;
 
 /// The peer of a cell whose lane has ended; no peer has this index.
 const NOBODY: u16 = u16::MAX;
@@ -23,6 +25,8 @@ const NOBODY: u16 = u16::MAX;
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cell {
+    /// The position under which the slot was filled; written by the arena alone.
+    pub(crate) position: u64,
     /// Index of the peer that it is for.
     pub(crate) peer: u16,
     pub(crate) lane: u8,
@@ -46,16 +50,25 @@ pub(crate) struct Cell {
     pub(crate) copies: u8,
 }
 
+/// Slots that were filled one after the other, each of which is linked to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// The slots at both ends, when `cells` is not 0.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) cells: usize,
+}
+
 /// The ring of slots.
 pub(crate) struct Arena {
     bytes: Box<[u8]>,
     cells: Box<[Cell]>,
     /// Bytes of a slot.
     stride: usize,
-    /// The next slot to fill.
-    head: u64,
-    /// The oldest slot that waits; `head` when none does.
-    tail: u64,
+    /// The slots that are filled next, all free: as many as the longest frame can need.
+    next: VecDeque<u64>,
+    /// The position after the last of `next`.
+    reach: u64,
     /// Slots that wait.
     waiting: usize,
     /// The oldest slot that was filled with the present stride.
@@ -70,8 +83,8 @@ impl Arena {
             bytes: Box::default(),
             cells: vec![Cell::default(); slots].into_boxed_slice(),
             stride: 0,
-            head: 0,
-            tail: 0,
+            next: VecDeque::new(),
+            reach: 0,
             waiting: 0,
             floor: 0,
         };
@@ -85,7 +98,26 @@ impl Arena {
         self.stride = cell_max;
         self.bytes = vec![0; self.stride * self.cells.len()].into_boxed_slice();
         assert!(self.cells.len() >= 2 * self.span(), "the ring must hold two frames of the longest kind");
-        self.floor = self.head;
+        self.floor = self.head();
+        self.reach = self.floor;
+        self.next.clear();
+        self.next.reserve(self.span());
+        self.set_aside();
+    }
+
+    /// The slot that is filled next.
+    fn head(&self) -> u64 {
+        self.next.front().copied().unwrap_or(self.reach)
+    }
+
+    /// Finds free slots for the longest frame.
+    fn set_aside(&mut self) {
+        while self.next.len() < self.span() {
+            if !self.cell(self.reach).waits {
+                self.next.push_back(self.reach);
+            }
+            self.reach += 1;
+        }
     }
 
     /// Writes to all slots; nothing may be waiting to be sent.
@@ -116,19 +148,9 @@ impl Arena {
         RECORD_MAX.div_ceil(self.payload_max())
     }
 
-    /// Slots from the oldest one that waits on.
-    fn occupied(&self) -> usize {
-        usize::try_from(self.head - self.tail).unwrap_or(usize::MAX)
-    }
-
     /// Whether another frame can be held.
     pub(crate) fn has_room(&self) -> bool {
-        self.occupied() + 2 * self.span() <= self.cells.len()
-    }
-
-    /// Whether a good part of the ring remains beside what waits and has left between: what a repair can find.
-    pub(crate) fn has_past(&self) -> bool {
-        self.has_room() && self.occupied() < self.cells.len() / 4 * 3
+        self.waiting + 2 * self.span() <= self.cells.len()
     }
 
     /// How many slots may wait.
@@ -150,15 +172,18 @@ impl Arena {
     pub(crate) fn release(&mut self, slot: u64) {
         self.cell_mut(slot).waits = false;
         self.waiting -= 1;
-        while self.tail < self.head && !self.cell(self.tail).waits {
-            self.tail += 1;
-        }
     }
 
     /// Whether `slot` still holds the cell that was put there.
     pub(crate) fn keeps(&self, slot: u64) -> bool {
-        let oldest = (self.head + self.span() as u64).saturating_sub(self.cells.len() as u64);
-        (oldest.max(self.floor)..self.head).contains(&slot)
+        slot >= self.floor && self.cell(slot).position == slot && !self.may_be_overwritten(slot)
+    }
+
+    /// Whether the next frame may be read over what `slot` holds.
+    fn may_be_overwritten(&self, slot: u64) -> bool {
+        let head = self.head();
+        let position = head + (slot.wrapping_sub(head) & (self.cells.len() as u64 - 1));
+        self.next.binary_search(&position).is_ok()
     }
 
     fn index(&self, slot: u64) -> usize {
@@ -230,56 +255,68 @@ impl Arena {
 
     /// Where the next frame may be read into: first its virtio header, then its bytes.
     pub(crate) fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        let (span, stride) = (self.span(), self.stride);
-        let start = self.index(self.head) * stride;
-        let (front, back) = self.bytes.split_at_mut(start);
-        let slots = back.chunks_exact_mut(stride).chain(front.chunks_exact_mut(stride)).take(span);
-        slots.enumerate().map(|(number, slot)| &mut slot[HEADER + if number == 0 { PREFIX } else { 0 }..])
+        let (stride, mask) = (self.stride, self.cells.len() as u64 - 1);
+        let mut at = self.index(self.head());
+        let (front, mut rest) = self.bytes.split_at_mut(at * stride);
+        let mut front = Some(front);
+        self.next.iter().enumerate().map(move |(number, slot)| {
+            #[expect(clippy::cast_possible_truncation, reason = "the mask keeps the lower bits")]
+            let index = (slot & mask) as usize;
+            if index < at {
+                (rest, at) = (front.take().unwrap_or_default(), 0);
+            }
+            let (_, from) = core::mem::take(&mut rest).split_at_mut((index - at) * stride);
+            let (slot, behind) = from.split_at_mut(stride);
+            (rest, at) = (behind, index + 1);
+            &mut slot[HEADER + if number == 0 { PREFIX } else { 0 }..]
+        })
     }
 
     /// The first bytes that were read: the virtio header and the head of the frame, as far as they lie in one piece.
     pub(crate) fn read_head(&self) -> &[u8] {
-        &self.payload(self.head)[PREFIX..]
+        &self.payload(self.head())[PREFIX..]
     }
 
     /// Copies the first `count` bytes that were read to the end of `target`.
     pub(crate) fn copy_read(&self, count: usize, target: &mut alloc::vec::Vec<u8>) {
-        let mut slot = self.head;
-        let mut skip = PREFIX;
-        let end = target.len() + count;
-        while target.len() < end {
-            let payload = &self.payload(slot)[skip..];
-            target.extend_from_slice(&payload[..payload.len().min(end - target.len())]);
-            (slot, skip) = (slot + 1, 0);
+        let (mut skip, mut rest) = (PREFIX, count);
+        for slot in &self.next {
+            let payload = &self.payload(*slot)[skip..];
+            let here = &payload[..payload.len().min(rest)];
+            target.extend_from_slice(here);
+            (skip, rest) = (0, rest - here.len());
+            if rest == 0 {
+                return;
+            }
         }
     }
 
     /// Makes the `length` bytes that were read one record, cut into new cells where they lie. `like` names the lane and
     /// the time. Returns the slots that it took.
-    pub(crate) fn cut_in_place(&mut self, length: usize, like: Cell) -> Range<u64> {
+    pub(crate) fn cut_in_place(&mut self, length: usize, like: Cell) -> Slots {
         let total = PREFIX + length;
-        let head = self.head;
-        crate::wire::record::emit(length, &mut self.slot_mut(head)[HEADER..]);
+        crate::wire::record::emit(length, &mut self.slot_mut(self.head())[HEADER..]);
         let payload_max = self.payload_max();
+        let mut slots = Slots::default();
         for start in (0..total).step_by(payload_max) {
             let first_record = if start == 0 { 0 } else { NO_RECORD };
-            let slot = self.open(Cell { first_record, ..like });
+            let slot = self.open(&mut slots, Cell { first_record, ..like });
             self.cell_mut(slot).length = fit(payload_max.min(total - start));
         }
-        head..self.head
+        slots
     }
 
     /// Appends `record` (prefix included) to the last cell of its lane that waits, `open`, as far as that has room, and
     /// goes on in new cells. Returns the slots that it took.
-    pub(crate) fn append(&mut self, record: &[u8], open: Option<u64>, like: Cell) -> Range<u64> {
-        let head = self.head;
+    pub(crate) fn append(&mut self, record: &[u8], open: Option<u64>, like: Cell) -> Slots {
+        let mut slots = Slots::default();
         let mut rest = open.map_or(record, |slot| self.append_to(slot, record));
         while !rest.is_empty() {
             let first_record = if rest.len() == record.len() { 0 } else { NO_RECORD };
-            let slot = self.open(Cell { first_record, ..like });
+            let slot = self.open(&mut slots, Cell { first_record, ..like });
             rest = self.fill(slot, rest);
         }
-        head..self.head
+        slots
     }
 
     /// Begins `record` in a cell that has been begun, or pads that cell when too little room is left.
@@ -310,13 +347,30 @@ impl Arena {
         rest
     }
 
-    /// Takes the next slot.
-    fn open(&mut self, cell: Cell) -> u64 {
-        let slot = self.head;
-        *self.cell_mut(slot) = Cell { waits: true, next: slot + 1, length: 0, ..cell };
-        self.head += 1;
+    /// Takes the next free slot and links it behind `slots`.
+    fn open(&mut self, slots: &mut Slots, cell: Cell) -> u64 {
+        let slot = self.head();
+        self.next.pop_front();
+        debug_assert!(!self.cell(slot).waits);
+        *self.cell_mut(slot) = Cell { position: slot, waits: true, next: slot, length: 0, ..cell };
         self.waiting += 1;
+        self.set_aside();
+        self.link(slots, Slots { first: slot, last: slot, cells: 1 });
         slot
+    }
+
+    /// Links `more` behind `slots`.
+    pub(crate) fn link(&mut self, slots: &mut Slots, more: Slots) {
+        if more.cells == 0 {
+            return;
+        }
+        if slots.cells == 0 {
+            slots.first = more.first;
+        } else {
+            self.cell_mut(slots.last).next = more.first;
+        }
+        slots.last = more.last;
+        slots.cells += more.cells;
     }
 
     /// Cuts `count` bytes of a record out of a cell, from `at` on; returns whether anything is left in it. When they go
@@ -347,8 +401,13 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    fn stream(arena: &Arena, slots: Range<u64>) -> Vec<u8> {
-        slots.flat_map(|slot| arena.filled(slot).to_vec()).collect()
+    fn stream(arena: &Arena, slots: Slots) -> Vec<u8> {
+        (slots.first..=slots.last).flat_map(|slot| arena.filled(slot).to_vec()).collect()
+    }
+
+    /// Slots that are neighbours.
+    fn slots(first: u64, cells: usize) -> Slots {
+        Slots { first, last: first + cells as u64 - 1, cells }
     }
 
     fn read(arena: &mut Arena, bytes: &[u8]) {
@@ -367,7 +426,7 @@ mod tests {
         let frame: Vec<u8> = (0..=255).cycle().take(1000).collect();
         read(&mut arena, &frame);
         let taken = arena.cut_in_place(frame.len(), Cell::default());
-        assert_eq!(taken, 0..11, "1004 bytes in cells of 100");
+        assert_eq!(taken, slots(0, 11), "1004 bytes in cells of 100");
         let bytes = stream(&arena, taken);
         assert_eq!(bytes[..PREFIX], [1, 0, 3, 232]);
         assert_eq!(bytes[PREFIX..], frame);
@@ -378,29 +437,55 @@ mod tests {
     #[test]
     fn small_records_share_a_cell_that_still_waits() {
         let mut arena = Arena::new(116, 2048);
-        assert_eq!(arena.append(&[1; 60], None, Cell::default()), 0..1);
-        assert_eq!(arena.append(&[2; 60], Some(0), Cell::default()), 1..2, "40 here, 20 there");
-        assert_eq!(stream(&arena, 0..2), [[1; 60], [2; 60]].concat());
+        assert_eq!(arena.append(&[1; 60], None, Cell::default()), slots(0, 1));
+        assert_eq!(arena.append(&[2; 60], Some(0), Cell::default()), slots(1, 1), "40 here, 20 there");
+        assert_eq!(stream(&arena, slots(0, 2)), [[1; 60], [2; 60]].concat());
         assert_eq!(arena.cell(0).first_record, 0);
         assert_eq!(arena.cell(1).first_record, NO_RECORD);
-        assert_eq!(arena.append(&[3; 60], Some(1), Cell::default()), 2..2);
+        assert_eq!(arena.append(&[3; 60], Some(1), Cell::default()), Slots::default());
         assert_eq!(arena.cell(1).first_record, 20);
     }
 
     #[test]
-    fn half_of_the_ring_may_wait_and_the_oldest_that_waits_stays() {
+    fn half_of_the_ring_may_wait_and_what_waits_for_long_holds_up_nobody() {
         let mut arena = Arena::new(1452, 512);
-        let append = |arena: &mut Arena| _ = arena.append(&[1; 1436], None, Cell::default());
-        (0..256).for_each(|_| append(&mut arena));
-        assert!(arena.is_crowded() && arena.has_past());
-        (1..256).for_each(|slot| arena.release(slot));
-        assert!(!arena.is_crowded());
-        (0..128).for_each(|_| append(&mut arena));
-        assert!(!arena.is_crowded() && !arena.has_past(), "the oldest one holds the ring");
-        arena.release(0);
-        assert!(arena.has_past() && arena.has_waiting());
-        (256..384).for_each(|slot| arena.release(slot));
-        assert!(!arena.has_waiting());
+        let append = |arena: &mut Arena| arena.append(&[7; 1436], None, Cell::default()).first;
+        let first: Vec<_> = (0..256).map(|_| append(&mut arena)).collect();
+        assert!(arena.is_crowded() && arena.has_room());
+        let stays = [first[0], first[100]];
+        first.iter().filter(|slot| !stays.contains(slot)).for_each(|slot| arena.release(*slot));
+        for _ in 0..10 * 512 {
+            let slot = append(&mut arena);
+            assert!(arena.keeps(slot) && stays.iter().all(|stays| arena.keeps(*stays)));
+            read(&mut arena, &[8; 60_000]);
+            assert!(stays.iter().all(|slot| arena.filled(*slot).iter().all(|byte| *byte == 7)));
+            arena.release(slot);
+            assert!(!arena.is_crowded() && arena.has_room());
+        }
+        stays.iter().for_each(|slot| arena.release(*slot));
+        assert!(!arena.has_waiting() && stays.iter().all(|slot| arena.keeps(*slot)), "to be repaired");
+    }
+
+    #[test]
+    fn a_frame_is_read_around_what_waits() {
+        let mut arena = Arena::new(116, 2048);
+        let waits: Vec<_> = (0..30).map(|_| arena.append(&[1; 100], None, Cell::default()).first).collect();
+        waits.iter().filter(|slot| *slot % 3 != 0).for_each(|slot| arena.release(*slot));
+        while arena.head() < 2048 {
+            let slot = arena.append(&[2; 100], None, Cell::default()).first;
+            arena.release(slot);
+        }
+        let frame: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        read(&mut arena, &frame);
+        let taken = arena.cut_in_place(frame.len(), Cell::default());
+        assert_eq!((taken.first, taken.last, taken.cells), (2049, 2064, 11), "every third slot is passed by");
+        let mut bytes = Vec::new();
+        let mut slot = taken.first;
+        for _ in 0..taken.cells {
+            bytes.extend_from_slice(arena.filled(slot));
+            slot = arena.cell(slot).next;
+        }
+        assert_eq!(bytes[PREFIX..], frame);
     }
 
     #[test]

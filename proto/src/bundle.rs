@@ -17,6 +17,7 @@ use crate::port::{Port, PortSettings};
 use crate::queue::FairQueue;
 use crate::repair::Repair;
 use crate::security::{Rekey, Security};
+use crate::stall::Stalled;
 use crate::succession::Succession;
 use crate::time::Instant;
 use crate::tx::Flight;
@@ -107,8 +108,8 @@ pub struct Bundle {
     pub(crate) queue: FairQueue,
     /// Slots that have left the queue and have numbers, to be sent in this order.
     pub(crate) outgoing: VecDeque<u64>,
-    /// Slots that have numbers, too, but step aside until their link takes more.
-    pub(crate) stalled: VecDeque<u64>,
+    /// What steps aside until its links take more.
+    pub(crate) stalled: Stalled,
     /// Slots to be sent again, before anything new.
     pub(crate) resend: VecDeque<Repair>,
     /// Copies of cells for further links.
@@ -121,7 +122,7 @@ pub struct Bundle {
     pub(crate) cells_change: bool,
     /// Frames read, and cells that they became, since a batch was asked for.
     pub(crate) frames_between: u16,
-    pub(crate) cells_between: u64,
+    pub(crate) cells_between: usize,
     /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
     pub(crate) scratch: Vec<u8>,
     pub(crate) run: Vec<u64>,
@@ -173,7 +174,7 @@ impl Bundle {
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             queue: FairQueue::default(),
             outgoing: VecDeque::new(),
-            stalled: VecDeque::new(),
+            stalled: Stalled::default(),
             resend: VecDeque::new(),
             copies: Copies::default(),
             repair_budget: crate::repair::BUDGET_MAX,

@@ -6,18 +6,14 @@
 //!
 //! Invariant: from the first cell on, the links lead to `cells` cells, the last of them `last`.
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Slots};
 use crate::wire::cell::NO_RECORD;
 use crate::wire::record::{self, PREFIX, Start};
-use core::ops::Range;
 
 /// Linked cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chain {
-    /// The slots at both ends, when `cells` is not 0.
-    first: u64,
-    last: u64,
-    cells: u32,
+    slots: Slots,
 }
 
 /// A record of a chain.
@@ -34,37 +30,28 @@ pub(crate) struct Record {
 
 impl Chain {
     pub(crate) fn first(&self) -> Option<u64> {
-        (self.cells > 0).then_some(self.first)
+        (self.slots.cells > 0).then_some(self.slots.first)
     }
 
     pub(crate) fn last(&self) -> Option<u64> {
-        (self.cells > 0).then_some(self.last)
+        (self.slots.cells > 0).then_some(self.slots.last)
     }
 
     /// How many cells they are.
     pub(crate) fn cells(&self) -> usize {
-        self.cells as usize
+        self.slots.cells
     }
 
-    /// Appends slots that have just been filled, each of which is linked to the next.
-    pub(crate) fn push(&mut self, arena: &mut Arena, slots: Range<u64>) {
-        if slots.is_empty() {
-            return;
-        }
-        if self.cells == 0 {
-            self.first = slots.start;
-        } else {
-            arena.cell_mut(self.last).next = slots.start;
-        }
-        self.last = slots.end - 1;
-        self.cells += u32::try_from(slots.end - slots.start).expect("the ring has fewer slots");
+    /// Appends slots that have just been filled.
+    pub(crate) fn push(&mut self, arena: &mut Arena, slots: Slots) {
+        arena.link(&mut self.slots, slots);
     }
 
     /// Takes the first cell out; it goes on waiting.
     pub(crate) fn pop(&mut self, arena: &Arena) -> Option<u64> {
         let slot = self.first()?;
-        self.first = arena.cell(slot).next;
-        self.cells -= 1;
+        self.slots.first = arena.cell(slot).next;
+        self.slots.cells -= 1;
         Some(slot)
     }
 
@@ -77,7 +64,7 @@ impl Chain {
     pub(crate) fn next_record(&self, arena: &Arena) -> Option<Record> {
         let (mut slot, mut before) = (self.first()?, 0);
         // At most as many rounds as the record that has begun has cells.
-        for _ in 1..self.cells {
+        for _ in 1..self.cells() {
             if arena.cell(slot).first_record != NO_RECORD {
                 break;
             }
@@ -102,7 +89,7 @@ impl Chain {
     /// Cuts out `count` bytes of the stream, up to the end of a record, from `offset` on, counted from the first cell's
     /// payload. Cells that become empty leave the chain.
     fn cut_out(&mut self, arena: &mut Arena, mut offset: usize, mut count: usize) {
-        let (mut before, mut slot) = (None, self.first);
+        let (mut before, mut slot) = (None, self.slots.first);
         loop {
             let length = arena.filled(slot).len();
             if offset < length {
@@ -127,12 +114,12 @@ impl Chain {
         let next = arena.cell(slot).next;
         match before {
             Some(before) => arena.cell_mut(before).next = next,
-            None => self.first = next,
+            None => self.slots.first = next,
         }
-        if slot == self.last {
-            self.last = before.unwrap_or_default();
+        if slot == self.slots.last {
+            self.slots.last = before.unwrap_or_default();
         }
-        self.cells -= 1;
+        self.slots.cells -= 1;
         arena.release(slot);
     }
 }

@@ -111,7 +111,7 @@ impl<'a> Headers<'a> {
     }
 
     /// A hash of addresses, protocol and ports; else of the MAC addresses and the type.
-    fn flow(&self) -> u64 {
+    pub(crate) fn flow(&self) -> u64 {
         let Some(packet) = &self.packet else { return mix(self.ethernet) };
         let ports = packet.ports.map(|ports| mix(ports).rotate_left(32));
         mix(packet.addresses) ^ ports.unwrap_or(u64::from(packet.protocol))

@@ -4,13 +4,13 @@
 //! [`Bundle::read_space`] while [`Bundle::wants_frames`], and says so by [`Bundle::handle_frame`]. Frames are read whether
 //! or not the links take more, so that they wait where flows are told apart.
 
-use crate::arena::Cell;
+use crate::arena::{Cell, Slots};
 use crate::bundle::Bundle;
 use crate::classify::{self, Headers};
+use crate::queue::Place;
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
 use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
-use core::ops::Range;
 
 /// Frames that may be read between two batches, even when none of them becomes a cell (no link is up): bounds a turn.
 const FRAMES_BETWEEN: u16 = 256;
@@ -21,14 +21,14 @@ impl Bundle {
     /// Whether another frame is to be read before the next batch is asked for.
     #[must_use]
     pub fn wants_frames(&self) -> bool {
-        let few = self.cells_between < BATCH_CELLS as u64 && self.frames_between < FRAMES_BETWEEN;
+        let few = self.cells_between < BATCH_CELLS && self.frames_between < FRAMES_BETWEEN;
         few && !self.cells_change && self.takes_frames()
     }
 
     /// Whether frames are taken at all: not while as much waits as may.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
-        !self.arena.is_crowded() && self.arena.has_past() && !self.is_paused()
+        !self.arena.is_crowded() && !self.is_paused()
     }
 
     /// Where the next frame is to be read into: its virtio header, then its bytes.
@@ -48,40 +48,44 @@ impl Bundle {
         let headers = Headers::parse(frame);
         let treatment = self.policies.classify(&headers, length - VNET);
         let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
+        let flow = headers.flow();
         let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
         match known.or_else(|| self.peers.only()) {
-            Some(peer) => self.pack(now, peer, like, length),
-            None => self.flood(now, like, length),
+            Some(peer) => self.pack(now, Cell { peer, ..like }, flow, length),
+            None => self.flood(now, like, flow, length),
         }
         self.queue.relieve(&mut self.arena, &mut self.counters);
     }
 
     /// Sends the frame that was read to every peer.
-    fn flood(&mut self, now: Instant, like: Cell, length: usize) {
+    fn flood(&mut self, now: Instant, like: Cell, flow: u64, length: usize) {
         self.copy_record(length);
         let mut is_alone = true;
         for peer in self.peers.indices() {
             is_alone &= self.peers.get(peer).is_none();
-            self.append(now, peer, like, length);
+            self.append(now, Cell { peer, ..like }, self.queue.place(peer, flow), length);
         }
         self.counters.drop_no_peer += u64::from(is_alone);
     }
 
     /// Cuts the frame that was read into cells of a lane.
-    fn pack(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
-        if length <= COPY_MAX && self.open_cell(peer, like).is_some() {
+    fn pack(&mut self, now: Instant, like: Cell, flow: u64, length: usize) {
+        let place = self.queue.place(like.peer, flow);
+        if length <= COPY_MAX && self.open_cell(place, like).is_some() {
             self.copy_record(length);
-            return self.append(now, peer, like, length);
+            return self.append(now, like, place, length);
         }
-        let Some(cell) = self.next_cell(now, peer, like, length) else { return };
+        let Some(cell) = self.next_cell(now, like, length) else { return };
         let slots = self.arena.cut_in_place(length, cell);
-        self.push(cell, slots);
+        self.push(cell, place, slots);
     }
 
-    /// The last cell of a lane, if it still waits and holds records that are sent alike.
-    fn open_cell(&self, peer: u16, like: Cell) -> Option<u64> {
-        let slot = self.queue.open(peer, like.lane)?;
-        (self.arena.cell(slot).treatment == like.treatment).then_some(slot)
+    /// The last cell that waits in a place, if it is of the same lane and holds records that are sent alike.
+    fn open_cell(&self, place: Place, like: Cell) -> Option<u64> {
+        let slot = self.queue.open(place)?;
+        let cell = self.arena.cell(slot);
+        let alike = |cell: &Cell| (cell.peer, cell.lane, cell.treatment);
+        (alike(cell) == alike(&like)).then_some(slot)
     }
 
     /// Copies the frame that was read, as a record, to `scratch`.
@@ -93,15 +97,15 @@ impl Bundle {
     }
 
     /// Appends the record in `scratch` to a lane.
-    fn append(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
-        let Some(cell) = self.next_cell(now, peer, like, length) else { return };
-        let slots = self.arena.append(&self.scratch, self.open_cell(peer, like), cell);
-        self.push(cell, slots);
+    fn append(&mut self, now: Instant, like: Cell, place: Place, length: usize) {
+        let Some(cell) = self.next_cell(now, like, length) else { return };
+        let slots = self.arena.append(&self.scratch, self.open_cell(place, like), cell);
+        self.push(cell, place, slots);
     }
 
     /// What the next cell of a lane is like, if the peer can be reached and there is room.
-    fn next_cell(&mut self, now: Instant, index: u16, like: Cell, length: usize) -> Option<Cell> {
-        let peer = self.peers.get(index)?;
+    fn next_cell(&mut self, now: Instant, like: Cell, length: usize) -> Option<Cell> {
+        let peer = self.peers.get(like.peer)?;
         if !peer.is_reachable() {
             self.counters.drop_no_link += 1;
             return None;
@@ -112,11 +116,11 @@ impl Bundle {
         }
         self.counters.frames_sent += 1;
         self.counters.frame_bytes_sent += (length - VNET) as u64;
-        Some(Cell { peer: index, since: now, ..like })
+        Some(Cell { since: now, ..like })
     }
 
-    fn push(&mut self, like: Cell, slots: Range<u64>) {
-        self.cells_between += slots.end - slots.start;
-        self.queue.push(&mut self.arena, like.peer, like.lane, slots);
+    fn push(&mut self, like: Cell, place: Place, slots: Slots) {
+        self.cells_between += slots.cells;
+        self.queue.push(&mut self.arena, like.peer, place, slots);
     }
 }

@@ -1,123 +1,204 @@
 //! What waits to leave: a short, fair queue per flow, `FQ-CoDel`.
 //!
-//! Stands between [`crate::pack`] and [`crate::schedule`]. A flow here is a lane of a peer: flows are hashed onto lanes
-//! already. Flows take turns of [`QUANTUM`] bytes; one that has just begun to send goes before those that have sent for a
-//! while, so what is sparse (a keystroke, an ACK, a ping) never waits behind what is bulky. A flow whose frames wait too
-//! long is told so by one of them ([`crate::codel`], [`crate::mark`]).
+//! Stands between [`crate::pack`] and [`crate::schedule`]. Flows are hashed onto [`QUEUES`] queues, each of which holds one
+//! flow as long as one of its set is free (as in CAKE's set-associative hash). Queues take turns of [`QUANTUM`] bytes; one
+//! that has just begun to send goes before those that have sent for a while, so what is sparse (a keystroke, an ACK, a
+//! ping) never waits behind what is bulky. A flow whose frames wait too long is told so by one of them
+//! ([`crate::codel`], [`crate::mark`]).
+//!
+//! Many queues share one of few lanes, which order what is on its way. A lane is a stream of records, so a turn that ends
+//! within a record is continued before another queue of that lane sends.
 //!
 //! What may wait altogether is bounded by the arena. When it is crowded, the flow of which most waits loses its oldest
 //! frame. Superframes of TCP are spared: when it is they that crowd the arena, reading stops, the device fills, and the
-//! kernel tells the sender, who then slows down without having lost anything.
+//! kernel tells the sender, who then slows down without having lost anything. Those that wait for a link or a peer of
+//! their own are not spared: reading goes on for all others.
 //!
-//! Invariant: a flow with cells is in exactly one of the lists.
-//! Source: RFC 8290, 4.1 and 4.2; deficit round robin: Shreedhar and Varghese, SIGCOMM 1995. Unlike there, a turn counts
-//! cells, not whole packets, so that a superframe of 64 KB does not keep everyone waiting.
+//! Invariants: a queue with cells is in exactly one of the lists; the cells of a record follow each other in its lane.
+//! Source: RFC 8290, 4.1 and 4.2; deficit round robin: Shreedhar and Varghese, SIGCOMM 1995; sets of queues: CAKE, Hoeiland-
+//! Joergensen et al. 2018, 3.2. Unlike in the RFC, a turn counts cells, not whole packets, so that a superframe of 64 KB does
+//! not keep everyone waiting.
 
-use crate::arena::Arena;
-use crate::chain::Chain;
+use crate::arena::{Arena, Cell, Slots};
+use crate::chain::{Chain, Record};
 use crate::codel::{Codel, Limits};
 use crate::counters::Counters;
 use crate::mark::{self, Told};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, LANES};
 use crate::wire::record::PREFIX;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 /// Bytes of a turn: four cells for Ethernet's 1,500 bytes, so that turns cost few iovecs.
 const QUANTUM: i32 = 6_000;
+/// Queues, as many as RFC 8290 recommends.
+const QUEUES: usize = 1_024;
+/// Queues that a flow may have. With eight, 100 flows find one of their own but for one time in a million.
+const WAYS: usize = 8;
 
-/// One flow.
+/// One queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct Queue {
     chain: Chain,
+    /// A hash of the flow and its peer.
+    flow: u64,
     /// Bytes that it may still send in this turn; what it took beyond is missing in the next ones.
     deficit: i32,
     is_listed: bool,
-    /// Cells of it that have left the queue stand still: it gets no turn.
-    is_paused: bool,
     codel: Codel,
 }
 
-/// All flows with what waits of them.
-#[derive(Debug, Default)]
+/// Where a flow's frames wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    queue: usize,
+    flow: u64,
+}
+
+/// What the queues know of a lane of a peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    /// The queue that holds the rest of a record whose beginning has left.
+    begun: Option<usize>,
+    /// Cells of it that have left the queue stand still: it gets no turn.
+    is_paused: bool,
+}
+
+/// Where cells go that leave the queues, and what they meet there.
+pub(crate) struct Turn<'a> {
+    /// The present.
+    pub(crate) now: Instant,
+    /// As many slots as `out` may hold.
+    pub(crate) most: usize,
+    pub(crate) arena: &'a mut Arena,
+    pub(crate) counters: &'a mut Counters,
+    /// Slots in the order in which they leave.
+    pub(crate) out: &'a mut VecDeque<u64>,
+}
+
+/// All queues with what waits in them.
+#[derive(Debug)]
 pub(crate) struct FairQueue {
-    /// By peer, by lane.
-    flows: Vec<Flow>,
-    /// Flows that have just begun, and all others that wait; both hold indices of `flows`.
+    queues: Box<[Queue]>,
+    /// By peer.
+    lanes: Vec<[Lane; LANES]>,
+    /// Queues that have just begun, and all others that wait.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
-    /// Flows that are paused; in neither list.
+    /// Queues whose lane is paused; in neither list.
     paused: Vec<usize>,
 }
 
+impl Default for FairQueue {
+    fn default() -> Self {
+        let list = || VecDeque::with_capacity(QUEUES);
+        Self {
+            queues: vec![Queue::default(); QUEUES].into_boxed_slice(),
+            lanes: Vec::new(),
+            new: list(),
+            old: list(),
+            paused: Vec::with_capacity(QUEUES),
+        }
+    }
+}
+
 impl FairQueue {
-    /// The last cell of a lane that waits, which takes further records.
-    pub(crate) fn open(&self, peer: u16, lane: u8) -> Option<u64> {
-        self.flows.get(index(peer, lane))?.chain.last()
+    /// Where the frames of a flow to a peer wait: in its own queue, else in a free one, else with others. `flow` is a hash.
+    pub(crate) fn place(&self, peer: u16, flow: u64) -> Place {
+        // Any odd constant spreads the peers; the flow is a hash already.
+        let flow = flow ^ u64::from(peer).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let upper = usize::try_from(flow >> 32).unwrap_or_default();
+        let first = upper % (QUEUES / WAYS) * WAYS;
+        let mut ways = first..first + WAYS;
+        let own = ways.clone().find(|way| self.queues[*way].flow == flow);
+        let queue = own.or_else(|| ways.find(|way| !self.queues[*way].is_listed));
+        Place { queue: queue.unwrap_or(first), flow }
     }
 
-    /// Slots that have just been filled wait at the end of their lane.
-    pub(crate) fn push(&mut self, arena: &mut Arena, peer: u16, lane: u8, slots: Range<u64>) {
-        let index = index(peer, lane);
-        if index >= self.flows.len() {
-            self.flows.resize_with((usize::from(peer) + 1) * LANES, Flow::default);
+    /// The last cell that waits there, which takes further records of its lane.
+    pub(crate) fn open(&self, place: Place) -> Option<u64> {
+        self.queues[place.queue].chain.last()
+    }
+
+    /// Slots that have just been filled for a peer wait there.
+    pub(crate) fn push(&mut self, arena: &mut Arena, peer: u16, place: Place, slots: Slots) {
+        if usize::from(peer) >= self.lanes.len() {
+            self.lanes.resize_with(usize::from(peer) + 1, Default::default);
         }
-        let flow = &mut self.flows[index];
-        flow.chain.push(arena, slots);
-        if !flow.is_listed && flow.chain.cells() > 0 {
-            flow.is_listed = true;
-            flow.deficit = QUANTUM;
-            self.new.push_back(index);
+        let queue = &mut self.queues[place.queue];
+        queue.chain.push(arena, slots);
+        if !queue.is_listed && queue.chain.cells() > 0 {
+            if queue.flow != place.flow {
+                (queue.flow, queue.codel) = (place.flow, Codel::default());
+            }
+            queue.is_listed = true;
+            queue.deficit = QUANTUM;
+            self.new.push_back(place.queue);
         }
     }
 
-    /// Moves cells of one lane to `out`, until its turn is over or `out` holds `most`; a lane that is alone goes on.
-    /// `limits` tells what is too long a wait on the way to a peer. Returns whether there were any cells.
-    pub(crate) fn take_turn(
-        &mut self,
-        now: Instant,
-        limits: impl Fn(u16) -> Limits,
-        most: usize,
-        arena: &mut Arena,
-        counters: &mut Counters,
-        out: &mut VecDeque<u64>,
-    ) -> bool {
-        let before = out.len();
-        // Each round gives a flow its quantum, or takes one off a list that has run empty.
+    /// Moves cells of one lane to `turn.out`, until a queue's turn is over or as many are there as may; a queue that is
+    /// alone goes on. `limits` tells what is too long a wait on the way to a peer. Returns whether there were any cells.
+    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_>, limits: impl Fn(u16) -> Limits) -> bool {
+        let before = turn.out.len();
+        // Each round gives a queue its quantum, ends a record, or takes a queue off a list.
         while let Some((index, is_new)) = self.next() {
-            if self.flows[index].is_paused {
+            let Some(Cell { peer, lane, .. }) = self.first(index, turn.arena) else {
+                self.handle_empty(index, is_new);
+                continue;
+            };
+            let Lane { begun, is_paused } = self.lanes[usize::from(peer)][usize::from(lane)];
+            if is_paused {
                 self.paused.push(index);
                 continue;
             }
             let is_alone = self.new.is_empty() && self.old.is_empty();
-            let flow = &mut self.flows[index];
+            let queue = &mut self.queues[index];
             if is_alone {
-                flow.deficit = i32::MAX;
-            } else if flow.deficit <= 0 {
-                flow.deficit += QUANTUM;
+                queue.deficit = i32::MAX;
+            } else if queue.deficit <= 0 {
+                queue.deficit += QUANTUM;
                 self.old.push_back(index);
                 continue;
             }
-            flow.send(now, limits(peer_of(index)), most, arena, counters, out);
-            flow.deficit = flow.deficit.min(QUANTUM);
-            if flow.chain.cells() > 0 {
-                self.put_first(index, is_new);
-            } else if is_new {
-                // It must not come first again by running empty and beginning anew.
-                self.old.push_back(index);
-            } else {
-                flow.is_listed = false;
+            match begun.filter(|begun| *begun != index) {
+                Some(begun) => self.end_record(begun, turn),
+                None => self.send(index, turn, limits(peer)),
             }
-            if out.len() > before {
+            let queue = &mut self.queues[index];
+            queue.deficit = queue.deficit.min(QUANTUM);
+            if queue.chain.cells() > 0 {
+                self.put_first(index, is_new);
+            } else {
+                self.handle_empty(index, is_new);
+            }
+            if turn.out.len() > before {
                 return true;
             }
         }
         false
     }
 
-    /// Takes the flow whose turn it is off its list; says whether that was the list of those that have just begun.
+    /// The first cell of a queue.
+    fn first(&self, index: usize, arena: &Arena) -> Option<Cell> {
+        self.queues[index].chain.first().map(|slot| *arena.cell(slot))
+    }
+
+    /// A queue has run empty in its turn.
+    fn handle_empty(&mut self, index: usize, is_new: bool) {
+        self.queues[index].codel.handle_empty();
+        if is_new {
+            // It must not come first again by running empty and beginning anew.
+            self.old.push_back(index);
+        } else {
+            self.queues[index].is_listed = false;
+        }
+    }
+
+    /// Takes the queue whose turn it is off its list; says whether that was the list of those that have just begun.
     fn next(&mut self) -> Option<(usize, bool)> {
         let new = self.new.pop_front().map(|index| (index, true));
         new.or_else(|| self.old.pop_front().map(|index| (index, false)))
@@ -131,16 +212,51 @@ impl FairQueue {
         }
     }
 
-    /// A lane gets no turn until [`Self::resume`].
-    pub(crate) fn pause(&mut self, peer: u16, lane: u8) {
-        if let Some(flow) = self.flows.get_mut(index(peer, lane)) {
-            flow.is_paused = true;
+    /// Sends cells of a queue that are for one lane, until its turn is over.
+    fn send(&mut self, index: usize, turn: &mut Turn<'_>, limits: Limits) {
+        let lane = |cell: &Cell| (cell.peer, cell.lane);
+        let Some(first) = self.first(index, turn.arena) else { return };
+        while self.queues[index].deficit > 0 && turn.out.len() < turn.most {
+            self.queues[index].tell(turn.now, limits, turn.arena, turn.counters);
+            match self.first(index, turn.arena) {
+                Some(next) if lane(&next) == lane(&first) => self.send_cell(index, turn),
+                _ => return,
+            }
         }
     }
 
-    /// All lanes get turns again; those that were paused come first.
+    /// Sends what remains of a record of which part has left.
+    fn end_record(&mut self, index: usize, turn: &mut Turn<'_>) {
+        let Some(Cell { peer, lane, .. }) = self.first(index, turn.arena) else { return };
+        let begun = |queue: &Self| queue.lanes[usize::from(peer)][usize::from(lane)].begun == Some(index);
+        while begun(self) && turn.out.len() < turn.most {
+            self.send_cell(index, turn);
+        }
+    }
+
+    /// Sends the first cell of a queue.
+    fn send_cell(&mut self, index: usize, turn: &mut Turn<'_>) {
+        let queue = &mut self.queues[index];
+        let Some(slot) = queue.chain.pop(turn.arena) else { return };
+        let cell = *turn.arena.cell(slot);
+        queue.deficit -= i32::from(cell.length) + HEADER_BYTES;
+        turn.out.push_back(slot);
+        let goes_on =
+            |next: &Cell| (next.peer, next.lane) == (cell.peer, cell.lane) && next.first_record != 0;
+        let begun = self.first(index, turn.arena).filter(goes_on).map(|_| index);
+        self.lanes[usize::from(cell.peer)][usize::from(cell.lane)].begun = begun;
+    }
+
+    /// Lanes of a peer get no turn until [`Self::resume`]: one, or all.
+    pub(crate) fn pause(&mut self, peer: u16, lane: Option<u8>) {
+        let Some(lanes) = self.lanes.get_mut(usize::from(peer)) else { return };
+        let paused = (0u8..).zip(lanes).filter(|(number, _)| lane.is_none_or(|lane| lane == *number));
+        paused.for_each(|(_, lane)| lane.is_paused = true);
+    }
+
+    /// All lanes get turns again; the queues that were paused come first.
     pub(crate) fn resume(&mut self) {
-        self.flows.iter_mut().for_each(|flow| flow.is_paused = false);
+        self.lanes.iter_mut().flatten().for_each(|lane| lane.is_paused = false);
         self.paused.drain(..).rev().for_each(|index| self.old.push_front(index));
     }
 
@@ -151,60 +267,48 @@ impl FairQueue {
         }
     }
 
-    /// Drops the oldest frame of the flow of which most waits, among those that have more than their share and can be
+    /// Drops the oldest frame of the queue in which most waits, among those that have more than their share and can be
     /// told in no other way; returns whether there is one.
     fn drop_of_fattest(&mut self, arena: &mut Arena) -> bool {
-        let flows = || self.new.iter().chain(&self.old).chain(&self.paused);
-        let share = arena.waiting_max() / flows().count().max(1);
-        let victim = |index: usize| {
-            let chain = &self.flows[index].chain;
-            let record = chain.next_record(arena).filter(|_| chain.cells() >= share)?;
-            let is_spared = mark::is_tcp_superframe(&arena.filled(record.slot)[record.at + PREFIX..]);
-            (!is_spared).then_some((chain.cells(), index, record))
-        };
-        let victims = flows().filter_map(|index| victim(*index));
-        let Some((_, index, record)) = victims.max_by_key(|(cells, ..)| *cells) else { return false };
-        self.flows[index].chain.drop_record(arena, record);
+        let waiting = || self.new.iter().chain(&self.old).map(|index| (*index, false));
+        let queues = || waiting().chain(self.paused.iter().map(|index| (*index, true)));
+        let share = arena.waiting_max() / queues().count().max(1);
+        let mut fattest: Option<(usize, usize, Record)> = None;
+        for (index, is_paused) in queues() {
+            let chain = &self.queues[index].chain;
+            let most = fattest.map_or(share, |(cells, ..)| cells + 1);
+            let Some(record) = chain.next_record(arena).filter(|_| chain.cells() >= most) else { continue };
+            if is_paused || !mark::is_tcp_superframe(&arena.filled(record.slot)[record.at + PREFIX..]) {
+                fattest = Some((chain.cells(), index, record));
+            }
+        }
+        let Some((_, index, record)) = fattest else { return false };
+        self.queues[index].chain.drop_record(arena, record);
         true
     }
 
     /// A peer's lanes have ended: what waits for it is dropped. Returns how many cells that were.
     pub(crate) fn forget_peer(&mut self, peer: u16, arena: &mut Arena) -> u64 {
-        let mut cells = 0;
-        let first = index(peer, 0);
-        for flow in self.flows.iter_mut().skip(first).take(LANES) {
-            while let Some(slot) = flow.chain.pop(arena) {
-                arena.release(slot);
-                cells += 1;
-            }
-            flow.codel = Codel::default();
+        if let Some(lanes) = self.lanes.get_mut(usize::from(peer)) {
+            *lanes = Default::default();
         }
-        cells
+        let mut forgotten = 0;
+        for queue in &mut self.queues {
+            for _ in 0..queue.chain.cells() {
+                let Some(slot) = queue.chain.pop(arena) else { break };
+                if arena.cell(slot).peer == peer {
+                    arena.release(slot);
+                    forgotten += 1;
+                } else {
+                    queue.chain.push(arena, Slots { first: slot, last: slot, cells: 1 });
+                }
+            }
+        }
+        forgotten
     }
 }
 
-impl Flow {
-    /// Sends cells until the turn is over or `out` holds `most`.
-    fn send(
-        &mut self,
-        now: Instant,
-        limits: Limits,
-        most: usize,
-        arena: &mut Arena,
-        counters: &mut Counters,
-        out: &mut VecDeque<u64>,
-    ) {
-        while self.deficit > 0 && out.len() < most {
-            self.tell(now, limits, arena, counters);
-            let Some(slot) = self.chain.pop(arena) else {
-                self.codel.handle_empty();
-                return;
-            };
-            self.deficit -= i32::from(arena.cell(slot).length) + HEADER_BYTES;
-            out.push_back(slot);
-        }
-    }
-
+impl Queue {
     /// Tells the flow of congestion by the frame that begins in the first cell, if `CoDel` wants it.
     fn tell(&mut self, now: Instant, limits: Limits, arena: &mut Arena, counters: &mut Counters) {
         // Each round drops a record, but for the last.
@@ -235,15 +339,6 @@ impl Flow {
 
 #[expect(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "HEADER is 16")]
 const HEADER_BYTES: i32 = HEADER as i32;
-
-fn index(peer: u16, lane: u8) -> usize {
-    usize::from(peer) * LANES + usize::from(lane)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "an index is made from a peer's number")]
-fn peer_of(index: usize) -> u16 {
-    (index / LANES) as u16
-}
 
 #[cfg(test)]
 mod tests;

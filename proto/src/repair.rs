@@ -106,9 +106,11 @@ impl Bundle {
 
     /// Forgets repairs that come too late.
     pub(crate) fn forget_repairs(&mut self, now: Instant) {
-        let late = self.resend.iter().take_while(|repair| repair.until <= now).count();
-        self.resend.drain(..late);
-        self.counters.repair_declined += late as u64;
+        for repairs in [&mut self.resend, &mut self.stalled.repairs] {
+            let before = repairs.len();
+            repairs.retain(|repair| repair.until > now);
+            self.counters.repair_declined += (before - repairs.len()) as u64;
+        }
     }
 
     /// So many cells were sent: an eighth of them may be sent again.

@@ -11,6 +11,7 @@ use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::policy::{Choice, Share, Waiting};
 use crate::port::{Port, bytes_in};
+use crate::queue::Turn;
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
 use crate::wire::cell::HEADER;
@@ -40,11 +41,12 @@ impl Bundle {
         let most = self.commit_limit();
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
-            let Self { queue, arena, counters, outgoing, peers, .. } = self;
+            let Self { queue, arena, counters, outgoing: out, peers, .. } = self;
             let limits = |peer| Limits::of(peers.get(peer).map_or(Duration::ZERO, Peer::round_trip));
-            if !queue.take_turn(now, limits, most, arena, counters, outgoing) {
+            if !queue.take_turn(&mut Turn { now, most, arena, counters, out }, limits) {
                 return;
             }
+            let Self { arena, outgoing, .. } = self;
             let Cell { peer, lane, .. } = *arena.cell(outgoing[numbered]);
             let Some(peer) = self.peers.get_mut(peer) else { continue };
             let next_seq = &mut peer.lanes_out[usize::from(lane)];

@@ -72,7 +72,7 @@ impl Bundle {
     /// Whether cells wait to leave.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
-        self.arena.has_waiting() || !self.resend.is_empty()
+        self.arena.has_waiting() || !self.resend.is_empty() || !self.stalled.repairs.is_empty()
     }
 
     /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
@@ -83,7 +83,11 @@ impl Bundle {
             if self.outgoing.is_empty() {
                 self.commit(now);
             }
-            let (index, source) = self.gather_run()?;
+            let Some((index, source)) = self.gather_run() else {
+                // What stands still may be all that can be read.
+                self.queue.relieve(&mut self.arena, &mut self.counters);
+                return None;
+            };
             match self.share(index, source) {
                 Some(share) => break (index, source, share),
                 None if self.step_aside(source) => {}

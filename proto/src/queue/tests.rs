@@ -5,6 +5,7 @@ use crate::arena::Cell;
 use crate::wire::record;
 use alloc::vec;
 use core::time::Duration;
+use proptest::prelude::*;
 
 /// Bytes of a cell, and of its payload.
 const CELL: u16 = 1_452;
@@ -38,21 +39,28 @@ impl Fixture {
         self.now = self.now + Duration::from_millis(millis);
     }
 
-    /// A record that fills so many cells waits on a lane; `kind` is the GSO type in its virtio header.
+    /// A record of a lane's only flow waits.
     fn push(&mut self, lane: u8, cells: usize, kind: u8) {
+        self.push_of(u64::from(lane), lane, cells, kind);
+    }
+
+    /// A record that fills so many cells waits on a lane; `kind` is the GSO type in its virtio header.
+    fn push_of(&mut self, flow: u64, lane: u8, cells: usize, kind: u8) {
         let length = PAYLOAD * cells - PREFIX;
         let mut bytes = vec![0; PAYLOAD * cells];
         record::emit(length, &mut bytes);
         bytes[PREFIX + 1] = kind;
         let like = Cell { peer: 0, lane, since: self.now, ..Cell::default() };
-        let slots = self.arena.append(&bytes, self.queue.open(0, lane), like);
-        self.queue.push(&mut self.arena, 0, lane, slots);
+        let place = self.queue.place(0, flow << 32 | flow);
+        let slots = self.arena.append(&bytes, self.queue.open(place), like);
+        self.queue.push(&mut self.arena, 0, place, slots);
     }
 
     /// Takes so many cells; returns the lanes that they are of.
     fn take(&mut self, cells: usize) -> Vec<u8> {
         let Self { now, arena, queue, counters, out, .. } = self;
-        while out.len() < cells && queue.take_turn(*now, near, cells, arena, counters, out) {}
+        let mut turn = Turn { now: *now, most: cells, arena, counters, out };
+        while turn.out.len() < cells && queue.take_turn(&mut turn, near) {}
         let slots = out.drain(..);
         slots
             .map(|slot| {
@@ -101,9 +109,10 @@ fn a_lane_that_is_alone_leaves_in_one_turn() {
     let mut fixture = Fixture::new();
     fixture.push(1, 45, 1);
     let Fixture { now, arena, queue, counters, out } = &mut fixture;
-    assert!(queue.take_turn(*now, near, 128, arena, counters, out));
-    assert_eq!(out.len(), 45);
-    assert!(!queue.take_turn(*now, near, 128, arena, counters, out));
+    let mut turn = Turn { now: *now, most: 128, arena, counters, out };
+    assert!(queue.take_turn(&mut turn, near));
+    assert_eq!(turn.out.len(), 45);
+    assert!(!queue.take_turn(&mut turn, near));
 }
 
 #[test]
@@ -162,4 +171,111 @@ fn what_waits_for_a_peer_that_is_gone_is_forgotten() {
     assert_eq!(fixture.take(10), []);
     fixture.push(1, 1, 0);
     assert_eq!(fixture.take(10), [1]);
+}
+
+#[test]
+fn queues_of_one_lane_send_whole_records_and_the_sparse_one_is_next() {
+    let mut fixture = Fixture::new();
+    fixture.push_of(1, 7, 45, 1);
+    fixture.push_of(2, 7, 45, 1);
+    assert_eq!(fixture.take(60).len(), 60);
+    fixture.push_of(3, 7, 1, 0);
+    let begins = |fixture: &mut Fixture| {
+        let Fixture { now, arena, queue, counters, out } = fixture;
+        let mut turn = Turn { now: *now, most: 1, arena, counters, out };
+        assert!(queue.take_turn(&mut turn, near));
+        let slot = out.pop_front().unwrap();
+        arena.release(slot);
+        (arena.cell(slot).first_record == 0, arena.filled(slot)[PREFIX + 1] == 0)
+    };
+    assert!((0..30).all(|_| !begins(&mut fixture).0), "the record that has begun");
+    assert_eq!(begins(&mut fixture), (true, true), "the sparse flow");
+    assert!(!fixture.arena.has_waiting());
+}
+
+#[test]
+fn a_small_flow_among_a_hundred_large_ones_waits_for_a_record_at_most() {
+    let mut fixture = Fixture::new();
+    fixture.arena = Arena::new(CELL, 16_384);
+    for flow in 0..100_u8 {
+        (0..2).for_each(|_| fixture.push_of(flow.into(), flow % 16, 45, 1));
+    }
+    fixture.take(5_000);
+    for lane in 0..16 {
+        fixture.push_of(1_000 + u64::from(lane), lane, 1, 0);
+        let taken = fixture.take(46);
+        let rest = taken.iter().take_while(|other| **other == lane).count();
+        assert!((1..=45).contains(&rest), "{taken:?}");
+        assert!(fixture.queue.new.is_empty());
+    }
+}
+
+#[test]
+fn superframes_that_wait_for_a_link_of_their_own_are_not_spared() {
+    let mut fixture = Fixture::new();
+    fixture.push(1, 1, 0);
+    while !fixture.arena.is_crowded() {
+        fixture.push(2, 45, 1);
+    }
+    fixture.queue.pause(0, Some(2));
+    assert_eq!(fixture.take(100), [1]);
+    assert!(fixture.arena.is_crowded());
+    fixture.relieve();
+    assert!(fixture.counters.drop_queue_full == 1 && !fixture.arena.is_crowded());
+    fixture.queue.resume();
+    assert_eq!(fixture.take(2), [2, 2], "what stood still is first");
+}
+
+proptest! {
+    /// Whatever waits, and however many cells leave at once: each lane is a stream of whole records.
+    #[test]
+    fn lanes_are_streams_of_records(
+        steps in proptest::collection::vec((0u64..12, 1usize..12, 1usize..40, 0u8..4), 1..120),
+    ) {
+        let mut fixture = Fixture::new();
+        let mut sent: [Vec<u64>; 4] = Default::default();
+        let mut drain = |fixture: &mut Fixture, most: usize| {
+            let Fixture { now, arena, queue, counters, out } = fixture;
+            let mut turn = Turn { now: *now, most, arena, counters, out };
+            while turn.out.len() < most && queue.take_turn(&mut turn, near) {}
+            for slot in out.drain(..) {
+                let cell = *arena.cell(slot);
+                sent[usize::from(cell.lane)].push(slot);
+                arena.release(slot);
+            }
+        };
+        let mut expected = [0; 12];
+        for (flow, cells, most, pause) in steps {
+            if !fixture.arena.is_crowded() {
+                let lane = u8::try_from(flow % 4).unwrap();
+                fixture.push_of(flow, lane, cells, 0);
+                expected[usize::try_from(flow).unwrap()] += cells;
+            }
+            if pause == 3 {
+                fixture.queue.pause(0, Some(u8::try_from(flow % 4).unwrap()));
+            } else {
+                fixture.queue.resume();
+            }
+            drain(&mut fixture, most);
+        }
+        fixture.queue.resume();
+        drain(&mut fixture, 10_000);
+        prop_assert!(!fixture.arena.has_waiting());
+        for slots in &sent {
+            let mut lacking = 0;
+            for slot in slots {
+                let bytes = fixture.arena.filled(*slot);
+                if lacking == 0 {
+                    let Ok(record::Start::Frame(length)) = record::parse(bytes) else {
+                        return Err(TestCaseError::fail("no record begins where one ended"));
+                    };
+                    lacking = PREFIX + length;
+                }
+                prop_assert!(bytes.len() <= lacking);
+                lacking -= bytes.len();
+            }
+            prop_assert_eq!(lacking, 0);
+        }
+        prop_assert_eq!(sent.iter().map(Vec::len).sum::<usize>(), expected.iter().sum::<usize>());
+    }
 }

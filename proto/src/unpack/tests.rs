@@ -61,7 +61,8 @@ fn cells(lengths: &[usize]) -> Vec<(Vec<u8>, u16)> {
     let mut end = 0u64;
     for (number, length) in lengths.iter().enumerate() {
         let open = end.checked_sub(1);
-        end = arena.append(&record_of(number, *length), open, Cell::default()).end;
+        let slots = arena.append(&record_of(number, *length), open, Cell::default());
+        end = if slots.cells > 0 { slots.last + 1 } else { end };
     }
     (0..end).map(|slot| (arena.filled(slot).to_vec(), arena.cell(slot).first_record)).collect()
 }
