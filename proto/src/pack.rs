@@ -54,7 +54,7 @@ impl Bundle {
             Some(peer) => self.pack(now, Cell { peer, ..like }, flow, length),
             None => self.flood(now, like, flow, length),
         }
-        self.queue.relieve(&mut self.arena, &mut self.counters);
+        self.queue.relieve(now, &mut self.arena, &mut self.counters);
     }
 
     /// Sends the frame that was read to every peer.

@@ -11,8 +11,8 @@
 //!
 //! What may wait altogether is bounded by the arena. When it is crowded, the flow of which most waits loses its oldest
 //! frame. Superframes of TCP are spared: when it is they that crowd the arena, reading stops, the device fills, and the
-//! kernel tells the sender, who then slows down without having lost anything. Those that wait for a link or a peer of
-//! their own are not spared: reading goes on for all others.
+//! kernel tells the sender, who then slows down without having lost anything. Those that stand still for much longer than
+//! others wait, because their link or peer is slow, are not spared: reading goes on for the others.
 //!
 //! Invariants: a queue with cells is in exactly one of the lists; the cells of a record follow each other in its lane.
 //! Source: RFC 8290, 4.1 and 4.2; deficit round robin: Shreedhar and Varghese, SIGCOMM 1995; sets of queues: CAKE, Hoeiland-
@@ -31,6 +31,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// Bytes of a turn: four cells for Ethernet's 1,500 bytes, so that turns cost few iovecs.
 const QUANTUM: i32 = 6_000;
@@ -38,6 +39,13 @@ const QUANTUM: i32 = 6_000;
 const QUEUES: usize = 1_024;
 /// Queues that a flow may have. With eight, 100 flows find one of their own but for one time in a million.
 const WAYS: usize = 8;
+
+/// What stands still for less hinders nobody.
+const STUCK_AFTER: Duration = Duration::from_millis(100);
+/// Waits of cells that leave, of which one that stands still may wait for so many.
+const STUCK_WAITS: u32 = 8;
+/// A cell's wait counts so much in their mean: about two turns of all links.
+const WAIT_SHARE: u32 = 256;
 
 /// One queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,6 +98,8 @@ pub(crate) struct FairQueue {
     old: VecDeque<usize>,
     /// Queues whose lane is paused; in neither list.
     paused: Vec<usize>,
+    /// How long cells have waited that left lately.
+    wait: Duration,
 }
 
 impl Default for FairQueue {
@@ -101,6 +111,7 @@ impl Default for FairQueue {
             new: list(),
             old: list(),
             paused: Vec::with_capacity(QUEUES),
+            wait: Duration::ZERO,
         }
     }
 }
@@ -241,6 +252,7 @@ impl FairQueue {
         let cell = *turn.arena.cell(slot);
         queue.deficit -= i32::from(cell.length) + HEADER_BYTES;
         turn.out.push_back(slot);
+        self.wait = (self.wait * (WAIT_SHARE - 1) + turn.now.since(cell.since)) / WAIT_SHARE;
         let goes_on =
             |next: &Cell| (next.peer, next.lane) == (cell.peer, cell.lane) && next.first_record != 0;
         let begun = self.first(index, turn.arena).filter(goes_on).map(|_| index);
@@ -261,24 +273,27 @@ impl FairQueue {
     }
 
     /// Drops frames while the arena is crowded, unless it is their senders who should wait.
-    pub(crate) fn relieve(&mut self, arena: &mut Arena, counters: &mut Counters) {
-        while arena.is_crowded() && self.drop_of_fattest(arena) {
+    pub(crate) fn relieve(&mut self, now: Instant, arena: &mut Arena, counters: &mut Counters) {
+        while arena.is_crowded() && self.drop_of_fattest(now, arena) {
             counters.drop_queue_full += 1;
         }
     }
 
     /// Drops the oldest frame of the queue in which most waits, among those that have more than their share and can be
     /// told in no other way; returns whether there is one.
-    fn drop_of_fattest(&mut self, arena: &mut Arena) -> bool {
+    fn drop_of_fattest(&mut self, now: Instant, arena: &mut Arena) -> bool {
         let waiting = || self.new.iter().chain(&self.old).map(|index| (*index, false));
         let queues = || waiting().chain(self.paused.iter().map(|index| (*index, true)));
         let share = arena.waiting_max() / queues().count().max(1);
+        let stuck_after = STUCK_AFTER.max(self.wait * STUCK_WAITS);
+        let is_stuck = |cell: &Cell| now.since(cell.since) > stuck_after;
         let mut fattest: Option<(usize, usize, Record)> = None;
         for (index, is_paused) in queues() {
             let chain = &self.queues[index].chain;
             let most = fattest.map_or(share, |(cells, ..)| cells + 1);
             let Some(record) = chain.next_record(arena).filter(|_| chain.cells() >= most) else { continue };
-            if is_paused || !mark::is_tcp_superframe(&arena.filled(record.slot)[record.at + PREFIX..]) {
+            let is_stuck = is_paused && self.first(index, arena).is_some_and(|first| is_stuck(&first));
+            if is_stuck || !mark::is_tcp_superframe(&arena.filled(record.slot)[record.at + PREFIX..]) {
                 fattest = Some((chain.cells(), index, record));
             }
         }

@@ -85,7 +85,7 @@ impl Bundle {
             }
             let Some((index, source)) = self.gather_run() else {
                 // What stands still may be all that can be read.
-                self.queue.relieve(&mut self.arena, &mut self.counters);
+                self.queue.relieve(now, &mut self.arena, &mut self.counters);
                 return None;
             };
             match self.share(index, source) {
