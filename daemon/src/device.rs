@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tabane_io::netlink::{self, DeviceSettings};
-use tabane_io::{Offload, Tap, TapQueue, TapSpec};
+use tabane_io::{Gates, Offload, Tap, TapQueue, TapSpec};
 use tabane_proto::{Bundle, Instant};
 
 use crate::config::Config;
@@ -30,6 +30,8 @@ pub(crate) struct Device {
     reached: AtomicU64,
     /// Frames that the kernel did not take.
     refused: AtomicU64,
+    /// Where flows of which enough waits are refused, if the kernel has that and lets us.
+    gates: Option<Gates>,
 }
 
 impl Device {
@@ -60,8 +62,13 @@ impl Device {
     }
 
     fn new(config: &Config, tap: Tap, has_uso: bool, carrier: bool, awaits_peers: bool) -> Self {
+        let gates = Gates::new().and_then(|gates| tap.set_gates(&gates).map(|()| gates));
+        if let Err(error) = &gates {
+            tracing::info!(%error, "no gates at the device: flows wait in its queue while much is to be sent");
+        }
         Self {
             tap,
+            gates: gates.ok(),
             wanted: wanted(config),
             has_uso,
             carrier: AtomicBool::new(carrier),
@@ -141,6 +148,15 @@ impl Device {
     /// Whether the device takes UDP superframes.
     pub(crate) fn has_uso(&self) -> bool {
         self.has_uso
+    }
+
+    /// Closes and opens gates as a worker's core says.
+    pub(crate) fn follow_gates(&self, bundle: &mut Bundle) {
+        while let Some(change) = bundle.poll_gate() {
+            if let Some(gates) = &self.gates {
+                gates.set(change.gate, change.is_closed);
+            }
+        }
     }
 
     /// The kernel did not take a frame.

@@ -258,6 +258,7 @@ impl Worker {
             while readable && self.bundle.wants_frames() {
                 readable = self.read_frame(now)?;
             }
+            self.shared.device.follow_gates(&mut self.bundle);
             self.send(now);
         }
         Ok(())
@@ -322,6 +323,7 @@ impl Worker {
                 self.watch_room(port, true);
             }
         }
+        self.shared.device.follow_gates(&mut self.bundle);
     }
 
     /// Tells the core how full the links are, and keeps their send buffers as short as it wants them.

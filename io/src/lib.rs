@@ -18,10 +18,12 @@
 
 pub mod any;
 pub mod bounce;
+mod bpf;
 pub mod clock;
 mod cut;
 pub mod descriptors;
 pub mod ether;
+pub mod gate;
 pub mod link;
 pub mod mem;
 pub mod netlink;
@@ -37,6 +39,7 @@ pub use bounce::{Bounce, PIECES};
 pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
+pub use gate::Gates;
 pub use link::{Link, ReceiveBuffer, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 pub use notice::Notice;

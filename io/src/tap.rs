@@ -19,6 +19,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::gate::Gates;
 use crate::notice::Notice;
 
 /// Length of the `virtio_net_hdr` before each frame, bytes.
@@ -27,6 +28,8 @@ const VNET_HDR_SIZE: c_int = 10;
 /// The largest frame that the kernel hands out, vnet header, Ethernet header and one VLAN tag
 /// included, bytes. A read into less loses the rest of the frame.
 pub const FRAME_MAX: usize = VNET_HDR_LEN + 14 + 4 + 65_535;
+/// `_IOR('T', 225, int)`.
+const TUNSETFILTEREBPF: libc::Ioctl = libc::_IOR::<c_int>(b'T' as u32, 225);
 /// The longest device name, bytes (`IFNAMSIZ` less the final zero).
 pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
 /// The largest number of queues (`MAX_TAP_QUEUES` of the kernel).
@@ -218,6 +221,14 @@ impl Tap {
     /// The kernel's; `EINVAL` when it is too old.
     pub fn set_carrier(&self, up: bool) -> io::Result<()> {
         ioctl_int(&self.control, libc::TUNSETCARRIER, c_int::from(up))
+    }
+
+    /// From now on the device refuses what is at a closed gate. What stood there before is gone.
+    ///
+    /// # Errors
+    /// The kernel's; `EINVAL` when it is too old (before Linux 4.16).
+    pub fn set_gates(&self, gates: &Gates) -> io::Result<()> {
+        ioctl_int(&self.control, TUNSETFILTEREBPF, gates.program().as_raw_fd())
     }
 
     /// What the kernel lacked when the device was opened, for the log.

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use socket2::{Domain, Protocol, Socket, Type};
 use tabane_io::netlink::{self, DeviceSettings};
 use tabane_io::tap::FRAME_MAX;
-use tabane_io::{Interest, Offload, Poll, Tap, TapError, TapQueue, TapSpec, Waker};
+use tabane_io::{Gates, Interest, Offload, Poll, Tap, TapError, TapQueue, TapSpec, Waker};
+use tabane_proto::gate::gate_of;
 
 use crate::kernel::hosts::Host;
 use crate::kernel::needs::{Need, Needs};
@@ -25,6 +27,7 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
         needs.trial(tun, "tap::queues_share_one_device", queues_share_one_device),
         needs.trial(tun, "tap::carrier_follows_us", carrier_follows_us),
         needs.trial(tun, "tap::noqueue_reports_a_full_ring", noqueue_reports_a_full_ring),
+        needs.trial(Some(Need::Bpf), "tap::closed_gates_refuse_their_flows_alone", closed_gates_refuse),
         needs.trial(
             tun,
             "tap::a_contradictory_vnet_header_is_refused",
@@ -204,4 +207,85 @@ fn a_contradictory_vnet_header_is_refused() {
     let mut poll = Poll::new().unwrap();
     poll.add(&node.queue, 0, Interest::Write).unwrap();
     assert!(poll.wait(Some(Duration::ZERO)).unwrap().any(|ready| ready.writable));
+}
+
+/// An IP packet of `bytes` with this protocol, from a flow of its own.
+fn packet(is_ipv6: bool, protocol: u8, number: u16, bytes: usize) -> Vec<u8> {
+    let [high, low] = number.wrapping_mul(40_503).to_be_bytes();
+    let mut packet = vec![0; bytes];
+    let transport = if is_ipv6 {
+        packet[0] = 0x60;
+        packet[4..6].copy_from_slice(&u16::try_from(bytes - 40).unwrap().to_be_bytes());
+        (packet[6], packet[7]) = (protocol, 64);
+        packet[8..24].copy_from_slice(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        packet[24..40].copy_from_slice(&[0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, high, low]);
+        40
+    } else {
+        packet[0] = 0x45;
+        (packet[8], packet[9]) = (64, protocol);
+        packet[12..16].copy_from_slice(&[10, 0, 0, 1]);
+        packet[16..20].copy_from_slice(&[10, 1, high, low]);
+        20
+    };
+    packet[transport..transport + 4].copy_from_slice(&[low, high, 0, 80]);
+    packet
+}
+
+fn gate(packet: &[u8]) -> u16 {
+    let (addresses, ports) = if packet[0] == 0x60 { (8..40, 40) } else { (12..20, 20) };
+    gate_of(&packet[addresses], packet[ports..ports + 4].try_into().unwrap())
+}
+
+/// Sends packets out of a device; gives those that its queue then holds, told apart by their ports.
+fn pass(node: &Node, packets: &[Vec<u8>]) -> Vec<bool> {
+    let raw = |domain, protocol| node.host.run(|| Socket::new(domain, Type::RAW, Some(protocol)).unwrap());
+    let (four, six) = (raw(Domain::IPV4, Protocol::from(255)), raw(Domain::IPV6, Protocol::from(255)));
+    let ports = |packet: &[u8]| {
+        let at = if packet[0] == 0x60 { 40 } else { 20 };
+        (packet[0], packet.get(at..at + 4).map(<[u8]>::to_vec))
+    };
+    let mut frame = vec![0; FRAME_MAX];
+    let mut passes = |packet: &Vec<u8>| {
+        let (socket, to) = if packet[0] == 0x60 {
+            (&six, SocketAddr::new(<[u8; 16]>::try_from(&packet[24..40]).unwrap().into(), 0))
+        } else {
+            (&four, SocketAddr::new(<[u8; 4]>::try_from(&packet[16..20]).unwrap().into(), 0))
+        };
+        // A packet that is refused is an error to some senders.
+        let _ = socket.send_to(packet, &to.into());
+        let mut passed = false;
+        while let Some(length) = node.queue.read(&mut [IoSliceMut::new(&mut frame)]).unwrap() {
+            passed |= ports(&frame[24..length]) == ports(packet);
+        }
+        passed
+    };
+    packets.iter().map(&mut passes).collect()
+}
+
+/// What `Gates` says: only what is long, of TCP, local, and at a closed gate.
+fn closed_gates_refuse() {
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    let node = Node::new("10.0.0.1/24", Offload::ALL);
+    node.host.ip("address add fd00::1/64 dev tb0 nodad");
+    for (via, net) in [("10.0.0.2", "10.1.0.0/16"), ("fd00::2", "fd01::/16")] {
+        node.host.ip(&format!("neighbour add {via} lladdr 02:00:00:00:00:02 dev tb0"));
+        node.host.ip(&format!("route add {net} via {via}"));
+    }
+    let gates = Gates::new().unwrap();
+    node.tap.set_gates(&gates).unwrap();
+    let kinds = [(false, TCP, 1_400), (true, TCP, 1_400), (false, UDP, 1_400), (false, TCP, 200)];
+    for (is_ipv6, protocol, bytes) in kinds {
+        let packets: Vec<_> = (0..40).map(|number| packet(is_ipv6, protocol, number, bytes)).collect();
+        assert_eq!(pass(&node, &packets), [true; 40], "all gates are open");
+        let closed = |number: usize| number.is_multiple_of(2);
+        for (number, packet) in packets.iter().enumerate() {
+            gates.set(gate(packet), closed(number));
+        }
+        let refused = protocol == TCP && bytes > 256;
+        let expected: Vec<_> = (0..40).map(|number| !(refused && closed(number))).collect();
+        assert_eq!(pass(&node, &packets), expected, "protocol {protocol}, {bytes} bytes");
+        packets.iter().for_each(|packet| gates.set(gate(packet), false));
+        assert_eq!(pass(&node, &packets), [true; 40]);
+    }
 }

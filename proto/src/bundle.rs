@@ -6,6 +6,7 @@ use crate::class::{Class, Policies};
 use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::event::Event;
+use crate::gate;
 use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::Control;
@@ -228,6 +229,11 @@ impl Bundle {
     /// The next event. To be asked after every other call; a log that is not read loses the oldest.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// The next gate of the device that is to be closed or opened. To be asked after frames were read and cells sent.
+    pub fn poll_gate(&mut self) -> Option<gate::Change> {
+        self.queue.poll_gate()
     }
 
     pub(crate) fn log(&mut self, event: Event) {

@@ -3,6 +3,7 @@
 //! A flow is hashed onto a lane, so that a gap in one flow does not hold another. Reads the Ethernet, VLAN and IP
 //! headers and the ports behind them; nothing of TCP. What a policy takes for a flow: [`HashLayers`].
 
+use crate::gate::gate_of;
 use crate::wire::cell::LANES;
 use crate::wire::record::ETHERNET;
 
@@ -119,6 +120,12 @@ impl<'a> Headers<'a> {
 }
 
 impl Packet<'_> {
+    /// The gate of its flow at the device, if it is of TCP.
+    pub(crate) fn gate(&self) -> Option<u16> {
+        let ports = self.ports.filter(|_| self.protocol == TCP)?;
+        Some(gate_of(self.addresses, *ports))
+    }
+
     /// Whether it comes from or goes to this port.
     pub(crate) fn has_port(&self, port: u16) -> bool {
         self.ports.is_some_and(|[a, b, c, d]| {

@@ -17,7 +17,7 @@
 //!              membership (who is there), greeting, handshake and cookie (who is let in),
 //!              heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
-//!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
+//!              repair (what is sent again), gate (which flows the device takes), port (queue and rate), hotplug (ports that join and leave),
 //!              keyring and replay (what seals, opens and is refused),
 //!              succession (a process that makes way for another), status and event (what is seen),
 //!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
@@ -48,6 +48,7 @@ mod crowd;
 mod debt;
 pub mod engine;
 pub mod event;
+pub mod gate;
 mod greeting;
 mod handshake;
 pub mod health;

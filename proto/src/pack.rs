@@ -7,7 +7,7 @@
 use crate::arena::{Cell, Slots};
 use crate::bundle::Bundle;
 use crate::classify::{self, Headers};
-use crate::queue::Place;
+use crate::queue::{Flow, Place};
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
 use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
@@ -48,7 +48,7 @@ impl Bundle {
         let headers = Headers::parse(frame);
         let treatment = self.policies.classify(&headers, length - VNET);
         let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
-        let flow = headers.flow();
+        let flow = Flow { hash: headers.flow(), gate: headers.packet.and_then(|packet| packet.gate()) };
         let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
         match known.or_else(|| self.peers.only()) {
             Some(peer) => self.pack(now, Cell { peer, ..like }, flow, length),
@@ -58,7 +58,7 @@ impl Bundle {
     }
 
     /// Sends the frame that was read to every peer.
-    fn flood(&mut self, now: Instant, like: Cell, flow: u64, length: usize) {
+    fn flood(&mut self, now: Instant, like: Cell, flow: Flow, length: usize) {
         self.copy_record(length);
         let mut is_alone = true;
         for peer in self.peers.indices() {
@@ -69,7 +69,7 @@ impl Bundle {
     }
 
     /// Cuts the frame that was read into cells of a lane.
-    fn pack(&mut self, now: Instant, like: Cell, flow: u64, length: usize) {
+    fn pack(&mut self, now: Instant, like: Cell, flow: Flow, length: usize) {
         let place = self.queue.place(like.peer, flow);
         if length <= COPY_MAX && self.open_cell(place, like).is_some() {
             self.copy_record(length);

@@ -23,6 +23,7 @@ use crate::arena::{Arena, Cell, Slots};
 use crate::chain::{Chain, Record};
 use crate::codel::{Codel, Limits};
 use crate::counters::Counters;
+use crate::gate;
 use crate::mark::{self, Told};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, LANES};
@@ -40,6 +41,8 @@ const QUEUES: usize = 1_024;
 /// Queues that a flow may have. With eight, 100 flows find one of their own but for one time in a million.
 const WAYS: usize = 8;
 
+/// Cells that a flow may have before its gate is closed, however many flows there are.
+const SHARE_MIN: usize = 4;
 /// What stands still for less hinders nobody.
 const STUCK_AFTER: Duration = Duration::from_millis(100);
 /// Waits of cells that leave, of which one that stands still may wait for so many.
@@ -57,13 +60,25 @@ struct Queue {
     deficit: i32,
     is_listed: bool,
     codel: Codel,
+    /// The flow's gate at the device, and whether it is closed.
+    gate: Option<u16>,
+    is_closed: bool,
+}
+
+/// What a frame belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    /// A hash of what makes the flow.
+    pub(crate) hash: u64,
+    /// Its gate at the device, if it has one.
+    pub(crate) gate: Option<u16>,
 }
 
 /// Where a flow's frames wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     queue: usize,
-    flow: u64,
+    flow: Flow,
 }
 
 /// What the queues know of a lane of a peer.
@@ -100,6 +115,9 @@ pub(crate) struct FairQueue {
     paused: Vec<usize>,
     /// How long cells have waited that left lately.
     wait: Duration,
+    /// Cells that are to wait altogether.
+    wanted: usize,
+    gates: gate::Changes,
 }
 
 impl Default for FairQueue {
@@ -112,21 +130,23 @@ impl Default for FairQueue {
             old: list(),
             paused: Vec::with_capacity(QUEUES),
             wait: Duration::ZERO,
+            wanted: usize::MAX,
+            gates: gate::Changes::default(),
         }
     }
 }
 
 impl FairQueue {
-    /// Where the frames of a flow to a peer wait: in its own queue, else in a free one, else with others. `flow` is a hash.
-    pub(crate) fn place(&self, peer: u16, flow: u64) -> Place {
-        // Any odd constant spreads the peers; the flow is a hash already.
-        let flow = flow ^ u64::from(peer).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let upper = usize::try_from(flow >> 32).unwrap_or_default();
+    /// Where the frames of a flow to a peer wait: in its own queue, else in a free one, else with others.
+    pub(crate) fn place(&self, peer: u16, flow: Flow) -> Place {
+        // Any odd constant spreads the peers.
+        let hash = flow.hash ^ u64::from(peer).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let upper = usize::try_from(hash >> 32).unwrap_or_default();
         let first = upper % (QUEUES / WAYS) * WAYS;
         let mut ways = first..first + WAYS;
-        let own = ways.clone().find(|way| self.queues[*way].flow == flow);
+        let own = ways.clone().find(|way| self.queues[*way].flow == hash);
         let queue = own.or_else(|| ways.find(|way| !self.queues[*way].is_listed));
-        Place { queue: queue.unwrap_or(first), flow }
+        Place { queue: queue.unwrap_or(first), flow: Flow { hash, ..flow } }
     }
 
     /// The last cell that waits there, which takes further records of its lane.
@@ -142,12 +162,37 @@ impl FairQueue {
         let queue = &mut self.queues[place.queue];
         queue.chain.push(arena, slots);
         if !queue.is_listed && queue.chain.cells() > 0 {
-            if queue.flow != place.flow {
-                (queue.flow, queue.codel) = (place.flow, Codel::default());
+            if queue.flow != place.flow.hash {
+                (queue.flow, queue.codel) = (place.flow.hash, Codel::default());
             }
+            queue.gate = place.flow.gate;
             queue.is_listed = true;
             queue.deficit = QUANTUM;
             self.new.push_back(place.queue);
+        }
+        self.watch_gate(place.queue);
+    }
+
+    /// Cells that are to wait altogether, as far as their senders can be told; `None`: as many as may.
+    pub(crate) fn set_wanted(&mut self, cells: Option<usize>) {
+        self.wanted = cells.unwrap_or(usize::MAX);
+    }
+
+    /// The next gate that is to be closed or opened.
+    pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
+        self.gates.pop()
+    }
+
+    /// Closes the gate of a flow that has more than its share of what is to wait, and opens it when enough has left.
+    fn watch_gate(&mut self, index: usize) {
+        let flows = self.new.len() + self.old.len() + self.paused.len();
+        let share = (self.wanted / flows.max(1)).max(SHARE_MIN);
+        let queue = &mut self.queues[index];
+        let Some(gate) = queue.gate else { return };
+        let is_closed = queue.chain.cells() > if queue.is_closed { share / 2 } else { share };
+        if is_closed != queue.is_closed {
+            queue.is_closed = is_closed;
+            self.gates.push(gate::Change { gate, is_closed });
         }
     }
 
@@ -229,6 +274,7 @@ impl FairQueue {
         let Some(first) = self.first(index, turn.arena) else { return };
         while self.queues[index].deficit > 0 && turn.out.len() < turn.most {
             self.queues[index].tell(turn.now, limits, turn.arena, turn.counters);
+            self.watch_gate(index);
             match self.first(index, turn.arena) {
                 Some(next) if lane(&next) == lane(&first) => self.send_cell(index, turn),
                 _ => return,
@@ -257,6 +303,7 @@ impl FairQueue {
             |next: &Cell| (next.peer, next.lane) == (cell.peer, cell.lane) && next.first_record != 0;
         let begun = self.first(index, turn.arena).filter(goes_on).map(|_| index);
         self.lanes[usize::from(cell.peer)][usize::from(cell.lane)].begun = begun;
+        self.watch_gate(index);
     }
 
     /// Lanes of a peer get no turn until [`Self::resume`]: one, or all.
@@ -299,6 +346,7 @@ impl FairQueue {
         }
         let Some((_, index, record)) = fattest else { return false };
         self.queues[index].chain.drop_record(arena, record);
+        self.watch_gate(index);
         true
     }
 
@@ -319,6 +367,7 @@ impl FairQueue {
                 }
             }
         }
+        (0..QUEUES).for_each(|index| self.watch_gate(index));
         forgotten
     }
 }

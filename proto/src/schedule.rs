@@ -21,6 +21,9 @@ use core::time::Duration;
 const BATCH_BYTES: usize = 65_507;
 /// What leaves the queue at once lasts so long on all ports together: a sparse flow waits no longer behind it.
 const COMMIT_FOR: Duration = Duration::from_millis(1);
+/// What is to wait in the queue lasts so long, as far as senders can be told by their gates: less than what a queue that
+/// stays has to pay for ([`crate::codel`]).
+const WAIT_FOR: Duration = Duration::from_millis(4);
 /// Cells that leave the queue at once: the batches of two superframes.
 const COMMIT_CELLS: usize = 2 * BATCH_CELLS;
 
@@ -39,6 +42,7 @@ impl Bundle {
     /// Takes the next cells out of the queue and gives them their numbers.
     pub(crate) fn commit(&mut self, now: Instant) {
         let most = self.commit_limit();
+        self.queue.set_wanted(self.cells_in(WAIT_FOR));
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
             let Self { queue, arena, counters, outgoing: out, peers, .. } = self;
@@ -59,10 +63,14 @@ impl Bundle {
 
     /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
     fn commit_limit(&self) -> usize {
+        self.cells_in(COMMIT_FOR).map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS))
+    }
+
+    /// How many cells the links of the last batch carry in a time, if their rates are known.
+    fn cells_in(&self, span: Duration) -> Option<usize> {
         let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
-        let bytes = rate.filter(|rate| *rate > 0).map_or(u64::MAX, |rate| bytes_in(rate, COMMIT_FOR));
-        let cells = usize::try_from(bytes).unwrap_or(usize::MAX) / self.cell_max();
-        cells.clamp(1, COMMIT_CELLS)
+        let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
+        Some(usize::try_from(bytes).unwrap_or(usize::MAX) / self.cell_max())
     }
 
     /// Bytes of the cell in a slot as it leaves.

@@ -17,6 +17,8 @@ pub(crate) enum Need {
     Namespaces,
     /// `/dev/net/tun` besides.
     Tun,
+    /// That, and the right to load programs into the kernel.
+    Bpf,
     /// The `tc` command and the discipline `tbf` besides.
     Tbf,
     /// AF_XDP, and the rights to use it.
@@ -28,6 +30,7 @@ pub(crate) enum Need {
 pub(crate) struct Needs {
     namespaces: Option<&'static str>,
     tun: Option<&'static str>,
+    bpf: Option<&'static str>,
     tbf: Option<&'static str>,
     xdp: Option<&'static str>,
 }
@@ -42,10 +45,13 @@ impl Needs {
         let namespaces = unless(has("ip"), "needs the ip command (package iproute2)")
             .or_else(|| unless(Host::new().is_ok(), "needs root or user namespaces"));
         let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+        let may_load = rustix::process::getuid().is_root() && rights_of_init();
+        let tun = namespaces.or(unless(tun.is_ok(), "needs /dev/net/tun"));
         let tbf = || has("tc") && Host::new().is_ok_and(|host| host.try_shape("lo").is_ok());
         Self {
             namespaces,
-            tun: namespaces.or(unless(tun.is_ok(), "needs /dev/net/tun")),
+            tun,
+            bpf: tun.or(unless(may_load, "needs root outside of user namespaces")),
             xdp: namespaces.or_else(|| lack_of_xdp().map(|reason| &*reason.leak())),
             tbf: namespaces.or_else(|| unless(tbf(), "needs tc and the tbf queueing discipline")),
         }
@@ -57,6 +63,7 @@ impl Needs {
             None => None,
             Some(Need::Namespaces) => self.namespaces,
             Some(Need::Tun) => self.tun,
+            Some(Need::Bpf) => self.bpf,
             Some(Need::Tbf) => self.tbf,
             Some(Need::Xdp) => self.xdp,
         };
@@ -67,6 +74,12 @@ impl Needs {
         };
         Trial::test(name, run).with_ignored_flag(missing.is_some())
     }
+}
+
+/// Whether this is the first user namespace, in which alone programs may be loaded.
+fn rights_of_init() -> bool {
+    fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 
 fn has(command: &str) -> bool {

@@ -51,7 +51,7 @@ impl Fixture {
         record::emit(length, &mut bytes);
         bytes[PREFIX + 1] = kind;
         let like = Cell { peer: 0, lane, since: self.now, ..Cell::default() };
-        let place = self.queue.place(0, flow << 32 | flow);
+        let place = self.queue.place(0, Flow { hash: flow << 32 | flow, gate: u16::try_from(flow).ok() });
         let slots = self.arena.append(&bytes, self.queue.open(place), like);
         self.queue.push(&mut self.arena, 0, place, slots);
     }
@@ -228,6 +228,35 @@ fn superframes_that_wait_for_a_link_of_their_own_are_not_spared() {
     assert!(fixture.counters.drop_queue_full == 1 && !fixture.arena.is_crowded());
     fixture.queue.resume();
     assert_eq!(fixture.take(2), [2, 2], "what stood still is first");
+}
+
+#[test]
+fn a_flow_with_more_than_its_share_is_shut_until_enough_has_left() {
+    let mut fixture = Fixture::new();
+    fixture.queue.set_wanted(Some(60));
+    let mut said = Vec::new();
+    let mut listen = |fixture: &mut Fixture| {
+        said.clear();
+        said.extend(
+            core::iter::from_fn(|| fixture.queue.poll_gate()).map(|gate| (gate.gate, gate.is_closed)),
+        );
+        said.clone()
+    };
+    fixture.push(1, 45, 1);
+    assert_eq!(listen(&mut fixture), [], "alone, it may have all that is to wait");
+    fixture.push(2, 20, 1);
+    fixture.push(1, 1, 1);
+    assert_eq!(listen(&mut fixture), [(1, true)], "of 60, the share of two is 30");
+    while fixture.queue.queues.iter().any(|queue| queue.is_closed) {
+        fixture.take(1);
+    }
+    assert_eq!(listen(&mut fixture), [(1, false)]);
+    (0..2).for_each(|_| fixture.push(1, 40, 1));
+    fixture.queue.forget_peer(0, &mut fixture.arena);
+    assert_eq!(listen(&mut fixture), [(1, true), (1, false)]);
+    fixture.queue.set_wanted(None);
+    (0..10).for_each(|_| fixture.push(1, 45, 1));
+    assert_eq!(listen(&mut fixture), [], "rates are not known");
 }
 
 proptest! {

@@ -1,20 +1,17 @@
-//! bpf(2), as far as it is needed: a map of sockets, a program, and its place at a NIC.
+//! What AF_XDP needs of bpf(2): a map of sockets, a program, and its place at a NIC.
 //!
 //! The place is a link of BPF, which is a descriptor: when the last copy of it is closed, whatever ends the process, the
 //! program is off the NIC. Source: bpf(2), `linux/bpf.h` of Linux 6.18.
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use libc::c_long;
 
-use super::program::Instruction;
+use crate::bpf::{self, Instruction, MapAttributes, ProgramKind, call, descriptor, number};
 
 /// Commands.
-const MAP_CREATE: c_long = 0;
 const MAP_UPDATE_ELEM: c_long = 2;
-const PROG_LOAD: c_long = 5;
 const LINK_CREATE: c_long = 28;
 /// `BPF_MAP_TYPE_XSKMAP`, `BPF_PROG_TYPE_XDP`, `BPF_XDP`.
 const SOCKETS: u32 = 17;
@@ -41,15 +38,6 @@ impl Place {
     }
 }
 
-/// The head of `union bpf_attr` for a new map.
-#[repr(C)]
-struct MapAttributes {
-    kind: u32,
-    key_bytes: u32,
-    value_bytes: u32,
-    entries: u32,
-}
-
 #[repr(C)]
 struct ElementAttributes {
     map: u32,
@@ -57,22 +45,6 @@ struct ElementAttributes {
     key: u64,
     value: u64,
     flags: u64,
-}
-
-#[repr(C)]
-struct ProgramAttributes {
-    kind: u32,
-    instructions: u32,
-    first: u64,
-    license: u64,
-    log_level: u32,
-    log_bytes: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-    nic: u32,
-    expected_place: u32,
 }
 
 #[repr(C)]
@@ -88,9 +60,7 @@ struct LinkAttributes {
 /// # Errors
 /// The kernel's; `EPERM` without CAP_BPF and CAP_NET_ADMIN.
 pub(super) fn socket_map() -> io::Result<OwnedFd> {
-    let attributes = MapAttributes { kind: SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1 };
-    // SAFETY: the attributes hold no address.
-    descriptor(unsafe { bpf(MAP_CREATE, &attributes) })
+    bpf::map(&MapAttributes { kind: SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 })
 }
 
 /// Puts a socket into the map.
@@ -107,7 +77,7 @@ pub(super) fn enter(map: impl AsFd, socket: impl AsFd) -> io::Result<()> {
         flags: 0,
     };
     // SAFETY: key and value have the sizes that the map was made with, and live until the call returns, which reads them.
-    if unsafe { bpf(MAP_UPDATE_ELEM, &attributes) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if unsafe { call(MAP_UPDATE_ELEM, &attributes) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Hands the kernel a program, which it checks. An older kernel takes it for short frames only.
@@ -115,28 +85,8 @@ pub(super) fn enter(map: impl AsFd, socket: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// The kernel's.
 pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
-    load_with(program, HAS_FRAGS).or_else(|_| load_with(program, 0))
-}
-
-fn load_with(program: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
-    const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
-    let attributes = ProgramAttributes {
-        kind: XDP_PROGRAM,
-        instructions: u32::try_from(program.len()).unwrap_or(u32::MAX),
-        first: program.as_ptr().addr() as u64,
-        license: LICENSE.as_ptr().addr() as u64,
-        log_level: 0,
-        log_bytes: 0,
-        log: 0,
-        kernel_version: 0,
-        flags,
-        name: *b"tabane_cells\0\0\0\0",
-        nic: 0,
-        expected_place: XDP_PLACE,
-    };
-    // SAFETY: so many instructions lie there, and the license ends with a zero; both live until the call returns, which
-    // reads them.
-    descriptor(unsafe { bpf(PROG_LOAD, &attributes) })
+    let kind = ProgramKind { kind: XDP_PROGRAM, place: XDP_PLACE, name: *b"tabane_cells\0\0\0\0" };
+    bpf::load(kind, program, HAS_FRAGS).or_else(|_| bpf::load(kind, program, 0))
 }
 
 /// Puts a program at the NIC of this index, for as long as the descriptor lives.
@@ -147,26 +97,5 @@ pub(super) fn attach(program: impl AsFd, nic: u32, place: Place) -> io::Result<O
     let attributes =
         LinkAttributes { program: number(&program), nic, place: XDP_PLACE, flags: place.flags() };
     // SAFETY: the attributes hold no address.
-    descriptor(unsafe { bpf(LINK_CREATE, &attributes) })
-}
-
-/// # Safety
-/// Addresses in the attributes are those of what the command reads, which lives until the call returns.
-unsafe fn bpf<T>(command: c_long, attributes: &T) -> c_long {
-    // SAFETY: the kernel reads as many bytes of the attributes as they have, takes what is missing for zero, and by the
-    // caller's promise finds what they point to.
-    unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), mem::size_of::<T>()) }
-}
-
-fn descriptor(result: c_long) -> io::Result<OwnedFd> {
-    match i32::try_from(result) {
-        // SAFETY: the descriptor was just opened (close-on-exec, as all of BPF's are) and nobody else owns it.
-        Ok(descriptor @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// A descriptor as attributes have it.
-fn number(descriptor: &impl AsFd) -> u32 {
-    descriptor.as_fd().as_raw_fd().cast_unsigned()
+    descriptor(unsafe { call(LINK_CREATE, &attributes) })
 }

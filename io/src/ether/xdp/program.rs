@@ -1,10 +1,13 @@
 //! The program that the NIC's driver runs on each frame: cells of one port go to our socket, everything else goes on.
 //!
-//! Assembled here, so that nobody needs a compiler, a library or an object file. Source: `linux/bpf.h`,
-//! `Documentation/bpf/standardization/instruction-set.rst` of Linux 6.18.
+//! Source: `linux/bpf.h` of Linux 6.18.
 
 use std::os::fd::RawFd;
 
+use crate::bpf::{
+    ADD_IMMEDIATE, CALL, EXIT, Instruction, JUMP_IF_GREATER, JUMP_UNLESS_EQUAL, LOAD_MAP, LOAD_U16, LOAD_U32,
+    MAP_DESCRIPTOR, MOVE, MOVE_IMMEDIATE, in_memory, op,
+};
 use crate::ether::frame::{ETHER_TYPE, ETHERNET, HEAD};
 
 /// What the program answers when it does not redirect: the frame goes on as if there were no program.
@@ -23,37 +26,6 @@ const PORT_AT: i16 = 14;
 const LENGTH: usize = 17;
 const PASS: i16 = 15;
 
-/// Operation codes: class, size or source, mode or operation.
-const LOAD_MAP: u8 = 0x18;
-const LOAD_U32: u8 = 0x61;
-const LOAD_U16: u8 = 0x69;
-const MOVE: u8 = 0xbf;
-const MOVE_IMMEDIATE: u8 = 0xb7;
-const ADD_IMMEDIATE: u8 = 0x07;
-const JUMP_IF_GREATER: u8 = 0x2d;
-const JUMP_UNLESS_EQUAL: u8 = 0x55;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-/// In place of a source register: the value is the descriptor of a map.
-const MAP_DESCRIPTOR: u8 = 1;
-
-/// One instruction as the kernel reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct Instruction {
-    code: u8,
-    /// Destination and source.
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-/// An instruction. Destination and source are bit fields of C: which comes first depends on the byte order.
-const fn op(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
-    let registers = if cfg!(target_endian = "big") { to << 4 | from } else { from << 4 | to };
-    Instruction { code, registers, offset, immediate }
-}
-
 /// The distance from the instruction at `place` to the last but one, where frames pass.
 const fn past(place: i16) -> i16 {
     PASS - place - 1
@@ -63,8 +35,6 @@ const fn past(place: i16) -> i16 {
 /// socket passes.
 pub(super) fn assemble(map: RawFd, port: u16) -> [Instruction; LENGTH] {
     let shortest = i32::try_from(ETHERNET + HEAD).unwrap_or_default();
-    // As it stands in memory, which is loaded as it is.
-    let in_memory = |value: u16| i32::from(u16::from_ne_bytes(value.to_be_bytes()));
     [
         op(LOAD_U32, 2, 1, DATA, 0),
         op(LOAD_U32, 3, 1, DATA_END, 0),
@@ -99,10 +69,5 @@ mod tests {
             jumps.map(|(place, one): (i16, _)| (place + 1 + one.offset) as usize).collect();
         assert_eq!(targets, [15; 3]);
         assert_eq!(program[15..], [op(MOVE_IMMEDIATE, 0, 0, 0, XDP_PASS), op(EXIT, 0, 0, 0, 0)]);
-    }
-
-    #[test]
-    fn an_instruction_is_eight_bytes() {
-        assert_eq!(size_of::<Instruction>(), 8);
     }
 }
