@@ -25,6 +25,7 @@ mod parallel;
 mod policies;
 mod probe;
 mod scenario;
+mod slow_peer;
 mod soak;
 mod stage;
 mod streams;
@@ -111,6 +112,7 @@ fn cases() -> Vec<Case> {
         papers::cases(),
         parallel::cases(),
         scenario::cases(),
+        slow_peer::cases(),
         soak::cases(),
         upgrade::cases(),
         attack::cases(),
