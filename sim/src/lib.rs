@@ -42,4 +42,5 @@ pub mod swarm;
 pub mod topology;
 pub mod traffic;
 mod turn;
+mod worker;
 pub mod world;

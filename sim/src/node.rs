@@ -9,6 +9,7 @@ use crate::cable::Place;
 use crate::socket::Socket;
 use crate::surroundings::Surroundings;
 use crate::topology::{CableSettings, NodeSettings, Topology};
+use crate::worker::Worker;
 use core::net::SocketAddr;
 use core::time::Duration;
 use tabane_proto::{Bundle, Counters, Instant, Name, NodeId, PortSettings, Settings};
@@ -32,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) leaving: Vec<bool>,
     /// When its timer event comes, on the world's clock.
     pub(crate) timer_at: Option<Instant>,
+    /// How fast its worker is.
+    pub(crate) worker: Worker,
     /// Causes for which the process is not scheduled.
     pauses: u8,
     /// When its machine fell asleep, and how long it has slept in all: its clock stood still.
@@ -69,6 +72,7 @@ impl Node {
             settings,
             bundle_settings,
             timer_at: None,
+            worker: Worker::default(),
             pauses: 0,
             suspended_at: None,
             slept: Duration::ZERO,

@@ -205,6 +205,12 @@ impl<'t> World<'t> {
                     node.turn(surroundings);
                 }
             }
+            Event::Wake(node) => {
+                let node = &mut nodes[usize::from(node)];
+                if node.worker.is_woken(surroundings.now) {
+                    node.turn(surroundings);
+                }
+            }
             Event::Flow(flow) => self.flow(flow),
             Event::FlowEnd(flow) => surroundings.traffic.stop(flow),
             Event::Fault(fault, begins) => self.fault(fault, begins),
@@ -256,6 +262,13 @@ impl<'t> World<'t> {
                 let now = self.surroundings.now;
                 self.nodes[usize::from(node)].set_suspended(now, begins);
                 self.nodes[usize::from(node)].turn(&mut self.surroundings);
+            }
+            Fault::Slow(node, span) => {
+                let per_datagram = if begins { span } else { Duration::ZERO };
+                self.nodes[usize::from(node)].worker.per_datagram = per_datagram;
+            }
+            Fault::Late(node, span) => {
+                self.nodes[usize::from(node)].worker.late = if begins { span } else { Duration::ZERO };
             }
             Fault::Restart(node) if begins => {
                 self.surroundings.injector.forget(node);
