@@ -36,6 +36,8 @@ pub(crate) enum Event {
     Policy(u8, PolicyKind),
     /// A stranger puts something on a link.
     Injection,
+    /// The hostile member says something.
+    Deed,
 }
 
 /// Events in the order of their time.

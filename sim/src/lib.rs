@@ -28,6 +28,7 @@ pub mod device;
 pub mod fault;
 pub mod flow;
 pub mod frame;
+pub mod hostile;
 mod hotplug;
 pub mod injector;
 pub mod network;

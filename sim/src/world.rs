@@ -6,6 +6,7 @@
 use crate::agenda::Event;
 use crate::fault::{Fault, FaultPeriod, Where};
 use crate::flow::Flow;
+use crate::hostile::Hostility;
 use crate::injector::{Injection, InjectionSettings};
 use crate::network::Losses;
 use crate::node::Node;
@@ -35,7 +36,8 @@ impl<'t> World<'t> {
         let numbers = (0u8..).zip(&topology.nodes).map(|(number, _)| number);
         let nodes = numbers.map(|number| {
             surroundings.agenda.push(Instant::default(), Event::Start(number));
-            Node::new(number, topology, surroundings.incarnation())
+            let incarnation = surroundings.incarnation();
+            Node::new(number, topology, incarnation, &surroundings.member.tap())
         });
         Self { nodes: nodes.collect(), surroundings, events: 0 }
     }
@@ -111,6 +113,28 @@ impl<'t> World<'t> {
         if let Some(next) = self.surroundings.injector.next(self.now()) {
             self.surroundings.agenda.push(next, Event::Injection);
         }
+    }
+
+    /// A member becomes hostile, or is as before; from then on nobody judges its frames. Where cells are sealed,
+    /// [`crate::topology::NodeSettings::may_be_hostile`] has to be set.
+    pub fn set_hostile(&mut self, hostility: Option<Hostility>) {
+        if let Some(hostility) = &hostility {
+            self.surroundings.traffic.set_hostile(hostility.node);
+            self.surroundings.agenda.push(self.now() + hostility.after, Event::Deed);
+        }
+        self.surroundings.member.set(hostility);
+    }
+
+    /// Cells that the hostile member has said beside its bundle, and frames that nobody judged.
+    #[must_use]
+    pub fn hostile(&self) -> (u64, u64) {
+        (self.surroundings.member.said(), self.surroundings.traffic.unjudged)
+    }
+
+    /// Whether a flow neither begins nor ends at the hostile member.
+    #[must_use]
+    pub fn is_judged(&self, flow: &Flow) -> bool {
+        self.surroundings.traffic.is_judged(flow)
     }
 
     /// How often the stranger has done something.
@@ -220,6 +244,7 @@ impl<'t> World<'t> {
                 nodes[usize::from(node)].turn(surroundings);
             }
             Event::Injection => surroundings.inject(),
+            Event::Deed => surroundings.act(),
         }
     }
 
