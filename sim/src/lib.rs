@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adversity;
 mod agenda;
 pub mod cable;
 pub mod device;
