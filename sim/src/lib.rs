@@ -18,6 +18,8 @@
 //! timers that lie in the future, turns and greetings that come to an end (`node`, `turn`, [`surroundings`]). Checked at the
 //! end of a run: progress over the one link that is left, losses that have a cause, buffers that come back ([`run`]).
 //!
+//! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
+//!
 //! Beside it, [`device`]: machines of the papers that nobody has any more, for the engines of `tabane_proto::engine`.
 
 #![forbid(unsafe_code)]
