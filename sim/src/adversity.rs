@@ -17,9 +17,8 @@ const SLOW: u32 = 60_000;
 const LATE: u32 = 40_000;
 /// Runs in a million in which hosts behind a bridge send from many addresses.
 const STORM: u32 = 15_000;
-/// Runs in a million with a flow that never backs off, above what the links carry. Switched off: seed 4247 shows that probes
-/// wait behind its repairs.
-const RELENTLESS: u32 = 0;
+/// Runs in a million with a flow that never backs off, above what the links carry.
+const RELENTLESS: u32 = 60_000;
 /// Runs in a million in which one node's cables are far slower than those of the others.
 const SLOW_PEER: u32 = 40_000;
 /// Runs in a million in which a member is hostile.
@@ -109,6 +108,7 @@ fn slow_peer(random: &mut Random, plan: &mut Plan) {
     for cable in &mut plan.topology.nodes[slow].cables {
         cable.up.rate = RATE;
         cable.down.rate = RATE;
+        cable.cell_max = 1_452;
         cable.down.queue = cable.down.queue.min(RATE / 8 / 50);
     }
 }
