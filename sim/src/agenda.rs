@@ -24,6 +24,8 @@ pub(crate) enum Event {
     Carrier(Place, bool),
     /// A node's timer has run out.
     Timer(u8),
+    /// A worker that was busy, or is woken late, takes its turn.
+    Wake(u8),
     /// A flow's next frames are due.
     Flow(usize),
     /// A flow ends.
@@ -34,6 +36,8 @@ pub(crate) enum Event {
     Policy(u8, PolicyKind),
     /// A stranger puts something on a link.
     Injection,
+    /// The hostile member says something.
+    Deed,
 }
 
 /// Events in the order of their time.

@@ -29,6 +29,10 @@ pub enum Fault {
     Pause(NodeNumber),
     /// A node's machine sleeps: its process is not scheduled, and its clock stands still.
     Suspend(NodeNumber),
+    /// A node's worker takes so long for each datagram; when it ends, none.
+    Slow(NodeNumber, Duration),
+    /// A node's worker begins each turn so long after its cause; when it ends, at once.
+    Late(NodeNumber, Duration),
     /// A node's process is started anew; this has no end.
     Restart(NodeNumber),
 }
@@ -45,7 +49,7 @@ impl Fault {
             | Self::Removed(link, _)
             | Self::Loss(link, _)
             | Self::NoMemory(link, _) => Some(link),
-            Self::Pause(_) | Self::Suspend(_) | Self::Restart(_) => None,
+            Self::Pause(_) | Self::Suspend(_) | Self::Slow(..) | Self::Late(..) | Self::Restart(_) => None,
         }
     }
 }

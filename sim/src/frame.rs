@@ -43,6 +43,8 @@ pub enum Heading {
     Tcp,
     /// Ethernet with a type that nobody knows.
     Bare,
+    /// The same from hosts behind the node's bridge: each frame has a source address that no other has.
+    Bridged,
 }
 
 /// Bytes of flow and number.
@@ -90,7 +92,7 @@ impl Noise {
             return bytes.extend_from_slice(&self.0[start..start + length - TCP_HEADERS]);
         }
         bytes.extend(virtio(length));
-        heading(envelope, id.flow, bytes);
+        heading(envelope, id, bytes);
         let end = (VNET + length).max(bytes.len() + ID) - ID;
         bytes.extend_from_slice(&self.0[start..start + end - bytes.len()]);
         bytes.extend(id.flow.to_be_bytes());
@@ -161,16 +163,17 @@ fn sum(bytes: &[u8]) -> u16 {
     u16::try_from((wide & 0xffff) + (wide >> 16)).unwrap_or_default()
 }
 
-fn heading(envelope: Envelope, flow: u16, bytes: &mut Vec<u8>) {
-    let [high, low] = flow.to_be_bytes();
+fn heading(envelope: Envelope, id: FrameId, bytes: &mut Vec<u8>) {
+    let [high, low] = id.flow.to_be_bytes();
     bytes.extend(envelope.to.map_or([0xff; 6], mac));
-    bytes.extend(mac(envelope.from));
+    let is_bridged = envelope.heading == Heading::Bridged;
+    bytes.extend(if is_bridged { host(id) } else { mac(envelope.from) });
     if envelope.heading == Heading::Vlan {
         bytes.extend([0x81, 0x00, 0x00, 0x05]);
     }
     let to = envelope.to.unwrap_or(0xff);
     match envelope.heading {
-        Heading::Bare => bytes.extend(EXPERIMENTAL.to_be_bytes()),
+        Heading::Bare | Heading::Bridged => bytes.extend(EXPERIMENTAL.to_be_bytes()),
         Heading::Ipv4 | Heading::Vlan | Heading::Tcp => {
             bytes.extend([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, UDP, 0, 0]);
             bytes.extend([10, 0, 0, envelope.from, 10, 0, 0, to]);
@@ -182,7 +185,7 @@ fn heading(envelope: Envelope, flow: u16, bytes: &mut Vec<u8>) {
             }
         }
     }
-    if envelope.heading != Heading::Bare {
+    if !matches!(envelope.heading, Heading::Bare | Heading::Bridged) {
         bytes.extend([0x40, 0x00, high, low, 0, 0, 0, 0]);
     }
 }
@@ -192,16 +195,25 @@ fn mac(node: u8) -> [u8; 6] {
     [2, 0, 0, 0, 1, node]
 }
 
+/// The MAC address of a host that sends one frame.
+fn host(id: FrameId) -> [u8; 6] {
+    let ([flow, _], [_, high, middle, low]) = (id.flow.to_le_bytes(), id.number.to_be_bytes());
+    [6, 0, flow, high, middle, low]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::Stream;
 
+    const HEADINGS: [Heading; 6] =
+        [Heading::Ipv4, Heading::Ipv6, Heading::Vlan, Heading::Tcp, Heading::Bare, Heading::Bridged];
+
     #[test]
     fn a_frame_follows_from_its_flow_and_number() {
         let noise = Noise::new(Random::new(1, Stream::Traffic));
         let (mut one, mut other) = (Vec::new(), Vec::new());
-        for heading in [Heading::Ipv4, Heading::Ipv6, Heading::Vlan, Heading::Tcp, Heading::Bare] {
+        for heading in HEADINGS {
             let envelope = Envelope { from: 0, to: Some(1), heading };
             let id = FrameId { flow: 3, number: 70_000 };
             for length in [SHORTEST, 1_514, FRAME_MAX] {

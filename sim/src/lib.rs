@@ -18,16 +18,20 @@
 //! timers that lie in the future, turns and greetings that come to an end (`node`, `turn`, [`surroundings`]). Checked at the
 //! end of a run: progress over the one link that is left, losses that have a cause, buffers that come back ([`run`]).
 //!
+//! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
+//!
 //! Beside it, [`device`]: machines of the papers that nobody has any more, for the engines of `tabane_proto::engine`.
 
 #![forbid(unsafe_code)]
 
+pub mod adversity;
 mod agenda;
 pub mod cable;
 pub mod device;
 pub mod fault;
 pub mod flow;
 pub mod frame;
+pub mod hostile;
 mod hotplug;
 pub mod injector;
 pub mod network;
@@ -42,4 +46,5 @@ pub mod swarm;
 pub mod topology;
 pub mod traffic;
 mod turn;
+mod worker;
 pub mod world;

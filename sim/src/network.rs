@@ -8,6 +8,7 @@
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Cable, Passage, Place};
 use crate::fault::Where;
+use crate::hostile::Said;
 use crate::random::Random;
 use crate::topology::{CableSettings, Link, LinkNumber, Topology};
 use core::net::SocketAddr;
@@ -172,6 +173,15 @@ impl Network {
         let cable = &mut cables[usize::from(passage.from.node)][usize::from(passage.from.port)];
         let at = cable.up.push(now, passage.bytes.len(), random);
         agenda.push(at, Event::Switch(passage));
+    }
+
+    /// A member puts a cell on its cable beside its bundle, if that is writable.
+    pub(crate) fn put_anyway(&mut self, agenda: &mut Agenda, now: Instant, said: Said) {
+        let Said { from, to, bytes } = said;
+        let cable = self.cable(from);
+        if cable.has_carrier() && cable.is_writable(now) {
+            self.put(agenda, now, Passage { from, to: Some(to), bytes: Rc::from(bytes) });
+        }
     }
 
     /// A datagram has come to its switch, which passes it on.

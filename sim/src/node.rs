@@ -6,9 +6,11 @@
 //! Invariant that is checked: what the bundle counts is what went in and out.
 
 use crate::cable::Place;
+use crate::hostile::tap::{Tap, TappedGroup};
 use crate::socket::Socket;
 use crate::surroundings::Surroundings;
 use crate::topology::{CableSettings, NodeSettings, Topology};
+use crate::worker::Worker;
 use core::net::SocketAddr;
 use core::time::Duration;
 use tabane_proto::{Bundle, Counters, Instant, Name, NodeId, PortSettings, Settings};
@@ -32,6 +34,8 @@ pub(crate) struct Node {
     pub(crate) leaving: Vec<bool>,
     /// When its timer event comes, on the world's clock.
     pub(crate) timer_at: Option<Instant>,
+    /// How fast its worker is.
+    pub(crate) worker: Worker,
     /// Causes for which the process is not scheduled.
     pauses: u8,
     /// When its machine fell asleep, and how long it has slept in all: its clock stood still.
@@ -57,18 +61,19 @@ pub(crate) struct Tally {
 }
 
 impl Node {
-    pub(crate) fn new(number: u8, topology: &Topology, incarnation: u64) -> Self {
+    pub(crate) fn new(number: u8, topology: &Topology, incarnation: u64, tap: &Tap) -> Self {
         let settings = topology.nodes[usize::from(number)].clone();
         let bundle_settings = bundle_settings(number, topology, incarnation);
         Self {
             number,
-            bundle: bundle(Instant::default() + settings.clock, &settings, &bundle_settings),
+            bundle: bundle(Instant::default() + settings.clock, &settings, &bundle_settings, tap),
             sockets: settings.cables.iter().map(|_| Socket::default()).collect(),
             numbers: (0..).take(settings.cables.len()).map(Some).collect(),
             leaving: vec![false; settings.cables.len()],
             settings,
             bundle_settings,
             timer_at: None,
+            worker: Worker::default(),
             pauses: 0,
             suspended_at: None,
             slept: Duration::ZERO,
@@ -137,7 +142,8 @@ impl Node {
     pub(crate) fn restart(&mut self, world: &mut Surroundings<'_>) {
         self.before = self.counted();
         self.bundle_settings.incarnation = world.incarnation();
-        self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings);
+        let tap = world.member.tap();
+        self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings, &tap);
         self.numbers = self.ports().map(Some).collect();
         self.leaving.fill(false);
         for port in self.ports() {
@@ -191,13 +197,17 @@ impl Node {
 
 /// A bundle that has just been started, with the real cryptography if its cells are sealed. Its randomness follows from its
 /// incarnation, and the cipher from its node, so that sessions of all kinds meet.
-fn bundle(now: Instant, node: &NodeSettings, settings: &Settings) -> Bundle {
+fn bundle(now: Instant, node: &NodeSettings, settings: &Settings, tap: &Tap) -> Bundle {
     let mut bundle = Bundle::new(now, settings.clone());
     if let Some(rekey) = node.sealed {
         let number = settings.node.0.to_be_bytes()[5];
         let cipher = Cipher::ALL[usize::from(number) % Cipher::ALL.len()];
         let group = Group::new(&[GROUP_KEY], cipher, Random::seeded(settings.incarnation));
-        bundle.set_security(Box::new(group), rekey);
+        if node.may_be_hostile {
+            bundle.set_security(Box::new(TappedGroup { group, tap: tap.clone() }), rekey);
+        } else {
+            bundle.set_security(Box::new(group), rekey);
+        }
     }
     bundle
 }

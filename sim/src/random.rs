@@ -24,6 +24,10 @@ pub enum Stream {
     Injector = 4,
     /// How cells are sealed.
     Security = 5,
+    /// What makes life hard for a run that was drawn already.
+    Adversity = 6,
+    /// What a hostile member says.
+    Hostile = 7,
 }
 
 /// A stream of numbers.
@@ -37,6 +41,11 @@ impl Random {
         let mut mixer = Self(seed);
         let start = mixer.number() ^ (stream as u64).rotate_left(56);
         Self(start)
+    }
+
+    /// A stream that goes its own way from here on.
+    pub fn fork(&mut self) -> Self {
+        Self(self.number())
     }
 
     /// The next 64 bits.

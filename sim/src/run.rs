@@ -21,7 +21,7 @@ use core::any::Any;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tabane_proto::{Direction, Event, Instant};
+use tabane_proto::{Direction, Event, Instant, NodeId};
 
 /// A probe arrives within this time.
 const PROBE_LIMIT: Duration = Duration::from_millis(100);
@@ -98,6 +98,7 @@ fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
         world.schedule_policy(*at, *node, *kind);
     }
     world.inject(plan.injection.clone());
+    world.set_hostile(plan.hostility.clone());
     if plan.is_faultless {
         world.settle(SETTLED_WITHIN)?;
     }
@@ -134,7 +135,8 @@ fn probe(plan: &Plan, world: &mut World<'_>) -> Vec<FlowNumber> {
 }
 
 fn check_probes(world: &World<'_>, probes: &[FlowNumber]) -> Result<(), Violation> {
-    for (number, flow) in world.flows().filter(|(number, _)| probes.contains(number)) {
+    let judged = world.flows().filter(|(number, flow)| probes.contains(number) && world.is_judged(flow));
+    for (number, flow) in judged {
         let result = world.result(number);
         if result.delivered != u64::from(PROBE.0) {
             let (from, to) = (flow.from, flow.to.unwrap_or_default());
@@ -162,8 +164,16 @@ fn check_sessions(plan: &Plan, world: &World<'_>) -> Result<(), Violation> {
         Event::PeerLeft { peer } | Event::PeerLapsed { peer, .. } => Some(peer),
         _ => None,
     };
-    for entry in world.log().iter().filter(|_| plan.topology.nodes.iter().all(|node| node.sealed.is_some())) {
-        let Some(peer) = left(entry.event) else { continue };
+    let hostile = plan.hostility.as_ref().map(|hostility| hostility.node);
+    let judges = |entry: &&LogEntry| hostile != Some(entry.node);
+    for entry in world
+        .log()
+        .iter()
+        .filter(judges)
+        .filter(|_| plan.topology.nodes.iter().all(|node| node.sealed.is_some()))
+    {
+        let is_judged = |peer: &NodeId| hostile.is_none_or(|node| world.bundle(node).node() != *peer);
+        let Some(peer) = left(entry.event).filter(is_judged) else { continue };
         let its = |other: &&LogEntry| other.node == entry.node && left(other.event) == Some(peer);
         let ends = world.log().iter().filter(its).count();
         let is_its =
@@ -199,6 +209,7 @@ fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violat
     let lost = report.counted("frames_sent").saturating_sub(report.counted("frames_delivered"));
     // What a node still holds when it is started anew is gone with it, and nobody has counted that.
     let restarts = plan.faults.iter().any(|period| matches!(period.fault, Fault::Restart(_)));
+    let restarts = restarts || plan.hostility.is_some();
     if lost > 0 && report.cells_lost() == 0 && !restarts {
         return violation(now, format!("losses have a cause: {lost} frames were lost, no cell was"));
     }
@@ -227,7 +238,7 @@ fn report(world: &World<'_>) -> Report {
         flooded: world.flooded(),
         ..Report::default()
     };
-    for (flow, _) in world.flows() {
+    for (flow, _) in world.flows().filter(|(_, flow)| world.is_judged(flow)) {
         let result = world.result(flow);
         report.frames_taken += result.taken;
         report.frames_delivered += result.delivered;

@@ -5,6 +5,7 @@
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Passage, Place};
 use crate::frame::FrameId;
+use crate::hostile::Member;
 use crate::injector::{Injection, Injector};
 use crate::network::Network;
 use crate::random::{Random, Stream, mix};
@@ -64,6 +65,7 @@ pub(crate) struct Surroundings<'t> {
     pub(crate) network: Network,
     pub(crate) traffic: Traffic,
     pub(crate) injector: Injector,
+    pub(crate) member: Member,
     pub(crate) log: Vec<LogEntry>,
     /// The first thing that did not hold.
     pub(crate) violation: Option<Violation>,
@@ -85,6 +87,7 @@ impl<'t> Surroundings<'t> {
             network: Network::new(topology, Random::new(seed, Stream::Network)),
             traffic: Traffic::new(topology.nodes.len(), Random::new(seed, Stream::Traffic)),
             injector: Injector::new(topology, Random::new(seed, Stream::Injector)),
+            member: Member::new(topology.nodes.len(), Random::new(seed, Stream::Hostile)),
             log: Vec::new(),
             violation: None,
             trace,
@@ -136,6 +139,7 @@ impl<'t> Surroundings<'t> {
 
     /// A node sends a batch.
     pub(crate) fn send(&mut self, from: Place, to: SocketAddr, bytes: &[u8], segment: usize) -> Outcome {
+        self.member.watch_sent(from, Some(to), bytes, segment);
         let outcome = self.network.send(&mut self.agenda, self.now, from, to, bytes, segment);
         if self.is_traced() {
             let (count, first) = (bytes.len().div_ceil(segment), describe(bytes));
@@ -147,6 +151,7 @@ impl<'t> Surroundings<'t> {
     /// A node sends a control message.
     pub(crate) fn send_control(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8]) {
         self.count_hello(from, bytes);
+        self.member.watch_sent(from, to, bytes, bytes.len());
         self.network.send_control(&mut self.agenda, self.now, from, to, bytes);
         if self.is_traced() {
             let to = to.map_or_else(|| "everyone".to_owned(), |to| to.to_string());
@@ -164,7 +169,9 @@ impl<'t> Surroundings<'t> {
         self.hellos += 1;
         let spans = self.now.as_nanos() / 100_000_000 + 1;
         let injected = self.injector.count(Injection::Again) + self.injector.count(Injection::Recorded);
-        if self.hellos > OFTEN * self.links * (self.starts + spans) + 2 * injected {
+        // Each thing that a member says may be answered on each of its links.
+        let said = self.member.said() * self.links;
+        if self.hellos > OFTEN * self.links * (self.starts + spans) + 2 * injected + said {
             self.violated(from.node, "greetings come to an end");
         }
     }
@@ -175,6 +182,7 @@ impl<'t> Surroundings<'t> {
             let (from, text) = (arrival.from, describe(&arrival.bytes));
             self.note(format_args!("{to} <- {from} {} bytes, {text}", arrival.bytes.len()));
         }
+        self.member.watch_heard(to, &arrival);
         self.injector.remember(to, arrival);
     }
 
@@ -193,7 +201,8 @@ impl<'t> Surroundings<'t> {
     /// A bundle delivered a frame.
     pub(crate) fn delivered(&mut self, node: u8, bytes: &[u8]) {
         match self.traffic.deliver(self.now, node, bytes) {
-            Ok(id) => self.note(format_args!("n{node} delivers {id}")),
+            Ok(Some(id)) => self.note(format_args!("n{node} delivers {id}")),
+            Ok(None) => self.note(format_args!("n{node} delivers {} bytes that nobody judges", bytes.len())),
             Err(what) => self.violated(node, &what),
         }
     }
@@ -205,6 +214,25 @@ impl<'t> Surroundings<'t> {
         if self.network.losses != before && self.is_traced() {
             let text = describe(&passage.bytes);
             self.note(format_args!("{} lost on the link: {text}", passage.from));
+        }
+    }
+
+    /// The hostile member acts.
+    pub(crate) fn act(&mut self) {
+        for said in self.member.draw() {
+            if self.is_traced() {
+                let text = describe(&said.bytes);
+                self.note(format_args!(
+                    "{} -> {} is hostile, {} bytes: {text}",
+                    said.from,
+                    said.to,
+                    said.bytes.len()
+                ));
+            }
+            self.network.put_anyway(&mut self.agenda, self.now, said);
+        }
+        if let Some(next) = self.member.next(self.now) {
+            self.agenda.push(next, Event::Deed);
         }
     }
 

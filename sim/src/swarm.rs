@@ -8,6 +8,7 @@
 use crate::fault::{Fault, FaultPeriod, Where};
 use crate::flow::{Flow, Pace, Sizes};
 use crate::frame::Heading;
+use crate::hostile::Hostility;
 use crate::injector::{Injection, InjectionSettings};
 use crate::random::{Random, Stream};
 use crate::topology::{CableSettings, Coalesce, Link, LinkNumber, NodeNumber, NodeSettings, Topology, Way};
@@ -17,7 +18,7 @@ use tabane_proto::security::Rekey;
 use tabane_proto::{Class, HashLayers, Match, OWED_FOR, PolicyKind, PolicyOptions};
 
 /// Faults and traffic come before this.
-const TROUBLE_ENDS: Duration = Duration::from_millis(300);
+pub(crate) const TROUBLE_ENDS: Duration = Duration::from_millis(300);
 /// From the end of all trouble to the probes: a dead link is given up after 200 ms and comes back after 30.
 const CALM: Duration = Duration::from_millis(300);
 /// The same among more than two nodes: who has heard of somebody greets further strangers once in a second.
@@ -39,6 +40,8 @@ pub struct Plan {
     pub switches: Vec<(Duration, NodeNumber, PolicyKind)>,
     /// What a stranger does.
     pub injection: Option<InjectionSettings>,
+    /// What a hostile member does.
+    pub hostility: Option<Hostility>,
     /// Nothing goes wrong at all: every frame has to arrive.
     pub is_faultless: bool,
     /// When loss and injection end, and all faults of the survivor have ended.
@@ -63,7 +66,12 @@ impl Plan {
             injection.map(|strangers| if sealed(seed).is_some() { strangers.hostile() } else { strangers });
         let calm_at = TROUBLE_ENDS + Duration::from_millis(random.below(20));
         let calm = if topology.nodes.len() > 2 && !is_faultless { CALM_AMONG_MANY } else { CALM };
-        Self { topology, flows, faults, switches, injection, is_faultless, calm_at, probe_at: calm_at + calm }
+        let probe_at = calm_at + calm;
+        let hostility = None;
+        let mut plan =
+            Self { topology, flows, faults, switches, injection, hostility, is_faultless, calm_at, probe_at };
+        crate::adversity::add(seed, &mut plan);
+        plan
     }
 }
 
@@ -96,6 +104,9 @@ impl fmt::Display for Plan {
         }
         if let Some(injection) = &self.injection {
             writeln!(out, "stranger each {:?}: {:?}", injection.every, injection.choices)?;
+        }
+        if let Some(hostility) = &self.hostility {
+            writeln!(out, "{hostility:?}")?;
         }
         write!(
             out,

@@ -147,6 +147,8 @@ pub struct NodeSettings {
     pub multicast: bool,
     /// When the keys that seal its cells are renewed; `None`: they are not sealed.
     pub sealed: Option<Rekey>,
+    /// Its keys are at hand for [`crate::hostile`].
+    pub may_be_hostile: bool,
 }
 
 /// All nodes with their cables.
@@ -172,6 +174,7 @@ impl Topology {
             gro: true,
             multicast: true,
             sealed: None,
+            may_be_hostile: false,
         };
         Self { nodes: (0..nodes).map(node).collect() }
     }

@@ -8,6 +8,7 @@
 
 use crate::flow::{Flow, Pace};
 use crate::frame::{Envelope, FrameId, Heading, Noise, identify, without_last_segment};
+use crate::hostile::HOSTILE_HOSTS;
 use crate::random::Random;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -92,6 +93,9 @@ pub(crate) struct Traffic {
     pub(crate) device_full: u64,
     /// Deliveries to nodes that are not addressed: an unknown destination goes to everyone.
     pub(crate) flooded: u64,
+    /// A node whose frames nobody judges, and deliveries that were not judged.
+    hostile: Option<u8>,
+    pub(crate) unjudged: u64,
     /// Reused: what a delivered frame should be.
     expected: Vec<u8>,
 }
@@ -105,6 +109,8 @@ impl Traffic {
             greedy: vec![VecDeque::new(); nodes],
             device_full: 0,
             flooded: 0,
+            hostile: None,
+            unjudged: 0,
             expected: Vec::new(),
         }
     }
@@ -250,11 +256,38 @@ impl Traffic {
         &mut self.flows[usize::from(id.flow)].sent[id.number as usize]
     }
 
+    /// From now on nobody judges what a node is sent, and what comes in its name.
+    pub(crate) fn set_hostile(&mut self, node: u8) {
+        self.hostile = Some(node);
+    }
+
+    /// Whether a flow neither begins nor ends at the hostile node.
+    pub(crate) fn is_judged(&self, flow: &Flow) -> bool {
+        self.hostile.is_none_or(|hostile| flow.from != hostile && flow.to != Some(hostile))
+    }
+
+    /// Whether a frame is delivered to the hostile node, or is none of those that others have sent.
+    fn is_hostile(&self, node: u8, bytes: &[u8]) -> bool {
+        let Some(hostile) = self.hostile else { return false };
+        let flow = identify(bytes).and_then(|id| self.flows.get(usize::from(id.flow)));
+        let is_its_host = bytes.get(VNET + 6..VNET + 8) == Some(&HOSTILE_HOSTS);
+        node == hostile || is_its_host || flow.is_none_or(|state| state.flow.from == hostile)
+    }
+
     /// A node's device got a frame; its answer, or the next question, waits there now.
     ///
     /// # Errors
     /// The invariant that it breaks.
-    pub(crate) fn deliver(&mut self, now: Instant, node: u8, bytes: &[u8]) -> Result<FrameId, String> {
+    pub(crate) fn deliver(
+        &mut self,
+        now: Instant,
+        node: u8,
+        bytes: &[u8],
+    ) -> Result<Option<FrameId>, String> {
+        if self.is_hostile(node, bytes) {
+            self.unjudged += 1;
+            return Ok(None);
+        }
         let (id, trimmed) = self.recognise(bytes)?;
         let state = &mut self.flows[usize::from(id.flow)];
         let frame = &mut state.sent[id.number as usize];
@@ -264,20 +297,21 @@ impl Traffic {
         }
         frame.seen |= bit;
         let reached = &mut state.reached[usize::from(node)];
-        if id.number < *reached {
+        // What hosts behind a bridge send one frame each of is as many flows.
+        if id.number < *reached && state.flow.heading != Heading::Bridged {
             return Err(format!("order within a flow: node {node} got {id} after number {}", *reached - 1));
         }
-        *reached = id.number + 1;
+        *reached = (*reached).max(id.number + 1);
         if state.flow.to.is_some_and(|to| to != node) {
             self.flooded += 1;
-            return Ok(id);
+            return Ok(Some(id));
         }
         frame.delivered.get_or_insert(now);
         frame.trimmed = trimmed;
         if let Some(next) = state.answers.or(state.asked_by) {
             self.offer(now, next);
         }
-        Ok(id)
+        Ok(Some(id))
     }
 
     /// Finds the frame that has exactly these bytes, or has them without its last segment; returns how long that is.

@@ -5,7 +5,7 @@
 //!   device  ─> handle_queue, handle_frame; handle_timeout, poll_frame; poll_control, poll_batch ─> links
 //! ```
 //!
-//! A turn takes no time. It goes on until nothing is left to do, as a worker's turns follow each other without a pause
+//! A turn takes no time, unless a fault makes the worker slow ([`crate::worker`]). It goes on until nothing is left to do, as a worker's turns follow each other without a pause
 //! while its device can be read.
 //!
 //! Invariants that are checked: a turn comes to an end, brings few control messages and no cell that is too long for its
@@ -15,6 +15,7 @@ use crate::agenda::Event;
 use crate::node::Node;
 use crate::socket::Train;
 use crate::surroundings::Surroundings;
+use crate::worker::Begins;
 use tabane_proto::{Instant, Outcome};
 
 /// Rounds of one turn: nothing keeps a worker busy at one point of time for longer.
@@ -25,7 +26,7 @@ const CONTROL_MAX: usize = 1_024;
 impl Node {
     /// One turn.
     pub(crate) fn turn(&mut self, world: &mut Surroundings<'_>) {
-        if self.is_paused() {
+        if self.is_paused() || !self.is_due(world) {
             return;
         }
         let now = self.clock(world.now);
@@ -43,6 +44,15 @@ impl Node {
         self.arm_timer(world, now);
     }
 
+    /// Whether the worker begins a turn now; if not, an event will wake it.
+    fn is_due(&mut self, world: &mut Surroundings<'_>) -> bool {
+        let begins = self.worker.cause(world.now);
+        if let Begins::At(at) = begins {
+            world.agenda.push(at, Event::Wake(self.number));
+        }
+        begins == Begins::Now
+    }
+
     /// What the sockets' state has become.
     fn tell_changes(&mut self, now: Instant) {
         for port in self.ports() {
@@ -58,13 +68,22 @@ impl Node {
 
     /// Hands what the sockets hold to the bundle, and what comes out of it to the device.
     fn receive(&mut self, world: &mut Surroundings<'_>, now: Instant) {
+        let mut total = 0;
         for port in self.ports() {
             let Some(number) = self.number(port) else { continue };
-            while let Some(train) = self.sockets[usize::from(port)].next_train(self.settings.gro) {
+            let mut datagrams = 0;
+            while datagrams < self.worker.reads_at_once()
+                && let Some(train) = self.sockets[usize::from(port)].next_train(self.settings.gro)
+            {
+                datagrams += train.datagrams;
                 self.receive_train(world, now, (port, number), &train);
             }
+            total += datagrams;
         }
         self.deliver(world, now);
+        if let Some(at) = self.worker.has_read(world.now, total) {
+            world.agenda.push(at, Event::Wake(self.number));
+        }
     }
 
     fn receive_train(

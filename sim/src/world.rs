@@ -6,6 +6,7 @@
 use crate::agenda::Event;
 use crate::fault::{Fault, FaultPeriod, Where};
 use crate::flow::Flow;
+use crate::hostile::Hostility;
 use crate::injector::{Injection, InjectionSettings};
 use crate::network::Losses;
 use crate::node::Node;
@@ -35,7 +36,8 @@ impl<'t> World<'t> {
         let numbers = (0u8..).zip(&topology.nodes).map(|(number, _)| number);
         let nodes = numbers.map(|number| {
             surroundings.agenda.push(Instant::default(), Event::Start(number));
-            Node::new(number, topology, surroundings.incarnation())
+            let incarnation = surroundings.incarnation();
+            Node::new(number, topology, incarnation, &surroundings.member.tap())
         });
         Self { nodes: nodes.collect(), surroundings, events: 0 }
     }
@@ -111,6 +113,28 @@ impl<'t> World<'t> {
         if let Some(next) = self.surroundings.injector.next(self.now()) {
             self.surroundings.agenda.push(next, Event::Injection);
         }
+    }
+
+    /// A member becomes hostile, or is as before; from then on nobody judges its frames. Where cells are sealed,
+    /// [`crate::topology::NodeSettings::may_be_hostile`] has to be set.
+    pub fn set_hostile(&mut self, hostility: Option<Hostility>) {
+        if let Some(hostility) = &hostility {
+            self.surroundings.traffic.set_hostile(hostility.node);
+            self.surroundings.agenda.push(self.now() + hostility.after, Event::Deed);
+        }
+        self.surroundings.member.set(hostility);
+    }
+
+    /// Cells that the hostile member has said beside its bundle, and frames that nobody judged.
+    #[must_use]
+    pub fn hostile(&self) -> (u64, u64) {
+        (self.surroundings.member.said(), self.surroundings.traffic.unjudged)
+    }
+
+    /// Whether a flow neither begins nor ends at the hostile member.
+    #[must_use]
+    pub fn is_judged(&self, flow: &Flow) -> bool {
+        self.surroundings.traffic.is_judged(flow)
     }
 
     /// How often the stranger has done something.
@@ -205,6 +229,12 @@ impl<'t> World<'t> {
                     node.turn(surroundings);
                 }
             }
+            Event::Wake(node) => {
+                let node = &mut nodes[usize::from(node)];
+                if node.worker.is_woken(surroundings.now) {
+                    node.turn(surroundings);
+                }
+            }
             Event::Flow(flow) => self.flow(flow),
             Event::FlowEnd(flow) => surroundings.traffic.stop(flow),
             Event::Fault(fault, begins) => self.fault(fault, begins),
@@ -214,6 +244,7 @@ impl<'t> World<'t> {
                 nodes[usize::from(node)].turn(surroundings);
             }
             Event::Injection => surroundings.inject(),
+            Event::Deed => surroundings.act(),
         }
     }
 
@@ -256,6 +287,13 @@ impl<'t> World<'t> {
                 let now = self.surroundings.now;
                 self.nodes[usize::from(node)].set_suspended(now, begins);
                 self.nodes[usize::from(node)].turn(&mut self.surroundings);
+            }
+            Fault::Slow(node, span) => {
+                let per_datagram = if begins { span } else { Duration::ZERO };
+                self.nodes[usize::from(node)].worker.per_datagram = per_datagram;
+            }
+            Fault::Late(node, span) => {
+                self.nodes[usize::from(node)].worker.late = if begins { span } else { Duration::ZERO };
             }
             Fault::Restart(node) if begins => {
                 self.surroundings.injector.forget(node);

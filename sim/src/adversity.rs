@@ -1,0 +1,134 @@
+//! What makes life hard for a run that was drawn already: each adversity is drawn by itself, so that a seed without one
+//! is the run that it was before there was that adversity.
+//!
+//! Beside [`crate::swarm`]. Each has a constant here that says how often it is drawn; 0 switches it off, and the others stay
+//! as they are.
+
+use crate::fault::{Fault, FaultPeriod};
+use crate::flow::{Flow, Pace, Sizes};
+use crate::frame::Heading;
+use crate::hostile::{Deed, Hostility};
+use crate::random::{Random, Stream};
+use crate::swarm::{Plan, TROUBLE_ENDS};
+use core::time::Duration;
+
+/// Runs in a million in which a worker is slow, and in which one is late.
+const SLOW: u32 = 60_000;
+const LATE: u32 = 40_000;
+/// Runs in a million in which hosts behind a bridge send from many addresses.
+const STORM: u32 = 15_000;
+/// Runs in a million with a flow that never backs off, above what the links carry.
+const RELENTLESS: u32 = 60_000;
+/// Runs in a million in which one node's cables are far slower than those of the others.
+const SLOW_PEER: u32 = 40_000;
+/// Runs in a million in which a member is hostile.
+const HOSTILE: u32 = 100_000;
+/// What it does in such runs: what the core stands.
+pub const DEEDS: &[Deed] = &[
+    Deed::Crumbs,
+    Deed::Records,
+    Deed::Lanes,
+    Deed::Numbers,
+    Deed::Reports,
+    Deed::Hellos,
+    Deed::Farewells,
+    Deed::Sessions,
+    Deed::Noise,
+];
+
+/// Frames of a storm or of a flow that never backs off: what some milliseconds of computing carry.
+const STORM_FRAMES: u32 = 5_000;
+const RELENTLESS_FRAMES: u32 = 60;
+
+/// Adds to a plan what its seed says.
+pub(crate) fn add(seed: u64, plan: &mut Plan) {
+    let mut random = Random::new(seed, Stream::Adversity);
+    let adversities: [(u32, Adversity); 6] = [
+        (SLOW, slow),
+        (LATE, late),
+        (STORM, storm),
+        (RELENTLESS, relentless),
+        (SLOW_PEER, slow_peer),
+        (HOSTILE, hostile),
+    ];
+    for (chance, adversity) in adversities {
+        let mut own = random.fork();
+        if own.chance(chance) && !plan.is_faultless {
+            adversity(&mut own, plan);
+        }
+    }
+}
+
+type Adversity = fn(&mut Random, &mut Plan);
+
+fn slow(random: &mut Random, plan: &mut Plan) {
+    let per_datagram = random.span(Duration::from_micros(2)..=Duration::from_micros(50));
+    worker(random, plan, |node| Fault::Slow(node, per_datagram));
+}
+
+fn late(random: &mut Random, plan: &mut Plan) {
+    let late = random.span(Duration::from_micros(50)..=Duration::from_millis(8));
+    worker(random, plan, |node| Fault::Late(node, late));
+}
+
+fn worker(random: &mut Random, plan: &mut Plan, fault: impl Fn(u8) -> Fault) {
+    let begins = random.span(Duration::ZERO..=TROUBLE_ENDS / 2);
+    plan.faults.push(FaultPeriod { fault: fault(node(random, plan)), begins, ends: Some(TROUBLE_ENDS) });
+}
+
+/// 100,000 addresses a second.
+fn storm(random: &mut Random, plan: &mut Plan) {
+    let pace = Pace::Bursts { every: Duration::from_micros(200), frames: 20 };
+    let (from, to) = pair(random, plan);
+    let storm = Flow { to: random.pick(&[Some(to), Some(to), None]), pace, ..Flow::bulk(from, to) };
+    let storm = Flow { heading: Heading::Bridged, sizes: Sizes::Fixed(60), frames: STORM_FRAMES, ..storm };
+    plan.flows.push((storm, Duration::from_millis(50), TROUBLE_ENDS));
+}
+
+/// Superframes of UDP, up to four times what all links of a node carry.
+fn relentless(random: &mut Random, plan: &mut Plan) {
+    const LENGTH: usize = 65_160;
+    let (from, to) = pair(random, plan);
+    let rate: u64 = plan.topology.nodes[usize::from(from)].cables.iter().map(|cable| cable.up.rate).sum();
+    let whole = LENGTH as u64 * 8 * 1_000_000_000 / rate;
+    let every = Duration::from_nanos(random.within(whole / 4..=whole));
+    let flow = Flow {
+        heading: random.pick(&[Heading::Ipv4, Heading::Ipv6]),
+        frames: RELENTLESS_FRAMES,
+        ..Flow::steady(from, to, LENGTH, every)
+    };
+    plan.flows.push((flow, Duration::from_millis(20), TROUBLE_ENDS));
+}
+
+/// One node behind cables of 20 Mbit/s. The rings are so short that what waits has left before the probes come.
+fn slow_peer(random: &mut Random, plan: &mut Plan) {
+    const RATE: u64 = 20_000_000;
+    let slow = usize::from(node(random, plan));
+    plan.topology.nodes.iter_mut().for_each(|node| node.slots = 512);
+    for cable in &mut plan.topology.nodes[slow].cables {
+        cable.up.rate = RATE;
+        cable.down.rate = RATE;
+        cable.cell_max = 1_452;
+        cable.down.queue = cable.down.queue.min(RATE / 8 / 50);
+    }
+}
+
+/// It goes on until the end: the others' probes have to arrive meanwhile.
+fn hostile(random: &mut Random, plan: &mut Plan) {
+    let node = node(random, plan);
+    plan.topology.nodes[usize::from(node)].may_be_hostile = true;
+    let every = random.span(Duration::from_millis(1)..=Duration::from_millis(10));
+    let deeds = (0..random.within(1..=3)).map(|_| random.pick(DEEDS)).collect();
+    plan.hostility = Some(Hostility { node, after: Duration::from_millis(30), every, deeds });
+}
+
+fn node(random: &mut Random, plan: &Plan) -> u8 {
+    u8::try_from(random.index(plan.topology.nodes.len())).unwrap_or_default()
+}
+
+fn pair(random: &mut Random, plan: &Plan) -> (u8, u8) {
+    let nodes = u8::try_from(plan.topology.nodes.len()).unwrap_or_default();
+    let from = node(random, plan);
+    let further = u8::try_from(random.within(1..=u64::from(nodes) - 1)).unwrap_or_default();
+    (from, (from + further) % nodes)
+}

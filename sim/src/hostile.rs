@@ -1,0 +1,186 @@
+//! A member that holds the key and stops at nothing: its cells are authentic, and what they say is anything.
+//!
+//! ```text
+//!   its bundle (a real one, so that it joins) ── cells ──> watched (ways: who, session, numbers, key) ──> links
+//!                                                          deeds ── further cells, sealed alike ────────> links
+//! ```
+//!
+//! Its bundle joins, answers and is heard as any other. What it sends is watched, so that further cells continue its
+//! numbers under its session and its key; they go out of its own ports to whom its bundle speaks with. Without keys a
+//! session belongs to whoever names it, so there it names no other's (`docs/wire.md`, 11).
+//!
+//! What it does to itself is its own business: [`crate::traffic`] judges neither what it is sent nor what is delivered in
+//! its name. Everything that is promised must hold among the others, while it lasts.
+
+mod deeds;
+pub(crate) mod tap;
+mod way;
+
+use crate::cable::{Arrival, Place};
+use crate::random::Random;
+use crate::topology::NodeNumber;
+use core::net::SocketAddr;
+use core::time::Duration;
+use tabane_proto::Instant;
+use tabane_proto::wire::cell::Header;
+use tap::Tap;
+use way::{Lanes, Way};
+
+/// The first bytes of the MAC addresses of its hosts.
+pub(crate) const HOSTILE_HOSTS: [u8; 2] = [6, 0x66];
+
+/// What it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// A record as long as there is, a byte in each cell.
+    Crumbs,
+    /// Records whose kinds, lengths and places contradict each other.
+    Records,
+    /// Frames whose lane number lies anywhere.
+    Lanes,
+    /// Cells whose link number lies anywhere.
+    Numbers,
+    /// A request to repair what it was really sent, again and again.
+    Gaps,
+    /// A request to repair 64 times 65,535 cells.
+    AllGaps,
+    /// Heartbeats that report anything.
+    Reports,
+    /// Hellos that say anything of itself.
+    Hellos,
+    /// It takes a link out, again and again.
+    Farewells,
+    /// It pauses, again and again.
+    Pauses,
+    /// Cells with the sessions of others; where cells are not sealed, records.
+    Sessions,
+    /// True headers before random bytes.
+    Noise,
+}
+
+impl Deed {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Crumbs,
+        Self::Records,
+        Self::Lanes,
+        Self::Numbers,
+        Self::Gaps,
+        Self::AllGaps,
+        Self::Reports,
+        Self::Hellos,
+        Self::Farewells,
+        Self::Pauses,
+        Self::Sessions,
+        Self::Noise,
+    ];
+}
+
+/// Who is hostile, and how.
+#[derive(Clone, Debug)]
+pub struct Hostility {
+    /// The member.
+    pub node: NodeNumber,
+    /// When it begins, after it has been told so: it has to watch how its bundle joins.
+    pub after: Duration,
+    /// From one deed to the next, on average.
+    pub every: Duration,
+    /// What to choose from.
+    pub deeds: Vec<Deed>,
+}
+
+/// A cell that it says.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) from: Place,
+    pub(crate) to: Place,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The hostile member.
+#[derive(Debug)]
+pub(crate) struct Member {
+    random: Random,
+    /// What its bundle seals.
+    tap: Tap,
+    hostility: Option<Hostility>,
+    /// Ways over which its bundle speaks to somebody.
+    ways: Vec<Way>,
+    /// Its lanes to each node.
+    lanes: Vec<Lanes>,
+    /// Cells that it has said beside its bundle.
+    said: u64,
+}
+
+impl Member {
+    pub(crate) fn new(nodes: usize, random: Random) -> Self {
+        let lanes = vec![Lanes::default(); nodes];
+        Self { random, tap: Tap::default(), hostility: None, ways: Vec::new(), lanes, said: 0 }
+    }
+
+    /// Begins, goes on in another way, or ends.
+    pub(crate) fn set(&mut self, hostility: Option<Hostility>) {
+        self.hostility = hostility;
+    }
+
+    /// What is sealed by everyone who may become hostile is noted here.
+    pub(crate) fn tap(&self) -> Tap {
+        self.tap.clone()
+    }
+
+    /// Cells that it has said beside its bundle.
+    pub(crate) fn said(&self) -> u64 {
+        self.said
+    }
+
+    /// When it acts next.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {
+        let every = self.hostility.as_ref()?.every;
+        Some(now + self.random.span(Duration::from_nanos(1)..=2 * every))
+    }
+
+    fn is(&self, node: NodeNumber) -> bool {
+        self.hostility.as_ref().is_some_and(|hostility| hostility.node == node)
+    }
+
+    /// A node's bundle sends cells.
+    pub(crate) fn watch_sent(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8], segment: usize) {
+        let Some(to) = to.and_then(Place::of).filter(|_| self.is(from.node)) else { return };
+        for cell in bytes.chunks(segment.max(1)) {
+            let Ok(header) = Header::parse(cell) else { continue };
+            if header.session == 0 {
+                continue;
+            }
+            let index = self.ways.iter().position(|way| (way.from, way.to) == (from, to));
+            let index = index.unwrap_or_else(|| {
+                self.ways.push(Way::new(from, to, header));
+                self.ways.len() - 1
+            });
+            self.ways[index].watch(&header, cell, &self.tap, &mut self.lanes[usize::from(to.node)]);
+        }
+    }
+
+    /// A node hears a cell.
+    pub(crate) fn watch_heard(&mut self, to: Place, arrival: &Arrival) {
+        if !self.is(to.node) {
+            return;
+        }
+        let Ok(header) = Header::parse(&arrival.bytes) else { return };
+        let ways = self.ways.iter_mut().filter(|way| way.to.node == arrival.from.node);
+        ways.for_each(|way| way.heard[usize::from(header.link)] = header.link_seq);
+    }
+
+    /// What it says now.
+    pub(crate) fn draw(&mut self) -> Vec<Said> {
+        let Some(hostility) = &self.hostility else { return Vec::new() };
+        let deed = self.random.pick(&hostility.deeds);
+        let usable: Vec<_> = self.ways.iter_mut().filter(|way| way.is_known()).collect();
+        let count = usable.len();
+        let Some(way) = usable.into_iter().nth(self.random.index(count)) else { return Vec::new() };
+        let lanes = &mut self.lanes[usize::from(way.to.node)];
+        let cells = deeds::cells(deed, way, lanes, &mut self.random);
+        self.said += cells.len() as u64;
+        let (from, to) = (way.from, way.to);
+        cells.into_iter().map(|bytes| Said { from, to, bytes }).collect()
+    }
+}

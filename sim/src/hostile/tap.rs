@@ -1,0 +1,139 @@
+//! How a hostile member comes by its own keys: what protects its bundle's cells is tapped.
+//!
+//! Stands between a bundle and [`tabane_seal`]. Handshakes and keys are the real ones; whatever is sealed is noted with
+//! its header, its full number and the key, so that further cells can be sealed like it.
+//!
+//! Invariant: at most [`NOTES`] notes are kept.
+
+use core::fmt;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tabane_proto::security::{Handshake, Key, Number, Security, SessionKeys, TAG};
+use tabane_proto::wire::cell::{HEADER, Header, Kind};
+use tabane_seal::Group;
+
+/// Cells that were sealed and have not been seen on a link: a batch, and some control messages.
+const NOTES: usize = 256;
+
+/// A key that several hold.
+pub(crate) type Shared = Arc<Mutex<Box<dyn Key>>>;
+
+/// A cell that was sealed.
+pub(crate) struct Note {
+    header: [u8; HEADER],
+    /// Its full number.
+    pub(crate) number: Number,
+    /// What it says, unless it carries data.
+    pub(crate) payload: Vec<u8>,
+    pub(crate) key: Shared,
+}
+
+impl fmt::Debug for Note {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Note").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// What was sealed lately. Its clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tap(Arc<Mutex<VecDeque<Note>>>);
+
+impl Tap {
+    /// The note of the cell with this header; those before it are dropped.
+    pub(crate) fn take(&self, header: &[u8]) -> Option<Note> {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = notes.iter().position(|note| note.header == header)?;
+        notes.drain(..index);
+        notes.pop_front()
+    }
+
+    fn put(&self, note: Note) {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() == NOTES {
+            notes.pop_front();
+        }
+        notes.push_back(note);
+    }
+}
+
+/// A group whose keys are tapped.
+pub(crate) struct TappedGroup {
+    pub(crate) group: Group,
+    pub(crate) tap: Tap,
+}
+
+impl TappedGroup {
+    fn tapped(&self, handshake: Box<dyn Handshake>) -> Box<dyn Handshake> {
+        Box::new(TappedHandshake { handshake, tap: self.tap.clone() })
+    }
+}
+
+impl Security for TappedGroup {
+    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+        self.group.mark(key, bytes)
+    }
+
+    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.group.marked_by(bytes, tag)
+    }
+
+    fn initiate(&mut self) -> Box<dyn Handshake> {
+        let handshake = self.group.initiate();
+        self.tapped(handshake)
+    }
+
+    fn respond(&mut self, key: usize) -> Box<dyn Handshake> {
+        let handshake = self.group.respond(key);
+        self.tapped(handshake)
+    }
+
+    fn random(&mut self) -> [u8; TAG] {
+        self.group.random()
+    }
+}
+
+struct TappedHandshake {
+    handshake: Box<dyn Handshake>,
+    tap: Tap,
+}
+
+impl Handshake for TappedHandshake {
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) {
+        self.handshake.write(payload, message);
+    }
+
+    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> bool {
+        self.handshake.read(message, payload)
+    }
+
+    fn finish(self: Box<Self>) -> SessionKeys {
+        let SessionKeys { sealing, opening } = self.handshake.finish();
+        let key = Arc::new(Mutex::new(sealing));
+        SessionKeys { sealing: Box::new(TappedKey { key, tap: self.tap }), opening }
+    }
+}
+
+struct TappedKey {
+    key: Shared,
+    tap: Tap,
+}
+
+impl Key for TappedKey {
+    fn seal(&self, number: Number, header: &[u8], payload: &[u8], sealed: &mut [u8]) {
+        seal(&self.key, number, header, payload, sealed);
+        let Some(bytes) = header.first_chunk::<HEADER>() else { return };
+        let is_data = Header::parse(header).is_ok_and(|header| header.kind == Kind::Data);
+        let payload = if is_data { Vec::new() } else { payload.to_vec() };
+        self.tap.put(Note { header: *bytes, number, payload, key: Arc::clone(&self.key) });
+    }
+
+    fn open(&self, _: Number, _: &[u8], _: &mut [u8]) -> bool {
+        false
+    }
+}
+
+/// Seals with a key that several hold.
+pub(crate) fn seal(key: &Shared, number: Number, header: &[u8], payload: &[u8], sealed: &mut [u8]) {
+    let key = key.lock().unwrap_or_else(PoisonError::into_inner);
+    key.seal(number, header, payload, sealed);
+}
