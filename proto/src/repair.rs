@@ -144,7 +144,9 @@ mod tests {
         let from = "192.0.2.2:7420".parse().unwrap();
         bundle.handle_hello(Instant::default(), crate::rx::Origin { port: 0, from }, &hello);
         let link = &mut bundle.peers.get_mut(0).unwrap().outbound[0];
-        (0..LOG + 9).for_each(|_| drop(link.take_seq(None)));
+        for _ in 0..LOG + 9 {
+            link.take_seq(None);
+        }
         let first = wire_seq(link.next_seq() - 60_000);
         let mut request = Request::default();
         while request.push(Gap { link: 0, count: u16::MAX, first }) {}
