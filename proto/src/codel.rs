@@ -106,8 +106,10 @@ impl Codel {
 
 /// `interval / sqrt(count)` after `from`: what makes TCP's rate, which falls with the root of the loss, fall linearly.
 fn control_law(from: Instant, interval: Duration, count: u32) -> Instant {
-    let interval = nanos(interval);
-    from + Duration::from_nanos((interval * interval / u64::from(count.max(1))).isqrt())
+    // The square of an interval above 4.29 s does not fit into 64 bits.
+    let interval = u128::from(nanos(interval));
+    let nanos = (interval * interval / u128::from(count.max(1))).isqrt();
+    from + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -116,6 +118,13 @@ mod tests {
     use alloc::collections::VecDeque;
     use alloc::vec::Vec;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_interval_of_any_length_has_a_root() {
+        let at = control_law(Instant::from_nanos(0), Duration::from_secs(2_000), 4);
+        assert_eq!(at, Instant::from_nanos(1_000_000_000_000));
+        control_law(Instant::from_nanos(0), Duration::MAX, 1);
+    }
 
     /// The pseudo-code of RFC 8289, 5.5 and 5.6, word by word, over a queue of arrival times.
     #[derive(Default)]

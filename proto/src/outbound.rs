@@ -11,10 +11,11 @@ use crate::time::Instant;
 use crate::wire::cell::wire_seq;
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
+use core::ops::Range;
 use core::time::Duration;
 
 /// Numbers that the log remembers: as many as a ring of the default size has slots.
-const LOG: usize = 8_192;
+pub(crate) const LOG: usize = 8_192;
 /// Departure marks that are kept; older ones are merged.
 const MARKS: usize = 256;
 /// In the log: nothing to repair (a heartbeat, or sent again already).
@@ -213,6 +214,12 @@ impl Outbound {
         let late = 2 * self.skew + self.patience.extra(as_of);
         let overdue = self.account.overdue(as_of, self.heard, late);
         overdue.filter(|_| as_of.since(self.progressed) >= OWED_FOR)
+    }
+
+    /// Those of the numbers that the log remembers, at most `most`.
+    pub(crate) fn remembered(&self, numbers: Range<u64>, most: u64) -> Range<u64> {
+        let start = numbers.start.max(self.next_seq.saturating_sub(self.log.len() as u64));
+        start..numbers.end.min(self.next_seq).min(start.saturating_add(most)).max(start)
     }
 
     /// The slot that went out under `seq`, once: it is asked for because it did not arrive.

@@ -12,6 +12,7 @@ use crate::event::{Direction, Event};
 use crate::health::Signal;
 use crate::heartbeat::Control;
 use crate::hold;
+use crate::outbound::LOG;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
 use crate::wire::repair::{Gap, Request};
@@ -53,16 +54,19 @@ impl Bundle {
         }
     }
 
-    /// A peer asks for cells.
-    pub(crate) fn handle_request(&mut self, index: u16, request: &Request) {
+    /// A peer asks for cells. Returns how many numbers were looked up: no more than one link's log holds, whatever the
+    /// request names.
+    pub(crate) fn handle_request(&mut self, index: u16, request: &Request) -> u64 {
+        let mut left = LOG as u64;
         for gap in request.gaps() {
             let Some(link) = self.peers.get(index).and_then(|peer| peer.outbound.get(usize::from(gap.link)))
             else {
                 continue;
             };
             let Some(first) = crate::wire::cell::unwrap_seq(gap.first, link.next_seq()) else { continue };
-            self.send_again(index, gap.link, first..first + u64::from(gap.count));
+            left -= self.send_again(index, gap.link, first..first + u64::from(gap.count), left);
         }
+        LOG as u64 - left
     }
 
     /// A link is not to be used any more: what may be lost on it goes over the others.
@@ -82,14 +86,17 @@ impl Bundle {
         peer.beat_at_once(now);
         self.log(Event::LinkDown { peer: node, link: port, direction: Direction::Sending, signal });
         if self.settings.repair {
-            self.send_again(index, port, unheard);
+            self.send_again(index, port, unheard, LOG as u64);
         }
     }
 
-    /// Queues what went out under these numbers of a link to be sent again.
-    fn send_again(&mut self, index: u16, port: u8, numbers: Range<u64>) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+    /// Queues what went out under these numbers of a link, at most `most` of them, to be sent again. Returns how many were
+    /// looked up.
+    fn send_again(&mut self, index: u16, port: u8, numbers: Range<u64>, most: u64) -> u64 {
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
         let link = &mut peer.outbound[usize::from(port)];
+        let numbers = link.remembered(numbers, most);
+        let looked_up = numbers.end - numbers.start;
         for slot in numbers.filter_map(|seq| link.take_for_repair(seq)) {
             let kept = self.arena.keeps(slot) && self.arena.cell(slot).peer == index;
             if kept && self.arena.lose_copy(slot) {
@@ -102,6 +109,7 @@ impl Bundle {
                 self.counters.repair_declined += 1;
             }
         }
+        looked_up
     }
 
     /// Forgets repairs that come too late.
@@ -117,5 +125,33 @@ impl Bundle {
     pub(crate) fn refill_repair_budget(&mut self, cells: usize) {
         let cells = u32::try_from(cells).unwrap_or(u32::MAX);
         self.repair_budget = self.repair_budget.saturating_add(cells).min(BUDGET_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Settings;
+    use crate::port::PortSettings;
+    use crate::wire::hello::{Hello, NodeId};
+    use alloc::vec;
+
+    #[test]
+    fn a_request_costs_no_more_than_the_log_holds() {
+        let settings =
+            Settings::new(NodeId::new([2, 0, 0, 0, 0, 1], 7420), 1, vec![PortSettings::new(1_452)]);
+        let mut bundle = Bundle::new(Instant::default(), settings);
+        let node = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
+        let hello = Hello { node, incarnation: 5, session: 7, ..bundle.hello(0, None) };
+        let from = "192.0.2.2:7420".parse().unwrap();
+        bundle.handle_hello(Instant::default(), crate::rx::Origin { port: 0, from }, &hello);
+        let link = &mut bundle.peers.get_mut(0).unwrap().outbound[0];
+        for _ in 0..LOG + 9 {
+            link.take_seq(None);
+        }
+        let first = wire_seq(link.next_seq() - 60_000);
+        let mut request = Request::default();
+        while request.push(Gap { link: 0, count: u16::MAX, first }) {}
+        assert_eq!(bundle.handle_request(0, &request), LOG as u64);
     }
 }

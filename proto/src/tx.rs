@@ -99,9 +99,10 @@ impl Bundle {
         let port = self.choices[share.index].port;
         let room = self.ports[usize::from(port)].batch_limit() / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
+        // Known before any number is taken: a batch that is not handed out takes none.
+        let to = self.peers.get(index)?.outbound[usize::from(port)].endpoint?;
         let bytes = self.number(index, port, cells) + cells * self.tag();
         self.flight = Some(Flight { peer: index, port, cells, bytes, source, treatment });
-        let to = self.peers.get(index)?.outbound[usize::from(port)].endpoint?;
         let sealed = self.security.is_some().then_some(bytes);
         Some(Batch { port, to, segment, bundle: self, cells, sealed })
     }

@@ -13,26 +13,29 @@ use crate::wire::record::{self, PREFIX, Start, VNET};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+/// Pieces of one record at most: the longest one in the smallest cells that a sender makes (548 bytes, 516 of them payload
+/// where they are sealed). The device takes no more in one write.
+pub(crate) const PIECES_MAX: usize = 128;
+
 /// Frames that are ready to be handed to the device.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     /// The pieces of all frames, one after the other.
     pieces: VecDeque<Piece>,
     /// For each frame: the peer that sent it, and how many pieces it has.
-    frames: VecDeque<(u16, u16)>,
+    frames: VecDeque<(u16, usize)>,
 }
 
 impl Ready {
     /// Moves the pieces of the next frame to `pieces`; returns the peer that sent it.
     pub(crate) fn pop(&mut self, pieces: &mut Vec<Piece>) -> Option<u16> {
         let (peer, count) = self.frames.pop_front()?;
-        pieces.extend(self.pieces.drain(..usize::from(count)));
+        pieces.extend(self.pieces.drain(..count));
         Some(peer)
     }
 
     fn push(&mut self, peer: u16, pieces: impl ExactSizeIterator<Item = Piece>) {
-        let count = u16::try_from(pieces.len()).expect("a record spans fewer cells than 64 K");
-        self.frames.push_back((peer, count));
+        self.frames.push_back((peer, pieces.len()));
         self.pieces.extend(pieces);
     }
 }
@@ -76,7 +79,7 @@ impl Unpack {
             begins.unwrap_or(length)
         } else {
             if continues > 0 {
-                self.go_on(part(cell.payload, 0, continues), peer, pool, ready);
+                self.go_on(part(cell.payload, 0, continues), peer, pool, ready, counters);
             }
             continues
         };
@@ -101,8 +104,21 @@ impl Unpack {
         }
     }
 
-    /// Takes the next bytes of the record that is begun.
-    fn go_on(&mut self, piece: Piece, peer: u16, pool: &mut Pool, ready: &mut Ready) {
+    /// Takes the next bytes of the record that is begun. A record in more pieces than [`PIECES_MAX`] is spoiled.
+    fn go_on(
+        &mut self,
+        piece: Piece,
+        peer: u16,
+        pool: &mut Pool,
+        ready: &mut Ready,
+        counters: &mut Counters,
+    ) {
+        if self.begun.len() == PIECES_MAX {
+            counters.records_malformed += 1;
+            self.discard(pool);
+            self.lost = true;
+            return;
+        }
         pool.retain(piece.buffer);
         self.begun.push(piece);
         self.lacking -= usize::from(piece.length);
@@ -129,7 +145,8 @@ impl Unpack {
                     at += PREFIX;
                     let here = bytes.min(length - at);
                     self.lacking = bytes;
-                    self.go_on(part(payload, at, here), peer, pool, ready);
+                    self.lost = false;
+                    self.go_on(part(payload, at, here), peer, pool, ready, counters);
                     at += here;
                 }
                 Err(_) => {

@@ -36,6 +36,15 @@ impl Lane {
         self.unpack.cell(cell, 7, &mut self.pool, &mut self.ready, &mut self.counters);
     }
 
+    /// The same, where short cells share a buffer.
+    fn short_cell(&mut self, payload: &[u8], first_record: u16) {
+        let mut bytes = self.pool.lend().expect("short cells share buffers");
+        bytes[..payload.len()].copy_from_slice(payload);
+        let payload = self.pool.gather(bytes, payload.len()).unwrap();
+        let cell = Arrived { payload, first_record, at: Instant::default() };
+        self.unpack.cell(cell, 7, &mut self.pool, &mut self.ready, &mut self.counters);
+    }
+
     fn frames(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let mut pieces = Vec::new();
@@ -78,6 +87,19 @@ fn contradicting_block_offsets_spoil_the_record_and_nothing_else() {
     lane.cell(&stream[2].0, stream[2].1);
     let _ = lane.frames();
     assert_eq!(lane.pool.available(), 64, "every reference was given back");
+}
+
+#[test]
+fn a_record_in_too_many_pieces_is_spoiled_and_the_next_one_comes() {
+    let mut lane = Lane::new();
+    let record = record_of(1, 65_563);
+    lane.short_cell(&record[..RECORD_START_MIN], 0);
+    record[RECORD_START_MIN..].iter().for_each(|byte| lane.short_cell(&[*byte], NO_RECORD));
+    assert_eq!(lane.counters.records_malformed, 1);
+    assert_eq!(lane.pool.available(), 63, "every reference was given back, and one buffer gathers");
+    let next = record_of(2, 60);
+    lane.short_cell(&next, 0);
+    assert_eq!(lane.frames(), [next[PREFIX..].to_vec()]);
 }
 
 proptest! {
