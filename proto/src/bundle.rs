@@ -6,6 +6,7 @@ use crate::class::{Class, Policies};
 use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::event::Event;
+use crate::fdb::Fdb;
 use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::Control;
@@ -25,6 +26,7 @@ use crate::wire::cell::{HEADER, LINKS};
 use crate::wire::hello::{Name, NodeId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -61,6 +63,8 @@ pub struct Settings {
     pub slots: usize,
     /// Receive buffers of 64 KB.
     pub buffers: u16,
+    /// What is known of where MAC addresses live: one table for all workers of the node.
+    pub fdb: Arc<Fdb>,
 }
 
 /// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
@@ -69,7 +73,8 @@ const SLOTS: usize = 4_096;
 const BUFFERS: u16 = 128;
 
 impl Settings {
-    /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s.
+    /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s. Its table
+    /// of addresses is small and its own.
     #[must_use]
     pub fn new(node: NodeId, incarnation: u64, ports: Vec<PortSettings>) -> Self {
         Self {
@@ -86,6 +91,7 @@ impl Settings {
             ports,
             slots: SLOTS,
             buffers: BUFFERS,
+            fdb: Arc::new(Fdb::new(0, incarnation)),
         }
     }
 }
@@ -165,7 +171,7 @@ impl Bundle {
         Self {
             ports: settings.ports.iter().map(|port| Port::new(now, port.clone())).collect(),
             peers: Peers::new(settings.incarnation),
-            learned: Learned::default(),
+            learned: Learned::new(Arc::clone(&settings.fdb)),
             counters: Counters::default(),
             events: VecDeque::new(),
             polled: now,
@@ -280,6 +286,7 @@ impl Bundle {
 
     /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.learned.tend(now);
         self.step_back();
         if self.cells_change {
             self.fit_cells();

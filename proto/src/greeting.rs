@@ -164,6 +164,7 @@ impl Bundle {
             self.part(known);
         }
         let index = self.peers.admit_as(now, hello, session, self.ports.len());
+        self.learned.meet_peer(now, index, hello.node);
         let peer = self.peers.get_mut(index)?;
         peer.former = former;
         peer.serial_heard = serial_heard;

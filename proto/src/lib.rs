@@ -13,7 +13,7 @@
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
-//!   beside it: class (which policy), copies (for further links), stall (flows that wait for a link),
+//!   beside it: fdb (what all workers have learned), class (which policy), copies (for further links), stall (flows that wait for a link),
 //!              membership (who is there), greeting, handshake and cookie (who is let in),
 //!              heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
@@ -48,6 +48,7 @@ mod crowd;
 mod debt;
 pub mod engine;
 pub mod event;
+pub mod fdb;
 mod greeting;
 mod handshake;
 pub mod health;
@@ -91,6 +92,7 @@ pub use classify::HashLayers;
 pub use counters::Counters;
 pub use debt::OWED_FOR;
 pub use event::{Direction, Event, Refusal};
+pub use fdb::Fdb;
 pub use health::Signal;
 pub use heartbeat::ControlMessage;
 pub use hotplug::GRACE;

@@ -7,6 +7,7 @@
 use crate::arena::Cell;
 use crate::bundle::Bundle;
 use crate::classify::{self, Headers};
+use crate::learn::is_group;
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
 use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
@@ -48,10 +49,13 @@ impl Bundle {
         let headers = Headers::parse(frame);
         let treatment = self.policies.classify(&headers, length - VNET);
         let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
-        let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
-        match known.or_else(|| self.peers.only()) {
+        let destination = classify::destination(frame).unwrap_or_default();
+        match self.learned.look_up(now, destination).or_else(|| self.peers.only()) {
             Some(peer) => self.pack(now, peer, like, length),
-            None => self.flood(now, like, length),
+            None => {
+                self.counters.frames_flooded += u64::from(!is_group(destination));
+                self.flood(now, like, length);
+            }
         }
         self.queue.relieve(&mut self.arena, &mut self.counters);
     }
