@@ -5,6 +5,7 @@ use crate::arena::Arena;
 use crate::class::{Class, Policies};
 use crate::copies::Copies;
 use crate::counters::Counters;
+use crate::deferred::Deferred;
 use crate::event::Event;
 use crate::fdb::Fdb;
 use crate::handshake::Handshakes;
@@ -111,6 +112,8 @@ pub struct Bundle {
     pub(crate) arena: Arena,
     pub(crate) policies: Policies,
     pub(crate) queue: FairQueue,
+    /// Frames for peers that make way for their successors.
+    pub(crate) deferred: Deferred,
     /// Slots that have left the queue and have numbers, to be sent in this order.
     pub(crate) outgoing: VecDeque<u64>,
     /// Slots that have numbers, too, but step aside until their link takes more.
@@ -178,6 +181,7 @@ impl Bundle {
             arena: Arena::new(cell_max, settings.slots),
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             queue: FairQueue::default(),
+            deferred: Deferred::default(),
             outgoing: VecDeque::new(),
             stalled: VecDeque::new(),
             resend: VecDeque::new(),
@@ -280,7 +284,8 @@ impl Bundle {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
         at = self.handshakes.due().map_or(at, |due| at.min(due));
-        at = self.succession.paused_until().map_or(at, |until| at.min(until));
+        at = self.succession.waits_until().map_or(at, |until| at.min(until));
+        at = self.deferred.due(self.polled).map_or(at, |until| at.min(until));
         self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
     }
 
@@ -292,7 +297,7 @@ impl Bundle {
             self.fit_cells();
         }
         self.see_off(now);
-        self.end_pause(now);
+        self.end_wait(now);
         self.greet(now);
         self.pass_handshakes(now);
         let mut overdue = core::mem::take(&mut self.overdue);

@@ -19,7 +19,7 @@
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), port (queue and rate), hotplug (ports that join and leave),
 //!              keyring and replay (what seals, opens and is refused),
-//!              succession (a process that makes way for another), status and event (what is seen),
+//!              succession and deferred (a process that makes way for another, and what waits for it), status and event (what is seen),
 //!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
 //! ```
 //!
@@ -46,6 +46,7 @@ mod copies;
 pub mod counters;
 mod crowd;
 mod debt;
+mod deferred;
 pub mod engine;
 pub mod event;
 pub mod fdb;

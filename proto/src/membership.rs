@@ -119,7 +119,7 @@ impl Bundle {
             self.log(Event::PeerJoined { peer: node, name, sealed: false });
         }
         if joined {
-            self.resume_reading(node);
+            self.end_pause(index);
         } else {
             // Should our answer be lost, the next greeting repeats it.
             self.greet_soon(now);

@@ -26,10 +26,10 @@ impl Bundle {
         few && !self.cells_change && self.takes_frames()
     }
 
-    /// Whether frames are taken at all: not while as much waits as may.
+    /// Whether frames are taken at all: not while as much waits as may, or all frames would have to wait for one peer.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
-        !self.arena.is_crowded() && self.arena.has_past() && !self.is_paused()
+        !self.arena.is_crowded() && self.arena.has_past() && !self.is_waiting() && !self.awaits_successor()
     }
 
     /// Where the next frame is to be read into: its virtio header, then its bytes.
@@ -73,7 +73,7 @@ impl Bundle {
 
     /// Cuts the frame that was read into cells of a lane.
     fn pack(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
-        if length <= COPY_MAX && self.open_cell(peer, like).is_some() {
+        if length <= COPY_MAX && self.open_cell(peer, like).is_some() || self.is_deferred(peer) {
             self.copy_record(length);
             return self.append(now, peer, like, length);
         }
@@ -96,8 +96,16 @@ impl Bundle {
         self.arena.copy_read(length, &mut self.scratch);
     }
 
-    /// Appends the record in `scratch` to a lane.
+    /// Appends the record in `scratch` to a lane, or to what waits for the peer's successor.
     fn append(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
+        if self.is_deferred(peer) {
+            return self.defer(peer, like);
+        }
+        self.append_record(now, peer, like, length);
+    }
+
+    /// Appends the record in `scratch` to a lane.
+    pub(crate) fn append_record(&mut self, now: Instant, peer: u16, like: Cell, length: usize) {
         let Some(cell) = self.next_cell(now, peer, like, length) else { return };
         let slots = self.arena.append(&self.scratch, self.open_cell(peer, like), cell);
         self.push(cell, slots);

@@ -37,6 +37,7 @@ pub(crate) enum Source {
 impl Bundle {
     /// Takes the next cells out of the queue and gives them their numbers.
     pub(crate) fn commit(&mut self, now: Instant) {
+        self.readmit(now);
         let most = self.commit_limit();
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
