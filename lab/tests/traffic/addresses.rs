@@ -1,6 +1,7 @@
 //! Many addresses behind a bundle, as behind a bridge: learning them costs no link and no patience, and what one worker has
 //! learned keeps the others from flooding.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,7 +15,8 @@ use tabane_lab::clock::{monotonic_ns, wait_for};
 use tabane_lab::netns::{Namespace, joined};
 use tabane_lab::status::LINK_DOWN;
 use tabane_lab::topology::{Plan, Topology};
-use tabane_lab::workload::ping::ping;
+use tabane_lab::workload::Stream;
+use tabane_lab::workload::ping_pong::{self, RoundTrips};
 
 use crate::neighbours::mac;
 use crate::stage::{FAST, options, plan, with_bundles};
@@ -25,9 +27,9 @@ const PER_SECOND: u64 = 40_000;
 const ADDRESSES: u64 = 100_000;
 /// The time for that, on any machine.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
-/// Round trips during the storm: all but one in ten are shorter.
-const TRIP_MS_MAX: f64 = 50.0;
-const PINGS: u32 = 20;
+/// For how long round trips are timed meanwhile, and how long 99 in 100 may be.
+const TIMED: Duration = Duration::from_secs(4);
+const TRIP_US_MAX: f64 = 50_000.0;
 /// Storms of which one has to keep to that: who else uses the CPUs can stall any.
 const ATTEMPTS: usize = 3;
 /// Flows of one direction, and frames of each.
@@ -52,32 +54,32 @@ fn storm() -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
         let mut failures = Vec::new();
         for attempt in 0..ATTEMPTS {
-            match ping_in_storm(topology, bundles, attempt)? {
-                (trips, downs) if downs.is_empty() && trips <= TRIP_MS_MAX => return Ok(()),
+            match play_in_storm(topology, bundles, attempt)? {
+                (trips, downs) if downs.is_empty() && trips.p99_us <= TRIP_US_MAX => return Ok(()),
                 failure => failures.push(format!("{failure:?}")),
             }
         }
-        bail!("round trips in ms, and links that went down: {}", failures.join("; "))
+        bail!("round trips, and links that went down: {}", failures.join("; "))
     })
 }
 
-/// The round trip that nine in ten keep to, and the events of links that went down meanwhile.
-fn ping_in_storm(topology: &Topology, bundles: &[Bundle<'_>], attempt: usize) -> Result<(f64, Vec<String>)> {
+/// Round trips, and the events of links that went down meanwhile.
+fn play_in_storm(
+    topology: &Topology,
+    bundles: &[Bundle<'_>],
+    attempt: usize,
+) -> Result<(RoundTrips, Vec<String>)> {
     let (first, second) = (topology.host(0), topology.host(1));
     let to = parsed(&mac(second, DEVICE)?)?;
     let delivered = || Ok::<_, anyhow::Error>(bundles[1].status()?.counter("frames_delivered"));
     let (begun, before) = (monotonic_ns()?, delivered()?);
     let storm = Storm::begin(first, to, u8::try_from(attempt)?)?;
-    let pings = ping(first, address(1), PINGS)?;
+    let trips = ping_pong::play(first, second, SocketAddr::new(address(1), 0), Stream::Tcp, TIMED)?;
     wait_for("frames of 100,000 addresses", ARRIVE_WITHIN, || {
         Ok((delivered()? - before >= ADDRESSES).then_some(()))
     })?;
     let sent = storm.end()?;
     ensure!(sent >= ADDRESSES, "{sent} addresses were tried");
-    let mut trips = pings.trips_ms.clone();
-    trips.extend((0..pings.lost()).map(|_| f64::INFINITY));
-    trips.sort_by(f64::total_cmp);
-    let trip = *trips.get(trips.len() * 9 / 10).context("no ping was sent")?;
     let mut downs = Vec::new();
     for bundle in bundles {
         let events = bundle.status()?.events.into_iter();
@@ -85,7 +87,7 @@ fn ping_in_storm(topology: &Topology, bundles: &[Bundle<'_>], attempt: usize) ->
             events.filter(|event| event.what == LINK_DOWN && event.at_ns >= begun).map(|event| event.detail),
         );
     }
-    Ok((trip, downs))
+    Ok((trips, downs))
 }
 
 /// Sends frames, each of another address, until it is told to end.
