@@ -12,7 +12,7 @@ use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
 use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
-use tabane_proto::{Bundle, Instant, Name, NodeId, Settings};
+use tabane_proto::{Bundle, Fdb, Instant, Name, NodeId, Settings, fdb};
 
 use crate::config::{Config, Security};
 use crate::control::Listener;
@@ -122,8 +122,11 @@ impl Parts {
     ) -> anyhow::Result<Vec<Ready>> {
         let incarnation = now_ns();
         let fragments = self.fragments();
+        let seed = getrandom::u64().context("no randomness for the table of addresses")?;
+        let fdb = Arc::new(Fdb::new(fdb::ADDRESSES, seed));
         let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<AnyLink>))| {
-            let mut bundle = Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number));
+            let mut bundle =
+                Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number, &fdb));
             bundle.touch_memory();
             group::go_by(&mut bundle, self.config.security, &self.config.keys());
             let (commands, receiver) = channel();
@@ -159,7 +162,7 @@ impl Parts {
         }
     }
 
-    fn settings(&self, incarnation: u64, number: u16) -> Settings {
+    fn settings(&self, incarnation: u64, number: u16, fdb: &Arc<Fdb>) -> Settings {
         let (host, config) = (rustix::system::uname(), &self.config);
         let links = config.links.iter().zip(&self.media);
         let ports = links.map(|(link, medium)| links::port_settings(link, medium, number)).collect();
@@ -172,6 +175,7 @@ impl Parts {
             repair: config.repair,
             policy_options: config.policy_options,
             classes: config.classes.clone(),
+            fdb: Arc::clone(fdb),
             ..Settings::new(NodeId::new(self.mac, config.port), incarnation, ports)
         }
     }

@@ -5,7 +5,9 @@ use crate::arena::Arena;
 use crate::class::{Class, Policies};
 use crate::copies::Copies;
 use crate::counters::Counters;
+use crate::deferred::Deferred;
 use crate::event::Event;
+use crate::fdb::Fdb;
 use crate::gate;
 use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
@@ -27,6 +29,7 @@ use crate::wire::cell::{HEADER, LINKS};
 use crate::wire::hello::{Name, NodeId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -63,6 +66,8 @@ pub struct Settings {
     pub slots: usize,
     /// Receive buffers of 64 KB.
     pub buffers: u16,
+    /// What is known of where MAC addresses live: one table for all workers of the node.
+    pub fdb: Arc<Fdb>,
 }
 
 /// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
@@ -71,7 +76,8 @@ const SLOTS: usize = 4_096;
 const BUFFERS: u16 = 128;
 
 impl Settings {
-    /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s.
+    /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s. Its table
+    /// of addresses is small and its own.
     #[must_use]
     pub fn new(node: NodeId, incarnation: u64, ports: Vec<PortSettings>) -> Self {
         Self {
@@ -88,6 +94,7 @@ impl Settings {
             ports,
             slots: SLOTS,
             buffers: BUFFERS,
+            fdb: Arc::new(Fdb::new(0, incarnation)),
         }
     }
 }
@@ -107,6 +114,8 @@ pub struct Bundle {
     pub(crate) arena: Arena,
     pub(crate) policies: Policies,
     pub(crate) queue: FairQueue,
+    /// Frames for peers that make way for their successors.
+    pub(crate) deferred: Deferred,
     /// Slots that have left the queue and have numbers, to be sent in this order.
     pub(crate) outgoing: VecDeque<u64>,
     /// What steps aside until its links take more.
@@ -167,13 +176,14 @@ impl Bundle {
         Self {
             ports: settings.ports.iter().map(|port| Port::new(now, port.clone())).collect(),
             peers: Peers::new(settings.incarnation),
-            learned: Learned::default(),
+            learned: Learned::new(Arc::clone(&settings.fdb)),
             counters: Counters::default(),
             events: VecDeque::new(),
             polled: now,
             arena: Arena::new(cell_max, settings.slots),
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             queue: FairQueue::default(),
+            deferred: Deferred::default(),
             outgoing: VecDeque::new(),
             stalled: Stalled::default(),
             resend: VecDeque::new(),
@@ -281,18 +291,20 @@ impl Bundle {
             at = at.min(self.polled + HEARTBEAT_BUSY);
         }
         at = self.handshakes.due().map_or(at, |due| at.min(due));
-        at = self.succession.paused_until().map_or(at, |until| at.min(until));
+        at = self.succession.waits_until().map_or(at, |until| at.min(until));
+        at = self.deferred.due(self.polled).map_or(at, |until| at.min(until));
         self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
     }
 
     /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.learned.tend(now);
         self.step_back();
         if self.cells_change {
             self.fit_cells();
         }
         self.see_off(now);
-        self.end_pause(now);
+        self.end_wait(now);
         self.greet(now);
         self.pass_handshakes(now);
         let mut overdue = core::mem::take(&mut self.overdue);

@@ -34,8 +34,12 @@ counters! {
     copies_skipped,
     /// Cells that were asked for again, but not sent: beyond the repair budget, no longer kept, or too late.
     repair_declined,
+    /// Frames sent to every peer because nobody knows where their destination lives; those to groups do not count.
+    frames_flooded,
     /// Frames not sent because no peer is known.
     drop_no_peer,
+    /// Frames dropped because as many waited as may for the successor of a peer that makes way.
+    drop_deferred,
     /// Frames not sent because no link to the peer is up.
     drop_no_link,
     /// Frames not sent because they are shorter than an Ethernet header or longer than a record.

@@ -137,7 +137,7 @@ impl Bundle {
         if hello.pauses {
             return self.handle_pause(now, hello);
         }
-        self.resume_reading(hello.node);
+        self.end_pause(index);
         self.pair(now, index, origin, hello);
         if hello.asks {
             self.control.push_back(Control::Answer { port: origin.port, peer: index, to: origin.from });
@@ -164,6 +164,7 @@ impl Bundle {
             self.part(known);
         }
         let index = self.peers.admit_as(now, hello, session, self.ports.len());
+        self.learned.meet_peer(now, index, hello.node);
         let peer = self.peers.get_mut(index)?;
         peer.former = former;
         peer.serial_heard = serial_heard;
@@ -172,7 +173,7 @@ impl Bundle {
         peer.keys = Some(Keyring::new(now, agreed));
         peer.join(self.settings.incarnation, hello.session);
         self.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });
-        self.resume_reading(hello.node);
+        self.end_pause(index);
         self.fit_cells();
         self.greet_soon(now);
         Some(index)

@@ -13,13 +13,13 @@
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
-//!   beside it: class (which policy), copies (for further links), stall (flows that wait for a link),
+//!   beside it: fdb (what all workers have learned), class (which policy), copies (for further links), stall (flows that wait for a link),
 //!              membership (who is there), greeting, handshake and cookie (who is let in),
 //!              heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), gate (which flows the device takes), port (queue and rate), hotplug (ports that join and leave),
 //!              keyring and replay (what seals, opens and is refused),
-//!              succession (a process that makes way for another), status and event (what is seen),
+//!              succession and deferred (a process that makes way for another, and what waits for it), status and event (what is seen),
 //!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
 //! ```
 //!
@@ -46,8 +46,10 @@ mod copies;
 pub mod counters;
 mod crowd;
 mod debt;
+mod deferred;
 pub mod engine;
 pub mod event;
+pub mod fdb;
 pub mod gate;
 mod greeting;
 mod handshake;
@@ -92,6 +94,7 @@ pub use classify::HashLayers;
 pub use counters::Counters;
 pub use debt::OWED_FOR;
 pub use event::{Direction, Event, Refusal};
+pub use fdb::Fdb;
 pub use health::Signal;
 pub use heartbeat::ControlMessage;
 pub use hotplug::GRACE;

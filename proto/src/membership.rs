@@ -119,7 +119,7 @@ impl Bundle {
             self.log(Event::PeerJoined { peer: node, name, sealed: false });
         }
         if joined {
-            self.resume_reading(node);
+            self.end_pause(index);
         } else {
             // Should our answer be lost, the next greeting repeats it.
             self.greet_soon(now);
@@ -167,6 +167,7 @@ impl Bundle {
             return None;
         };
         self.peers.get_mut(index)?.former = former;
+        self.learned.meet_peer(now, index, hello.node);
         Some(index)
     }
 
@@ -235,7 +236,6 @@ impl Bundle {
 
     /// A peer's lanes end: what still waits for it will not be sent.
     fn forget_lanes(&mut self, index: u16) {
-        self.learned.forget_peer(index);
         self.counters.drop_no_link += self.queue.forget_peer(index, &mut self.arena);
         self.arena.disown(index);
     }
@@ -250,6 +250,7 @@ impl Bundle {
     /// Drops a peer's state.
     pub(crate) fn drop_peer(&mut self, index: u16) -> Option<NodeId> {
         let peer = self.peers.remove(index, &mut self.pool)?;
+        self.learned.forget_peer(index);
         self.forget_lanes(index);
         self.fit_cells();
         Some(peer)

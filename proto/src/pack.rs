@@ -7,6 +7,7 @@
 use crate::arena::{Cell, Slots};
 use crate::bundle::Bundle;
 use crate::classify::{self, Headers};
+use crate::learn::is_group;
 use crate::queue::{Flow, Place};
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
@@ -25,10 +26,10 @@ impl Bundle {
         few && !self.cells_change && self.takes_frames()
     }
 
-    /// Whether frames are taken at all: not while as much waits as may.
+    /// Whether frames are taken at all: not while as much waits as may, or all frames would have to wait for one peer.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
-        !self.arena.is_crowded() && !self.is_paused()
+        !self.arena.is_crowded() && !self.is_waiting() && !self.awaits_successor()
     }
 
     /// Where the next frame is to be read into: its virtio header, then its bytes.
@@ -49,10 +50,13 @@ impl Bundle {
         let treatment = self.policies.classify(&headers, length - VNET);
         let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
         let flow = Flow { hash: headers.flow(), gate: headers.packet.and_then(|packet| packet.gate()) };
-        let known = classify::destination(frame).and_then(|mac| self.learned.look_up(now, mac));
-        match known.or_else(|| self.peers.only()) {
+        let destination = classify::destination(frame).unwrap_or_default();
+        match self.learned.look_up(now, destination).or_else(|| self.peers.only()) {
             Some(peer) => self.pack(now, Cell { peer, ..like }, flow, length),
-            None => self.flood(now, like, flow, length),
+            None => {
+                self.counters.frames_flooded += u64::from(!is_group(destination));
+                self.flood(now, like, flow, length);
+            }
         }
         self.queue.relieve(now, &mut self.arena, &mut self.counters);
     }
@@ -71,7 +75,7 @@ impl Bundle {
     /// Cuts the frame that was read into cells of a lane.
     fn pack(&mut self, now: Instant, like: Cell, flow: Flow, length: usize) {
         let place = self.queue.place(like.peer, flow);
-        if length <= COPY_MAX && self.open_cell(place, like).is_some() {
+        if length <= COPY_MAX && self.open_cell(place, like).is_some() || self.is_deferred(like.peer) {
             self.copy_record(length);
             return self.append(now, like, place, length);
         }
@@ -96,8 +100,16 @@ impl Bundle {
         self.arena.copy_read(length, &mut self.scratch);
     }
 
-    /// Appends the record in `scratch` to a lane.
+    /// Appends the record in `scratch` to a lane, or to what waits for the peer's successor.
     fn append(&mut self, now: Instant, like: Cell, place: Place, length: usize) {
+        if self.is_deferred(like.peer) {
+            return self.defer(like, place);
+        }
+        self.append_record(now, like, place, length);
+    }
+
+    /// Appends the record in `scratch` to a lane.
+    pub(crate) fn append_record(&mut self, now: Instant, like: Cell, place: Place, length: usize) {
         let Some(cell) = self.next_cell(now, like, length) else { return };
         let slots = self.arena.append(&self.scratch, self.open_cell(place, like), cell);
         self.push(cell, place, slots);

@@ -62,6 +62,8 @@ pub(crate) struct Peer {
     pub(crate) hold: Hold,
     /// What is to be asked for again.
     pub(crate) missing: Request,
+    /// It says that it makes way for its successor.
+    pub(crate) pauses: bool,
     /// When it gave us its session number.
     pub(crate) joined_at: Instant,
     /// When the next heartbeat is due.
@@ -99,6 +101,7 @@ impl Peer {
             gapped: 0,
             hold: Hold::new(now),
             missing: Request::default(),
+            pauses: false,
             joined_at: now,
             heartbeat_at: now,
             serial: 0,

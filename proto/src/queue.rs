@@ -77,8 +77,10 @@ pub(crate) struct Flow {
 /// Where a flow's frames wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
+    pub(crate) flow: Flow,
     queue: usize,
-    flow: Flow,
+    /// A hash of the flow and its peer.
+    hash: u64,
 }
 
 /// What the queues know of a lane of a peer.
@@ -146,7 +148,7 @@ impl FairQueue {
         let mut ways = first..first + WAYS;
         let own = ways.clone().find(|way| self.queues[*way].flow == hash);
         let queue = own.or_else(|| ways.find(|way| !self.queues[*way].is_listed));
-        Place { queue: queue.unwrap_or(first), flow: Flow { hash, ..flow } }
+        Place { flow, queue: queue.unwrap_or(first), hash }
     }
 
     /// The last cell that waits there, which takes further records of its lane.
@@ -162,8 +164,8 @@ impl FairQueue {
         let queue = &mut self.queues[place.queue];
         queue.chain.push(arena, slots);
         if !queue.is_listed && queue.chain.cells() > 0 {
-            if queue.flow != place.flow.hash {
-                (queue.flow, queue.codel) = (place.flow.hash, Codel::default());
+            if queue.flow != place.hash {
+                (queue.flow, queue.codel) = (place.hash, Codel::default());
             }
             queue.gate = place.flow.gate;
             queue.is_listed = true;

@@ -41,6 +41,7 @@ pub(crate) enum Source {
 impl Bundle {
     /// Takes the next cells out of the queue and gives them their numbers.
     pub(crate) fn commit(&mut self, now: Instant) {
+        self.readmit(now);
         let most = self.commit_limit();
         self.queue.set_wanted(self.cells_in(WAIT_FOR));
         while self.outgoing.len() < most {

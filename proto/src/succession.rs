@@ -1,20 +1,29 @@
 //! A node whose process makes way for another one, as after an upgrade of the program.
 //!
-//! Beside the path. The node says that it pauses (a bit of its hellos). Its peers then leave what comes from their devices
-//! there, and send what they have already taken; it sends what it has, and stands still when nothing is on its way any
-//! more. The successor is a new incarnation and reads its own device only when the peers have joined it. So what is
-//! under way during the change waits in the devices' queues, where nothing is lost.
+//! Beside the path. The node says that it pauses (a bit of its hellos). Its peers then keep what comes from their devices
+//! for it ([`crate::deferred`]), and send what they have already taken; it sends what it has, and stands still when
+//! nothing is on its way any more. The successor is a new incarnation: it gets what the peers have kept, and reads its
+//! own device only when they have joined it. So what is under way during the change waits at its senders, where nothing
+//! is lost.
 //!
-//! A pause has an end: a node that says nothing more holds up nobody for longer than [`PAUSE`].
+//! Invariants: a pause concerns only what goes to the node that pauses; it lasts for [`PAUSE`] at most, and counts once
+//! for an incarnation, [`PAUSES`] times at once for a node, and else once in [`PAUSE_EVERY`].
 
 use crate::bundle::Bundle;
 use crate::heartbeat::Control;
 use crate::time::Instant;
 use crate::wire::hello::{Hello, NodeId};
+use alloc::vec::Vec;
 use core::time::Duration;
 
-/// How long a device is left unread at most.
+/// How long frames wait for a successor at most, and a successor for its peers.
 pub const PAUSE: Duration = Duration::from_millis(150);
+/// A node gets another pause after this time.
+const PAUSE_EVERY: Duration = Duration::from_secs(10);
+/// Pauses that a node may have at once: who tries upgrades makes some.
+const PAUSES: u32 = 8;
+/// Nodes whose pauses are remembered. When there are more, further ones get none until one of these is forgotten.
+const PAUSERS: usize = 64;
 /// When no data has come for this time, none is on its way: what a peer's ports may hold (1.5 ms), unless it is slow.
 const QUIET: Duration = Duration::from_millis(3);
 
@@ -25,27 +34,32 @@ pub(crate) struct Succession {
     pub(crate) rests: bool,
     /// When data came last.
     pub(crate) heard: Instant,
-    pause: Option<Pause>,
-}
-
-/// Why the device is not read.
-#[derive(Clone, Copy, Debug)]
-struct Pause {
-    until: Instant,
-    awaits: Awaits,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaits {
-    /// This peer, or its successor.
-    Successor(NodeId),
-    /// So many peers.
-    Peers(usize),
+    /// This node has replaced another one: until when it reads no frames, and until it has how many peers.
+    wait: Option<(Instant, usize)>,
+    /// Nodes that have paused lately, and when all their pauses are earned again.
+    pausers: Vec<(NodeId, Instant)>,
 }
 
 impl Succession {
-    pub(crate) fn paused_until(&self) -> Option<Instant> {
-        self.pause.map(|pause| pause.until)
+    pub(crate) fn waits_until(&self) -> Option<Instant> {
+        self.wait.map(|(until, _)| until)
+    }
+
+    /// Takes one of the pauses of a node; returns whether it had one.
+    fn take_pause(&mut self, now: Instant, node: NodeId) -> bool {
+        self.pausers.retain(|(_, earned)| *earned > now);
+        let place = self.pausers.iter().position(|(pauser, _)| *pauser == node).or_else(|| {
+            let is_free = self.pausers.len() < PAUSERS;
+            is_free.then(|| self.pausers.push((node, now)))?;
+            Some(self.pausers.len() - 1)
+        });
+        let Some((_, earned)) = place.map(|place| &mut self.pausers[place]) else { return false };
+        let next = *earned + PAUSE_EVERY;
+        let has_one = next.since(now) <= PAUSE_EVERY * PAUSES;
+        if has_one {
+            *earned = next;
+        }
+        has_one
     }
 }
 
@@ -66,8 +80,7 @@ impl Bundle {
 
     /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
     pub fn succeed(&mut self, now: Instant, peers: usize) {
-        let awaits = Awaits::Peers(peers);
-        self.succession.pause = (peers > 0).then_some(Pause { until: now + PAUSE, awaits });
+        self.succession.wait = (peers > 0).then_some((now + PAUSE, peers));
     }
 
     /// Whether nothing is under way: all that was taken from the device was heard by the peers, all that was heard from
@@ -78,7 +91,7 @@ impl Bundle {
         let delivered = || self.peers.iter().all(|peer| peer.gapped == 0);
         let heard =
             || self.peers.iter().flat_map(|peer| &peer.outbound).all(|link| !link.up || link.is_heard());
-        is_quiet && delivered() && heard()
+        is_quiet && self.deferred.is_empty() && delivered() && heard()
     }
 
     /// Whether some peer can be reached, or is about to be.
@@ -87,12 +100,12 @@ impl Bundle {
         let has_way = |peer: &crate::peer::Peer| {
             peer.outbound.iter().any(|link| link.up) || peer.is_rising(self.polled)
         };
-        self.is_paused() || self.peers.iter().any(has_way)
+        self.is_waiting() || !self.deferred.is_empty() || self.peers.iter().any(has_way)
     }
 
-    /// Whether the device is to be left alone.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.succession.pause.is_some()
+    /// Whether the device is to be left alone until the peers are there.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.succession.wait.is_some()
     }
 
     /// Says hello to the peers on these ports: something about this node is new.
@@ -108,98 +121,33 @@ impl Bundle {
 
     /// A peer pauses.
     pub(crate) fn handle_pause(&mut self, now: Instant, hello: &Hello) {
-        let known = self.peers.find(hello.node).and_then(|index| self.peers.get(index));
-        let is_joined = known.is_some_and(|peer| peer.is_joined() && peer.incarnation == hello.incarnation);
-        if is_joined && self.succession.pause.is_none() {
-            let awaits = Awaits::Successor(hello.node);
-            self.succession.pause = Some(Pause { until: now + PAUSE, awaits });
+        let index = self.peers.find(hello.node);
+        let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) else { return };
+        let is_new = peer.is_joined() && peer.incarnation == hello.incarnation && !peer.pauses;
+        if !is_new {
+            return;
+        }
+        peer.pauses = true;
+        let goes_on = self.deferred.has_room(hello.node);
+        if goes_on || self.succession.take_pause(now, hello.node) {
+            self.deferred.open(hello.node, hello.incarnation, now + PAUSE);
         }
     }
 
     /// A peer is there, or there again.
-    pub(crate) fn resume_reading(&mut self, node: NodeId) {
-        let Some(pause) = self.succession.pause else { return };
-        let joined = || self.peers.iter().filter(|peer| peer.is_joined()).count();
-        let is_over = match pause.awaits {
-            Awaits::Successor(awaited) => awaited == node,
-            Awaits::Peers(peers) => joined() >= peers,
-        };
-        if is_over {
-            self.succession.pause = None;
+    pub(crate) fn end_pause(&mut self, index: u16) {
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.pauses = false;
         }
+        let joined = || self.peers.iter().filter(|peer| peer.is_joined()).count();
+        self.succession.wait = self.succession.wait.filter(|(_, peers)| joined() < *peers);
     }
 
-    /// Ends a pause that lasts too long.
-    pub(crate) fn end_pause(&mut self, now: Instant) {
-        self.succession.pause = self.succession.pause.filter(|pause| now < pause.until);
+    /// Ends a wait for peers that lasts too long.
+    pub(crate) fn end_wait(&mut self, now: Instant) {
+        self.succession.wait = self.succession.wait.filter(|(until, _)| now < *until);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bundle::Settings;
-
-    use crate::port::PortSettings;
-    use crate::rx::Origin;
-
-    use alloc::vec;
-
-    fn at(millis: u64) -> Instant {
-        Instant::from_nanos(millis * 1_000_000)
-    }
-
-    fn node(number: u8) -> NodeId {
-        NodeId::new([2, 0, 0, 0, 0, number], 7420)
-    }
-
-    fn bundle() -> Bundle {
-        let ports = vec![PortSettings::new(1_452)];
-        Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, ports) })
-    }
-
-    /// Node 2 says that it is this incarnation, with a session number, and whether it pauses.
-    fn say(bundle: &mut Bundle, millis: u64, incarnation: u64, pauses: bool) {
-        let hello = Hello { node: node(2), incarnation, session: 7, pauses, ..bundle.hello(0, None) };
-        let from = "192.0.2.2:7420".parse().unwrap();
-        bundle.handle_hello(at(millis), Origin { port: 0, from }, &hello);
-    }
-
-    #[test]
-    fn a_pause_lasts_until_the_successor_has_joined() {
-        let mut bundle = bundle();
-        say(&mut bundle, 0, 5, true);
-        assert!(bundle.takes_frames(), "a stranger pauses nobody");
-        say(&mut bundle, 0, 5, false);
-        say(&mut bundle, 10, 5, true);
-        assert!(!bundle.takes_frames());
-        say(&mut bundle, 20, 6, false);
-        assert!(bundle.takes_frames() && bundle.has_way());
-    }
-
-    #[test]
-    fn a_pause_ends_when_it_is_taken_back_and_by_itself() {
-        let mut bundle = bundle();
-        say(&mut bundle, 0, 5, false);
-        say(&mut bundle, 10, 5, true);
-        say(&mut bundle, 20, 5, false);
-        assert!(bundle.takes_frames());
-        say(&mut bundle, 30, 5, true);
-        assert!(bundle.poll_timeout(at(30)) <= at(30) + PAUSE);
-        bundle.handle_timeout(at(179));
-        assert!(!bundle.takes_frames());
-        bundle.handle_timeout(at(180));
-        assert!(bundle.takes_frames());
-    }
-
-    #[test]
-    fn a_successor_waits_for_its_peers() {
-        let mut bundle = bundle();
-        bundle.succeed(at(0), 1);
-        assert!(!bundle.takes_frames() && bundle.has_way());
-        say(&mut bundle, 5, 5, false);
-        assert!(bundle.takes_frames());
-        bundle.succeed(at(10), 0);
-        assert!(bundle.takes_frames(), "there was no peer");
-    }
-}
+mod tests;

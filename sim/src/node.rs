@@ -13,7 +13,8 @@ use crate::topology::{CableSettings, NodeSettings, Topology};
 use crate::worker::Worker;
 use core::net::SocketAddr;
 use core::time::Duration;
-use tabane_proto::{Bundle, Counters, Instant, Name, NodeId, PortSettings, Settings};
+use std::sync::Arc;
+use tabane_proto::{Bundle, Counters, Fdb, Instant, Name, NodeId, PortSettings, Settings};
 use tabane_seal::{Cipher, Group, Random};
 
 /// The key that all nodes share, and no stranger.
@@ -142,6 +143,7 @@ impl Node {
     pub(crate) fn restart(&mut self, world: &mut Surroundings<'_>) {
         self.before = self.counted();
         self.bundle_settings.incarnation = world.incarnation();
+        self.bundle_settings.fdb = Arc::new(Fdb::new(0, self.bundle_settings.incarnation));
         let tap = world.member.tap();
         self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings, &tap);
         self.numbers = self.ports().map(Some).collect();

@@ -4,6 +4,7 @@
 //! on its hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names
 //! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
 
+mod addresses;
 mod aggregate;
 mod attack;
 mod bridge;
@@ -102,6 +103,7 @@ fn cases() -> Vec<Case> {
         jumbo::cases(),
         mesh::cases(),
         bridge::cases(),
+        addresses::cases(),
         faults::cases(),
         failover::cases(),
         aggregate::cases(),

@@ -1,0 +1,177 @@
+//! Many addresses behind a bundle, as behind a bridge: learning them costs no link and no patience, and what one worker has
+//! learned keeps the others from flooding.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tabane_io::PacketSocket;
+use tabane_io::packet::HEADER;
+use tabane_lab::bundle::{Bundle, DEVICE, address};
+use tabane_lab::clock::{monotonic_ns, wait_for};
+use tabane_lab::netns::{Namespace, joined};
+use tabane_lab::status::LINK_DOWN;
+use tabane_lab::topology::{Plan, Topology};
+use tabane_lab::workload::Stream;
+use tabane_lab::workload::ping_pong::{self, RoundTrips};
+
+use crate::neighbours::mac;
+use crate::stage::{FAST, options, plan, with_bundles};
+use crate::{Case, Need};
+
+/// Addresses that are new in each second of the storm, and how many have to arrive.
+const PER_SECOND: u64 = 40_000;
+const ADDRESSES: u64 = 100_000;
+/// The time for that, on any machine.
+const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
+/// For how long round trips are timed meanwhile, and how long 99 in 100 may be.
+const TIMED: Duration = Duration::from_secs(4);
+const TRIP_US_MAX: f64 = 50_000.0;
+/// Storms of which one has to keep to that: who else uses the CPUs can stall any.
+const ATTEMPTS: usize = 3;
+/// Flows of one direction, and frames of each.
+const FLOWS: u8 = 32;
+const FRAMES: u64 = 25;
+/// Frames that hosts' kernels send to groups by themselves meanwhile.
+const OWN_MAX: u64 = 100;
+/// Ethernet type for local experiments, and that of IPv4.
+const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
+const IPV4: [u8; 2] = [0x08, 0x00];
+
+type Mac = [u8; 6];
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("100_000_addresses_cost_no_link_and_no_time", Need::Daemon, storm),
+        Case::new("a_flow_whose_answers_take_another_worker_is_not_flooded", Need::Daemon, one_way),
+    ]
+}
+
+fn storm() -> Result<()> {
+    with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
+        let mut failures = Vec::new();
+        for attempt in 0..ATTEMPTS {
+            match play_in_storm(topology, bundles, attempt)? {
+                (trips, downs) if downs.is_empty() && trips.p99_us <= TRIP_US_MAX => return Ok(()),
+                failure => failures.push(format!("{failure:?}")),
+            }
+        }
+        bail!("round trips, and links that went down: {}", failures.join("; "))
+    })
+}
+
+/// Round trips, and the events of links that went down meanwhile.
+fn play_in_storm(
+    topology: &Topology,
+    bundles: &[Bundle<'_>],
+    attempt: usize,
+) -> Result<(RoundTrips, Vec<String>)> {
+    let (first, second) = (topology.host(0), topology.host(1));
+    let to = parsed(&mac(second, DEVICE)?)?;
+    let delivered = || Ok::<_, anyhow::Error>(bundles[1].status()?.counter("frames_delivered"));
+    let (begun, before) = (monotonic_ns()?, delivered()?);
+    let storm = Storm::begin(first, to, u8::try_from(attempt)?)?;
+    let trips = ping_pong::play(first, second, SocketAddr::new(address(1), 0), Stream::Tcp, TIMED)?;
+    wait_for("frames of 100,000 addresses", ARRIVE_WITHIN, || {
+        Ok((delivered()? - before >= ADDRESSES).then_some(()))
+    })?;
+    let sent = storm.end()?;
+    ensure!(sent >= ADDRESSES, "{sent} addresses were tried");
+    let mut downs = Vec::new();
+    for bundle in bundles {
+        let events = bundle.status()?.events.into_iter();
+        downs.extend(
+            events.filter(|event| event.what == LINK_DOWN && event.at_ns >= begun).map(|event| event.detail),
+        );
+    }
+    Ok((trips, downs))
+}
+
+/// Sends frames, each of another address, until it is told to end.
+struct Storm {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<Result<u64>>,
+}
+
+impl Storm {
+    fn begin(host: &Namespace, to: Mac, number: u8) -> Result<Storm> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&ended);
+        let socket = host.enter(|| PacketSocket::open(DEVICE))??;
+        let thread = host.spawn("storm", move || {
+            let (begun, mut sent) = (Instant::now(), 0_u64);
+            while !end.load(Ordering::Relaxed) && begun.elapsed() < 2 * ARRIVE_WITHIN {
+                let due = u64::try_from(begun.elapsed().as_millis())? * PER_SECOND / 1_000;
+                for address in sent..due {
+                    let [.., a, b, c] = address.to_be_bytes();
+                    // What finds no room in the device's queue is lost as on any wire.
+                    let _ = socket.send(&frame(to, [2, 0xff, number, a, b, c], EXPERIMENT, &[0; 46]));
+                }
+                sent = due;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(sent)
+        })?;
+        Ok(Storm { ended, thread })
+    }
+
+    fn end(self) -> Result<u64> {
+        self.ended.store(true, Ordering::Relaxed);
+        joined(self.thread)
+    }
+}
+
+/// A host behind the second node says one word, which reaches one worker of the first. All flows to that host, which
+/// take both workers, go to the second node alone.
+fn one_way() -> Result<()> {
+    const GUEST: Mac = [2, 0xfe, 0, 0, 0, 1];
+    const OWN: Mac = [2, 0xfe, 0, 0, 0, 2];
+    let mut options = options()?;
+    options.arguments.extend(["--workers", "2"].map(str::to_owned));
+    let plan = Plan { hosts: 3, ..plan(&[FAST; 2]) };
+    with_bundles(plan, &options, |topology, bundles| {
+        let delivered =
+            |node: usize| Ok::<_, anyhow::Error>(bundles[node].status()?.counter("frames_delivered"));
+        let [first, second] = [0, 1].map(|host| topology.host(host).enter(|| PacketSocket::open(DEVICE)));
+        let (first, second) = (first??, second??);
+        let heard = delivered(0)?;
+        second.send(&frame(OWN, GUEST, EXPERIMENT, &[0; 46]))?;
+        wait_for("the word of the guest", ARRIVE_WITHIN, || Ok((delivered(0)? > heard).then_some(())))?;
+        let before = [delivered(1)?, delivered(2)?];
+        let frames = FRAMES * u64::from(FLOWS);
+        for flow in (0..FRAMES).flat_map(|_| 0..FLOWS) {
+            first.send(&frame(GUEST, OWN, IPV4, &datagram(flow)))?;
+            thread::sleep(Duration::from_micros(500));
+        }
+        wait_for("the flows", ARRIVE_WITHIN, || Ok((delivered(1)? - before[0] >= frames).then_some(())))?;
+        let stray = delivered(2)? - before[1];
+        ensure!(stray < OWN_MAX, "{stray} of {frames} frames reached a node that they are not for");
+        let flooded = bundles[0].status()?.counter("frames_flooded");
+        ensure!(flooded < OWN_MAX, "{flooded} frames were flooded");
+        Ok(())
+    })
+}
+
+/// An Ethernet frame behind the header of a packet socket.
+fn frame(to: Mac, from: Mac, kind: [u8; 2], payload: &[u8]) -> Vec<u8> {
+    [&[0; HEADER][..], &to, &from, &kind, payload].concat()
+}
+
+/// A datagram over IPv4 without checksums: what tells flows apart.
+fn datagram(flow: u8) -> Vec<u8> {
+    let mut packet = vec![0; 46];
+    packet[..4].copy_from_slice(&[0x45, 0, 0, 46]);
+    // Time to live, UDP, and behind the checksum both addresses.
+    packet[8..10].copy_from_slice(&[64, 17]);
+    packet[12..20].copy_from_slice(&[10, 99, 0, 1, 10, 99, 0, 2]);
+    packet[20..26].copy_from_slice(&[0x80, flow, 0x23, flow, 0, 26]);
+    packet
+}
+
+fn parsed(mac: &str) -> Result<Mac> {
+    let bytes: Result<Vec<u8>, _> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+    bytes?.try_into().ok().with_context(|| format!("the MAC address {mac}"))
+}
