@@ -23,18 +23,8 @@ const RELENTLESS: u32 = 60_000;
 const SLOW_PEER: u32 = 40_000;
 /// Runs in a million in which a member is hostile.
 const HOSTILE: u32 = 100_000;
-/// What it does in such runs: what the core stands.
-pub const DEEDS: &[Deed] = &[
-    Deed::Crumbs,
-    Deed::Records,
-    Deed::Lanes,
-    Deed::Numbers,
-    Deed::Reports,
-    Deed::Hellos,
-    Deed::Farewells,
-    Deed::Sessions,
-    Deed::Noise,
-];
+/// What it does in such runs.
+pub const DEEDS: &[Deed] = &Deed::ALL;
 
 /// Frames of a storm or of a flow that never backs off: what some milliseconds of computing carry.
 const STORM_FRAMES: u32 = 5_000;
