@@ -110,9 +110,15 @@ impl Arena {
         self.next.front().copied().unwrap_or(self.reach)
     }
 
-    /// Finds free slots for the longest frame.
+    /// Finds free slots for the longest frame: from where it looked last, as long as that is less than one round away; else
+    /// from the beginning, for slots that were passed by may be free by now.
     fn set_aside(&mut self) {
+        let head = self.head();
         while self.next.len() < self.span() {
+            if self.reach - head == self.cells.len() as u64 {
+                self.next.clear();
+                self.reach = head;
+            }
             if !self.cell(self.reach).waits {
                 self.next.push_back(self.reach);
             }
@@ -303,6 +309,7 @@ impl Arena {
             let slot = self.open(&mut slots, Cell { first_record, ..like });
             self.cell_mut(slot).length = fit(payload_max.min(total - start));
         }
+        self.set_aside();
         slots
     }
 
@@ -316,6 +323,7 @@ impl Arena {
             let slot = self.open(&mut slots, Cell { first_record, ..like });
             rest = self.fill(slot, rest);
         }
+        self.set_aside();
         slots
     }
 
@@ -347,14 +355,14 @@ impl Arena {
         rest
     }
 
-    /// Takes the next free slot and links it behind `slots`.
+    /// Takes the next free slot and links it behind `slots`. What was read lies in the slots set aside, so others are
+    /// looked for when the whole frame has its cells.
     fn open(&mut self, slots: &mut Slots, cell: Cell) -> u64 {
         let slot = self.head();
         self.next.pop_front();
         debug_assert!(!self.cell(slot).waits);
         *self.cell_mut(slot) = Cell { position: slot, waits: true, next: slot, length: 0, ..cell };
         self.waiting += 1;
-        self.set_aside();
         self.link(slots, Slots { first: slot, last: slot, cells: 1 });
         slot
     }
@@ -400,6 +408,7 @@ fn fit(bytes: usize) -> u16 {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+    use proptest::prelude::*;
 
     fn stream(arena: &Arena, slots: Slots) -> Vec<u8> {
         (slots.first..=slots.last).flat_map(|slot| arena.filled(slot).to_vec()).collect()
@@ -464,6 +473,36 @@ mod tests {
         }
         stays.iter().for_each(|slot| arena.release(*slot));
         assert!(!arena.has_waiting() && stays.iter().all(|slot| arena.keeps(*slot)), "to be repaired");
+    }
+
+    proptest! {
+        /// Whatever is released when, a slot that waits is neither read into nor filled again.
+        #[test]
+        fn what_waits_is_never_overwritten(steps in proptest::collection::vec((1usize..66_000, 0usize..200), 1..300)) {
+            let mut arena = Arena::new(548, 512);
+            let mut waiting = Vec::new();
+            for (number, (length, releases)) in (0..=255_u8).cycle().zip(steps) {
+                if arena.has_room() {
+                    let frame = alloc::vec![number; length.min(65_563)];
+                    read(&mut arena, &frame);
+                    let slots = arena.cut_in_place(frame.len(), Cell::default());
+                    let mut slot = slots.first;
+                    for _ in 0..slots.cells {
+                        waiting.push((slot, number));
+                        slot = arena.cell(slot).next;
+                    }
+                }
+                for (slot, number) in &waiting {
+                    let prefix = if arena.cell(*slot).first_record == 0 { PREFIX } else { 0 };
+                    let bytes = &arena.filled(*slot)[prefix..];
+                    prop_assert!(arena.keeps(*slot) && bytes.iter().all(|byte| byte == number));
+                }
+                for _ in 0..releases.min(waiting.len()) {
+                    let (slot, _) = waiting.swap_remove(releases % waiting.len());
+                    arena.release(slot);
+                }
+            }
+        }
     }
 
     #[test]
