@@ -124,8 +124,6 @@ pub struct Bundle {
     pub(crate) resend: VecDeque<Repair>,
     /// Copies of cells for further links.
     pub(crate) copies: Copies,
-    /// Cells that may still be sent again, in eighths of a cell.
-    pub(crate) repair_budget: u32,
     /// The batch that the I/O is sending.
     pub(crate) flight: Option<Flight>,
     /// Cells of another size than what links take now still have to leave.
@@ -188,7 +186,6 @@ impl Bundle {
             stalled: Stalled::default(),
             resend: VecDeque::new(),
             copies: Copies::default(),
-            repair_budget: crate::repair::BUDGET_MAX,
             flight: None,
             cells_change: false,
             frames_between: 0,

@@ -7,6 +7,7 @@ use crate::keyring::Keyring;
 use crate::outbound::Outbound;
 use crate::pool::Pool;
 use crate::reorder::Reorder;
+use crate::repair::Budget;
 use crate::time::Instant;
 use crate::unpack::Unpack;
 use crate::wire::cell::{LANES, LINKS, session_start};
@@ -64,6 +65,8 @@ pub(crate) struct Peer {
     pub(crate) missing: Request,
     /// It says that it makes way for its successor.
     pub(crate) pauses: bool,
+    /// What may still be sent to it again.
+    pub(crate) repairs: Budget,
     /// When it gave us its session number.
     pub(crate) joined_at: Instant,
     /// When the next heartbeat is due.
@@ -102,6 +105,7 @@ impl Peer {
             hold: Hold::new(now),
             missing: Request::default(),
             pauses: false,
+            repairs: Budget::default(),
             joined_at: now,
             heartbeat_at: now,
             serial: 0,

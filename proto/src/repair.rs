@@ -3,8 +3,8 @@
 //! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss, and asks
 //! over two links, for links that lose cells lose requests. The sender finds the cell in its ring and sends it before
 //! anything new. What was on a link that is found dead goes again without being asked for. A cell is sent again once
-//! per loss of it, and all repairs together stay within a budget (an eighth of what is sent, and one ring at once), so
-//! that real congestion still reaches TCP. A repair that has waited longer than a receiver waits for a gap is
+//! per loss of it, and the repairs for a peer stay within a budget (an eighth of what is sent to it, and one ring at once), so
+//! that real congestion still reaches TCP, and no peer has others wait for what it asks for. A repair that has waited longer than a receiver waits for a gap is
 //! forgotten: behind a fast link's loss a slow one would carry nothing else for long.
 
 use crate::bundle::Bundle;
@@ -21,8 +21,8 @@ use core::time::Duration;
 
 /// Eighths of a cell in one cell.
 const EIGHTHS: u32 = 8;
-/// The most that can be saved up: what a dead link can hold at 10 Gbit/s in 5 ms.
-pub(crate) const BUDGET_MAX: u32 = 4_096 * EIGHTHS;
+/// The most cells that can be saved up: what a dead link can hold at 10 Gbit/s in 5 ms.
+const BURST: u32 = 4_096;
 /// After an error on our side, the peer's reports are not believed for this long.
 const DISTRUST: Duration = Duration::from_millis(100);
 
@@ -32,6 +32,32 @@ pub(crate) struct Repair {
     pub(crate) slot: u64,
     /// When it is no longer worth it.
     until: Instant,
+}
+
+/// What may still be sent again to a peer.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    eighths: u32,
+    /// Cells that were sent for the first time, as far as they count in full, up to [`BURST`].
+    sent: u32,
+}
+
+impl Budget {
+    /// So many cells were sent for the first time. All of the first ones may be on a link that dies before anything is saved
+    /// up; of the others an eighth may be sent again.
+    pub(crate) fn earn(&mut self, cells: usize) {
+        let cells = u32::try_from(cells).unwrap_or(BURST).min(BURST);
+        let in_full = cells.min(BURST - self.sent);
+        self.sent += in_full;
+        self.eighths = (self.eighths + in_full * EIGHTHS + (cells - in_full)).min(BURST * EIGHTHS);
+    }
+
+    /// Whether one more cell may be sent again; then it has been paid.
+    fn spend(&mut self) -> bool {
+        let rest = self.eighths.checked_sub(EIGHTHS);
+        self.eighths = rest.unwrap_or(self.eighths);
+        rest.is_some()
+    }
 }
 
 impl Bundle {
@@ -94,7 +120,8 @@ impl Bundle {
     /// looked up.
     fn send_again(&mut self, index: u16, port: u8, numbers: Range<u64>, most: u64) -> u64 {
         let Some(peer) = self.peers.get_mut(index) else { return 0 };
-        let link = &mut peer.outbound[usize::from(port)];
+        let crate::peer::Peer { outbound, repairs, .. } = peer;
+        let link = &mut outbound[usize::from(port)];
         let numbers = link.remembered(numbers, most);
         let looked_up = numbers.end - numbers.start;
         for slot in numbers.filter_map(|seq| link.take_for_repair(seq)) {
@@ -102,8 +129,7 @@ impl Bundle {
             if kept && self.arena.lose_copy(slot) {
                 continue;
             }
-            if kept && self.repair_budget >= EIGHTHS {
-                self.repair_budget -= EIGHTHS;
+            if kept && repairs.spend() {
                 self.resend.push_back(Repair { slot, until: self.polled + hold::LONGEST });
             } else {
                 self.counters.repair_declined += 1;
@@ -119,12 +145,6 @@ impl Bundle {
             repairs.retain(|repair| repair.until > now);
             self.counters.repair_declined += (before - repairs.len()) as u64;
         }
-    }
-
-    /// So many cells were sent: an eighth of them may be sent again.
-    pub(crate) fn refill_repair_budget(&mut self, cells: usize) {
-        let cells = u32::try_from(cells).unwrap_or(u32::MAX);
-        self.repair_budget = self.repair_budget.saturating_add(cells).min(BUDGET_MAX);
     }
 }
 

@@ -162,6 +162,9 @@ impl Bundle {
         port.handle_sent(flight.bytes);
         if let Some(peer) = self.peers.get_mut(flight.peer) {
             let heard = peer.cells_heard();
+            if flight.source == Source::New {
+                peer.repairs.earn(flight.cells);
+            }
             let link = &mut peer.outbound[usize::from(flight.port)];
             link.mark(port.sent());
             let due = link.beat.due(now, earned(link.sent(), heard), link.loss.is_suspect());
@@ -179,7 +182,6 @@ impl Bundle {
         }
         let policy = self.policies.of(flight.treatment);
         policy.handle_sent(flight.treatment.flow, flight.port, flight.bytes as u64);
-        self.refill_repair_budget(flight.cells);
         self.drop_first(flight.source, flight.cells);
     }
 
