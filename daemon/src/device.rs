@@ -30,6 +30,8 @@ pub(crate) struct Device {
     reached: AtomicU64,
     /// Frames that the kernel did not take.
     refused: AtomicU64,
+    /// Errors of reading it.
+    unread: AtomicU64,
     /// Where flows of which enough waits are refused, if the kernel has that and lets us.
     gates: Option<Gates>,
 }
@@ -75,6 +77,7 @@ impl Device {
             awaits_peers: AtomicBool::new(awaits_peers),
             reached: AtomicU64::new(tabane_io::now_ns()),
             refused: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
         }
     }
 
@@ -162,6 +165,19 @@ impl Device {
     /// The kernel did not take a frame.
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The device could not be read. Says so at each power of two, for errors may be as many as frames.
+    pub(crate) fn count_unread(&self, error: &std::io::Error) {
+        let count = self.unread.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::warn!(%error, count, "the device could not be read, which is tried again");
+        }
+    }
+
+    /// Errors of reading the device.
+    pub(crate) fn unread(&self) -> u64 {
+        self.unread.load(Ordering::Relaxed)
     }
 
     /// Frames that the kernel did not take.

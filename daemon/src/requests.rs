@@ -129,6 +129,7 @@ impl Requests {
         let workers = self.askers.snapshots();
         let mut counters = snapshot::sum(workers.iter());
         counters.insert("device_refused".to_owned(), self.device.refused());
+        counters.insert("device_unread".to_owned(), self.device.unread());
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
         let policy = first.map_or(PolicyKind::default(), |first| first.policy);

@@ -220,7 +220,7 @@ impl Running {
 
 /// What ended a worker. That somebody deleted the device is no failure of ours, and is told as what it is.
 fn worker_failed(name: &str, error: std::io::Error, events: &EventLog) -> anyhow::Error {
-    if error.raw_os_error() != Some(libc::EBADFD) {
+    if !tabane_io::tap::is_gone(&error) {
         return anyhow::Error::new(error).context("a worker failed");
     }
     let detail = format!("device {name} was deleted");

@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use tabane_io::{
-    AnyLink, Bounce, Interest, Link, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns,
+    AnyLink, Bounce, Interest, Link, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns, tap,
 };
 use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::receive::{self, Moved, Receive};
@@ -40,6 +40,8 @@ const RECEIVE: usize = 4;
 const ROUNDS: usize = 8;
 /// Links that are not likely to have a queue are asked for it this seldom.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
+/// After an error the device is left alone for so long: it may go on failing.
+const READ_AGAIN: Duration = Duration::from_millis(1);
 /// A send buffer is changed when its limit has moved by more than a quarter.
 const BUFFER_SLACK: u64 = 4;
 
@@ -75,6 +77,8 @@ pub(crate) struct Worker {
     commands: Receiver<Command>,
     /// Buffers that wait to be filled.
     lent: Vec<Buffer>,
+    /// After an error of the device: when it is read again.
+    read_again: Option<Instant>,
     /// Whether epoll watches the device.
     tap_watched: bool,
     /// It is about to stand still.
@@ -119,6 +123,7 @@ impl Worker {
         let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
         let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, Moved::default());
+        let read_again = None;
         let engine = Receive::new(clock(), shared.receive);
         let bounce = Bounce::new(shared.fragments.clone());
         Ok(Self {
@@ -130,6 +135,7 @@ impl Worker {
             waker,
             commands,
             lent,
+            read_again,
             tap_watched,
             rest,
             engine,
@@ -161,6 +167,7 @@ impl Worker {
                 }
                 now = clock();
             }
+            self.read_again = self.read_again.filter(|again| now < *again);
             self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
             self.transmit(now, ready.tap && self.reads_device())?;
@@ -274,8 +281,16 @@ impl Worker {
                 slice
             }))
         });
-        let read = self.queue.read(&mut pieces[..count])?;
+        let read = self.queue.read(&mut pieces[..count]);
         drop(space);
+        let read = match read {
+            Err(error) if !tap::is_gone(&error) => {
+                self.shared.device.count_unread(&error);
+                self.read_again = Some(now + READ_AGAIN);
+                return Ok(false);
+            }
+            read => read?,
+        };
         if let Some(length) = read {
             self.moved.from_device += 1;
             self.bundle.handle_frame(now, length);
@@ -361,7 +376,7 @@ impl Worker {
 
     /// Whether this is a time to read the device.
     fn reads_device(&self) -> bool {
-        self.rest.is_none() && !self.shared.device.awaits_peers()
+        self.rest.is_none() && self.read_again.is_none() && !self.shared.device.awaits_peers()
     }
 
     /// Watches the device only while its frames are taken: it would be ready again and again.

@@ -250,6 +250,13 @@ impl Tap {
     }
 }
 
+/// Whether an error of a queue says that the device is gone. Any other concerns one frame, or passes: a frame that no
+/// virtio header describes (`EINVAL`), want of memory, a device that is being taken down.
+#[must_use]
+pub fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBADFD)
+}
+
 /// One queue of the device: the frames of one worker.
 #[derive(Debug)]
 pub struct TapQueue {
@@ -262,7 +269,7 @@ impl TapQueue {
     /// The buffers must hold [`FRAME_MAX`] bytes together: the kernel cuts a longer frame silently.
     ///
     /// # Errors
-    /// The kernel's; `EBADFD` when the device was deleted.
+    /// The kernel's; [`is_gone`] tells whether the device was deleted. Else the frame is lost, if there was one.
     pub fn read(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
         match rustix::io::readv(&self.file, into) {
             Ok(length) => Ok(Some(length)),
@@ -383,6 +390,13 @@ mod tests {
         for good in ["tb0", "fifteen-bytes-x"] {
             check_name(good).unwrap();
         }
+    }
+
+    #[test]
+    fn only_a_device_that_is_gone_is_gone() {
+        let gone = [libc::EBADFD, libc::EINVAL, libc::EIO, libc::ENOMEM, libc::EFAULT, libc::ENOBUFS];
+        let gone = gone.map(|number| is_gone(&io::Error::from_raw_os_error(number)));
+        assert_eq!(gone, [true, false, false, false, false, false]);
     }
 
     #[test]
