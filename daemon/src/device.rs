@@ -106,6 +106,8 @@ impl Device {
         if bundle.has_way() {
             self.reached.store(now.as_nanos(), Ordering::Relaxed);
             self.set_carrier(true);
+        } else if bundle.was_left() {
+            self.set_carrier(false);
         } else if now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed))) > CARRIER_KEPT {
             self.set_carrier(false);
         } else {

@@ -108,6 +108,7 @@ fn hello() -> Hello {
         seals: false,
         asks: false,
         pauses: false,
+        ends: false,
         name: Name::new("h1"),
     }
 }
@@ -305,6 +306,7 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.seals", "0"),
             ("tabane.hello.asks", "0"),
             ("tabane.hello.pauses", "0"),
+            ("tabane.hello.ends", "0"),
             ("tabane.hello.name", "h1"),
         ],
     )

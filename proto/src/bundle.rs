@@ -150,6 +150,10 @@ pub struct Bundle {
     pub(crate) succession: Succession,
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
+    /// This node ends.
+    pub(crate) ends: bool,
+    /// There is no peer, for the last one has said that it ends.
+    pub(crate) was_left: bool,
     /// Nodes that were refused lately, and since when they are not told of.
     pub(crate) refused: Vec<(NodeId, Instant)>,
 
@@ -201,6 +205,8 @@ impl Bundle {
             succession: Succession::default(),
             control: VecDeque::new(),
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
+            ends: false,
+            was_left: false,
             refused: Vec::new(),
             security: None,
             rekey: Rekey::default(),

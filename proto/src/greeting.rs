@@ -172,6 +172,7 @@ impl Bundle {
         peer.joined_at = now;
         peer.keys = Some(Keyring::new(now, agreed));
         peer.join(self.settings.incarnation, hello.session);
+        self.was_left = false;
         self.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });
         self.end_pause(index);
         self.fit_cells();

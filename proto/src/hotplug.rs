@@ -65,6 +65,18 @@ impl Bundle {
         self.fit_cells();
     }
 
+    /// This node ends: tells all peers over all links. Only [`Self::poll_control`] is to be called afterwards.
+    pub fn end(&mut self, now: Instant) {
+        self.ends = true;
+        (0u8..).take(self.ports.len()).for_each(|number| self.remove_port(now, number));
+    }
+
+    /// Whether there is no peer because the last one has said that it ends.
+    #[must_use]
+    pub fn was_left(&self) -> bool {
+        self.was_left
+    }
+
     /// The NIC of a port was replaced by another: what was known of its links is void.
     pub fn replace_port(&mut self, now: Instant, number: u8, settings: PortSettings) {
         if !self.ports.get(usize::from(number)).is_some_and(Port::is_member) {
@@ -159,6 +171,10 @@ impl Bundle {
             self.unpair(index, origin.port);
         }
         self.stop_hearing(now, index, hello.link, Signal::Farewell);
+        if hello.ends {
+            self.part(index);
+            self.was_left = self.peers.iter().next().is_none();
+        }
         self.fit_cells();
     }
 }
@@ -170,6 +186,7 @@ mod tests {
 
     use crate::wire::hello::NodeId;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     fn bundle(ports: usize) -> Bundle {
         let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
@@ -236,6 +253,33 @@ mod tests {
         }
         bundle.resize_port(at(1), 9, 1_000);
         assert_eq!(bundle.cell_max(), 1_232);
+    }
+
+    #[test]
+    fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
+        let (mut bundle, mut ends) = (bundle(2), bundle(2));
+        let peer = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
+        let from = "192.0.2.2:7420".parse().unwrap();
+        let say = |bundle: &mut Bundle, node, incarnation, leaves| {
+            let hello = bundle.hello(0, None);
+            let hello = Hello { node, incarnation, session: 7, leaves, ends: leaves, ..hello };
+            bundle.handle_hello(at(1), Origin { port: 0, from }, &hello);
+        };
+        say(&mut bundle, peer, 5, false);
+        assert!(!bundle.was_left());
+        say(&mut bundle, peer, 4, true);
+        assert!(bundle.peers.find(peer).is_some() && !bundle.was_left(), "a former self");
+        say(&mut bundle, peer, 5, true);
+        assert!(bundle.peers.find(peer).is_none() && bundle.was_left() && !bundle.has_way());
+        say(&mut bundle, peer, 6, false);
+        assert!(bundle.peers.find(peer).is_some() && !bundle.was_left());
+
+        say(&mut ends, peer, 5, false);
+        pass(&mut ends, 1);
+        ends.end(at(2));
+        let said = core::iter::from_fn(|| ends.poll_control(at(2)).map(|message| message.bytes.to_vec()));
+        let hellos: Vec<_> = said.filter_map(|cell| Hello::parse(cell.get(16..)?).ok()).collect();
+        assert!(hellos.iter().any(|hello| hello.leaves && hello.ends), "{hellos:?}");
     }
 
     #[test]

@@ -81,6 +81,7 @@ impl Bundle {
             seals: self.security.is_some(),
             asks: link.is_some_and(|link| link.endpoint.is_none() || link.outdated),
             pauses: self.succession.rests,
+            ends: self.ends,
             name: self.settings.name,
         }
     }
@@ -116,6 +117,7 @@ impl Bundle {
         if joined && !was_joined {
             peer.beat_at_once(now);
             peer.joined_at = now;
+            self.was_left = false;
             self.log(Event::PeerJoined { peer: node, name, sealed: false });
         }
         if joined {

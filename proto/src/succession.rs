@@ -94,11 +94,12 @@ impl Bundle {
         is_quiet && self.deferred.is_empty() && delivered() && heard()
     }
 
-    /// Whether some peer can be reached, or is about to be.
+    /// Whether some peer can be reached, and is heard, or is about to be.
     #[must_use]
     pub fn has_way(&self) -> bool {
         let has_way = |peer: &crate::peer::Peer| {
-            peer.outbound.iter().any(|link| link.up) || peer.is_rising(self.polled)
+            let is_heard = peer.links_heard() != 0;
+            is_heard && peer.outbound.iter().any(|link| link.up) || peer.is_rising(self.polled)
         };
         self.is_waiting() || !self.deferred.is_empty() || self.peers.iter().any(has_way)
     }

@@ -112,6 +112,8 @@ impl Worker {
         let now = clock();
         while let Ok(command) = self.commands.try_recv() {
             if self.execute(now, command) {
+                self.bundle.end(now);
+                self.send(now);
                 return true;
             }
         }

@@ -91,6 +91,8 @@ pub struct Hello {
     pub asks: bool,
     /// The speaker is about to be replaced: its successor wants to find nothing on its way.
     pub pauses: bool,
+    /// The speaker ends, and takes all its links out.
+    pub ends: bool,
     /// For people.
     pub name: Name,
 }
@@ -101,6 +103,7 @@ const LEAVES: u8 = 2;
 const SEALS: u8 = 4;
 const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
+const ENDS: u8 = 32;
 
 /// The version of a greeting, and who greets: what is in its place in every version. The kind and the node are looked at
 /// alone.
@@ -141,6 +144,7 @@ impl Hello {
             seals: capabilities & SEALS != 0,
             asks: capabilities & ASKS != 0,
             pauses: capabilities & PAUSES != 0,
+            ends: capabilities & ENDS != 0,
             name,
         })
     }
@@ -162,6 +166,7 @@ impl Hello {
             (self.seals, SEALS),
             (self.asks, ASKS),
             (self.pauses, PAUSES),
+            (self.ends, ENDS),
         ];
         bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
     }
@@ -187,6 +192,7 @@ mod tests {
             seals: false,
             asks: false,
             pauses: false,
+            ends: false,
             name: Name::new("h1"),
         }
     }
@@ -200,6 +206,7 @@ mod tests {
             (Hello { seals: true, ..none }, 4),
             (Hello { asks: true, ..none }, 8),
             (Hello { pauses: true, ..none }, 16),
+            (Hello { ends: true, ..none }, 32),
         ];
         for (hello, bit) in hellos {
             let mut bytes = [0; HELLO_MAX];

@@ -1,0 +1,155 @@
+//! The ring: frames in cells, what waits, what is kept.
+
+use super::*;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+
+fn stream(arena: &Arena, slots: Slots) -> Vec<u8> {
+    (slots.first..=slots.last).flat_map(|slot| arena.filled(slot).to_vec()).collect()
+}
+
+/// Slots that are neighbours.
+fn slots(first: u64, cells: usize) -> Slots {
+    Slots { first, last: first + cells as u64 - 1, cells }
+}
+
+fn read(arena: &mut Arena, bytes: &[u8]) {
+    let mut rest = bytes;
+    for part in arena.read_space() {
+        let (now, later) = rest.split_at(rest.len().min(part.len()));
+        part[..now.len()].copy_from_slice(now);
+        rest = later;
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn a_frame_read_in_place_is_a_stream_of_cells() {
+    let mut arena = Arena::new(116, 2048);
+    let frame: Vec<u8> = (0..=255).cycle().take(1000).collect();
+    read(&mut arena, &frame);
+    let taken = arena.cut_in_place(frame.len(), Cell::default());
+    assert_eq!(taken, slots(0, 11), "1004 bytes in cells of 100");
+    let bytes = stream(&arena, taken);
+    assert_eq!(bytes[..PREFIX], [1, 0, 3, 232]);
+    assert_eq!(bytes[PREFIX..], frame);
+    assert_eq!(arena.cell(0).first_record, 0);
+    assert_eq!(arena.cell(1).first_record, NO_RECORD);
+}
+
+#[test]
+fn small_records_share_a_cell_that_still_waits() {
+    let mut arena = Arena::new(116, 2048);
+    assert_eq!(arena.append(&[1; 60], None, Cell::default()), slots(0, 1));
+    assert_eq!(arena.append(&[2; 60], Some(0), Cell::default()), slots(1, 1), "40 here, 20 there");
+    assert_eq!(stream(&arena, slots(0, 2)), [[1; 60], [2; 60]].concat());
+    assert_eq!(arena.cell(0).first_record, 0);
+    assert_eq!(arena.cell(1).first_record, NO_RECORD);
+    assert_eq!(arena.append(&[3; 60], Some(1), Cell::default()), Slots::default());
+    assert_eq!(arena.cell(1).first_record, 20);
+}
+
+#[test]
+fn half_of_the_ring_may_wait_and_what_waits_for_long_holds_up_nobody() {
+    let mut arena = Arena::new(1452, 512);
+    let append = |arena: &mut Arena| arena.append(&[7; 1436], None, Cell::default()).first;
+    let first: Vec<_> = (0..256).map(|_| append(&mut arena)).collect();
+    assert!(arena.is_crowded() && arena.has_room());
+    let stays = [first[0], first[100]];
+    first.iter().filter(|slot| !stays.contains(slot)).for_each(|slot| arena.release(*slot));
+    for _ in 0..10 * 512 {
+        let slot = append(&mut arena);
+        assert!(arena.keeps(slot) && stays.iter().all(|stays| arena.keeps(*stays)));
+        read(&mut arena, &[8; 60_000]);
+        assert!(stays.iter().all(|slot| arena.filled(*slot).iter().all(|byte| *byte == 7)));
+        arena.release(slot);
+        assert!(!arena.is_crowded() && arena.has_room());
+    }
+    stays.iter().for_each(|slot| arena.release(*slot));
+    assert!(!arena.has_waiting() && stays.iter().all(|slot| arena.keeps(*slot)), "to be repaired");
+}
+
+proptest! {
+    /// Whatever is released when, a slot that waits is neither read into nor filled again.
+    #[test]
+    fn what_waits_is_never_overwritten(steps in proptest::collection::vec((1usize..66_000, 0usize..200), 1..300)) {
+        let mut arena = Arena::new(548, 512);
+        let mut waiting = Vec::new();
+        for (number, (length, releases)) in (0..=255_u8).cycle().zip(steps) {
+            if arena.has_room() {
+                let frame = alloc::vec![number; length.min(65_563)];
+                read(&mut arena, &frame);
+                let slots = arena.cut_in_place(frame.len(), Cell::default());
+                let mut slot = slots.first;
+                for _ in 0..slots.cells {
+                    waiting.push((slot, number));
+                    slot = arena.cell(slot).next;
+                }
+            }
+            for (slot, number) in &waiting {
+                let prefix = if arena.cell(*slot).first_record == 0 { PREFIX } else { 0 };
+                let bytes = &arena.filled(*slot)[prefix..];
+                prop_assert!(arena.keeps(*slot) && bytes.iter().all(|byte| byte == number));
+            }
+            for _ in 0..releases.min(waiting.len()) {
+                let (slot, _) = waiting.swap_remove(releases % waiting.len());
+                arena.release(slot);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_is_read_around_what_waits() {
+    let mut arena = Arena::new(116, 2048);
+    let waits: Vec<_> = (0..30).map(|_| arena.append(&[1; 100], None, Cell::default()).first).collect();
+    waits.iter().filter(|slot| *slot % 3 != 0).for_each(|slot| arena.release(*slot));
+    while arena.head() < 2048 {
+        let slot = arena.append(&[2; 100], None, Cell::default()).first;
+        arena.release(slot);
+    }
+    let frame: Vec<u8> = (0..=255).cycle().take(1000).collect();
+    read(&mut arena, &frame);
+    let taken = arena.cut_in_place(frame.len(), Cell::default());
+    assert_eq!((taken.first, taken.last, taken.cells), (2049, 2064, 11), "every third slot is passed by");
+    let mut bytes = Vec::new();
+    let mut slot = taken.first;
+    for _ in 0..taken.cells {
+        bytes.extend_from_slice(arena.filled(slot));
+        slot = arena.cell(slot).next;
+    }
+    assert_eq!(bytes[PREFIX..], frame);
+}
+
+#[test]
+fn a_run_ends_behind_a_short_cell_a_jump_and_the_end_of_the_ring() {
+    let mut arena = Arena::new(1452, 128);
+    for length in [1436, 1436, 100, 100] {
+        arena.append(&alloc::vec![1; length], None, Cell::default());
+    }
+    let run = |arena: &Arena, slots: &[u64]| arena.run(slots).map(|(bytes, count)| (bytes.len(), count));
+    assert_eq!(run(&arena, &[0, 1, 2, 3]), Some((1452 + 1452 + 116, 3)));
+    assert_eq!(run(&arena, &[3]), Some((116, 1)));
+    assert_eq!(run(&arena, &[1, 0]), Some((1452, 1)));
+    assert_eq!(run(&arena, &[]), None);
+    for slot in 4..140 {
+        arena.append(&[1; 1436], None, Cell::default());
+        arena.release(slot);
+    }
+    assert_eq!(run(&arena, &[126, 127, 128]), Some((2 * 1452, 2)));
+}
+
+#[test]
+fn the_ring_keeps_what_was_sent_until_it_comes_round() {
+    let mut arena = Arena::new(1452, 128);
+    for slot in 0..100 {
+        arena.append(&[1; 1000], None, Cell::default());
+        arena.release(slot);
+    }
+    assert!(arena.keeps(99));
+    assert!(!arena.keeps(100), "not yet filled");
+    assert!(arena.keeps(100 + 46 - 128));
+    assert!(!arena.keeps(100 + 46 - 128 - 1), "may be overwritten by the next read");
+    arena.set_cell_max(1252);
+    assert!(!arena.keeps(99));
+}
