@@ -5,7 +5,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags as Flags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -33,6 +36,9 @@ const BEFORE: usize = 256;
 const VLAN: usize = 4;
 /// NICs may count the room of a frame in so many bytes, and drop what needs the rest, as an emulated igb seems to.
 const ROOM_UNIT: usize = 1024;
+
+/// A queue that another socket has had may be busy for so long.
+const BUSY_FOR: Duration = Duration::from_millis(500);
 
 /// What failed, and how.
 type Failure = (&'static str, io::Error);
@@ -77,7 +83,7 @@ impl Bound {
         let umem = Umem::new(FRAMES, frame);
         let umem = umem.map_err(failed("making room for frames"))?;
         let (fill, completion, receive, transmit) = rings(&socket, &umem).map_err(failed("making rings"))?;
-        let bind_with = |flags| bind(&socket, &SocketAddrXdp::new(flags, nic, 0));
+        let bind_with = |flags| bind_in_time(&socket, &SocketAddrXdp::new(flags, nic, 0));
         let long = match bind_with(flags | Flags::XDP_USE_SG) {
             Ok(()) => Ok(true),
             Err(_) if is_whole(frame) => bind_with(flags).map(|()| false),
@@ -87,6 +93,18 @@ impl Bound {
         let options = sockopt::xdp_options(&socket);
         let zero_copy = options.is_ok_and(|is| is.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
         Ok(Self { socket, fill, completion, receive, transmit, umem, long, zero_copy })
+    }
+}
+
+/// Binds a socket. The kernel gives the queue of a socket that was closed back some time later, as of a daemon that was killed and
+/// is started again at once.
+fn bind_in_time(socket: &OwnedFd, address: &SocketAddrXdp) -> rustix::io::Result<()> {
+    let until = Instant::now() + BUSY_FOR;
+    loop {
+        match bind(socket, address) {
+            Err(Errno::BUSY) if Instant::now() < until => thread::sleep(BUSY_FOR / 50),
+            bound => return bound,
+        }
     }
 }
 
