@@ -103,12 +103,11 @@ impl Device {
 
     /// Has a carrier while a worker can reach some peer, and a little longer. To be asked regularly.
     pub(crate) fn follow_reach(&self, now: Instant, bundle: &Bundle) {
+        let silent_for = || now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed)));
         if bundle.has_way() {
             self.reached.store(now.as_nanos(), Ordering::Relaxed);
             self.set_carrier(true);
-        } else if bundle.was_left() {
-            self.set_carrier(false);
-        } else if now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed))) > CARRIER_KEPT {
+        } else if bundle.was_left() || silent_for() > CARRIER_KEPT {
             self.set_carrier(false);
         } else {
             return;

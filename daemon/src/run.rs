@@ -44,7 +44,8 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let config = &config;
     let mac = media.iter().find_map(|medium| medium.mac);
     let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_default();
-    let (device, queues) = Device::open(config, superframe(config, cell_max(&media)), local(mac))?;
+    let (device, queues) =
+        Device::open(config, superframe(config, cell_max(&media)), local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let parts = Parts { config: config.clone(), media, mac, device: Arc::new(device), events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
@@ -205,7 +206,12 @@ fn superframe(config: &Config, cell_max: u16) -> u32 {
     (cells * payload(config, cell_max)).min(u32::from(u16::MAX))
 }
 
-/// A NIC's address, marked as locally administered: the device's own.
-fn local(mac: [u8; 6]) -> [u8; 6] {
-    [mac[0] & !1 | 2, mac[1] ^ 0x74, mac[2], mac[3], mac[4], mac[5]]
+/// A NIC's address, marked as locally administered: the device's own. The bundle's name stands in the maker's part of it, so
+/// that bundles over the same NICs differ; it is the same after each start.
+fn local(mac: [u8; 6], name: &str) -> [u8; 6] {
+    // FNV-1a, of which two bytes are enough.
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let [a, b, ..] = hash.to_be_bytes();
+    [mac[0] & !1 | 2, mac[1] ^ a, mac[2] ^ b, mac[3], mac[4], mac[5]]
 }

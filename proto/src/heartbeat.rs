@@ -267,7 +267,7 @@ impl Bundle {
         if let Some(heard) = unwrap_seq(report.next, link.heard()) {
             link.handle_heard(now, heard, report.count, self.ports[usize::from(port)].departed());
         }
-        link.skew = Duration::from_micros(u64::from(report.skew_micros));
+        link.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
         // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
         // What has come since the last turn may not have been read yet.
         let (read, within) = (self.polled, |waited: Duration| OTHERS_HEARD_WITHIN.max(waited / 4 * 3));

@@ -18,6 +18,8 @@ use core::time::Duration;
 pub(crate) const LOG: usize = 8_192;
 /// Departure marks that are kept; older ones are merged.
 const MARKS: usize = 256;
+/// The largest round trip and skew that are believed: a peer says both, and no path that TCP can use has longer ones.
+pub(crate) const ESTIMATE_MAX: Duration = Duration::from_secs(2);
 /// In the log: nothing to repair (a heartbeat, or sent again already).
 const NOTHING: u64 = u64::MAX;
 
@@ -230,8 +232,14 @@ impl Outbound {
         (slot != NOTHING).then_some(slot)
     }
 
+    /// The peer reports that cells come so much later here than on the fastest link.
+    pub(crate) fn handle_skew(&mut self, skew: Duration) {
+        self.skew = skew.min(ESTIMATE_MAX);
+    }
+
     /// A heartbeat came back after `sample`.
     pub(crate) fn handle_round_trip(&mut self, sample: Duration) {
+        let sample = sample.min(ESTIMATE_MAX);
         self.round_trip = Some(self.round_trip.map_or(sample, |old| (old * 7 + sample) / 8));
     }
 }
@@ -277,6 +285,16 @@ mod tests {
         assert_eq!((link.departed(0), link.next_seq()), (1, 1), "another port begins with no bytes sent");
         assert_eq!(link.take_seq(Some(71)), 1);
         assert_eq!(link.take_for_repair(0), Some(70));
+    }
+
+    #[test]
+    fn no_peer_makes_a_path_longer_than_any_is() {
+        let mut link = Outbound::new(Instant::default());
+        for _ in 0..100 {
+            link.handle_round_trip(Duration::from_secs(4_000));
+            link.handle_skew(Duration::from_secs(4_000));
+        }
+        assert_eq!((link.round_trip, link.skew), (Some(ESTIMATE_MAX), ESTIMATE_MAX));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod addresses;
 mod aggregate;
 mod attack;
 mod bridge;
+mod carrier;
 mod changes;
 mod datagrams;
 mod emulator;
@@ -108,6 +109,7 @@ fn cases() -> Vec<Case> {
         failover::cases(),
         aggregate::cases(),
         loss::cases(),
+        carrier::cases(),
         changes::cases(),
         engines::cases(),
         nics::cases(),
