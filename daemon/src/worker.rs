@@ -38,8 +38,6 @@ pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 
 const RECEIVE: usize = 4;
 /// Receive calls per link and turn, and rounds of reading the device per turn: bounds one direction's share of a turn.
 const ROUNDS: usize = 8;
-/// So does this time: half of that in which a link that brings nothing is taken for dead. What is left is ready again.
-const TURN: Duration = Duration::from_millis(1);
 /// Links that are not likely to have a queue are asked for it this seldom.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
 /// After an error the device is left alone for so long: it may go on failing.
@@ -171,11 +169,8 @@ impl Worker {
             }
             self.read_again = self.read_again.filter(|again| now < *again);
             self.receive(now, ready.readable);
-            now = clock();
             self.find_room(now, ready.writable);
-            self.transmit(ready.tap && self.reads_device())?;
-            // What is due is judged by the present, not by when the turn began.
-            now = clock();
+            self.transmit(now, ready.tap && self.reads_device())?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
                 // What waited behind a gap that is given up.
@@ -192,20 +187,15 @@ impl Worker {
         }
     }
 
-    /// From the links to the device, from `began` on: each link is served once before any is served again.
-    fn receive(&mut self, began: Instant, mut readable: u16) {
-        let mut now = began;
-        for _ in 0..ROUNDS {
-            let waiting = readable;
-            for port in (0..self.ports.len()).filter(|port| waiting & 1 << port != 0) {
-                if self.receive_once(now, port) < RECEIVE {
-                    readable &= !(1 << port);
-                }
+    /// From the links to the device.
+    fn receive(&mut self, now: Instant, readable: u16) {
+        for port in (0..self.ports.len()).filter(|port| readable & 1 << port != 0) {
+            for _ in 0..ROUNDS {
+                let came = self.receive_once(now, port);
                 self.deliver(now);
-                now = clock();
-            }
-            if readable == 0 || now.since(began) >= TURN {
-                return;
+                if came < RECEIVE {
+                    break;
+                }
             }
         }
     }
@@ -267,11 +257,9 @@ impl Worker {
     }
 
     /// From the device to the links.
-    fn transmit(&mut self, mut readable: bool) -> std::io::Result<()> {
-        let began = clock();
+    fn transmit(&mut self, now: Instant, mut readable: bool) -> std::io::Result<()> {
         for _ in 0..ROUNDS {
-            let now = clock();
-            if !readable || !self.bundle.takes_frames() || now.since(began) >= TURN {
+            if !readable || !self.bundle.takes_frames() {
                 break;
             }
             while readable && self.bundle.wants_frames() {
