@@ -59,6 +59,8 @@ struct Queue {
     /// Bytes that it may still send in this turn; what it took beyond is missing in the next ones.
     deficit: i32,
     is_listed: bool,
+    /// What waits is not of that flow alone.
+    is_shared: bool,
     codel: Codel,
     /// The flow's gate at the device, and whether it is closed.
     gate: Option<u16>,
@@ -139,7 +141,8 @@ impl Default for FairQueue {
 }
 
 impl FairQueue {
-    /// Where the frames of a flow to a peer wait: in its own queue, else in a free one, else with others.
+    /// Where the frames of a flow to a peer wait: in its own queue, else in a free one, else with others. Those that wait with
+    /// others are followed by the next ones of their flow, although a queue is free by then.
     pub(crate) fn place(&self, peer: u16, flow: Flow) -> Place {
         // Any odd constant spreads the peers.
         let hash = flow.hash ^ u64::from(peer).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -147,7 +150,8 @@ impl FairQueue {
         let first = upper % (QUEUES / WAYS) * WAYS;
         let mut ways = first..first + WAYS;
         let own = ways.clone().find(|way| self.queues[*way].flow == hash);
-        let queue = own.or_else(|| ways.find(|way| !self.queues[*way].is_listed));
+        let shared = Some(first).filter(|first| self.queues[*first].is_shared);
+        let queue = own.or(shared).or_else(|| ways.find(|way| !self.queues[*way].is_listed));
         Place { flow, queue: queue.unwrap_or(first), hash }
     }
 
@@ -162,6 +166,7 @@ impl FairQueue {
             self.lanes.resize_with(usize::from(peer) + 1, Default::default);
         }
         let queue = &mut self.queues[place.queue];
+        queue.is_shared |= queue.is_listed && queue.flow != place.hash;
         queue.chain.push(arena, slots);
         if !queue.is_listed && queue.chain.cells() > 0 {
             if queue.flow != place.hash {
@@ -248,6 +253,7 @@ impl FairQueue {
     /// A queue has run empty in its turn.
     fn handle_empty(&mut self, index: usize, is_new: bool) {
         self.queues[index].codel.handle_empty();
+        self.queues[index].is_shared = false;
         if is_new {
             // It must not come first again by running empty and beginning anew.
             self.old.push_back(index);

@@ -105,6 +105,26 @@ fn who_runs_empty_and_begins_anew_does_not_starve_the_others() {
 }
 
 #[test]
+fn a_flow_that_waits_with_another_is_followed_by_its_next_frames() {
+    let mut fixture = Fixture::new();
+    let of_one_set = |number: usize| (number * (QUEUES / WAYS)) as u64;
+    let place = |fixture: &Fixture, flow: u64| {
+        fixture.queue.place(0, Flow { hash: flow << 32 | flow, gate: None }).queue
+    };
+    fixture.push_of(of_one_set(0), 1, 45, 1);
+    (1..WAYS).for_each(|number| fixture.push_of(of_one_set(number), 2, 1, 0));
+    let late = of_one_set(WAYS);
+    let shared = place(&fixture, late);
+    assert_eq!(shared, place(&fixture, of_one_set(0)), "no queue of the set is free");
+    fixture.push_of(late, 3, 1, 0);
+    fixture.take(30);
+    assert_eq!(place(&fixture, late), shared, "a queue is free, and the flow's first frame has not left");
+    fixture.take(30);
+    assert_eq!(fixture.queue.new.len() + fixture.queue.old.len(), 0);
+    assert!(!fixture.queue.queues[shared].is_shared);
+}
+
+#[test]
 fn a_lane_that_is_alone_leaves_in_one_turn() {
     let mut fixture = Fixture::new();
     fixture.push(1, 45, 1);
