@@ -17,7 +17,7 @@ use tabane_proto::wire::cell::LINKS;
 use crate::askers::Askers;
 use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
-use crate::medium::Medium;
+use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
 use crate::worker::{Command, GROUP};
@@ -208,7 +208,7 @@ impl Links {
         self.askers.tell(|| Command::Carrier { port, carrier });
         if nic.mtu != 0 && cell_max != member.cell_max {
             member.cell_max = cell_max;
-            self.tell("nic-mtu", port, &member.link.nic, &format!("has an MTU of {} bytes now", nic.mtu));
+            self.tell("nic-mtu", port, &member.link.nic, &mtu_told(nic, cell_max, &member.link));
             self.askers.tell(|| Command::Resize { port, cell_max });
         }
     }
@@ -274,6 +274,16 @@ impl Member {
     fn new(link: LinkConfig, medium: &Medium) -> Self {
         Self { link, nic: medium.index, cell_max: medium.cell_max, lost: false, leaving: false }
     }
+}
+
+/// What is told of a NIC's new MTU.
+fn mtu_told(nic: &Nic, cell_max: u16, link: &LinkConfig) -> String {
+    let mtu = nic.mtu;
+    if cell_max > 0 {
+        return format!("has an MTU of {mtu} bytes now");
+    }
+    let least = mtu_least(link);
+    format!("has an MTU of {mtu} bytes now, too small for cells; the link is not used until it has {least}")
 }
 
 /// The sockets and seats of all links, by worker; and the configuration with the slots that were free.
