@@ -4,6 +4,7 @@
 //! fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them is told, so
 //! that a failure changes nothing.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -368,9 +369,12 @@ fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
 }
 
 fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
+    // One socket speaks one family, and all peers of a link are of one.
+    let speaks_ipv4 = link.peers.iter().any(|peer| peer.is_ipv4());
+    let any = speaks_ipv4.then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     UdpSpec {
         nic: link.nic.clone(),
-        local: link.local,
+        local: link.local.or(any),
         port: config.port + number,
         gso: config.offload.gso,
         gro: config.offload.gro,

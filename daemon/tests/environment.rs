@@ -13,11 +13,12 @@ use refusal::refused;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 19] = [
+    let trials: [(&str, Test); 20] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
         ("mtu_too_small_for_cells", mtu_too_small),
         ("an_mtu_that_becomes_too_small_costs_that_link_alone", mtu_shrunk),
+        ("peers_named_over_ipv4_are_found_without_a_local_address", ipv4_peers),
         ("port_taken", port_taken),
         ("device_name_taken", device_name_taken),
         ("no_tun_driver", no_tun_driver),
@@ -101,6 +102,21 @@ fn mtu_shrunk() -> Result<(), Failed> {
     let refusal =
         "tabane: tb0 refuses: link eth3: an MTU of 76 bytes is too small; allowed: 576 bytes or more";
     assert!(errors.starts_with(refusal), "{errors}");
+    Ok(())
+}
+
+fn ipv4_peers() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
+        ip address add 192.0.2.1/24 dev eth1; ip -n far address add 192.0.2.2/24 dev eth2; ip link set eth1 up
+        start "--link eth1,peer=192.0.2.2"; ip netns exec far "$TABANE" up --insecure --link eth2,peer=192.0.2.1 2>far.log & far=$!
+        for _ in $(seq 500); do "$TABANE" events | grep -q link-up && break; sleep 0.02; done
+        "$TABANE" events | grep -c peer-joined; "$TABANE" status | grep -oE '0.0.0.0:7420'
+        "$TABANE" down; wait $pid || exit 3; kill $far; wait $far || exit 4; ip netns del far"#
+    );
+    let output = shell(&script)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8(output.stdout)?, "1\n0.0.0.0:7420\n", "{:?}: {errors}", output.status);
     Ok(())
 }
 
