@@ -70,7 +70,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let (config, estate, media) = (heir.config().clone(), heir.estate(), heir.media()?);
     let privileges = Privileges::plan(&config)?;
     let events = EventLog::after(estate.events.clone()).context("cannot make an eventfd")?;
-    let device = Device::adopt(&config, files.tap, estate.takes_uso, estate.carrier);
+    let device = Device::adopt(files.tap, estate.takes_uso, estate.carrier);
     let (mac, peers) = (estate.mac, estate.peers);
     let parts = Parts { config, media, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));

@@ -178,6 +178,7 @@ impl Worker {
                 self.close_left();
                 self.send(now);
                 self.shared.device.follow_reach(now, &self.bundle);
+                self.shared.device.ask_again(now);
             }
             self.tell(now);
             self.watch_tap()?;
@@ -398,7 +399,7 @@ impl Worker {
         }
         if changed {
             self.shared.device.follow_reach(now, &self.bundle);
-            self.shared.device.follow_peers(&self.bundle);
+            self.shared.device.follow_peers(now, self.shared.number, &self.bundle);
             for port in self.ports.iter_mut().flatten() {
                 while let Some(notice) = port.link.take_notice() {
                     tracing::warn!("{notice}");
