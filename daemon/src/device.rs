@@ -31,6 +31,8 @@ pub(crate) struct Device {
     refused: AtomicU64,
     /// Errors of reading it.
     unread: AtomicU64,
+    /// Errors of waiting for it and the links.
+    unwatched: AtomicU64,
     /// Where flows of which enough waits are refused, if the kernel has that and lets us.
     gates: Option<Gates>,
 }
@@ -77,6 +79,7 @@ impl Device {
             reached: AtomicU64::new(tabane_io::now_ns()),
             refused: AtomicU64::new(0),
             unread: AtomicU64::new(0),
+            unwatched: AtomicU64::new(0),
         }
     }
 
@@ -177,6 +180,19 @@ impl Device {
         if count.is_power_of_two() {
             tracing::warn!(%error, count, "the device could not be read, which is tried again");
         }
+    }
+
+    /// The kernel does not tell when the device or a link is ready. Says so at each power of two.
+    pub(crate) fn count_unwatched(&self, error: &std::io::Error) {
+        let count = self.unwatched.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::warn!(%error, count, "the kernel does not tell what is ready; the worker looks by itself");
+        }
+    }
+
+    /// Errors of waiting for the device and the links.
+    pub(crate) fn unwatched(&self) -> u64 {
+        self.unwatched.load(Ordering::Relaxed)
     }
 
     /// Errors of reading the device.
