@@ -9,6 +9,7 @@ use tabane_proto::{Bundle, Instant};
 
 use crate::config::Config;
 use crate::error::BadInput;
+use crate::offloading::Offloading;
 
 /// The device keeps its carrier for so long when no peer can be reached, and has it for so long before the first is: Linux
 /// may let a device that regains it wait for a second or more, and most such moments are shorter.
@@ -18,10 +19,8 @@ const CARRIER_KEPT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Device {
     tap: Tap,
-    /// Offloads that the device is to have while all peers take them.
-    wanted: Offload,
-    /// Whether the kernel has UDP superframes, and they are wanted.
-    has_uso: bool,
+    /// Which offloads it is to have.
+    offloading: Offloading,
     /// Whether the device has a carrier.
     carrier: AtomicBool,
     /// Whether no peer has been found yet.
@@ -32,6 +31,8 @@ pub(crate) struct Device {
     refused: AtomicU64,
     /// Errors of reading it.
     unread: AtomicU64,
+    /// Errors of waiting for it and the links.
+    unwatched: AtomicU64,
     /// Where flows of which enough waits are refused, if the kernel has that and lets us.
     gates: Option<Gates>,
 }
@@ -53,17 +54,18 @@ impl Device {
             tracing::warn!("{notice}");
         }
         let has_uso = tap.offload().uso;
-        let device = Self::new(config, tap, has_uso, true, true);
+        let device = Self::new(tap, has_uso, true, true);
         device.set_up(config, superframe, mac)?;
         Ok((device, queues))
     }
 
     /// The device that another process has opened and set up. `has_uso` and `carrier`: as that process knows it.
-    pub(crate) fn adopt(config: &Config, tap: Tap, has_uso: bool, carrier: bool) -> Self {
-        Self::new(config, tap, has_uso, carrier, false)
+    pub(crate) fn adopt(tap: Tap, has_uso: bool, carrier: bool) -> Self {
+        Self::new(tap, has_uso, carrier, false)
     }
 
-    fn new(config: &Config, tap: Tap, has_uso: bool, carrier: bool, awaits_peers: bool) -> Self {
+    fn new(tap: Tap, has_uso: bool, carrier: bool, awaits_peers: bool) -> Self {
+        let offloading = Offloading::new(Offload { uso: has_uso, ..tap.offload() });
         let gates = Gates::new().and_then(|gates| tap.set_gates(&gates).map(|()| gates));
         if let Err(error) = &gates {
             tracing::info!(%error, "no gates at the device: flows wait in its queue while much is to be sent");
@@ -71,13 +73,13 @@ impl Device {
         Self {
             tap,
             gates: gates.ok(),
-            wanted: wanted(config),
-            has_uso,
+            offloading,
             carrier: AtomicBool::new(carrier),
             awaits_peers: AtomicBool::new(awaits_peers),
             reached: AtomicU64::new(tabane_io::now_ns()),
             refused: AtomicU64::new(0),
             unread: AtomicU64::new(0),
+            unwatched: AtomicU64::new(0),
         }
     }
 
@@ -121,13 +123,10 @@ impl Device {
         self.awaits_peers.load(Ordering::Relaxed)
     }
 
-    /// Takes UDP superframes while all peers do.
-    pub(crate) fn follow_peers(&self, bundle: &Bundle) {
-        let wanted = Offload { uso: self.wanted.uso && bundle.peers_take_uso(), ..self.wanted };
-        if wanted != self.tap.offload() {
-            // What the kernel did not take when the device was opened, it does not take now.
-            let _ = self.tap.set_offload(wanted);
-        }
+    /// Takes UDP superframes while all peers of all workers do. To be asked when the peers of one have changed.
+    pub(crate) fn follow_peers(&self, now: Instant, worker: u16, bundle: &Bundle) {
+        self.offloading.note(worker, bundle.peers_take_uso());
+        self.offloading.follow(now, || self.tap.offload(), |wanted| self.tap.set_offload(wanted));
     }
 
     fn set_carrier(&self, carrier: bool) {
@@ -151,7 +150,14 @@ impl Device {
 
     /// Whether the device takes UDP superframes.
     pub(crate) fn has_uso(&self) -> bool {
-        self.has_uso
+        self.offloading.has_uso()
+    }
+
+    /// Asks the kernel again for what it refused. To be asked regularly.
+    pub(crate) fn ask_again(&self, now: Instant) {
+        if self.offloading.is_owed() {
+            self.offloading.follow(now, || self.tap.offload(), |wanted| self.tap.set_offload(wanted));
+        }
     }
 
     /// Closes and opens gates as a worker's core says.
@@ -174,6 +180,19 @@ impl Device {
         if count.is_power_of_two() {
             tracing::warn!(%error, count, "the device could not be read, which is tried again");
         }
+    }
+
+    /// The kernel does not tell when the device or a link is ready. Says so at each power of two.
+    pub(crate) fn count_unwatched(&self, error: &std::io::Error) {
+        let count = self.unwatched.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::warn!(%error, count, "the kernel does not tell what is ready; the worker looks by itself");
+        }
+    }
+
+    /// Errors of waiting for the device and the links.
+    pub(crate) fn unwatched(&self) -> u64 {
+        self.unwatched.load(Ordering::Relaxed)
     }
 
     /// Errors of reading the device.

@@ -25,6 +25,7 @@ mod links;
 pub mod log;
 mod medium;
 mod notify;
+mod offloading;
 mod priority;
 mod privileges;
 mod probe;

@@ -4,6 +4,7 @@
 //! fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them is told, so
 //! that a failure changes nothing.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +18,7 @@ use tabane_proto::wire::cell::LINKS;
 use crate::askers::Askers;
 use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
-use crate::medium::Medium;
+use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
 use crate::worker::{Command, GROUP};
@@ -208,7 +209,7 @@ impl Links {
         self.askers.tell(|| Command::Carrier { port, carrier });
         if nic.mtu != 0 && cell_max != member.cell_max {
             member.cell_max = cell_max;
-            self.tell("nic-mtu", port, &member.link.nic, &format!("has an MTU of {} bytes now", nic.mtu));
+            self.tell("nic-mtu", port, &member.link.nic, &mtu_told(nic, cell_max, &member.link));
             self.askers.tell(|| Command::Resize { port, cell_max });
         }
     }
@@ -274,6 +275,16 @@ impl Member {
     fn new(link: LinkConfig, medium: &Medium) -> Self {
         Self { link, nic: medium.index, cell_max: medium.cell_max, lost: false, leaving: false }
     }
+}
+
+/// What is told of a NIC's new MTU.
+fn mtu_told(nic: &Nic, cell_max: u16, link: &LinkConfig) -> String {
+    let mtu = nic.mtu;
+    if cell_max > 0 {
+        return format!("has an MTU of {mtu} bytes now");
+    }
+    let least = mtu_least(link);
+    format!("has an MTU of {mtu} bytes now, too small for cells; the link is not used until it has {least}")
 }
 
 /// The sockets and seats of all links, by worker; and the configuration with the slots that were free.
@@ -358,9 +369,12 @@ fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
 }
 
 fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
+    // One socket speaks one family, and all peers of a link are of one.
+    let speaks_ipv4 = link.peers.iter().any(|peer| peer.is_ipv4());
+    let any = speaks_ipv4.then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     UdpSpec {
         nic: link.nic.clone(),
-        local: link.local,
+        local: link.local.or(any),
         port: config.port + number,
         gso: config.offload.gso,
         gro: config.offload.gro,

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use tabane_io::netlink::{self, Nic};
+use tabane_proto::CELL_LEAST;
 
 use crate::config::LinkConfig;
 
@@ -14,7 +15,7 @@ pub(crate) const CELL_MOST: u16 = 65_507;
 pub(crate) struct Medium {
     /// Interface index of the NIC; 0: there is none.
     pub(crate) index: u32,
-    /// The largest cell that it takes, in bytes.
+    /// The largest cell that it takes, in bytes; 0: it takes none.
     pub(crate) cell_max: u16,
     /// The NIC's address.
     pub(crate) mac: Option<[u8; 6]>,
@@ -44,7 +45,15 @@ impl Medium {
         if !nic.admin_up {
             return Err(format!("link {name}: the NIC is down; `ip link set {name} up` raises it"));
         }
-        Ok(Self::of_nic(&nic, link))
+        let medium = Self::of_nic(&nic, link);
+        if medium.cell_max == 0 {
+            let (mtu, least) = (nic.mtu, mtu_least(link));
+            return Err(format!(
+                "link {name}: an MTU of {mtu} bytes is too small; allowed: {least} bytes or more \
+                 (`ip link set {name} mtu {least}`)"
+            ));
+        }
+        Ok(medium)
     }
 
     /// That of a link which another process uses, over the NIC of this index; `None`: it is not what it was.
@@ -69,17 +78,34 @@ impl Medium {
     }
 }
 
-/// The largest cell that fits into one packet of a NIC.
+/// The largest cell that fits into one packet of a NIC; 0 when that is too small for any.
 fn cell_max(mtu: u32, link: &LinkConfig) -> u16 {
+    if mtu < mtu_least(link) {
+        return 0;
+    }
+    u16::try_from(mtu.saturating_sub(headers(link))).unwrap_or(u16::MAX).min(CELL_MOST)
+}
+
+/// The smallest MTU of a NIC into whose packets a cell fits.
+pub(crate) fn mtu_least(link: &LinkConfig) -> u32 {
+    // Linux takes IPv6 from a NIC with a smaller MTU (RFC 8200, section 5).
+    const IPV6_LEAST: u32 = 1_280;
+    let least = u32::from(CELL_LEAST) + headers(link);
+    if link.ether.is_some() || is_ipv4(link) { least } else { IPV6_LEAST }
+}
+
+/// Bytes of a packet before its cell.
+fn headers(link: &LinkConfig) -> u32 {
     const UDP: u32 = 8;
     const IPV4: u32 = 20;
     const IPV6: u32 = 40;
-    if link.ether.is_some() {
-        let head = u32::try_from(tabane_io::ether::HEAD).unwrap_or_default();
-        return u16::try_from(mtu.saturating_sub(head)).unwrap_or(u16::MAX).min(CELL_MOST);
+    match link.ether {
+        Some(_) => u32::try_from(tabane_io::ether::HEAD).unwrap_or_default(),
+        None if is_ipv4(link) => UDP + IPV4,
+        None => UDP + IPV6,
     }
-    let ipv4 = link.local.is_some_and(|local: IpAddr| local.is_ipv4())
-        || link.peers.iter().any(|peer| peer.is_ipv4());
-    let headers = UDP + if ipv4 { IPV4 } else { IPV6 };
-    u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX).min(CELL_MOST)
+}
+
+fn is_ipv4(link: &LinkConfig) -> bool {
+    link.local.is_some_and(|local: IpAddr| local.is_ipv4()) || link.peers.iter().any(|peer| peer.is_ipv4())
 }

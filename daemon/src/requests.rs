@@ -130,6 +130,7 @@ impl Requests {
         let mut counters = snapshot::sum(workers.iter());
         counters.insert("device_refused".to_owned(), self.device.refused());
         counters.insert("device_unread".to_owned(), self.device.unread());
+        counters.insert("device_unwatched".to_owned(), self.device.unwatched());
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
         let policy = first.map_or(PolicyKind::default(), |first| first.policy);

@@ -12,7 +12,7 @@ use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
 use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
-use tabane_proto::{Bundle, Fdb, Instant, Name, NodeId, Settings, fdb};
+use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, Name, NodeId, Settings, fdb};
 
 use crate::config::{Config, Security};
 use crate::control::Listener;
@@ -70,7 +70,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let (config, estate, media) = (heir.config().clone(), heir.estate(), heir.media()?);
     let privileges = Privileges::plan(&config)?;
     let events = EventLog::after(estate.events.clone()).context("cannot make an eventfd")?;
-    let device = Device::adopt(&config, files.tap, estate.takes_uso, estate.carrier);
+    let device = Device::adopt(files.tap, estate.takes_uso, estate.carrier);
     let (mac, peers) = (estate.mac, estate.peers);
     let parts = Parts { config, media, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
@@ -187,12 +187,13 @@ fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
     config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }
 
-/// The largest cell that all links take, in bytes.
+/// The largest cell that all links take which take any, in bytes.
 fn cell_max(media: &[Medium]) -> u16 {
-    media.iter().map(|medium| medium.cell_max).min().unwrap_or_default()
+    let fits = media.iter().map(|medium| medium.cell_max).filter(|cell_max| *cell_max >= CELL_LEAST);
+    fits.min().unwrap_or(CELL_LEAST)
 }
 
-/// What a cell of so many bytes carries of a frame, in bytes.
+/// What a cell of so many bytes, at least [`CELL_LEAST`], carries of a frame, in bytes.
 fn payload(config: &Config, cell_max: u16) -> u32 {
     let tag = if config.security == Security::Sealed { TAG } else { 0 };
     u32::from(cell_max) - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0)
@@ -214,4 +215,20 @@ fn local(mac: [u8; 6], name: &str) -> [u8; 6] {
         name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let [a, b, ..] = hash.to_be_bytes();
     [mac[0] & !1 | 2, mac[1] ^ a, mac[2] ^ b, mac[3], mac[4], mac[5]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that takes over finds NICs as they are.
+    #[test]
+    fn links_too_small_for_cells_do_not_count() {
+        let medium = |cell_max| Medium { index: 1, cell_max, mac: None, carrier: true };
+        assert_eq!(cell_max(&[medium(1_452), medium(40), medium(0)]), 1_452);
+        assert_eq!(cell_max(&[medium(40)]), CELL_LEAST);
+        let config = Config { security: Security::Sealed, ..Config::default() };
+        assert_eq!(payload(&config, CELL_LEAST), 548 - 16 - 4 - 10 - 16);
+        assert!(superframe(&config, CELL_LEAST) >= 32_000 && superframe(&config, CELL_MOST) >= 65_000);
+    }
 }

@@ -40,7 +40,7 @@ const RECEIVE: usize = 4;
 const ROUNDS: usize = 8;
 /// Links that are not likely to have a queue are asked for it this seldom.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
-/// After an error the device is left alone for so long: it may go on failing.
+/// After an error of the device or of epoll the worker tries again after so long: it may go on failing.
 const READ_AGAIN: Duration = Duration::from_millis(1);
 /// A send buffer is changed when its limit has moved by more than a quarter.
 const BUFFER_SLACK: u64 = 4;
@@ -97,6 +97,8 @@ pub(crate) struct Worker {
 #[derive(Default, PartialEq, Eq)]
 struct Ready {
     tap: bool,
+    /// The device is in error.
+    tap_failed: bool,
     waker: bool,
     readable: u16,
     writable: u16,
@@ -157,10 +159,17 @@ impl Worker {
     /// Runs until it is told to stop.
     ///
     /// # Errors
-    /// The kernel's: the device was deleted, or epoll failed.
+    /// The device was deleted.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         loop {
-            let (mut now, ready) = self.wait()?;
+            let (mut now, ready) = self.wait();
+            if ready.tap_failed {
+                if self.queue.is_gone() {
+                    return Err(tap::gone());
+                }
+                // The kernel may say so again and again.
+                std::thread::sleep(READ_AGAIN);
+            }
             if ready.waker {
                 if self.obey() {
                     return Ok(());
@@ -178,9 +187,10 @@ impl Worker {
                 self.close_left();
                 self.send(now);
                 self.shared.device.follow_reach(now, &self.bundle);
+                self.shared.device.ask_again(now);
             }
             self.tell(now);
-            self.watch_tap()?;
+            self.watch_tap(now);
             if self.rest(now) {
                 return Ok(());
             }
@@ -363,14 +373,15 @@ impl Worker {
 
     fn watch_room(&mut self, port: usize, wanted: bool) {
         let Some(state) = &mut self.ports[port] else { return };
-        if state.wants_room == wanted {
+        state.wants_room = wanted;
+        if state.room_watched == wanted {
             return;
         }
-        state.wants_room = wanted;
         let Some(watched) = state.link.watched().filter(|_| state.link.tells_of_room()) else { return };
         let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
-        if let Err(error) = self.poll.modify(watched, port as u64, interest) {
-            tracing::error!(nic = self.nics[port], %error, "cannot watch the link");
+        match self.poll.modify(watched, port as u64, interest) {
+            Ok(()) => state.room_watched = wanted,
+            Err(error) => self.shared.device.count_unwatched(&error),
         }
     }
 
@@ -379,14 +390,21 @@ impl Worker {
         self.rest.is_none() && self.read_again.is_none() && !self.shared.device.awaits_peers()
     }
 
-    /// Watches the device only while its frames are taken: it would be ready again and again.
-    fn watch_tap(&mut self) -> std::io::Result<()> {
+    /// Watches the device only while its frames are taken: it would be ready again and again. What
+    /// is watched stays known to epoll, so that the kernel needs no memory for a change.
+    fn watch_tap(&mut self, now: Instant) {
         let wanted = self.bundle.takes_frames() && self.reads_device();
         if wanted == self.tap_watched {
-            return Ok(());
+            return;
         }
-        self.tap_watched = wanted;
-        if wanted { self.poll.add(&self.queue, TAP, Interest::Read) } else { self.poll.remove(&self.queue) }
+        let interest = if wanted { Interest::Read } else { Interest::Nothing };
+        match self.poll.modify(&self.queue, TAP, interest) {
+            Ok(()) => self.tap_watched = wanted,
+            Err(error) => {
+                self.shared.device.count_unwatched(&error);
+                self.read_again = Some(now + READ_AGAIN);
+            }
+        }
     }
 
     /// Logs what happened, and lets the device follow it.
@@ -398,7 +416,7 @@ impl Worker {
         }
         if changed {
             self.shared.device.follow_reach(now, &self.bundle);
-            self.shared.device.follow_peers(&self.bundle);
+            self.shared.device.follow_peers(now, self.shared.number, &self.bundle);
             for port in self.ports.iter_mut().flatten() {
                 while let Some(notice) = port.link.take_notice() {
                     tracing::warn!("{notice}");

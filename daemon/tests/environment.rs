@@ -13,9 +13,12 @@ use refusal::refused;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 17] = [
+    let trials: [(&str, Test); 20] = [
         ("unknown_nic", unknown_nic),
         ("nic_down", nic_down),
+        ("mtu_too_small_for_cells", mtu_too_small),
+        ("an_mtu_that_becomes_too_small_costs_that_link_alone", mtu_shrunk),
+        ("peers_named_over_ipv4_are_found_without_a_local_address", ipv4_peers),
         ("port_taken", port_taken),
         ("device_name_taken", device_name_taken),
         ("no_tun_driver", no_tun_driver),
@@ -42,6 +45,79 @@ fn unknown_nic() -> Result<(), Failed> {
 fn nic_down() -> Result<(), Failed> {
     let sentence = "link eth1: the NIC is down; `ip link set eth1 up` raises it";
     refused(r#"ip link set eth1 down; "$TABANE" up --insecure --link eth1"#, sentence)
+}
+
+/// IPv6 needs 1,280 bytes; over IPv4 and in Ethernet frames the smallest cells decide.
+fn mtu_too_small() -> Result<(), Failed> {
+    let links = [
+        ("eth1", "eth1", 1_279, 1_280),
+        ("eth1,local=192.0.2.1,peer=192.0.2.2", "eth1", 76, 576),
+        ("ether:eth1", "eth1", 500, 552),
+    ];
+    for (link, nic, mtu, least) in links {
+        let script = format!(
+            r#"ip address add 192.0.2.1/24 dev eth1; ip link set eth1 mtu {mtu}; "$TABANE" up --insecure --link {link}"#
+        );
+        let allowed = format!("allowed: {least} bytes or more (`ip link set {nic} mtu {least}`)");
+        refused(&script, &format!("link {nic}: an MTU of {mtu} bytes is too small; {allowed}"))?;
+    }
+    Ok(())
+}
+
+/// Two bundles over two cables. The link whose NIC shrinks is left at both ends, told of, and used again when it has grown;
+/// meanwhile the other one carries cells as large as before, a new process takes over, and no such link joins.
+fn mtu_shrunk() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far
+        ip link add eth3 type veth peer name eth4 netns far; ip link set eth3 up
+        for nic in eth2 eth4; do ip -n far link set $nic up; done
+        for at in 1 3; do ip address add 192.0.$at.1/24 dev eth$at; ip -n far address add 192.0.$at.2/24 dev eth$((at+1)); done
+        up() {{ for _ in $(seq 500); do [ "$("$TABANE" status --json | grep -cE '"[tr]x": "up"')" = $1 ] && return
+            sleep 0.02; done; "$TABANE" status >&2; "$TABANE" events >&2; cat log far.log >&2; exit 98; }}
+        ip link set eth1 up; start "--link eth1,local=192.0.1.1,peer=192.0.1.2 --link eth3,local=192.0.3.1,peer=192.0.3.2 --address 10.9.0.1/24"
+        ip netns exec far "$TABANE" up --insecure --link eth2,local=192.0.1.2,peer=192.0.1.1 --link eth4,local=192.0.3.2,peer=192.0.3.1 --address 10.9.0.2/24 2>far.log & far=$!
+        up 4; ip link set eth3 mtu 76; up 2; ping -q -c 20 -i 0.01 -s 1400 -W 2 10.9.0.2 | grep -oE ' [0-9]+ received'
+        "$TABANE" upgrade 2>log2 & new=$!; wait $pid || exit 3; up 2
+        again() {{ "$TABANE" link add tb0 eth3,local=192.0.3.1,peer=192.0.3.2; }}; "$TABANE" link remove tb0 eth3; again; echo $?
+        "$TABANE" status --json | grep -oE '"cell_bytes": [0-9]+'
+        ip link set eth3 mtu 1500; again; up 4
+        ip link set eth1 mtu 76; up 2; ip link set eth3 mtu 68; up 0; ip link set eth1 mtu 1500; up 2
+        "$TABANE" events | grep -oE 'nic-mtu.*'
+        "$TABANE" down; wait $new || exit 4; kill $far; wait $far || exit 5; ip netns del far; cat log log2 far.log | grep -c panicked"#
+    );
+    let output = shell(&script)?;
+    let told = |nic: &str, mtu| {
+        let unused = "too small for cells; the link is not used until it has 576";
+        format!("nic-mtu      {nic} has an MTU of {mtu} bytes now, {unused}\n")
+    };
+    let want = [
+        " 20 received\nlink 1 left\n2\n\"cell_bytes\": 1472\nlink 1 joined\n".to_owned(),
+        told("eth3", 76),
+        told("eth1", 76),
+        told("eth3", 68),
+        "nic-mtu      eth1 has an MTU of 1500 bytes now\n0\n".to_owned(),
+    ];
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8(output.stdout)?, want.concat(), "{:?}: {errors}", output.status);
+    let refusal =
+        "tabane: tb0 refuses: link eth3: an MTU of 76 bytes is too small; allowed: 576 bytes or more";
+    assert!(errors.starts_with(refusal), "{errors}");
+    Ok(())
+}
+
+fn ipv4_peers() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
+        ip address add 192.0.2.1/24 dev eth1; ip -n far address add 192.0.2.2/24 dev eth2; ip link set eth1 up
+        start "--link eth1,peer=192.0.2.2"; ip netns exec far "$TABANE" up --insecure --link eth2,peer=192.0.2.1 2>far.log & far=$!
+        for _ in $(seq 500); do "$TABANE" events | grep -q link-up && break; sleep 0.02; done
+        "$TABANE" events | grep -c peer-joined; "$TABANE" status | grep -oE '0.0.0.0:7420'
+        "$TABANE" down; wait $pid || exit 3; kill $far; wait $far || exit 4; ip netns del far"#
+    );
+    let output = shell(&script)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8(output.stdout)?, "1\n0.0.0.0:7420\n", "{:?}: {errors}", output.status);
+    Ok(())
 }
 
 fn port_taken() -> Result<(), Failed> {

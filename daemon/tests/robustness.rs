@@ -10,9 +10,10 @@ use libtest_mimic::Failed;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 5] = [
+    let trials: [(&str, Test); 6] = [
         ("a_deleted_device_ends_the_bundle_with_one_sentence", device_deleted),
         ("the_device_may_go_down_be_renamed_and_move", device_moved),
+        ("errors_of_the_device_and_of_epoll_end_nothing_under_strace", errors_injected),
         ("a_full_disk_for_the_log_stops_nothing", log_on_a_full_disk),
         ("a_log_that_nobody_reads_stops_nothing", log_nobody_reads),
         ("the_service_manager_is_told", service_manager),
@@ -53,6 +54,34 @@ fn device_moved() -> Result<(), Failed> {
     let output = shell(&script)?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n0\n0\n", "{errors}");
+    Ok(())
+}
+
+/// Two bundles over one cable. While datagrams pass, the worker of one is told by the kernel that there is no memory: at
+/// each tenth read of its device, each other change of what it watches and each fifth wait. Most datagrams come through,
+/// and all when the errors are over.
+fn errors_injected() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
+        ip link set eth1 up; start "--link eth1 --address 10.9.0.1/24 --no-sandbox"
+        ip netns exec far "$TABANE" up --insecure --link eth2 --address 10.9.0.2/24 2>far.log & far=$!
+        for _ in $(seq 500); do "$TABANE" events | grep -q link-up && break; sleep 0.02; done
+        received() {{ ping -q -c $1 -i 0.005 -W 2 10.9.0.2 | grep -oE '[0-9]+ received' | cut -d ' ' -f 1; }}
+        ping -q -c 1 -W 5 10.9.0.2 >/dev/null
+        worker=$(grep -l 'worker 0' /proc/$pid/task/*/comm | cut -d / -f 5)
+        strace -q -o /dev/null -p $worker -e trace=readv,epoll_ctl,epoll_pwait2 -e inject=readv:error=ENOMEM:when=10+10 \
+            -e inject=epoll_ctl:error=ENOSPC:when=1+2 -e inject=epoll_pwait2:error=ENOMEM:when=5+5 2>strace.log & tracer=$!
+        for _ in $(seq 500); do grep -q "TracerPid:[^0-9]*$tracer" /proc/$pid/task/$worker/status && break; sleep 0.02; done
+        came=$(received 400); [ $came -ge 300 ] && echo most || echo $came
+        kill -INT $tracer; wait $tracer; received 100
+        count() {{ "$TABANE" status --json | grep -oE "\"$1\": [0-9]+" | cut -d ' ' -f 2; }}
+        [ $(count device_unread) -ge 10 ] && [ $(count device_unwatched) -ge 10 ] && echo counted
+        grep -c 'tell what is ready; the worker looks by itself' log | grep -cE '^[4-9]$|^1[0-9]$'
+        "$TABANE" down; wait $pid; echo $?; kill $far; wait $far; ip netns del far"#
+    );
+    let output = shell(&script)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8(output.stdout)?, "most\n100\ncounted\n1\n0\n", "{errors}");
     Ok(())
 }
 

@@ -23,6 +23,8 @@ pub enum Interest {
     Write,
     /// Both.
     ReadWrite,
+    /// Errors alone.
+    Nothing,
 }
 
 impl Interest {
@@ -31,6 +33,7 @@ impl Interest {
             Self::Read => EventFlags::IN,
             Self::Write => EventFlags::OUT,
             Self::ReadWrite => EventFlags::IN | EventFlags::OUT,
+            Self::Nothing => EventFlags::empty(),
         }
     }
 }
@@ -312,6 +315,11 @@ mod tests {
         poll.modify(&waker, 2, Interest::ReadWrite).unwrap();
         let ready: Vec<Ready> = poll.wait(Some(Duration::ZERO)).unwrap().collect();
         assert_eq!(ready, [Ready { token: 2, readable: false, writable: true, error: false }]);
+        waker.wake().unwrap();
+        poll.modify(&waker, 2, Interest::Nothing).unwrap();
+        assert_eq!(poll.wait(Some(Duration::ZERO)).unwrap().count(), 0, "it is readable");
+        poll.modify(&waker, 2, Interest::Read).unwrap();
+        assert_eq!(poll.wait(Some(Duration::ZERO)).unwrap().count(), 1);
         poll.remove(&waker).unwrap();
         assert_eq!(poll.wait(Some(Duration::ZERO)).unwrap().count(), 0);
     }

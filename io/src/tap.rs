@@ -257,6 +257,12 @@ pub fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBADFD)
 }
 
+/// The error that says so.
+#[must_use]
+pub fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADFD)
+}
+
 /// One queue of the device: the frames of one worker.
 #[derive(Debug)]
 pub struct TapQueue {
@@ -276,6 +282,12 @@ impl TapQueue {
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the device was deleted. Asks by a write of less than a vnet header, which the kernel refuses (`EINVAL`) as
+    /// long as it is there.
+    pub fn is_gone(&self) -> bool {
+        rustix::io::write(&self.file, &[0]).is_err_and(|error| is_gone(&error.into()))
     }
 
     /// Hands one frame, vnet header first, to the kernel (`writev`), whole or not at all.

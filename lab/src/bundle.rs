@@ -223,6 +223,14 @@ impl<'a> Bundle<'a> {
         old.wait(FIND_EACH_OTHER)?.success("the daemon that was replaced").map(drop)
     }
 
+    /// Waits until the daemon ends by itself, and tells how.
+    ///
+    /// # Errors
+    /// It goes on.
+    pub fn end(mut self) -> Result<Ending> {
+        self.process.take().context("the daemon has ended already")?.wait(FIND_EACH_OTHER)
+    }
+
     /// Stops the daemon by SIGTERM and tells how it ended.
     ///
     /// # Errors

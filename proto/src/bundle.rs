@@ -13,6 +13,7 @@ use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::Control;
 use crate::learn::Learned;
+use crate::membership::cell_that_fits;
 use crate::peer::Peers;
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::pool::{Piece, Pool};
@@ -61,8 +62,8 @@ pub struct Settings {
     pub repair: bool,
     /// The ports, at most [`LINKS`].
     pub ports: Vec<PortSettings>,
-    /// Cell slots of the sender's ring, a power of two: what can wait to leave, and what is kept for repair. With less than 256,
-    /// two of the longest frames do not fit when a peer takes the smallest cells only.
+    /// Cell slots of the sender's ring, a power of two and at least 256: what can wait to leave, and what is kept for
+    /// repair. Less does not hold two of the longest frames when a peer takes the smallest cells only.
     pub slots: usize,
     /// Receive buffers of 64 KB.
     pub buffers: u16,
@@ -72,6 +73,8 @@ pub struct Settings {
 
 /// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
 const SLOTS: usize = 4_096;
+/// In so many of the smallest cells, sealed, there is room for two of the longest frames.
+const SLOTS_LEAST: usize = 256;
 /// Receive buffers of 64 KB: what waits behind a gap for as long.
 const BUFFERS: u16 = 128;
 
@@ -169,12 +172,12 @@ impl Bundle {
     /// A bundle without peers.
     ///
     /// # Panics
-    /// When there is no port, there are more than [`LINKS`], there are too many classes, or the ring holds fewer than two
-    /// of the longest frames.
+    /// When there is no port, there are more than [`LINKS`], there are too many classes, or the ring has too few slots.
     #[must_use]
     pub fn new(now: Instant, settings: Settings) -> Self {
         assert!((1..=LINKS).contains(&settings.ports.len()), "1 to {LINKS} ports");
-        let cell_max = settings.ports.iter().map(|port| port.cell_max).min().unwrap_or_default();
+        assert!(settings.slots >= SLOTS_LEAST, "a peer may take the smallest cells only");
+        let cell_max = cell_that_fits(settings.ports.iter().map(|port| port.cell_max));
         Self {
             ports: settings.ports.iter().map(|port| Port::new(now, port.clone())).collect(),
             peers: Peers::new(settings.incarnation),

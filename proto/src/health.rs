@@ -62,6 +62,8 @@ pub enum Signal {
     Removed,
     /// The peer takes the link out of the bundle.
     Farewell,
+    /// The NIC at one end takes smaller cells only than any that is made.
+    TooSmall,
 }
 
 impl Signal {

@@ -65,7 +65,7 @@ impl Bundle {
             }
             let (is_rising, heard) = (peer.is_rising(now), peer.cells_heard());
             for ((link, state), port) in peer.outbound.iter_mut().zip(&self.ports).zip(0..) {
-                if link.endpoint.is_none() || !state.carrier {
+                if link.endpoint.is_none() || !state.carries() {
                     continue;
                 }
                 let earned = earned(link.sent(), heard);
@@ -279,7 +279,7 @@ impl Bundle {
         } else if let Some((owed, waited)) = stalled {
             link.patience.doubt(link.heard()..link.heard() + owed);
             self.leave_link(now, index, port, Signal::BurstSkew { owed, waited });
-        } else if !link.up && self.ports[usize::from(port)].carrier && now >= link.obey_reports_from {
+        } else if !link.up && self.ports[usize::from(port)].carries() && now >= link.obey_reports_from {
             link.rise(now);
             if link.up {
                 self.log(Event::LinkUp { peer: node, link: port, direction: Direction::Sending });

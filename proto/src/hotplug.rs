@@ -93,13 +93,21 @@ impl Bundle {
 
     /// The largest cell of a port is another, for the MTU of its NIC has changed. The peers are told at once. Cells that
     /// are too large and wait already are lost where they do not fit ([`Outcome::Lost`](crate::Outcome::Lost)), and
-    /// repaired where they do.
+    /// repaired where they do. A port that is too small for any cell carries nothing until it is larger again.
     pub fn resize_port(&mut self, now: Instant, number: u8, cell_max: u16) {
         let port = self.ports.get_mut(usize::from(number)).filter(|port| port.is_member());
         let Some(port) = port else { return };
         port.settings.cell_max = cell_max;
         port.greet_at = now;
+        let takes_cells = port.takes_cells();
         self.tell_peers(|port| port == number);
+        for index in self.peers.indices().filter(|_| !takes_cells) {
+            self.leave_link(now, index, number, Signal::TooSmall);
+            let paired = self.peers.get(index).and_then(|peer| peer.paired[usize::from(number)]);
+            if let Some(link) = paired {
+                self.stop_hearing(now, index, link, Signal::TooSmall);
+            }
+        }
         self.fit_cells();
     }
 
@@ -164,18 +172,25 @@ impl Bundle {
     /// A peer takes a port out: the link that leads there is not used any more, and its place is free for another.
     pub(crate) fn handle_farewell(&mut self, now: Instant, origin: Origin, hello: &Hello) {
         let Some(index) = self.peers.find(hello.node) else { return };
-        let same = |peer: &&crate::peer::Peer| peer.incarnation == hello.incarnation;
-        let Some(peer) = self.peers.get(index).filter(same) else { return };
-        if peer.paired[usize::from(origin.port)] == Some(hello.link) {
-            self.leave_link(now, index, origin.port, Signal::Farewell);
-            self.unpair(index, origin.port);
+        if self.peers.get(index).is_none_or(|peer| peer.incarnation != hello.incarnation) {
+            return;
         }
-        self.stop_hearing(now, index, hello.link, Signal::Farewell);
+        self.part_link(now, index, origin.port, hello.link, Signal::Farewell);
         if hello.ends {
             self.part(index);
             self.was_left = self.peers.iter().next().is_none();
         }
         self.fit_cells();
+    }
+
+    /// A peer's `link`, which ended at this port if it was used, is not to be used any more.
+    pub(crate) fn part_link(&mut self, now: Instant, index: u16, port: u8, link: u8, signal: Signal) {
+        let Some(peer) = self.peers.get(index) else { return };
+        if peer.paired[usize::from(port)] == Some(link) {
+            self.leave_link(now, index, port, signal);
+            self.unpair(index, port);
+        }
+        self.stop_hearing(now, index, link, signal);
     }
 }
 
@@ -183,7 +198,8 @@ impl Bundle {
 mod tests {
     use super::*;
     use crate::bundle::Settings;
-
+    use crate::event::{Direction, Event};
+    use crate::port::CELL_LEAST;
     use crate::wire::hello::NodeId;
     use alloc::vec;
     use alloc::vec::Vec;
@@ -253,6 +269,62 @@ mod tests {
         }
         bundle.resize_port(at(1), 9, 1_000);
         assert_eq!(bundle.cell_max(), 1_232);
+    }
+
+    #[test]
+    fn a_port_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
+        for cell_max in [0, 16, 76, CELL_LEAST - 1] {
+            let mut bundle = bundle(1);
+            assert_eq!(bundle.add_port(at(0), PortSettings::new(cell_max)), Some(1));
+            assert_eq!((bundle.cell_max(), bundle.ports[1].carries()), (1_452, false));
+            bundle.resize_port(at(0), 0, cell_max);
+            assert_eq!(bundle.cell_max(), usize::from(CELL_LEAST), "no link is left");
+            bundle.resize_port(at(0), 1, CELL_LEAST + 1);
+            assert_eq!((bundle.cell_max(), bundle.ports[1].carries()), (usize::from(CELL_LEAST) + 1, true));
+            let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
+            let ports = vec![PortSettings::new(cell_max)];
+            let mut bundle = Bundle::new(at(0), Settings { buffers: 16, ..Settings::new(node, 1, ports) });
+            bundle.touch_memory();
+            assert_eq!(bundle.cell_max(), usize::from(CELL_LEAST));
+        }
+    }
+
+    /// Both ends stop using it: the one whose NIC has shrunk, and the one that is told so.
+    #[test]
+    fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
+        let mut bundle = bundle(2);
+        let peer = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
+        let say = |bundle: &mut Bundle, millis, cell_max| {
+            let from = "192.0.2.2:7420".parse().unwrap();
+            let hello = Hello { node: peer, incarnation: 5, session: 7, cell_max, ..bundle.hello(0, None) };
+            bundle.handle_hello(at(millis), Origin { port: 0, from }, &hello);
+        };
+        let rise = |bundle: &mut Bundle, millis| {
+            let link = &mut bundle.peers.get_mut(0).unwrap().outbound[0];
+            link.rise(at(millis));
+            link.up
+        };
+        say(&mut bundle, 1, 1_232);
+        assert!(rise(&mut bundle, 1));
+        assert_eq!(bundle.cell_max(), 1_232);
+        say(&mut bundle, 2, 60);
+        assert!(!rise(&mut bundle, 2), "it leads nowhere");
+        assert_eq!(bundle.cell_max(), 1_452, "and makes no cells smaller");
+        say(&mut bundle, 3, 1_232);
+        assert!(rise(&mut bundle, 3));
+        while bundle.poll_event().is_some() {}
+        bundle.resize_port(at(4), 0, 60);
+        let direction = Direction::Sending;
+        let left = Event::LinkDown { peer, link: 0, direction, signal: Signal::TooSmall };
+        assert_eq!(bundle.poll_event(), Some(left));
+        pass(&mut bundle, 100);
+        let heartbeat = |message: &[u8]| message[0] & 0x0f == crate::wire::cell::Kind::Heartbeat as u8;
+        let mut said = |millis| {
+            bundle.handle_timeout(at(millis));
+            let said = core::iter::from_fn(|| bundle.poll_control(at(millis)).map(|m| heartbeat(m.bytes)));
+            said.filter(|is_heartbeat| *is_heartbeat).count()
+        };
+        assert_eq!(said(200), 0, "no heartbeat brings it back");
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub use hotplug::GRACE;
 pub use lapse::Lapse;
 pub use policy::{PolicyKind, PolicyOptions, UnknownPolicy};
 pub use pool::{BUFFER, Buffer};
-pub use port::PortSettings;
+pub use port::{CELL_LEAST, PortSettings};
 pub use rx::Frame;
 pub use status::{LinkStatus, PeerStatus, SealStatus};
 pub use succession::PAUSE;

@@ -7,8 +7,10 @@
 
 use crate::bundle::Bundle;
 use crate::event::{Event, Refusal};
+use crate::health::Signal;
 use crate::heartbeat::Control;
 use crate::peer::Peer;
+use crate::port::CELL_LEAST;
 use crate::rx::Origin;
 use crate::time::Instant;
 use crate::wire::hello::{Hello, NodeId};
@@ -195,8 +197,11 @@ impl Bundle {
     ///
     /// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
     /// else the first, so that both ends pair the same ports. A link that has been silent for long is no reason to refuse
-    /// another.
+    /// another. A link that is too small for any cell is not used, as if the peer had taken it out.
     pub(crate) fn pair(&mut self, now: Instant, index: u16, origin: Origin, hello: &Hello) {
+        if hello.cell_max < CELL_LEAST {
+            return self.part_link(now, index, origin.port, hello.link, Signal::TooSmall);
+        }
         let Some(peer) = self.peers.get_mut(index) else { return };
         let port = usize::from(origin.port);
         let heard = |link: u8| now.since(peer.inbound[usize::from(link)].health.heard()) <= FORGET_AFTER;
@@ -213,13 +218,12 @@ impl Bundle {
         link.outdated = false;
     }
 
-    /// Cells have to fit into every link of every peer, so that any cell can take any link. While cells of
-    /// another size wait to leave, no frame is read.
+    /// Cells have to fit into every link of every peer, so that any cell can take any link. Links that are too small for
+    /// any cell do not count. While cells of another size wait to leave, no frame is read.
     pub(crate) fn fit_cells(&mut self) {
         let ours = self.ports.iter().filter(|port| port.is_member()).map(|port| port.settings.cell_max);
         let theirs = self.peers.iter().flat_map(|peer| &peer.outbound).filter(|link| link.endpoint.is_some());
-        let fits = ours.chain(theirs.map(|link| link.cell_max)).min().unwrap_or_default().max(CELL_LEAST);
-        let fits = usize::from(fits);
+        let fits = usize::from(cell_that_fits(ours.chain(theirs.map(|link| link.cell_max))));
         if fits != self.cell_max() && !self.has_unsent() {
             self.arena.set_cell_max(fits - self.tag());
         }
@@ -271,5 +275,7 @@ impl Bundle {
     }
 }
 
-/// The smallest cell that is made: what the smallest link of IPv4 takes (576 bytes) without its headers.
-const CELL_LEAST: u16 = 576 - 20 - 8;
+/// The largest cell that all links take which take `cells_max` each, without those that carry nothing.
+pub(crate) fn cell_that_fits(cells_max: impl Iterator<Item = u16>) -> u16 {
+    cells_max.filter(|cell_max| *cell_max >= CELL_LEAST).min().unwrap_or(CELL_LEAST)
+}

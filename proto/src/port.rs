@@ -30,10 +30,14 @@ const RATE_SPAN: Duration = Duration::from_millis(1);
 const RATE_MEMORY: Duration = Duration::from_millis(20);
 const RATE_BYTES: u64 = 8 * QUEUE_BOUNDS.0;
 
+/// The smallest cell that is made: what the smallest link of IPv4 takes (576 bytes) without its headers.
+pub const CELL_LEAST: u16 = 576 - 20 - 8;
+
 /// What is known of a port when the bundle is made.
 #[derive(Clone, Debug)]
 pub struct PortSettings {
-    /// The largest link frame (cell with header) that the NIC takes, in bytes.
+    /// The largest link frame (cell with header) that the NIC takes, in bytes. With less than [`CELL_LEAST`] the port
+    /// carries nothing.
     pub cell_max: u16,
     /// Endpoints that are greeted besides the multicast group.
     pub greet: Vec<SocketAddr>,
@@ -114,6 +118,16 @@ impl Port {
 
     pub(crate) fn is_member(&self) -> bool {
         self.presence == Presence::Member
+    }
+
+    /// Whether its NIC takes the smallest cells that are made.
+    pub(crate) fn takes_cells(&self) -> bool {
+        self.settings.cell_max >= CELL_LEAST
+    }
+
+    /// Whether anything may be sent through it.
+    pub(crate) fn carries(&self) -> bool {
+        self.carrier && self.takes_cells()
     }
 
     pub(crate) fn is_vacant(&self) -> bool {

@@ -143,8 +143,9 @@ impl Bundle {
 
     /// Enters a cell into the account of its link; `false` when it is of another session.
     fn count_on_link(&mut self, now: Instant, port: u8, index: u16, header: &Header) -> bool {
-        // What comes in by a port that leaves brings no link back.
-        let rises = header.kind == Kind::Heartbeat && self.ports[usize::from(port)].is_member();
+        // What comes in by a port that leaves, or that is too small for cells, brings no link back.
+        let state = &self.ports[usize::from(port)];
+        let rises = header.kind == Kind::Heartbeat && state.is_member() && state.takes_cells();
         self.ports[usize::from(port)].crowd.note(now, index);
         let Some(peer) = self.peers.get_mut(index) else { return false };
         let was_up = peer.inbound[usize::from(header.link)].health.is_up();

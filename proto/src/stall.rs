@@ -52,7 +52,7 @@ impl Bundle {
 
     /// Whether other peers may be reached by a port that is not full.
     fn has_other_way(&self) -> bool {
-        self.peers.only().is_none() && self.ports.iter().any(|port| port.carrier && !port.full)
+        self.peers.only().is_none() && self.ports.iter().any(|port| port.carries() && !port.full)
     }
 
     /// A port takes cells again, or a link has changed: what stands still tries again, before anything else.

@@ -68,6 +68,7 @@ fn shown_by(entry: Entry, signal: Signal) -> Entry {
         Signal::SendError => ("send-error", None, None, "the kernel refuses to send".to_owned()),
         Signal::Removed => ("removed", None, None, "this node takes it out".to_owned()),
         Signal::Farewell => ("farewell", None, None, "the peer takes it out".to_owned()),
+        Signal::TooSmall => ("too-small", None, None, "the MTU at one end is too small for cells".to_owned()),
         Signal::Report => ("report", None, None, "the peer does not hear it".to_owned()),
     };
     let waited_us = waited.map(|waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));

@@ -16,8 +16,10 @@ pub(super) struct Port {
     pub(super) link: AnyLink,
     /// Where greetings to everyone go.
     pub(super) group: SocketAddr,
-    /// Whether it is watched for room in the socket or window.
+    /// Whether it waits for room in the socket or window.
     pub(super) wants_room: bool,
+    /// Whether epoll tells of room in the socket.
+    pub(super) room_watched: bool,
     /// What the send buffer was set to, in bytes.
     pub(super) send_buffer: u64,
     /// When the queue was asked for last.
@@ -40,8 +42,15 @@ impl Port {
         }
         let scope = if let AnyLink::Udp(link) = &link { link.nic().index } else { 0 };
         let group = SocketAddrV6::new(GROUP, link.local_addr().port(), 0, scope).into();
-        let (wants_room, send_buffer, measured) = (false, 0, Instant::default());
-        Ok(Port { link, group, wants_room, send_buffer, measured, carrier: true })
+        let (wants_room, room_watched, send_buffer, measured) = (false, false, 0, Instant::default());
+        Ok(Port { link, group, wants_room, room_watched, send_buffer, measured, carrier: true })
+    }
+}
+
+impl Port {
+    /// Whether it waits for room of which the kernel should tell, and was not told to.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.wants_room && !self.room_watched && self.link.tells_of_room()
     }
 }
 

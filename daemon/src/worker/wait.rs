@@ -11,11 +11,12 @@ use std::time::Duration;
 use tabane_proto::Instant;
 use tabane_proto::engine::receive::Wait;
 
-use super::{Ready, TAP, WAKER, Worker, clock};
+use super::ports::Port;
+use super::{READ_AGAIN, Ready, TAP, WAKER, Worker, clock};
 
 impl Worker {
     /// Waits until something is ready or due; says what, and when that was seen.
-    pub(super) fn wait(&mut self) -> std::io::Result<(Instant, Ready)> {
+    pub(super) fn wait(&mut self) -> (Instant, Ready) {
         let mut now = clock();
         self.engine.turn(now, std::mem::take(&mut self.moved));
         let due = self.bundle.poll_timeout(now);
@@ -23,6 +24,11 @@ impl Worker {
         let ports = || self.ports.iter().flatten();
         let within = ports().filter_map(|port| port.link.glance_within(port.wants_room)).min();
         let mut due = within.map_or(due, |within| due.min(now + within));
+        let deaf = self.bits_of(Port::is_deaf);
+        if deaf != 0 {
+            due = due.min(now + READ_AGAIN);
+        }
+        let ports = || self.ports.iter().flatten();
         let unannounced = ports().filter_map(|port| port.link.poll()).min();
         loop {
             let wait = self.engine.next(now, due, unannounced);
@@ -34,14 +40,15 @@ impl Worker {
                     Duration::ZERO
                 }
             };
-            let mut ready = self.look(timeout)?;
+            let mut ready = self.look(timeout);
             now = clock();
             if self.glance(now, &mut ready) {
                 due = now;
             }
             self.engine.looked(now, ready.tap || ready.readable != 0);
             if ready != Ready::default() || now >= due {
-                return Ok((now, ready));
+                ready.writable |= deaf;
+                return (now, ready);
             }
             if wait == Wait::Look {
                 thread::yield_now();
@@ -50,19 +57,25 @@ impl Worker {
     }
 
     /// What epoll says within `timeout`.
-    fn look(&mut self, timeout: Duration) -> std::io::Result<Ready> {
-        let mut ready = Ready::default();
-        for event in self.poll.wait(Some(timeout))? {
-            match event.token {
-                TAP => ready.tap = true,
-                WAKER => ready.waker = true,
-                port => {
-                    ready.readable |= u16::from(event.readable || event.error) << port;
-                    ready.writable |= u16::from(event.writable) << port;
-                }
-            }
-        }
-        Ok(ready)
+    fn look(&mut self, timeout: Duration) -> Ready {
+        let heard = self.poll.wait(Some(timeout)).map(|events| {
+            let mut ready = Ready::default();
+            events.for_each(|event| ready.note(event));
+            ready
+        });
+        heard.unwrap_or_else(|error| {
+            self.shared.device.count_unwatched(&error);
+            // Anything may be ready, and whoever is asked in vain says so.
+            let (readable, writable) = (self.bits_of(|_| true), self.bits_of(|port| port.wants_room));
+            Ready { tap: true, tap_failed: true, waker: true, readable, writable }
+        })
+    }
+
+    /// The ports of which something holds, a bit each.
+    fn bits_of(&self, holds: impl Fn(&Port) -> bool) -> u16 {
+        let ports = (0..).zip(&self.ports);
+        let those = ports.filter(|(_, port)| port.as_ref().is_some_and(&holds));
+        those.fold(0, |bits, (number, _): (u16, _)| bits | 1 << number)
     }
 
     /// Looks where no descriptor tells, and notes what is there as what epoll would have said; `true`: somebody came or went.
@@ -84,5 +97,21 @@ impl Worker {
             }
         }
         changed
+    }
+}
+
+impl Ready {
+    fn note(&mut self, event: tabane_io::Ready) {
+        match event.token {
+            TAP => {
+                self.tap |= event.readable;
+                self.tap_failed |= event.error;
+            }
+            WAKER => self.waker = true,
+            port => {
+                self.readable |= u16::from(event.readable || event.error) << port;
+                self.writable |= u16::from(event.writable) << port;
+            }
+        }
     }
 }

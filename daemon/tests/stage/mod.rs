@@ -16,10 +16,14 @@ start() { case "$1" in *--key*) open=;; *) open=--insecure;; esac; "$TABANE" up 
 /// A trial's body.
 pub(crate) type Test = fn() -> Result<(), Failed>;
 
-/// Runs the trials; where they cannot run they are reported as ignored, with the reason.
+/// Runs the trials; where they cannot run they are reported as ignored, with the reason. Who needs strace ends with
+/// `under_strace`.
 pub(crate) fn run(trials: impl IntoIterator<Item = (&'static str, Test)>) -> ExitCode {
-    let missing = missing();
-    let trial = |(name, test): (&str, Test)| match &missing {
+    let (missing, has_strace) = (missing(), has("strace"));
+    let without_strace = |name: &str| {
+        (name.ends_with("under_strace") && !has_strace).then_some("needs strace (Debian package strace)")
+    };
+    let trial = |(name, test): (&str, Test)| match missing.or_else(|| without_strace(name)) {
         None => Trial::test(name, test),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
     };
@@ -33,8 +37,11 @@ fn missing() -> Option<&'static str> {
     if !std::path::Path::new("/dev/net/tun").exists() {
         return Some("needs /dev/net/tun");
     }
-    let tool = |name: &str| Command::new(name).arg("-V").output().is_ok();
-    (!tool("ip") || !tool("unshare")).then_some("needs ip and unshare (Debian packages iproute2, util-linux)")
+    (!has("ip") || !has("unshare")).then_some("needs ip and unshare (Debian packages iproute2, util-linux)")
+}
+
+fn has(tool: &str) -> bool {
+    Command::new(tool).arg("-V").output().is_ok()
 }
 
 /// Runs `script` in namespaces of its own; `$TABANE` is the binary.

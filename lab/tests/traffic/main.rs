@@ -11,6 +11,7 @@ mod bridge;
 mod carrier;
 mod changes;
 mod datagrams;
+mod device;
 mod emulator;
 mod engines;
 mod ether;
@@ -99,6 +100,7 @@ fn cases() -> Vec<Case> {
         policies::cases(),
         probe::cases(),
         datagrams::cases(),
+        device::cases(),
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),

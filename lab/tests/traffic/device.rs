@@ -1,0 +1,67 @@
+//! The device under traffic: taken down for a moment, and deleted.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tabane_lab::bundle::{Bundle, DEVICE, address};
+use tabane_lab::topology::Topology;
+use tabane_lab::workload::sequence::{Pace, Sequence};
+use tabane_lab::workload::transfer::{Source, Transfer};
+
+use crate::faults::carry;
+use crate::stage::{FAST, options, plan, with_bundles};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+/// Frames that a device refuses before it is taken up again.
+const REFUSED: u64 = 3;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a_device_that_is_down_for_a_moment_goes_on", Need::Daemon, down),
+        Case::new("a_device_deleted_under_traffic_ends_the_bundle", Need::Daemon, deleted),
+    ]
+}
+
+/// The device of either end in turn; the connection lives, and the file is whole.
+fn down() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        let source = Source::random(4 << 20, 1)?;
+        let to = SocketAddr::new(address(1), 0);
+        let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
+        for end in [1, 0] {
+            carry(topology, 0)?;
+            let refused = bundles[end].status()?.counter("device_refused");
+            topology.host(end).ip(&format!("link set {DEVICE} down"))?;
+            bundles[end].wait_until("frames for a device that is down", |status| {
+                status.counter("device_refused") >= refused + REFUSED
+            })?;
+            topology.host(end).ip(&format!("link set {DEVICE} up"))?;
+            (0..LINKS).try_for_each(|link| carry(topology, link))?;
+        }
+        let outcome = transfer.finish()?;
+        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        Ok(())
+    })
+}
+
+/// While datagrams come; its peer goes on.
+fn deleted() -> Result<()> {
+    const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
+    const TIMED: Duration = Duration::from_secs(3);
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let mut bundles = Bundle::start_all(&topology, &options()?)?;
+    let at = SocketAddr::new(address(1), 0);
+    let flow = Sequence::start(topology.host(0), topology.host(1), at, PACE, TIMED)?;
+    carry(&topology, 0)?;
+    topology.host(1).ip(&format!("link delete {DEVICE}"))?;
+    let Some(bundle) = bundles.pop() else { unreachable!("two bundles were started") };
+    let ending = bundle.end()?;
+    let words = "tabane: device tb0 was deleted, so the bundle ends; `tabane up` makes it again";
+    ensure!(ending.status.code() == Some(1) && ending.last_words().ends_with(words), "{ending:?}");
+    bundles[0].wait_until("no peer", |status| status.peers.is_empty())?;
+    let outcome = flow.finish()?;
+    ensure!(!outcome.lost_at_ns.is_empty(), "datagrams to a device that was deleted: {outcome:?}");
+    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+}
