@@ -268,7 +268,8 @@ impl Worker {
 
     /// From the device to the links.
     fn transmit(&mut self, now: Instant, mut readable: bool) -> std::io::Result<()> {
-        for _ in 0..ROUNDS {
+        let mut expects = false;
+        for round in 1..=ROUNDS {
             if !readable || !self.bundle.takes_frames() {
                 break;
             }
@@ -276,6 +277,12 @@ impl Worker {
                 readable = self.read_frame(now)?;
             }
             self.shared.device.follow_gates(&mut self.bundle);
+            expects = readable && round < ROUNDS && self.bundle.takes_frames();
+            self.bundle.expect_frames(expects);
+            self.send(now);
+        }
+        if expects {
+            self.bundle.expect_frames(false);
             self.send(now);
         }
         Ok(())

@@ -22,6 +22,9 @@ use alloc::vec;
 /// The peer of a cell whose lane has ended; no peer has this index.
 const NOBODY: u16 = u16::MAX;
 
+/// A cell that lacks at most this fraction of its payload is filled up with padding.
+const PADDING_SHARE: usize = 8;
+
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cell {
@@ -309,8 +312,27 @@ impl Arena {
             let slot = self.open(&mut slots, Cell { first_record, ..like });
             self.cell_mut(slot).length = fit(payload_max.min(total - start));
         }
+        self.pad_nearly_full(slots.last);
         self.set_aside();
         slots
+    }
+
+    /// Fills a cell up in which little room is left: a batch ends with a cell that is shorter than the others, and would
+    /// otherwise end behind each superframe.
+    fn pad_nearly_full(&mut self, slot: u64) {
+        let room = self.payload_max() - usize::from(self.cell(slot).length);
+        if 0 < room && room <= self.payload_max() / PADDING_SHARE {
+            self.pad(slot);
+        }
+    }
+
+    /// Fills a cell up, so that nothing can be put behind what it holds.
+    fn pad(&mut self, slot: u64) {
+        let used = usize::from(self.cell(slot).length);
+        self.slot_mut(slot)[HEADER + used..].fill(0);
+        let length = fit(self.payload_max());
+        let cell = self.cell_mut(slot);
+        (cell.length, cell.is_padded) = (length, true);
     }
 
     /// Appends `record` (prefix included) to the last cell of its lane that waits, `open`, as far as that has room, and
@@ -334,10 +356,7 @@ impl Arena {
         }
         let used = usize::from(self.cell(slot).length);
         if used + RECORD_START_MIN > self.payload_max() {
-            self.slot_mut(slot)[HEADER + used..].fill(0);
-            let length = fit(self.payload_max());
-            let cell = self.cell_mut(slot);
-            (cell.length, cell.is_padded) = (length, true);
+            self.pad(slot);
             return record;
         }
         if self.cell(slot).first_record == NO_RECORD {

@@ -134,6 +134,8 @@ pub struct Bundle {
     /// Frames read, and cells that they became, since a batch was asked for.
     pub(crate) frames_between: u16,
     pub(crate) cells_between: usize,
+    /// More frames are read before anything else is done.
+    pub(crate) expects_frames: bool,
     /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
     pub(crate) scratch: Vec<u8>,
     pub(crate) run: Vec<u64>,
@@ -197,6 +199,7 @@ impl Bundle {
             cells_change: false,
             frames_between: 0,
             cells_between: 0,
+            expects_frames: false,
             scratch: Vec::new(),
             run: Vec::new(),
             choices: Vec::new(),

@@ -71,7 +71,7 @@ impl Bundle {
                 self.list_choices(cell.peer, self.sealed_bytes(slot));
                 self.choices.retain(|choice| choice.port == port);
                 if self.arena.keeps(slot) && !self.choices.is_empty() {
-                    self.list_run(cell, Source::Copies(port));
+                    self.list_run(slot, Source::Copies(port));
                     return Some((cell.peer, Source::Copies(port)));
                 }
                 self.counters.copies_skipped += 1;

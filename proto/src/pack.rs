@@ -32,6 +32,11 @@ impl Bundle {
         !self.arena.is_crowded() && !self.is_waiting() && !self.awaits_successor()
     }
 
+    /// Whether more frames are read as soon as no batch is left to be sent: one that they might fill waits for them.
+    pub fn expect_frames(&mut self, expected: bool) {
+        self.expects_frames = expected;
+    }
+
     /// Where the next frame is to be read into: its virtio header, then its bytes.
     pub fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.arena.read_space()

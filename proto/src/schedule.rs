@@ -14,7 +14,6 @@ use crate::port::{Port, bytes_in};
 use crate::queue::Turn;
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
-use crate::wire::cell::HEADER;
 use core::time::Duration;
 
 /// Bytes of one batch: the largest UDP payload over IPv4.
@@ -62,6 +61,12 @@ impl Bundle {
         }
     }
 
+    /// Whether cells should leave the queue: when none is left, or, where sending is limited by the processor rather than
+    /// by links, when what is left does not fill a batch.
+    pub(crate) fn wants_commit(&self) -> bool {
+        self.outgoing.is_empty() || self.outgoing.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR).is_none()
+    }
+
     /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
     fn commit_limit(&self) -> usize {
         self.cells_in(COMMIT_FOR).map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS))
@@ -107,7 +112,7 @@ impl Bundle {
             let kept = !again || self.arena.keeps(slot);
             self.list_choices(cell.peer, self.sealed_bytes(slot));
             if kept && !self.choices.is_empty() {
-                self.list_run(cell, source);
+                self.list_run(slot, source);
                 return Some((cell.peer, source));
             }
             self.counters.drop_no_link += 1;
@@ -141,11 +146,25 @@ impl Bundle {
         }));
     }
 
+    /// Whether frames that are about to be read might fill the batch in `run`.
+    pub(crate) fn may_be_filled(&self, source: Source) -> bool {
+        let is_last = source == Source::New && self.run.len() == self.outgoing.len();
+        let is_full = || self.run.len() == self.batch_cells(self.run[0]);
+        let is_closed = || self.sealed_bytes(self.run[self.run.len() - 1]) < self.sealed_bytes(self.run[0]);
+        self.expects_frames && is_last && !is_full() && !is_closed()
+    }
+
+    /// Cells as long as the one in a slot that fit into a batch.
+    fn batch_cells(&self, slot: u64) -> usize {
+        BATCH_CELLS.min(BATCH_BYTES / self.sealed_bytes(slot))
+    }
+
     /// Lists the slots from the first one on that fit into one batch: same peer, sent alike, same length but for the
     /// last.
-    pub(crate) fn list_run(&mut self, first: Cell, source: Source) {
+    pub(crate) fn list_run(&mut self, slot: u64, source: Source) {
         self.run.clear();
-        let most = BATCH_CELLS.min(BATCH_BYTES / (HEADER + usize::from(first.length) + self.tag()));
+        let first = *self.arena.cell(slot);
+        let most = self.batch_cells(slot);
         while self.run.len() < most {
             let next = self.run.len();
             let slot = match source {

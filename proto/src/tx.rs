@@ -80,7 +80,7 @@ impl Bundle {
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
         (self.frames_between, self.cells_between) = (0, 0);
         let (index, source, share) = loop {
-            if self.outgoing.is_empty() {
+            if self.wants_commit() {
                 self.commit(now);
             }
             let Some((index, source)) = self.gather_run() else {
@@ -88,6 +88,9 @@ impl Bundle {
                 self.queue.relieve(now, &mut self.arena, &mut self.counters);
                 return None;
             };
+            if self.may_be_filled(source) {
+                return None;
+            }
             match self.share(index, source) {
                 Some(share) => break (index, source, share),
                 None if self.step_aside(source) => {}

@@ -136,6 +136,8 @@ impl Node {
             self.deliver(world, now);
         }
         let spoke = self.send_control(world, now);
+        // When something was read, another round follows.
+        self.bundle.expect_frames(read);
         let sent = self.send_batches(world, now);
         while let Some(event) = self.bundle.poll_event() {
             world.log(self.number, event);

@@ -38,6 +38,26 @@ fn a_frame_read_in_place_is_a_stream_of_cells() {
 }
 
 #[test]
+fn a_cell_in_which_little_room_is_left_is_filled_up() {
+    let mut arena = Arena::new(116, 2048);
+    let cells = |arena: &mut Arena, length: usize| {
+        read(arena, &[9; 2_000][..length]);
+        let taken = arena.cut_in_place(length, Cell::default());
+        let last = *arena.cell(taken.last);
+        (taken.cells, last.length, last.is_padded)
+    };
+    assert_eq!(cells(&mut arena, 200 - PREFIX), (2, 100, false));
+    assert_eq!(cells(&mut arena, 188 - PREFIX), (2, 100, true), "an eighth is at most 12 bytes");
+    assert_eq!(arena.filled(3), [[9; 88].as_slice(), &[0; 12]].concat());
+    assert_eq!(cells(&mut arena, 187 - PREFIX), (2, 87, false));
+    assert_eq!(
+        arena.append(&[3; 60], Some(3), Cell::default()),
+        slots(6, 1),
+        "behind padding nothing begins"
+    );
+}
+
+#[test]
 fn small_records_share_a_cell_that_still_waits() {
     let mut arena = Arena::new(116, 2048);
     assert_eq!(arena.append(&[1; 60], None, Cell::default()), slots(0, 1));
@@ -89,7 +109,9 @@ proptest! {
             for (slot, number) in &waiting {
                 let prefix = if arena.cell(*slot).first_record == 0 { PREFIX } else { 0 };
                 let bytes = &arena.filled(*slot)[prefix..];
-                prop_assert!(arena.keeps(*slot) && bytes.iter().all(|byte| byte == number));
+                let is_padding = |byte: &u8| arena.cell(*slot).is_padded && *byte == 0;
+                let whole = bytes.iter().all(|byte| byte == number || is_padding(byte));
+                prop_assert!(arena.keeps(*slot) && whole);
             }
             for _ in 0..releases.min(waiting.len()) {
                 let (slot, _) = waiting.swap_remove(releases % waiting.len());
