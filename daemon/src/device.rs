@@ -38,16 +38,11 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Opens the device and sets it up. `superframe`: the longest packet that is worth having in one piece, in bytes;
-    /// `mac`: the device's address.
+    /// Opens the device and sets it up. `mac`: the device's address.
     ///
     /// # Errors
     /// What the machine does not allow, in a sentence.
-    pub(crate) fn open(
-        config: &Config,
-        superframe: u32,
-        mac: [u8; 6],
-    ) -> anyhow::Result<(Self, Vec<TapQueue>)> {
+    pub(crate) fn open(config: &Config, mac: [u8; 6]) -> anyhow::Result<(Self, Vec<TapQueue>)> {
         let spec = TapSpec { name: config.name.clone(), queues: config.workers, offload: wanted(config) };
         let (tap, queues) = Tap::open(&spec).map_err(|error| BadInput::new(error.to_string()))?;
         for notice in tap.notices() {
@@ -55,7 +50,7 @@ impl Device {
         }
         let has_uso = tap.offload().uso;
         let device = Self::new(tap, has_uso, true, true);
-        device.set_up(config, superframe, mac)?;
+        device.set_up(config, mac)?;
         Ok((device, queues))
     }
 
@@ -83,13 +78,12 @@ impl Device {
         }
     }
 
-    fn set_up(&self, config: &Config, superframe: u32, mac: [u8; 6]) -> anyhow::Result<()> {
+    fn set_up(&self, config: &Config, mac: [u8; 6]) -> anyhow::Result<()> {
         let index = self.tap.index();
         let settings = DeviceSettings {
             mtu: Some(config.mtu.into()),
             tx_queue_len: Some(config.tx_queue_len),
             mac: Some(mac),
-            gso_max_size: Some(superframe),
             up: None,
         };
         netlink::set_device(index, &settings)?;

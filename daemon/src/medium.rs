@@ -8,7 +8,7 @@ use tabane_proto::CELL_LEAST;
 use crate::config::LinkConfig;
 
 /// The largest UDP payload over IPv4.
-pub(crate) const CELL_MOST: u16 = 65_507;
+const CELL_MOST: u16 = 65_507;
 
 /// A NIC, or a window of memory.
 #[derive(Debug, Clone)]

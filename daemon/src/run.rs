@@ -22,7 +22,7 @@ use crate::events::EventLog;
 use crate::group;
 use crate::handover::Heir;
 use crate::links;
-use crate::medium::{CELL_MOST, Medium};
+use crate::medium::Medium;
 use crate::notify::Notify;
 use crate::priority;
 use crate::privileges::Privileges;
@@ -44,8 +44,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let config = &config;
     let mac = media.iter().find_map(|medium| medium.mac);
     let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_default();
-    let (device, queues) =
-        Device::open(config, superframe(config, cell_max(&media)), local(mac, &config.name))?;
+    let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let parts = Parts { config: config.clone(), media, mac, device: Arc::new(device), events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
@@ -199,14 +198,6 @@ fn payload(config: &Config, cell_max: u16) -> u32 {
     u32::from(cell_max) - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0)
 }
 
-/// The longest packet whose cells fill one batch, so that a superframe takes one send call.
-fn superframe(config: &Config, cell_max: u16) -> u32 {
-    let cell = u32::from(cell_max);
-    let cells =
-        (u32::from(CELL_MOST) / cell).min(u32::try_from(tabane_proto::BATCH_CELLS).unwrap_or(u32::MAX));
-    (cells * payload(config, cell_max)).min(u32::from(u16::MAX))
-}
-
 /// A NIC's address, marked as locally administered: the device's own. The bundle's name stands in the maker's part of it, so
 /// that bundles over the same NICs differ; it is the same after each start.
 fn local(mac: [u8; 6], name: &str) -> [u8; 6] {
@@ -229,6 +220,5 @@ mod tests {
         assert_eq!(cell_max(&[medium(40)]), CELL_LEAST);
         let config = Config { security: Security::Sealed, ..Config::default() };
         assert_eq!(payload(&config, CELL_LEAST), 548 - 16 - 4 - 10 - 16);
-        assert!(superframe(&config, CELL_LEAST) >= 32_000 && superframe(&config, CELL_MOST) >= 65_000);
     }
 }

@@ -35,12 +35,11 @@ fn device_settings_take_effect() {
             up: Some(true),
             tx_queue_len: Some(64),
             mac: Some([2, 0, 0, 0, 0, 7]),
-            gso_max_size: Some(40_000),
         };
         netlink::set_device(tap.index(), &settings).unwrap();
         let nic = netlink::nic("tb0").unwrap();
         assert_eq!((nic.mtu, nic.admin_up, nic.tx_queue_len), (9000, true, 64));
-        assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 40_000));
+        assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 65_536));
     });
 }
 

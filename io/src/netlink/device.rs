@@ -21,8 +21,6 @@ pub struct DeviceSettings {
     pub tx_queue_len: Option<u32>,
     /// Ethernet address.
     pub mac: Option<[u8; 6]>,
-    /// Largest packet handed over for segmentation, bytes; at most what the device allows (65,536 for a TAP).
-    pub gso_max_size: Option<u32>,
 }
 
 /// Changes a device.
@@ -39,7 +37,6 @@ pub fn set_device(index: u32, settings: &DeviceSettings) -> Result<(), NetlinkEr
     message.attributes.extend(settings.mtu.map(LinkAttribute::Mtu));
     message.attributes.extend(settings.tx_queue_len.map(LinkAttribute::TxQueueLen));
     message.attributes.extend(settings.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
-    message.attributes.extend(settings.gso_max_size.map(LinkAttribute::GsoMaxSize));
     change(RouteNetlinkMessage::SetLink(message), 0)
         .map_err(|error| NetlinkError::new("set up the device", error))
 }

@@ -17,6 +17,7 @@ mod engines;
 mod ether;
 mod failover;
 mod faults;
+mod forwarded;
 mod jumbo;
 mod lab;
 mod loss;
@@ -106,6 +107,7 @@ fn cases() -> Vec<Case> {
         jumbo::cases(),
         mesh::cases(),
         bridge::cases(),
+        forwarded::cases(),
         addresses::cases(),
         faults::cases(),
         failover::cases(),

@@ -1,0 +1,105 @@
+//! Frames that hosts behind the device send into it: by a bridge, a router, and a macvlan. Their superframes stay whole, so
+//! they are as fast as those of a local socket.
+//!
+//! ```text
+//!  guest ── bridge | router | macvlan ── h1.tb0 ══ links ══ h2.tb0
+//! ```
+
+use anyhow::{Result, ensure};
+use tabane_lab::bundle::{Bundle, DEVICE, address};
+use tabane_lab::counters::queue_drops;
+use tabane_lab::netns::Namespace;
+use tabane_lab::workload::Stream;
+use tabane_lab::workload::iperf::{Flow, Server};
+
+use crate::stage::{FAST, options, plan, with_bundles};
+use crate::{Case, Need};
+
+/// Least mean length of the frames that the device is given, in bytes; segmented ones have 1,514.
+const FRAME_MIN: u64 = 20_000;
+/// Least part of a local socket's throughput.
+const PART_MIN: f64 = 0.9;
+/// How a guest's frames reach the device.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Local,
+    Routed,
+    Macvlan,
+    Bridged,
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("forwarded_superframes_stay_whole", Need::DaemonAndIperf, forwarded)]
+}
+
+fn forwarded() -> Result<()> {
+    // Links that any machine fills: without them, what forwarding itself costs would count.
+    with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
+        let (first, second) = (topology.host(0), topology.host(1));
+        let _server = Server::start(second, Stream::Tcp)?;
+        let guest = Namespace::create("guest")?;
+        let local = run(Way::Local, first, first, &bundles[0])?;
+        for way in [Way::Routed, Way::Macvlan, Way::Bridged] {
+            way.lay(first, second, &guest)?;
+            let gbps = run(way, &guest, first, &bundles[0])?;
+            guest.ip("link delete eth0")?;
+            ensure!(gbps >= PART_MIN * local, "{way:?}: {gbps:.2} Gbit/s, a local socket {local:.2}");
+        }
+        Ok(())
+    })
+}
+
+/// Gbit/s of a connection to the second host that keeps its superframes whole. Segments that are sent again do not count: two
+/// processors that forward frames of one connection let them overtake each other, over bare NICs as well.
+fn run(way: Way, from: &Namespace, host: &Namespace, bundle: &Bundle<'_>) -> Result<f64> {
+    let counters = || {
+        let status = bundle.status()?;
+        let [frames, bytes] = ["frames_sent", "frame_bytes_sent"].map(|name| status.counters[name]);
+        anyhow::Ok([frames, bytes, queue_drops(host, DEVICE)?])
+    };
+    let before = counters()?;
+    let outcome = Flow::tcp(address(1), 1).run(from)?;
+    let after = counters()?;
+    let [frames, bytes, drops] = std::array::from_fn(|counter| after[counter] - before[counter]);
+    let mean = bytes / frames.max(1);
+    ensure!(mean >= FRAME_MIN, "{way:?}: frames of {mean} bytes in the mean");
+    // A gate refuses frames of the host's own sockets, which lose nothing by it.
+    let is_forwarded = matches!(way, Way::Routed | Way::Bridged);
+    ensure!(drops == 0 || !is_forwarded, "{way:?}: the device dropped {drops} frames");
+    Ok(outcome.gbps)
+}
+
+impl Way {
+    /// Connects the guest with the device of the first host.
+    fn lay(self, first: &Namespace, second: &Namespace, guest: &Namespace) -> Result<()> {
+        let veth = format!("link add eth0 type veth peer name guest netns {}", first.name());
+        match self {
+            Self::Local => return Ok(()),
+            Self::Macvlan => {
+                let name = guest.name();
+                first.ip(&format!("link add eth0 link {DEVICE} netns {name} type macvlan mode bridge"))?;
+            }
+            Self::Bridged => {
+                guest.ip(&veth)?;
+                first.ip("link add br0 type bridge stp_state 0 forward_delay 0")?;
+                for port in ["guest", DEVICE] {
+                    first.ip(&format!("link set {port} master br0 up"))?;
+                }
+                first.ip("link set br0 up")?;
+            }
+            Self::Routed => {
+                guest.ip(&veth)?;
+                first.ip("address add 10.78.0.1/24 dev guest")?;
+                first.ip("link set guest up")?;
+                first.set("net/ipv4/ip_forward", "1")?;
+                second.ip(&format!("route add 10.78.0.0/24 via {}", address(0)))?;
+            }
+        }
+        guest.ip("link set eth0 up")?;
+        if let Self::Routed = self {
+            guest.ip("address add 10.78.0.3/24 dev eth0")?;
+            return guest.ip("route add default via 10.78.0.1").map(drop);
+        }
+        guest.ip("address add 10.77.0.3/24 dev eth0").map(drop)
+    }
+}
