@@ -186,7 +186,7 @@ impl Worker {
                 self.deliver(now);
                 self.close_left();
                 self.send(now);
-                self.shared.device.follow_reach(now, &self.bundle);
+                self.shared.device.follow_reach(now, self.shared.number, &self.bundle);
                 self.shared.device.ask_again(now);
             }
             self.tell(now);
@@ -421,7 +421,7 @@ impl Worker {
             self.shared.events.record(now_ns(), self.shared.number, &event, &self.nics);
         }
         if changed {
-            self.shared.device.follow_reach(now, &self.bundle);
+            self.shared.device.follow_reach(now, self.shared.number, &self.bundle);
             self.shared.device.follow_peers(now, self.shared.number, &self.bundle);
             for port in self.ports.iter_mut().flatten() {
                 while let Some(notice) = port.link.take_notice() {
