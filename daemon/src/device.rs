@@ -1,7 +1,6 @@
 //! The bundle's device: opened, set up, and kept in step with the peers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use tabane_io::netlink::{self, DeviceSettings};
 use tabane_io::{Gates, Offload, Tap, TapQueue, TapSpec};
@@ -10,10 +9,7 @@ use tabane_proto::{Bundle, Instant};
 use crate::config::Config;
 use crate::error::BadInput;
 use crate::offloading::Offloading;
-
-/// The device keeps its carrier for so long when no peer can be reached, and has it for so long before the first is: Linux
-/// may let a device that regains it wait for a second or more, and most such moments are shorter.
-const CARRIER_KEPT: Duration = Duration::from_secs(3);
+use crate::reach::Reach;
 
 /// The device, shared by all workers.
 #[derive(Debug)]
@@ -21,12 +17,10 @@ pub(crate) struct Device {
     tap: Tap,
     /// Which offloads it is to have.
     offloading: Offloading,
-    /// Whether the device has a carrier.
-    carrier: AtomicBool,
+    /// Whether it has a carrier.
+    reach: Reach,
     /// Whether no peer has been found yet.
     awaits_peers: AtomicBool,
-    /// When some peer could be reached last, in nanoseconds of the workers' clock; at first, when it was opened.
-    reached: AtomicU64,
     /// Frames that the kernel did not take.
     refused: AtomicU64,
     /// Errors of reading it.
@@ -69,9 +63,8 @@ impl Device {
             tap,
             gates: gates.ok(),
             offloading,
-            carrier: AtomicBool::new(carrier),
+            reach: Reach::new(Instant::from_nanos(tabane_io::now_ns()), carrier),
             awaits_peers: AtomicBool::new(awaits_peers),
-            reached: AtomicU64::new(tabane_io::now_ns()),
             refused: AtomicU64::new(0),
             unread: AtomicU64::new(0),
             unwatched: AtomicU64::new(0),
@@ -97,18 +90,12 @@ impl Device {
         Ok(())
     }
 
-    /// Has a carrier while a worker can reach some peer, and a little longer. To be asked regularly.
-    pub(crate) fn follow_reach(&self, now: Instant, bundle: &Bundle) {
-        let silent_for = || now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed)));
-        if bundle.has_way() {
-            self.reached.store(now.as_nanos(), Ordering::Relaxed);
-            self.set_carrier(true);
-        } else if bundle.was_left() || silent_for() > CARRIER_KEPT {
-            self.set_carrier(false);
-        } else {
-            return;
+    /// Has a carrier while a worker can reach some peer, and a little longer. To be asked regularly by each worker.
+    pub(crate) fn follow_reach(&self, now: Instant, worker: u16, bundle: &Bundle) {
+        self.reach.note(now, worker, bundle.has_way(), bundle.was_left());
+        if self.reach.follow(now, |carrier| self.tap.set_carrier(carrier)) {
+            self.awaits_peers.store(false, Ordering::Relaxed);
         }
-        self.awaits_peers.store(false, Ordering::Relaxed);
     }
 
     /// Whether the device's first frames should wait in it, for peers that have not been found yet: the host's first
@@ -123,15 +110,6 @@ impl Device {
         self.offloading.follow(now, || self.tap.offload(), |wanted| self.tap.set_offload(wanted));
     }
 
-    fn set_carrier(&self, carrier: bool) {
-        if self.carrier.swap(carrier, Ordering::Relaxed) == carrier {
-            return;
-        }
-        if let Err(error) = self.tap.set_carrier(carrier) {
-            tracing::debug!(%error, "the device keeps its carrier");
-        }
-    }
-
     /// The offloads in force.
     pub(crate) fn offload(&self) -> Offload {
         self.tap.offload()
@@ -139,7 +117,7 @@ impl Device {
 
     /// Whether the device has a carrier.
     pub(crate) fn carrier(&self) -> bool {
-        self.carrier.load(Ordering::Relaxed)
+        self.reach.carrier()
     }
 
     /// Whether the device takes UDP superframes.

@@ -6,6 +6,7 @@
 
 mod describe;
 mod entry;
+mod pace;
 mod time;
 
 use std::collections::VecDeque;
@@ -17,7 +18,9 @@ use std::time::SystemTime;
 use tabane_io::Waker;
 use tabane_proto::Event;
 
+use crate::error::one_line;
 pub use entry::Entry;
+use pace::Pace;
 
 /// Events that are kept for those who ask.
 pub(crate) const KEPT: usize = 256;
@@ -36,6 +39,8 @@ struct Kept {
     next: u64,
     /// The latest ones, oldest first.
     entries: VecDeque<Arc<Entry>>,
+    /// How many are written to the log.
+    pace: Pace,
 }
 
 impl EventLog {
@@ -54,7 +59,7 @@ impl EventLog {
     pub(crate) fn after(entries: Vec<Entry>) -> io::Result<Self> {
         let next = entries.last().map_or(0, |last| last.number + 1);
         let entries = entries.into_iter().map(Arc::new).collect();
-        Ok(Self { kept: Mutex::new(Kept { next, entries }), news: Waker::new()? })
+        Ok(Self { kept: Mutex::new(Kept { next, entries, pace: Pace::default() }), news: Waker::new()? })
     }
 
     /// Records an event of `worker` at CLOCK_MONOTONIC `at_ns`. `nics` name the links of this node.
@@ -64,10 +69,11 @@ impl EventLog {
 
     /// Keeps an entry, gives it its number and its time, and writes it to the log.
     pub(crate) fn keep(&self, at_ns: u64, entry: Entry) {
-        let Entry { what, link, peer, detail, .. } = &entry;
-        tracing::info!(peer, link, "{what}: {detail}");
         let time = time::rfc3339(SystemTime::now());
         let mut kept = self.lock();
+        if let Some(left_out) = kept.pace.admit(at_ns) {
+            write_to_log(&entry, left_out);
+        }
         let entry = Entry { number: kept.next, time, at_ns, ..entry };
         kept.next += 1;
         if kept.entries.len() == KEPT {
@@ -111,6 +117,16 @@ impl EventLog {
     }
 }
 
+/// Writes an event to the log, and how many before it were left out. Names come from other nodes: control characters are
+/// escaped.
+fn write_to_log(entry: &Entry, left_out: u64) {
+    let Entry { what, link, peer, detail, .. } = entry;
+    if left_out > 0 {
+        tracing::warn!(left_out, "events came faster than they are written to the log");
+    }
+    tracing::info!(peer, link, "{what}: {}", one_line(detail));
+}
+
 /// Readable when there are events that no reader has been woken for.
 impl AsFd for EventLog {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -129,6 +145,49 @@ mod tests {
         let peer = NodeId::default();
         (0..events).for_each(|at| log.record(at, 0, &Event::PeerLeft { peer }, &[]));
         log
+    }
+
+    /// What is written to the log while `deed` is done.
+    fn logged(deed: impl FnOnce()) -> String {
+        use std::io::Write;
+        use std::sync::mpsc::{Sender, channel};
+        struct Lines(Sender<Vec<u8>>);
+        impl Write for Lines {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (sender, lines) = channel();
+        let log = tracing_subscriber::fmt().compact().with_ansi(false).without_time();
+        let log = log.with_writer(move || Lines(sender.clone())).finish();
+        tracing::subscriber::with_default(log, deed);
+        String::from_utf8(lines.into_iter().flatten().collect()).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_name_of_another_node_writes_no_line_of_its_own() {
+        let log = log(0);
+        let detail = "host\n2026-11-21T03:05:28Z  INFO link-up: all is well\u{1b}[2J, not sealed".to_owned();
+        let text =
+            logged(|| log.keep(7, Entry { what: "peer-joined".to_owned(), detail, ..Entry::default() }));
+        assert!(
+            text.ends_with("all is well\\u{1b}[2J, not sealed\n") && text.lines().count() == 1,
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn a_flood_of_events_does_not_fill_the_log() {
+        let log = log(0);
+        let text = logged(|| (0..10_000).for_each(|_| log.keep(7, Entry::default())));
+        assert!(text.lines().count() < 5_000, "{} lines", text.lines().count());
+        assert_eq!(log.latest().last().expect("an event").number, 9_999, "who follows sees all");
+        let later = logged(|| log.keep(7_000_000_000, Entry::default()));
+        assert!(later.contains("events came faster than they are written to the log"), "{later}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod offloading;
 mod priority;
 mod privileges;
 mod probe;
+mod reach;
 mod refusal;
 mod requests;
 pub mod run;

@@ -108,10 +108,11 @@ impl Links {
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
         let gone = self.askers.ask(|answer| Command::Leave { port: number, answer });
-        if gone.len() < self.askers.count() {
-            return Err(Refusal::Failed(format!("not all workers let link {} go", wanted.nic)));
-        }
+        // A worker that was told lets it go, be it late.
         self.lock()[usize::from(number)] = None;
+        if gone.len() < self.askers.count() {
+            return Err(Refusal::Failed(format!("not all workers have let link {} go yet", wanted.nic)));
+        }
         self.tell("link-removed", number, &wanted.nic, "left the bundle");
         Ok(number)
     }
@@ -407,4 +408,33 @@ pub(crate) fn port_settings(link: &LinkConfig, medium: &Medium, number: u16) -> 
 /// Whether peers are looked for by multicast: where none are named.
 fn multicast(link: &LinkConfig) -> bool {
     link.peers.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use tabane_io::Waker;
+
+    use super::*;
+
+    /// The worker is told, but too busy to answer.
+    #[test]
+    fn a_link_that_a_worker_lets_go_late_is_gone() {
+        let link = |nic: &str| {
+            let (nic, peers) = (nic.to_owned(), Vec::new());
+            LinkConfig { nic, local: None, peers, rate: None, weight: None, ether: None, window: None }
+        };
+        let config = Config { links: vec![link("eth1"), link("eth2"), link("eth3")], ..Config::default() };
+        let media = [1, 2, 3].map(|index| Medium { index, cell_max: 1_452, mac: None, carrier: true });
+        let (commands, _busy) = channel();
+        let waker = Arc::new(Waker::new().expect("an eventfd"));
+        let askers = Askers::new([(commands, waker)].into_iter());
+        let links = Links::new(&config, &media, askers, Arc::new(EventLog::new().expect("an eventfd")));
+        let Err(Refusal::Failed(late)) = links.remove(&link("eth1")) else { panic!("it has answered") };
+        assert_eq!(late, "not all workers have let link eth1 go yet");
+        let Err(Refusal::Input(gone)) = links.remove(&link("eth1")) else { panic!("it was there") };
+        assert_eq!(gone, "link eth1 is not in the bundle; there are: eth2, eth3");
+        assert_eq!(links.in_force().map(|(config, _)| config.links.len()).ok(), Some(2));
+    }
 }

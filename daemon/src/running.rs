@@ -3,6 +3,8 @@
 //! Everything is given back by dropping it, whatever ends the run; or another process takes it over, and then dropping it
 //! gives nothing back.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Sender;
@@ -29,6 +31,13 @@ use crate::worker::{Command, Files};
 
 /// How often the main thread looks after the workers.
 const LOOK_AFTER_WORKERS: Duration = Duration::from_secs(1);
+/// Pause after an error.
+const PAUSE: Duration = Duration::from_millis(20);
+
+const SIGNALS: u64 = 0;
+const WATCH: u64 = 1;
+const STOP: u64 = 2;
+const SERVER: u64 = 3;
 
 /// A running worker, as the main thread sees it.
 pub(crate) struct Handle {
@@ -48,6 +57,29 @@ pub(crate) struct Running {
     mac: [u8; 6],
     /// NICs without a carrier when the bundle started, by the number of their link.
     dark: Vec<u8>,
+    troubles: Troubles,
+}
+
+/// What the kernel refuses the main thread, and how often: no reason to end a bundle whose workers go on.
+#[derive(Default)]
+struct Troubles(RefCell<BTreeMap<&'static str, u64>>);
+
+impl Troubles {
+    /// What was asked for, if the kernel gave it. What it refuses is said at each power of two, and followed by a pause.
+    fn heard<T>(&self, what: &'static str, answer: std::io::Result<T>) -> Option<T> {
+        let error = match answer {
+            Ok(answer) => return Some(answer),
+            Err(error) => error,
+        };
+        let mut counts = self.0.borrow_mut();
+        let count = counts.entry(what).or_default();
+        *count += 1;
+        if count.is_power_of_two() {
+            tracing::warn!(%error, count, "the main thread cannot {what}, which is tried again");
+        }
+        std::thread::sleep(PAUSE);
+        None
+    }
 }
 
 impl Running {
@@ -73,7 +105,16 @@ impl Running {
             Requests { config, keys, askers: askers.clone(), links, device, events, stop: Arc::clone(&stop) };
         let dark = (0..).zip(media).filter(|(_, medium)| !medium.carrier);
         let dark = dark.map(|(number, _)| number).collect();
-        Ok(Running { name, workers, askers, stop, requests: Arc::new(requests), mac, dark })
+        Ok(Running {
+            name,
+            workers,
+            askers,
+            stop,
+            requests: Arc::new(requests),
+            mac,
+            dark,
+            troubles: Troubles::default(),
+        })
     }
 
     /// Lets workers begin that another process's workers have made way for.
@@ -130,10 +171,19 @@ impl Running {
         mut watch: Watch,
         listener: &Listener,
     ) -> anyhow::Result<Option<Server>> {
-        let mut server = self.serve_name(listener)?;
-        while let Some(successor) = self.wait(signals, &mut watch, &server)? {
+        let mut poll = Poll::new()?;
+        poll.add(signals, SIGNALS, Interest::Read)?;
+        poll.add(&watch, WATCH, Interest::Read)?;
+        poll.add(&*self.stop, STOP, Interest::Read)?;
+        let server = self.serve_name(listener)?;
+        poll.add(&server, SERVER, Interest::Read)?;
+        let mut server = Some(server);
+        loop {
+            let Some(successor) = self.wait(&mut poll, signals, &mut watch, &mut server, listener) else {
+                return Ok(server);
+            };
             // Nothing may be changed meanwhile. Who asks waits, and is answered by whoever has the bundle then.
-            drop(server);
+            drop(server.take());
             match self.hand_over(successor, listener) {
                 Ok(()) => {
                     tracing::info!(name = self.name, "handed over");
@@ -141,10 +191,7 @@ impl Running {
                 }
                 Err(error) => tracing::warn!("the bundle stays here: {error:#}"),
             }
-            listener.keep()?;
-            server = self.serve_name(listener)?;
         }
-        Ok(Some(server))
     }
 
     fn serve_name(&self, listener: &Listener) -> std::io::Result<Server> {
@@ -152,36 +199,48 @@ impl Running {
         listener.serve(Arc::clone(&self.requests.events), move |request| requests.answer(&request))
     }
 
-    /// Waits for the end, or for a process that wants to take over; tells the workers what happens to their NICs.
+    /// Waits for the end, or for a process that wants to take over; tells the workers what happens to their NICs. Serves
+    /// the name if nobody does. What the kernel refuses meanwhile is said, and tried again.
     fn wait(
         &self,
+        poll: &mut Poll,
         signals: &Signals,
         watch: &mut Watch,
-        server: &Server,
-    ) -> anyhow::Result<Option<UnixStream>> {
-        let mut poll = Poll::new()?;
-        poll.add(signals, 0, Interest::Read)?;
-        poll.add(&*watch, 1, Interest::Read)?;
-        poll.add(&*self.stop, 2, Interest::Read)?;
-        poll.add(server, 3, Interest::Read)?;
+        server: &mut Option<Server>,
+        listener: &Listener,
+    ) -> Option<UnixStream> {
         let links = &self.requests.links;
         loop {
-            let _ = poll.wait(Some(LOOK_AFTER_WORKERS))?.count();
-            if let Some(signal) = signals.next_signal()? {
+            if server.is_none() {
+                *server = self.serve_again(poll, listener);
+            }
+            self.troubles.heard("wait", poll.wait(Some(LOOK_AFTER_WORKERS)).map(drop));
+            if let Some(signal) = self.troubles.heard("read signals", signals.next_signal()).flatten() {
                 tracing::info!(?signal, "stopping");
-                return Ok(None);
+                return None;
             }
-            if self.stop.clear()? || self.workers.iter().any(|worker| worker.thread.is_finished()) {
-                return Ok(None);
+            let is_stopped = self.troubles.heard("read what wakes it", self.stop.clear()) == Some(true);
+            if is_stopped || self.workers.iter().any(|worker| worker.thread.is_finished()) {
+                return None;
             }
-            while let Some(event) = watch.next_event()? {
+            while let Some(event) = self.troubles.heard("read events of NICs", watch.next_event()).flatten() {
                 links.follow(&event);
             }
             links.take_back();
-            if let Some(successor) = server.successor() {
-                return Ok(Some(successor));
+            if let Some(successor) = server.as_ref().and_then(Server::successor) {
+                return Some(successor);
             }
         }
+    }
+
+    /// Serves the name once more, after another process has not taken it.
+    fn serve_again(&self, poll: &Poll, listener: &Listener) -> Option<Server> {
+        let served = listener.keep().and_then(|()| {
+            let server = self.serve_name(listener)?;
+            poll.add(&server, SERVER, Interest::Read)?;
+            Ok(server)
+        });
+        self.troubles.heard("serve the control socket", served)
     }
 
     /// Hands everything to another process; a refusal is told there.

@@ -186,7 +186,7 @@ impl Worker {
                 self.deliver(now);
                 self.close_left();
                 self.send(now);
-                self.shared.device.follow_reach(now, &self.bundle);
+                self.shared.device.follow_reach(now, self.shared.number, &self.bundle);
                 self.shared.device.ask_again(now);
             }
             self.tell(now);
@@ -318,10 +318,15 @@ impl Worker {
     /// Sends what waits: control messages first, then cells until the links are full.
     fn send(&mut self, now: Instant) {
         while let Some(message) = self.bundle.poll_control(now) {
-            let Some(port) = &mut self.ports[usize::from(message.port)] else { continue };
+            let number = usize::from(message.port);
+            let Some(port) = &mut self.ports[number] else { continue };
             let to = message.to.unwrap_or(port.group);
-            // A lost heartbeat or greeting is followed by the next.
-            let _ = port.link.send(&to, &[IoSlice::new(message.bytes)], message.bytes.len());
+            let sent = port.link.send(&to, &[IoSlice::new(message.bytes)], message.bytes.len());
+            let outcome = self.outcome(number, sent);
+            self.bundle.handle_control_sent(outcome);
+            if outcome == Outcome::Full {
+                self.watch_room(number, true);
+            }
         }
         if self.bundle.has_unsent() {
             self.measure(now);
@@ -337,25 +342,26 @@ impl Worker {
             let sent = self.ports[port]
                 .as_mut()
                 .map(|port| port.link.send(&batch.to, &pieces[..count], batch.segment));
-            let outcome = match sent.unwrap_or_else(|| Sent::Refused(std::io::ErrorKind::NotConnected.into()))
-            {
-                Sent::Done => Outcome::Sent,
-                Sent::Full => Outcome::Full,
-                Sent::Lost(error) => {
-                    tracing::debug!(nic = self.nics[port], %error, "send lost");
-                    Outcome::Lost
-                }
-                Sent::Refused(error) => {
-                    tracing::debug!(nic = self.nics[port], %error, "send refused");
-                    Outcome::Refused
-                }
-            };
+            let sent = sent.unwrap_or_else(|| Sent::Refused(std::io::ErrorKind::NotConnected.into()));
+            let outcome = self.outcome(port, sent);
             self.bundle.handle_sent(now, outcome);
             if outcome == Outcome::Full {
                 self.watch_room(port, true);
             }
         }
         self.shared.device.follow_gates(&mut self.bundle);
+    }
+
+    /// What became of a run, in the core's words.
+    fn outcome(&self, port: usize, sent: Sent) -> Outcome {
+        let (outcome, error) = match sent {
+            Sent::Done => return Outcome::Sent,
+            Sent::Full => return Outcome::Full,
+            Sent::Lost(error) => (Outcome::Lost, error),
+            Sent::Refused(error) => (Outcome::Refused, error),
+        };
+        tracing::debug!(nic = self.nics[port], %error, ?outcome, "not sent");
+        outcome
     }
 
     /// Tells the core how full the links are, and keeps their send buffers as short as it wants them.
@@ -422,7 +428,7 @@ impl Worker {
             self.shared.events.record(now_ns(), self.shared.number, &event, &self.nics);
         }
         if changed {
-            self.shared.device.follow_reach(now, &self.bundle);
+            self.shared.device.follow_reach(now, self.shared.number, &self.bundle);
             self.shared.device.follow_peers(now, self.shared.number, &self.bundle);
             for port in self.ports.iter_mut().flatten() {
                 while let Some(notice) = port.link.take_notice() {

@@ -10,10 +10,11 @@ use libtest_mimic::Failed;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 6] = [
+    let trials: [(&str, Test); 7] = [
         ("a_deleted_device_ends_the_bundle_with_one_sentence", device_deleted),
         ("the_device_may_go_down_be_renamed_and_move", device_moved),
         ("errors_of_the_device_and_of_epoll_end_nothing_under_strace", errors_injected),
+        ("errors_of_the_main_thread_and_the_control_socket_end_nothing_under_strace", errors_beside_the_path),
         ("a_full_disk_for_the_log_stops_nothing", log_on_a_full_disk),
         ("a_log_that_nobody_reads_stops_nothing", log_nobody_reads),
         ("the_service_manager_is_told", service_manager),
@@ -82,6 +83,29 @@ fn errors_injected() -> Result<(), Failed> {
     let output = shell(&script)?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8(output.stdout)?, "most\n100\ncounted\n1\n0\n", "{errors}");
+    Ok(())
+}
+
+/// The thread of the control socket is told that there is no memory at each other wait, the main thread the same, and at its
+/// first try to serve the name again after an upgrade has failed.
+fn errors_beside_the_path() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} start "--link eth1 --no-sandbox"
+        control=$(grep -l '^control' /proc/$pid/task/*/comm | cut -d / -f 5)
+        traced() {{ for _ in $(seq 500); do grep -q "TracerPid:[^0-9]*$1" /proc/$pid/task/$2/status && return; sleep 0.02; done; exit 97; }}
+        strace -q -o /dev/null -p $control -e trace=ppoll,poll -e inject=ppoll,poll:error=ENOMEM:when=1+2 & one=$!
+        strace -q -o /dev/null -p $pid -e trace=epoll_pwait2,eventfd2 -e inject=epoll_pwait2:error=ENOMEM:when=1+2 \
+            -e inject=eventfd2:error=EMFILE:when=1 & other=$!
+        traced $one $control; traced $other $pid
+        for _ in 1 2 3 4 5; do "$TABANE" policy tb0 rr; "$TABANE" policy tb0 hash; done | tail -1
+        (ulimit -n 7; "$TABANE" upgrade); echo $?; wait $one
+        "$TABANE" policy tb0 rr; kill -INT $other; wait $other; grep -oE 'cannot (poll|wait|serve the control socket)' log | sort -u
+        "$TABANE" down; wait $pid; echo $?"#
+    );
+    let output = shell(&script)?;
+    let want = "policy hash, was rr\n1\npolicy rr, was hash\n\
+        cannot poll\ncannot serve the control socket\ncannot wait\n0\n";
+    assert_eq!(String::from_utf8(output.stdout)?, want, "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 

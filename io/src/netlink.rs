@@ -88,7 +88,8 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNet
     let (mut answers, mut room) = (Vec::new(), vec![0; RECEIVE_ROOM]);
     loop {
         let length = socket.recv(&mut room.as_mut_slice(), 0)?;
-        for payload in parse(&room[..length])? {
+        // What cannot be read is of no use here, and says nothing against the rest.
+        for payload in parse(&room[..length]).into_iter().flatten() {
             match payload {
                 NetlinkPayload::InnerMessage(answer) => answers.push(answer),
                 NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
@@ -99,27 +100,45 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNet
     }
 }
 
-/// The messages of one received datagram, in order.
-fn parse(mut bytes: &[u8]) -> io::Result<Vec<NetlinkPayload<RouteNetlinkMessage>>> {
+/// The messages of one received datagram, in order; `None` for one that cannot be read, as of a kernel that says more than
+/// this program knows. Behind one that is cut off there are none.
+fn parse(mut bytes: &[u8]) -> Vec<Option<NetlinkPayload<RouteNetlinkMessage>>> {
     let mut payloads = Vec::new();
-    while !bytes.is_empty() {
-        let message = NetlinkMessage::deserialize(bytes)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let length = (message.header.length as usize).next_multiple_of(4);
-        payloads.push(message.payload);
-        bytes = bytes.get(length..).unwrap_or(&[]);
+    while let Some(length) = bytes.first_chunk().map(|length| u32::from_ne_bytes(*length) as usize) {
+        payloads.push(NetlinkMessage::deserialize(bytes).ok().map(|message| message.payload));
+        let next = length.max(1).checked_next_multiple_of(4);
+        bytes = next.and_then(|next| bytes.get(next..)).unwrap_or(&[]);
     }
-    Ok(payloads)
+    payloads
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn done() -> Vec<u8> {
+        let mut message =
+            NetlinkMessage::<RouteNetlinkMessage>::new(NetlinkHeader::default(), NetlinkPayload::Noop);
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        bytes
+    }
+
     #[test]
-    fn rubbish_is_an_error_and_no_panic() {
-        assert!(parse(&[0; 16]).is_err());
-        assert!(parse(&[0xff; 40]).is_err());
-        assert!(parse(&[]).unwrap().is_empty());
+    fn rubbish_is_skipped_and_no_panic() {
+        assert!(parse(&[]).is_empty());
+        for rubbish in [&[0; 16][..], &[0xff; 40], &[1; 3], &[20, 0, 0, 0]] {
+            assert!(parse(rubbish).iter().all(Option::is_none), "{rubbish:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_hides_nothing_behind_it() {
+        // RTM_NEWLINK of 20 bytes, whose header is cut off.
+        let mut bytes = vec![20, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        bytes.extend(done());
+        let parsed = parse(&bytes);
+        assert!(matches!(parsed[..], [None, Some(NetlinkPayload::Noop)]), "{parsed:?}");
     }
 }

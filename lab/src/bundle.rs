@@ -231,12 +231,20 @@ impl<'a> Bundle<'a> {
         self.process.take().context("the daemon has ended already")?.wait(FIND_EACH_OTHER)
     }
 
+    /// Stops the daemon by SIGTERM and tells how it ended; it may be started again.
+    ///
+    /// # Errors
+    /// It cannot be stopped.
+    pub fn stop_for_now(&mut self) -> Result<Ending> {
+        self.process.take().context("the daemon has ended already")?.stop()
+    }
+
     /// Stops the daemon by SIGTERM and tells how it ended.
     ///
     /// # Errors
     /// It cannot be stopped.
     pub fn stop(mut self) -> Result<Ending> {
-        self.process.take().context("the daemon has ended already")?.stop()
+        self.stop_for_now()
     }
 
     /// Checks that the daemon runs.

@@ -11,7 +11,7 @@ use crate::fdb::Fdb;
 use crate::gate;
 use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
-use crate::heartbeat::Control;
+use crate::heartbeat::{Control, Spoken};
 use crate::learn::Learned;
 use crate::membership::cell_that_fits;
 use crate::peer::Peers;
@@ -155,6 +155,8 @@ pub struct Bundle {
     pub(crate) succession: Succession,
     pub(crate) control: VecDeque<Control>,
     pub(crate) control_bytes: Vec<u8>,
+    /// The control message that the I/O is sending.
+    pub(crate) spoken: Option<Spoken>,
     /// This node ends.
     pub(crate) ends: bool,
     /// There is no peer, for the last one has said that it ends.
@@ -210,6 +212,7 @@ impl Bundle {
             other_groups: Vec::new(),
             succession: Succession::default(),
             control: VecDeque::new(),
+            spoken: None,
             control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
             ends: false,
             was_left: false,

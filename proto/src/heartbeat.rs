@@ -11,6 +11,7 @@ use crate::event::{Direction, Event};
 use crate::health::{Change, HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::security::TAG;
 use crate::time::{Instant, wire_micros};
+use crate::tx::Outcome;
 use crate::wire::cell::{HEADER, Header, Kind, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use crate::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
 use crate::wire::hello::HELLO_MAX;
@@ -40,6 +41,24 @@ pub(crate) enum Control {
     Heartbeat { port: u8, peer: u16 },
     /// What is missing, on the link with the shortest queue. `after`: the same went over that link.
     Repair { peer: u16, after: Option<u8> },
+}
+
+/// A message that has been written.
+struct Written {
+    port: u8,
+    to: Option<SocketAddr>,
+    length: usize,
+    /// The peer that it took a link number of.
+    numbered: Option<u16>,
+}
+
+/// The message that the I/O is sending.
+pub(crate) struct Spoken {
+    /// `None`: it belongs to a handshake.
+    control: Option<Control>,
+    port: u8,
+    bytes: usize,
+    numbered: Option<u16>,
 }
 
 /// A control message for the I/O to send.
@@ -92,37 +111,75 @@ impl Bundle {
         }
     }
 
-    /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`].
+    /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`]. It counts as sent
+    /// unless [`Self::handle_control_sent`] says otherwise before the next call.
     pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
         loop {
-            let written = match self.control.pop_front() {
+            let control = self.control.pop_front();
+            let written = match control {
                 Some(control) => self.write_control(now, control),
                 None => Some(self.write_handshake()?),
             };
-            let Some((port, to, length)) = written else { continue };
+            let Some(Written { port, to, length, numbered }) = written else { continue };
             self.ports[usize::from(port)].handle_sent(length);
+            self.spoken = Some(Spoken { control, port, bytes: length, numbered });
             return Some(ControlMessage { port, to, bytes: &self.control_bytes[..length] });
         }
     }
 
+    /// What became of the last control message. When there was no room, its number is given back, for no byte has left, and
+    /// heartbeats and requests go when there is ([`Self::handle_writable`]). Otherwise nobody knows whether it has left, so
+    /// the number is lost: no number seals two cells. What else is not said is said again by its timer.
+    pub fn handle_control_sent(&mut self, outcome: Outcome) {
+        let Some(spoken) = self.spoken.take().filter(|_| outcome != Outcome::Sent) else { return };
+        let port = &mut self.ports[usize::from(spoken.port)];
+        port.take_back(spoken.bytes);
+        if outcome != Outcome::Full {
+            self.counters.drop_refused += 1;
+            return;
+        }
+        port.full = true;
+        let Some(peer) = spoken.numbered.and_then(|index| self.peers.get_mut(index)) else { return };
+        let link = &mut peer.outbound[usize::from(spoken.port)];
+        link.return_seqs(1);
+        match spoken.control {
+            Some(Control::Heartbeat { .. }) => link.owes_heartbeat = true,
+            // Over a link that has room, or later.
+            Some(again @ Control::Repair { after: Some(_), .. }) => {
+                peer.missing = peer.requested;
+                self.control.push_front(again);
+            }
+            // The second copy, which is next, becomes the first.
+            Some(Control::Repair { after: None, .. }) => {
+                if let Some(Control::Repair { after, .. }) = self.control.front_mut() {
+                    *after = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Writes a message to `control_bytes`; `None` when there is nobody to send it to.
-    fn write_control(&mut self, now: Instant, control: Control) -> Option<(u8, Option<SocketAddr>, usize)> {
+    fn write_control(&mut self, now: Instant, control: Control) -> Option<Written> {
         match control {
-            Control::Greet { port, to } => Some((port, to, self.write_greeting(port))),
-            Control::Answer { port, peer, to } => Some((port, Some(to), self.write_hello(port, Some(peer)))),
-            Control::Farewell { port, peer, to } => {
-                Some((port, Some(to), self.write_hello(port, Some(peer))))
+            Control::Greet { port, to } => {
+                Some(Written { port, to, length: self.write_greeting(port), numbered: None })
+            }
+            Control::Answer { port, peer, to } | Control::Farewell { port, peer, to } => {
+                let is_sealed = self.peers.get(peer).is_some_and(|peer| peer.epoch() != 0);
+                let length = self.write_hello(port, Some(peer));
+                Some(Written { port, to: Some(to), length, numbered: is_sealed.then_some(peer) })
             }
             Control::Heartbeat { port, peer } => self.write_heartbeat(now, port, peer),
             Control::Repair { peer, after } => self.write_request(peer, after),
         }
     }
 
-    fn write_handshake(&mut self) -> Option<(u8, Option<SocketAddr>, usize)> {
+    fn write_handshake(&mut self) -> Option<Written> {
         let ((port, to), cell) = self.handshakes.next_cell()?;
         let length = cell.len().min(self.control_bytes.len());
         self.control_bytes[..length].copy_from_slice(&cell[..length]);
-        Some((port, Some(to), length))
+        Some(Written { port, to: Some(to), length, numbered: None })
     }
 
     /// A greeting shows by a mark that it comes from the group.
@@ -148,12 +205,7 @@ impl Bundle {
         peer.map_or(length, |index| self.seal_control(index, port, length))
     }
 
-    fn write_heartbeat(
-        &mut self,
-        now: Instant,
-        port: u8,
-        index: u16,
-    ) -> Option<(u8, Option<SocketAddr>, usize)> {
+    fn write_heartbeat(&mut self, now: Instant, port: u8, index: u16) -> Option<Written> {
         let peer = self.peers.get_mut(index)?;
         if self.ports[usize::from(port)].full {
             peer.outbound[usize::from(port)].owes_heartbeat = true;
@@ -193,12 +245,13 @@ impl Bundle {
         let (session, epoch) = (peer.session_out, peer.epoch());
         Header { session, epoch, ..header(Kind::Heartbeat, port, seq) }.emit(&mut self.control_bytes);
         let length = HEADER + heartbeat.emit(&mut self.control_bytes[HEADER..]);
-        Some((port, Some(to), self.seal_control(index, port, length)))
+        let length = self.seal_control(index, port, length);
+        Some(Written { port, to: Some(to), length, numbered: Some(index) })
     }
 
     /// A request that is lost would not be repeated, so it goes twice, over two links where there are two. If all links that
     /// are up are full, it goes when one of them takes cells again.
-    fn write_request(&mut self, index: u16, after: Option<u8>) -> Option<(u8, Option<SocketAddr>, usize)> {
+    fn write_request(&mut self, index: u16, after: Option<u8>) -> Option<Written> {
         let peer = self.peers.get_mut(index)?;
         let links = peer.outbound.iter().zip(&self.ports).zip(0u8..);
         let up = links.filter(|((link, port), _)| link.up && link.endpoint.is_some() && !port.full);
@@ -208,14 +261,16 @@ impl Bundle {
             self.control.push_front(Control::Repair { peer: index, after: Some(port) });
             peer.missing
         } else {
-            core::mem::take(&mut peer.missing)
+            peer.requested = core::mem::take(&mut peer.missing);
+            peer.requested
         };
         let link = &mut peer.outbound[usize::from(port)];
         let (seq, to) = (link.take_seq(None), link.endpoint);
         let (session, epoch) = (peer.session_out, peer.epoch());
         Header { session, epoch, ..header(Kind::Repair, port, seq) }.emit(&mut self.control_bytes);
         let length = HEADER + request.emit(&mut self.control_bytes[HEADER..]);
-        Some((port, to, self.seal_control(index, port, length)))
+        let length = self.seal_control(index, port, length);
+        Some(Written { port, to, length, numbered: Some(index) })
     }
 
     /// A heartbeat came over the peer's `link` to `port`.

@@ -242,4 +242,41 @@ mod tests {
         // This worker has the peer, but nothing has come from it here.
         assert_eq!(send(&mut one), (1, 0));
     }
+
+    /// A frame of a peer that is gone before the frame is delivered, and whose place is another's by then.
+    #[test]
+    fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
+        use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
+        let mut bundle = worker(&Arc::new(Fdb::new(0, 1)), [2, 3]);
+        let place = bundle.peers.find(node(2)).unwrap();
+        let peer = bundle.peers.get(place).unwrap();
+        let header = Header {
+            kind: Kind::Data,
+            epoch: 0,
+            link: 0,
+            lane: 0,
+            link_seq: wire_seq(peer.inbound[0].next_seq()),
+            lane_seq: wire_seq(peer.lanes_in[0].reorder.next_seq()),
+            block_offset: 0,
+            session: peer.session_in,
+        };
+        let mut cell = [0; HEADER + 4 + 10 + 60];
+        header.emit(&mut cell);
+        crate::wire::record::emit(70, &mut cell[HEADER..]);
+        cell[HEADER + 14 + 6..][..6].copy_from_slice(&HOST);
+        let from = "192.0.2.2:7420".parse().unwrap();
+        let mut buffer = bundle.lend().unwrap();
+        buffer[..cell.len()].copy_from_slice(&cell);
+        bundle.handle_datagrams(NOW, 0, from, buffer, cell.len(), cell.len());
+        let say = |bundle: &mut Bundle, number, leaves| {
+            let hello =
+                Hello { node: node(number), session: 7, leaves, ends: leaves, ..bundle.hello(0, None) };
+            bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+        };
+        say(&mut bundle, 2, true);
+        say(&mut bundle, 9, false);
+        assert_eq!(bundle.peers.find(node(9)), Some(place));
+        assert!(bundle.poll_frame(NOW).is_some() && bundle.poll_frame(NOW).is_none());
+        assert_eq!(bundle.learned.look_up(NOW, HOST), None);
+    }
 }

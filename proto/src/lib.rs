@@ -25,7 +25,7 @@
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for
 //! each port, `handle_frame` while `wants_frames`; `handle_timeout` when `poll_timeout` has come, and `poll_frame` again;
-//! `poll_control` until `None`, then `poll_batch` and `handle_sent` until `None`; `poll_event` until `None`.
+//! `poll_control` and `handle_control_sent` until `None`, then `poll_batch` and `handle_sent` until `None`; `poll_event` until `None`.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -257,6 +257,7 @@ impl Bundle {
     pub(crate) fn drop_peer(&mut self, index: u16) -> Option<NodeId> {
         let peer = self.peers.remove(index, &mut self.pool)?;
         self.learned.forget_peer(index);
+        self.ready.disown(index);
         self.forget_lanes(index);
         self.fit_cells();
         Some(peer)

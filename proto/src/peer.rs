@@ -63,6 +63,8 @@ pub(crate) struct Peer {
     pub(crate) hold: Hold,
     /// What is to be asked for again.
     pub(crate) missing: Request,
+    /// What it was asked for last.
+    pub(crate) requested: Request,
     /// It says that it makes way for its successor.
     pub(crate) pauses: bool,
     /// What may still be sent to it again.
@@ -104,6 +106,7 @@ impl Peer {
             gapped: 0,
             hold: Hold::new(now),
             missing: Request::default(),
+            requested: Request::default(),
             pauses: false,
             repairs: Budget::default(),
             joined_at: now,

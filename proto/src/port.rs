@@ -140,6 +140,12 @@ impl Port {
         self.queued += bytes as u64;
     }
 
+    /// The kernel did not take the last `bytes` after all.
+    pub(crate) fn take_back(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_sub(bytes as u64);
+        self.queued = self.queued.saturating_sub(bytes as u64);
+    }
+
     /// The kernel says that `queued` bytes have not left.
     pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
         self.queued = queued as u64;

@@ -17,6 +17,9 @@ use alloc::vec::Vec;
 /// where they are sealed). The device takes no more in one write.
 pub(crate) const PIECES_MAX: usize = 128;
 
+/// Of a frame whose sender is gone; no peer has this index.
+const NOBODY: u16 = u16::MAX;
+
 /// Frames that are ready to be handed to the device.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
@@ -32,6 +35,13 @@ impl Ready {
         let (peer, count) = self.frames.pop_front()?;
         pieces.extend(self.pieces.drain(..count));
         Some(peer)
+    }
+
+    /// A peer is gone, and its index may be another's when its frames are delivered.
+    pub(crate) fn disown(&mut self, gone: u16) {
+        for (peer, _) in self.frames.iter_mut().filter(|(peer, _)| *peer == gone) {
+            *peer = NOBODY;
+        }
     }
 
     fn push(&mut self, peer: u16, pieces: impl ExactSizeIterator<Item = Piece>) {

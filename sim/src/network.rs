@@ -25,7 +25,7 @@ pub struct Losses {
     pub outage: u64,
     /// The switch's queue was full.
     pub switch_queue: u64,
-    /// The socket was full: a control message that was not sent.
+    /// The kernel had no memory.
     pub send_buffer: u64,
     /// The node did not read its socket in time, or was restarted before it did.
     pub receive_buffer: u64,
@@ -153,18 +153,20 @@ impl Network {
         from: Place,
         to: Option<SocketAddr>,
         bytes: &[u8],
-    ) {
+    ) -> Outcome {
         let to = to.and_then(Place::of);
         let cable = self.cable(from);
         if !cable.has_carrier() {
             self.put_in += 1;
             self.losses.outage += 1;
-        } else if cable.is_writable(now) {
-            self.put(agenda, now, Passage { from, to, bytes: Rc::from(bytes) });
-        } else {
-            self.put_in += 1;
-            self.losses.send_buffer += 1;
+            return Outcome::Refused;
         }
+        if !cable.is_writable(now) {
+            agenda.push(cable.writable_at(), Event::Writable(from));
+            return Outcome::Full;
+        }
+        self.put(agenda, now, Passage { from, to, bytes: Rc::from(bytes) });
+        Outcome::Sent
     }
 
     fn put(&mut self, agenda: &mut Agenda, now: Instant, passage: Passage) {

@@ -149,14 +149,16 @@ impl<'t> Surroundings<'t> {
     }
 
     /// A node sends a control message.
-    pub(crate) fn send_control(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8]) {
+    pub(crate) fn send_control(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8]) -> Outcome {
         self.count_hello(from, bytes);
         self.member.watch_sent(from, to, bytes, bytes.len());
-        self.network.send_control(&mut self.agenda, self.now, from, to, bytes);
+        let outcome = self.network.send_control(&mut self.agenda, self.now, from, to, bytes);
         if self.is_traced() {
             let to = to.map_or_else(|| "everyone".to_owned(), |to| to.to_string());
-            self.note(format_args!("{from} -> {to} {} bytes, {}", bytes.len(), describe(bytes)));
+            let (length, first) = (bytes.len(), describe(bytes));
+            self.note(format_args!("{from} -> {to} {length} bytes, {first}: {outcome:?}"));
         }
+        outcome
     }
 
     /// Nodes that take each other for strangers again and again would greet each other for ever.

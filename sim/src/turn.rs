@@ -186,7 +186,8 @@ impl Node {
             messages += 1;
             let Some(port) = cables.iter().position(|number| *number == Some(message.port)) else { continue };
             let from = crate::cable::Place { node, port: u8::try_from(port).unwrap_or_default() };
-            world.send_control(from, message.to, message.bytes);
+            let outcome = world.send_control(from, message.to, message.bytes);
+            self.bundle.handle_control_sent(outcome);
         }
         if messages > CONTROL_MAX {
             world.violated(self.number, "control messages are bounded");

@@ -384,6 +384,19 @@ fn a_change_of_policy_costs_no_frame() {
     }
 }
 
+/// Heartbeats and requests wait for room as other cells do: a link that is only full loses nothing.
+#[test]
+fn a_link_that_is_full_loses_no_cell() {
+    let slow = Link { rate: 20_000_000, ..Link::FAST_ETHERNET };
+    let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET, slow]).with_repair());
+    let flows = [world.start(Flow::bulk(0, 1)), world.start(Flow::bulk(1, 0))];
+    world.run_for(millis(1_000)).unwrap();
+    flows.iter().for_each(|flow| world.stop(*flow));
+    world.run_for(millis(300)).unwrap();
+    assert_eq!((counted(&world, "cells_missed"), counted(&world, "drop_refused")), (0, 0));
+    assert_eq!(world.losses().total(), 0);
+}
+
 /// Random bytes, foreign sessions, cut cells and copies of data cells: counted, dropped, and nothing else happens.
 #[test]
 fn what_strangers_inject_is_counted_and_dropped() {

@@ -34,8 +34,10 @@ pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 pub(super) const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
 /// Requests that one client gets done before the others have their turn.
 const REQUESTS_PER_TURN: usize = 16;
-/// Pause after a failed accept (no file descriptors left), so that the loop does not spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that are accepted before the others have their turn: who is refused takes no place, and may come again.
+const ACCEPTS_PER_TURN: usize = CLIENTS_MAX;
+/// Pause after a failed accept (no file descriptors left) or poll, so that the loop does not spin.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the name could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +115,7 @@ impl Listener {
             followers: Vec::new(),
             successors: (sender, Arc::clone(&news)),
             accept_from: Instant::now(),
+            errors: 0,
         };
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || service.run())?;
         Ok(Server { stop, thread: Some(thread), successors, news })
@@ -198,6 +201,8 @@ struct Service<H> {
     successors: (Sender<UnixStream>, Arc<Waker>),
     /// No client is accepted before this time.
     accept_from: Instant,
+    /// What the kernel refused.
+    errors: u64,
 }
 
 impl<H: FnMut(Request) -> Value> Service<H> {
@@ -234,7 +239,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     }
 
     /// Sleeps until there is something to do; `false` when the server is to stop.
-    fn wait(&self) -> bool {
+    fn wait(&mut self) -> bool {
         let now = Instant::now();
         let accepting = self.clients.len() < CLIENTS_MAX && now >= self.accept_from;
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&*self.log, PollFlags::IN)];
@@ -248,20 +253,35 @@ impl<H: FnMut(Request) -> Value> Service<H> {
             Ok(_) => fds[0].revents().is_empty(),
             Err(rustix::io::Errno::INTR) => true,
             Err(error) => {
-                tracing::error!("the control socket stops: {error}");
-                false
+                drop(fds);
+                self.count_error("poll", &error.into());
+                std::thread::sleep(PAUSE);
+                // All descriptors are non-blocking, so who is asked in vain says so.
+                rustix::io::read(&self.stop, &mut [0; 8]).is_err()
             }
         }
     }
 
+    /// Says at each power of two what the kernel refuses.
+    fn count_error(&mut self, what: &str, error: &io::Error) {
+        self.errors += 1;
+        if self.errors.is_power_of_two() {
+            let count = self.errors;
+            tracing::warn!(%error, count, "the control socket cannot {what}, which is tried again");
+        }
+    }
+
     fn accept(&mut self, now: Instant) {
-        while self.clients.len() < CLIENTS_MAX && now >= self.accept_from {
+        for _ in 0..ACCEPTS_PER_TURN {
+            if self.clients.len() == CLIENTS_MAX || now < self.accept_from {
+                return;
+            }
             match self.socket.accept() {
                 Ok((stream, _)) => self.clients.extend(Client::admit(stream, &self.gate, now)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    tracing::warn!("the control socket cannot accept: {error}");
-                    self.accept_from = now + ACCEPT_PAUSE;
+                    self.count_error("accept", &error);
+                    self.accept_from = now + PAUSE;
                 }
             }
         }

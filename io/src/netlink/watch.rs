@@ -33,7 +33,7 @@ pub enum NicEvent {
         /// Whether it went.
         gone: bool,
     },
-    /// The kernel dropped events because they were not read in time: ask for the NICs anew.
+    /// The kernel dropped events because they were not read in time, or one cannot be read: ask for the NICs anew.
     Missed,
 }
 
@@ -70,7 +70,7 @@ impl Watch {
     pub fn next_event(&mut self) -> io::Result<Option<NicEvent>> {
         while self.ready.is_empty() {
             match self.socket.recv(&mut &mut self.room[..], 0) {
-                Ok(length) => self.ready.extend(parse(&self.room[..length])?.iter().filter_map(event)),
+                Ok(length) => self.ready.extend(parse(&self.room[..length]).iter().filter_map(event)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
@@ -89,7 +89,9 @@ impl AsFd for Watch {
     }
 }
 
-fn event(payload: &NetlinkPayload<RouteNetlinkMessage>) -> Option<NicEvent> {
+/// What cannot be read may have been about a NIC of ours.
+fn event(payload: &Option<NetlinkPayload<RouteNetlinkMessage>>) -> Option<NicEvent> {
+    let Some(payload) = payload else { return Some(NicEvent::Missed) };
     let NetlinkPayload::InnerMessage(message) = payload else { return None };
     match message {
         RouteNetlinkMessage::NewLink(link) => Some(NicEvent::Changed(Nic::from_message(link))),

@@ -76,8 +76,7 @@ pub(crate) fn send_file(
     Ok(outcome)
 }
 
-/// Whether a sound link lost no more than heartbeats. One that finds no room is lost, and the next follows; other cells wait.
-/// Heartbeats are about a hundredth of what a loaded link carries.
-pub(crate) fn lost_heartbeats_only(link: &Link) -> bool {
-    link.cells_lost * 100 < link.cells_heard
+/// Whether a sound link lost no cell: what finds no room waits for it.
+pub(crate) fn lost_nothing(link: &Link) -> bool {
+    link.cells_lost == 0
 }

@@ -377,3 +377,82 @@ fn a_number_is_given_again_only_if_nothing_left_under_it() {
     pair.nodes[0].handle_sent(now, Outcome::Refused);
     assert_eq!(next(&pair), before + cells);
 }
+
+/// What a node says next on a port, if it is for its peer, and what became of it.
+fn say(pair: &mut Pair, outcomes: [Outcome; PORTS as usize]) -> Vec<(Sent, Kind, Outcome)> {
+    let mut said = Vec::new();
+    while let Some(message) = pair.nodes[0].poll_control(pair.now) {
+        let (port, outcome) = (message.port, outcomes[usize::from(message.port)]);
+        if message.to.is_some() {
+            let kind = Header::parse(message.bytes).unwrap().kind;
+            said.push((Sent { from: 0, port, bytes: message.bytes.to_vec() }, kind, outcome));
+        }
+        pair.nodes[0].handle_control_sent(outcome);
+    }
+    said
+}
+
+#[test]
+fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
+    use Outcome::{Full, Sent};
+    let mut pair = Pair::new(Cipher::fastest());
+    let state = |pair: &Pair| {
+        let links = &pair.nodes[0].peers.get(0).unwrap().outbound;
+        let port = &pair.nodes[0].ports[1];
+        (links[1].next_seq(), port.sent(), port.queued(), port.full)
+    };
+    let before = state(&pair);
+    pair.now = pair.now + HEARTBEAT_QUIET;
+    pair.nodes[0].handle_timeout(pair.now);
+    let said = say(&mut pair, [Sent, Full]);
+    let refused = said.iter().filter(|(.., outcome)| *outcome == Full).count();
+    assert_eq!((said.len(), refused), (2, 1), "one on each link");
+    assert_eq!(state(&pair), (before.0, before.1, before.2, true));
+    said.iter().filter(|(.., outcome)| *outcome == Sent).for_each(|(sent, ..)| pair.deliver(sent));
+    pair.now = pair.now + HEARTBEAT_QUIET;
+    pair.nodes[0].handle_timeout(pair.now);
+    let said = say(&mut pair, [Sent, Sent]);
+    assert!(said.iter().all(|(sent, ..)| sent.port == 0), "the other one is full");
+    said.iter().for_each(|(sent, ..)| pair.deliver(sent));
+    pair.nodes[0].handle_writable(1);
+    let said = say(&mut pair, [Sent, Sent]);
+    assert_eq!((said.len(), said[0].0.port, said[0].1), (1, 1, Kind::Heartbeat));
+    pair.deliver(&said[0].0);
+    let counters = pair.nodes[1].counters;
+    assert_eq!((counters.cells_missed, counters.drop_forged, counters.drop_replayed), (0, 0, 0));
+    assert_eq!(state(&pair).0, before.0 + 1);
+}
+
+#[test]
+fn a_control_message_that_may_have_left_keeps_its_number() {
+    let mut pair = Pair::new(Cipher::fastest());
+    for (outcome, round) in [(Outcome::Lost, 1), (Outcome::Refused, 2)] {
+        let next = |pair: &Pair| pair.nodes[0].peers.get(0).unwrap().outbound[0].next_seq();
+        let (before, bytes) = (next(&pair), pair.nodes[0].ports[0].sent());
+        pair.now = pair.now + HEARTBEAT_QUIET;
+        pair.nodes[0].handle_timeout(pair.now);
+        say(&mut pair, [outcome, Outcome::Sent]);
+        assert_eq!((next(&pair), pair.nodes[0].ports[0].sent()), (before + 1, bytes));
+        assert_eq!((pair.nodes[0].counters.drop_refused, pair.nodes[0].ports[0].full), (round, false));
+    }
+}
+
+/// Both copies of a request find no room, one of them, or none: it comes to the peer as soon as there is some.
+#[test]
+fn a_request_that_finds_no_room_goes_over_another_link_or_later() {
+    use Outcome::{Full, Sent};
+    for outcomes in [[Sent, Sent], [Full, Sent], [Sent, Full], [Full, Full]] {
+        let mut pair = Pair::new(Cipher::fastest());
+        let peer = pair.nodes[0].peers.get_mut(0).unwrap();
+        assert!(peer.missing.push(crate::wire::repair::Gap { link: 0, count: 1, first: 7 }));
+        pair.nodes[0].request_repair(0);
+        let went = |said: &[(self::Sent, Kind, Outcome)]| {
+            said.iter().filter(|(_, kind, outcome)| (*kind, *outcome) == (Kind::Repair, Sent)).count()
+        };
+        let said = say(&mut pair, outcomes);
+        assert_eq!(went(&said), if outcomes == [Full, Full] { 0 } else { 2 }, "{outcomes:?}");
+        (0..PORTS).for_each(|port| pair.nodes[0].handle_writable(port));
+        let later = say(&mut pair, [Sent, Sent]);
+        assert_eq!(went(&later), if outcomes == [Full, Full] { 2 } else { 0 }, "{outcomes:?}");
+    }
+}
