@@ -38,6 +38,8 @@ pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 
 const RECEIVE: usize = 4;
 /// Receive calls per link and turn, and rounds of reading the device per turn: bounds one direction's share of a turn.
 const ROUNDS: usize = 8;
+/// No receive call begins later in a turn than this: links are judged, and heartbeats sent, between turns.
+const RECEIVE_FOR: Duration = Duration::from_millis(1);
 /// Links that are not likely to have a queue are asked for it this seldom.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
 /// After an error of the device or of epoll the worker tries again after so long: it may go on failing.
@@ -177,9 +179,10 @@ impl Worker {
                 now = clock();
             }
             self.read_again = self.read_again.filter(|again| now < *again);
-            self.receive(now, ready.readable);
+            now = self.receive(now, ready.readable);
             self.find_room(now, ready.writable);
             self.transmit(now, ready.tap && self.reads_device())?;
+            now = clock();
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
                 // What waited behind a gap that is given up.
@@ -197,22 +200,27 @@ impl Worker {
         }
     }
 
-    /// From the links to the device.
-    fn receive(&mut self, now: Instant, readable: u16) {
-        for port in (0..self.ports.len()).filter(|port| readable & 1 << port != 0) {
-            for _ in 0..ROUNDS {
-                let came = self.receive_once(now, port);
-                self.deliver(now);
-                if came < RECEIVE {
-                    break;
+    /// From the links to the device, in turns among the links; returns the present.
+    fn receive(&mut self, began: Instant, readable: u16) -> Instant {
+        let (mut now, mut left) = (began, readable);
+        for _ in 0..ROUNDS {
+            if left == 0 || now.since(began) >= RECEIVE_FOR {
+                break;
+            }
+            for port in (0..self.ports.len()).filter(|port| readable & 1 << port != 0) {
+                if left & 1 << port != 0 && self.receive_once(port) {
+                    left &= !(1 << port);
                 }
             }
+            now = clock();
         }
+        self.bundle.handle_read(began, left);
+        now
     }
 
-    /// One receive call; returns how many messages came.
-    fn receive_once(&mut self, now: Instant, port: usize) -> usize {
-        let Some(state) = &mut self.ports[port] else { return 0 };
+    /// One receive call; returns whether nothing is left.
+    fn receive_once(&mut self, port: usize) -> bool {
+        let Some(state) = &mut self.ports[port] else { return true };
         while self.lent.len() < RECEIVE {
             let Some(buffer) = self.bundle.lend() else { break };
             self.lent.push(buffer);
@@ -225,6 +233,7 @@ impl Worker {
         });
         // An error of the socket (a NIC that went down) shows in the link's health.
         let came = state.link.receive(&mut slots[..room]).unwrap_or(0);
+        let now = clock();
         let met: [_; RECEIVE] = std::array::from_fn(|slot| {
             let slot = &slots[slot];
             (slot.len, slot.segment, slot.from)
@@ -234,7 +243,8 @@ impl Worker {
             #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
             self.bundle.handle_datagrams(now, port as u8, from, buffer, length, segment);
         }
-        came
+        self.deliver(now);
+        came < room
     }
 
     /// Writes what is complete to the device.

@@ -9,6 +9,7 @@ use crate::crowd::OTHERS_HEARD_WITHIN;
 use crate::debt::OWED_FOR;
 use crate::event::{Direction, Event};
 use crate::health::{Change, HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
+use crate::port::Port;
 use crate::security::TAG;
 use crate::time::{Instant, wire_micros};
 use crate::tx::Outcome;
@@ -227,16 +228,18 @@ impl Bundle {
             heartbeat.sent_links += 1;
         }
         let fastest = peer.fastest();
-        for (number, (heard, link)) in (1..).zip(heartbeat.heard.iter_mut().zip(&peer.inbound)) {
+        for (number, (heard, link)) in (0..).zip(heartbeat.heard.iter_mut().zip(&peer.inbound)) {
             if link.heard == 0 {
                 continue;
             }
-            heartbeat.heard_links = number;
+            let port = peer.paired.iter().position(|paired| *paired == Some(number));
+            heartbeat.heard_links = number + 1;
             *heard = Heard {
                 next: wire_seq(link.next_seq()),
                 count: wire_seq(link.heard),
                 skew_micros: wire_micros(link.skew(fastest)),
                 up: link.health.is_up(),
+                behind: port.is_some_and(|port| self.ports[port].is_behind),
             };
         }
         let link = &mut peer.outbound[usize::from(port)];
@@ -327,6 +330,7 @@ impl Bundle {
         // What has come since the last turn may not have been read yet.
         let (read, within) = (self.polled, |waited: Duration| OTHERS_HEARD_WITHIN.max(waited / 4 * 3));
         let alone = |waited| !crowd.heard_others(read, index, within(waited));
+        let as_of = as_of.filter(|_| !report.behind);
         let stalled =
             as_of.and_then(|as_of| link.stalled(as_of)).filter(|(_, waited)| link.up && alone(*waited));
         if !report.up {
@@ -383,11 +387,13 @@ impl Bundle {
         for link in 0..LINKS {
             let Some(peer) = self.peers.get_mut(index) else { return };
             let port = peer.paired.iter().position(|paired| paired.map(usize::from) == Some(link));
-            let crowd = port.map(|port| self.ports[port].crowd);
-            let crowded = crowd.is_some_and(|crowd| crowd.heard_others(now, index, OTHERS_HEARD_WITHIN));
+            let port = port.map(|port| &self.ports[port]);
+            let others_heard = |port: &Port| port.crowd.heard_others(now, index, OTHERS_HEARD_WITHIN);
+            let crowded = port.is_some_and(others_heard);
+            let read_until = port.map_or(now, |port| port.read_until(now));
             let state = &mut peer.inbound[link];
             let skew = state.skew(fastest);
-            let change = state.health.poll(now, state.next_seq(), skew, crowded, heard);
+            let change = state.health.poll(read_until, state.next_seq(), skew, crowded, heard);
             let due = state
                 .health
                 .deadline(now, state.next_seq(), skew, crowded)

@@ -4,6 +4,7 @@
 //! rate while it is busy, and sets how much may wait in it, so that the queue stays short at any rate.
 
 use crate::crowd::Crowd;
+use crate::health::ALL_SILENT_FOR;
 use crate::time::{Instant, nanos};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -80,6 +81,10 @@ pub(crate) struct Port {
     pub(crate) carrier: bool,
     /// The socket took no more; cleared when it does again.
     pub(crate) full: bool,
+    /// Until when what came has been read; `None`: always until now.
+    read_until: Option<Instant>,
+    /// Cells may still wait in its socket.
+    pub(crate) is_behind: bool,
     /// Who came in by it lately.
     pub(crate) crowd: Crowd,
     /// When everyone is greeted next, or bidden farewell.
@@ -105,6 +110,8 @@ impl Port {
             presence: Presence::Member,
             carrier: true,
             full: false,
+            read_until: None,
+            is_behind: false,
             crowd: Crowd::default(),
             greet_at: now,
             sent: 0,
@@ -114,6 +121,20 @@ impl Port {
             free: (now, 0),
             rate: RateMeter { stated, ..RateMeter::default() },
         }
+    }
+
+    /// The I/O has read it at `now`, and may have left something there.
+    pub(crate) fn handle_read(&mut self, now: Instant, is_behind: bool) {
+        self.is_behind = is_behind;
+        if !is_behind || self.read_until.is_none() {
+            self.read_until = Some(now);
+        }
+    }
+
+    /// Until when what came in by it has been read: what is not heard by then has not come. Nobody is so much behind that this
+    /// would be longer ago than [`ALL_SILENT_FOR`].
+    pub(crate) fn read_until(&self, now: Instant) -> Instant {
+        self.read_until.map_or(now, |until| until.max(now - ALL_SILENT_FOR).min(now))
     }
 
     pub(crate) fn is_member(&self) -> bool {

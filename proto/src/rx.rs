@@ -50,6 +50,14 @@ impl Bundle {
         self.pool.lend()
     }
 
+    /// The I/O has read every port from `now` on until nothing was left, but for those in `behind` (a bit each). To be said
+    /// before [`Self::handle_timeout`]: a link does not owe what lies in its port's socket.
+    pub fn handle_read(&mut self, now: Instant, behind: u16) {
+        for (number, port) in (0..).zip(&mut self.ports) {
+            port.handle_read(now, behind & 1 << number != 0);
+        }
+    }
+
     /// Datagrams came in on a port: `length` bytes of the buffer, one each `segment` bytes.
     pub fn handle_datagrams(
         &mut self,

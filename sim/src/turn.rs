@@ -68,10 +68,11 @@ impl Node {
 
     /// Hands what the sockets hold to the bundle, and what comes out of it to the device.
     fn receive(&mut self, world: &mut Surroundings<'_>, now: Instant) {
-        let mut total = 0;
+        let (mut total, mut behind) = (0, 0);
         for port in self.ports() {
             let Some(number) = self.number(port) else { continue };
             let mut datagrams = 0;
+            behind |= 1 << number;
             while datagrams < self.worker.reads_at_once()
                 && let Some(train) = self.sockets[usize::from(port)].next_train(self.settings.gro)
             {
@@ -79,7 +80,11 @@ impl Node {
                 self.receive_train(world, now, (port, number), &train);
             }
             total += datagrams;
+            if self.sockets[usize::from(port)].waiting() == 0 {
+                behind &= !(1 << number);
+            }
         }
+        self.bundle.handle_read(now, behind);
         self.deliver(world, now);
         if let Some(at) = self.worker.has_read(world.now, total) {
             world.agenda.push(at, Event::Wake(self.number));

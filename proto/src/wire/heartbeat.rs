@@ -11,6 +11,9 @@ use super::fields::{Reader, Writer};
 const FIXED: usize = 4 + 4 + 4 + 1 + 1 + 2;
 const SENT: usize = 4 + 4;
 const HEARD: usize = 4 + 4 + 4 + 1 + 3;
+/// Bits of an entry of `heard`.
+const UP: u8 = 1;
+const BEHIND: u8 = 2;
 /// The longest heartbeat, without the cell header.
 pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + HEARD);
 
@@ -34,6 +37,8 @@ pub struct Heard {
     pub skew_micros: u32,
     /// Whether the speaker takes the link for usable.
     pub up: bool,
+    /// Cells that came in by the link may still wait in the speaker's socket.
+    pub behind: bool,
 }
 
 /// A heartbeat. Entry `i` of `sent` is the speaker's link `i`, of `heard` the addressee's.
@@ -91,12 +96,9 @@ impl Heartbeat {
             *sent = Sent { departed: reader.u32()?, queued: reader.u32()? };
         }
         for heard in &mut heartbeat.heard[..usize::from(heartbeat.heard_links)] {
-            *heard = Heard {
-                next: reader.u32()?,
-                count: reader.u32()?,
-                skew_micros: reader.u32()?,
-                up: reader.u8()? & 1 != 0,
-            };
+            let (next, count, skew_micros) = (reader.u32()?, reader.u32()?, reader.u32()?);
+            let flags = reader.u8()?;
+            *heard = Heard { next, count, skew_micros, up: flags & UP != 0, behind: flags & BEHIND != 0 };
             reader.bytes(3)?;
         }
         Ok(heartbeat)
@@ -112,7 +114,8 @@ impl Heartbeat {
         }
         for heard in &self.heard[..usize::from(self.heard_links)] {
             writer.u32(heard.next).u32(heard.count).u32(heard.skew_micros);
-            writer.u8(u8::from(heard.up)).bytes(&[0; 3]);
+            let up = if heard.up { UP } else { 0 };
+            writer.u8(up | if heard.behind { BEHIND } else { 0 }).bytes(&[0; 3]);
         }
         writer.len()
     }
@@ -133,7 +136,7 @@ mod tests {
             ..Heartbeat::default()
         };
         heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-        heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true };
+        heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
         heartbeat
     }
 
@@ -143,7 +146,7 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 9, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
-            0, 0, 0, 8, 1, 0, 0, 0,
+            0, 0, 0, 8, 3, 0, 0, 0,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Heartbeat::parse(&bytes[..length]), Ok(example()));

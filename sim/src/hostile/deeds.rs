@@ -142,6 +142,7 @@ fn report(way: &mut Way, random: &mut Random) -> Vec<u8> {
             count: extreme(random, last),
             skew_micros: extreme(random, 1_000),
             up: random.chance(700_000),
+            behind: random.chance(200_000),
         };
     }
     let mut payload = [0; HEARTBEAT_MAX];
