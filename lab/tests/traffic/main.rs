@@ -16,6 +16,7 @@ mod engines;
 mod ether;
 mod failover;
 mod faults;
+mod frames;
 mod jumbo;
 mod lab;
 mod loss;
@@ -106,6 +107,7 @@ fn cases() -> Vec<Case> {
         bridge::cases(),
         addresses::cases(),
         faults::cases(),
+        frames::cases(),
         failover::cases(),
         aggregate::cases(),
         loss::cases(),
