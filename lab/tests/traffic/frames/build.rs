@@ -13,7 +13,7 @@ pub(super) const PACKET: usize = VIRTIO + ETHERNET;
 /// EtherTypes.
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
-pub(super) const EXPERIMENT: u16 = 0x88b5;
+pub(super) const EXPERIMENT: u16 = 0x88b6;
 /// IP protocols.
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;

@@ -1,5 +1,7 @@
 //! The kinds of frames, one a line: a name, and the frame with a number in it.
 
+use tabane_io::ether::ETHER_TYPE;
+
 use super::build::*;
 
 /// A kind of frame.
@@ -202,7 +204,7 @@ pub(super) const KINDS: &[Kind] = &[
     kind("type 0xffff", |n| ethernet(0xffff, &text(n, 60))),
     kind("type for jumbo frames 0x8870", |n| ethernet(0x8870, &text(n, 1500))),
     kind("type for experiments", |n| ethernet(EXPERIMENT, &text(n, 46))),
-    kind("type of Tabane's own cells", |n| ethernet(0x88b6, &text(n, 1400))),
+    kind("type of cells of Ethernet links", |n| ethernet(ETHER_TYPE, &text(n, 1400))),
     // Lengths and addresses
     kind("14 bytes: no payload", |n| from([2, 0, 0, 0, 1, n], ethernet(EXPERIMENT, &[]))),
     kind("15 bytes", |n| ethernet(EXPERIMENT, &[n])),
