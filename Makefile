@@ -117,7 +117,8 @@ scale: rust
 	$(CARGO) build --release --locked -p tabane-sim
 	target/release/tabane-sim --scale 2,16,64,256
 
-TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark
+TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark \
+              mpirun=openmpi-bin
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name.

@@ -221,4 +221,18 @@ mod tests {
         let config = Config { security: Security::Sealed, ..Config::default() };
         assert_eq!(payload(&config, CELL_LEAST), 548 - 16 - 4 - 10 - 16);
     }
+
+    #[test]
+    fn bundles_over_the_same_nics_have_addresses_of_their_own() {
+        let nic = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
+        let names = ["tb0", "tb1", "tb2", "tb10", "storage", "fifteen-bytes-x"];
+        let macs: Vec<[u8; 6]> = names.iter().map(|name| local(nic, name)).collect();
+        for (number, mac) in macs.iter().enumerate() {
+            assert_eq!(mac[0] & 3, 2, "{mac:02x?} is no host's address that was locally administered");
+            assert_eq!(mac[3..], nic[3..], "NICs of one maker differ there");
+            assert_ne!(*mac, nic);
+            assert!(!macs[..number].contains(mac), "{} has the address of another bundle", names[number]);
+        }
+        assert_eq!(local(nic, "tb0"), macs[0], "another after each start");
+    }
 }

@@ -3,7 +3,7 @@
 //! What enters through the NIC is received, what leaves through it is not. What is sent goes to the driver past
 //! queueing disciplines. A frame that the sender left unsegmented or without checksum comes as such, with a
 //! [`HEADER`] that says so, and may be sent on as it came. VLAN tags that stand beside the frame (hardware
-//! acceleration) are not received.
+//! acceleration) are received by [`PacketSocket::receive_tagged`] alone.
 //!
 //! Source: packet(7), linux/if_packet.h, `net/packet/af_packet.c` of Linux 6.18.
 
@@ -86,6 +86,22 @@ impl PacketSocket {
     /// # Errors
     /// As there.
     pub fn receive_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Duration)> {
+        let (length, beside) = self.receive_beside(buffer)?;
+        Ok((length, beside.stamp.map_or(Duration::ZERO, ago)))
+    }
+
+    /// As [`Self::receive`], and the VLAN tag that the kernel took off the frame, type first, if [`Self::tell_tags`] was
+    /// called before. It stood behind the Ethernet addresses.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive_tagged(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<[u8; 4]>)> {
+        let (length, beside) = self.receive_beside(buffer)?;
+        Ok((length, beside.tag))
+    }
+
+    /// The next frame and what the kernel says beside it.
+    fn receive_beside(&self, buffer: &mut [u8]) -> io::Result<(usize, Beside)> {
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let mut control = Control([0; CONTROL]);
         // SAFETY: all fields are integers and pointers, for which zero is a value.
@@ -97,7 +113,15 @@ impl PacketSocket {
         // SAFETY: the message names the bytes of `buffer` and of `control`, which live until the call returns.
         let length = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-        Ok((length.min(buffer.len()), stamp_in(&message).map_or(Duration::ZERO, ago)))
+        Ok((length.min(buffer.len()), beside(&message)))
+    }
+
+    /// Lets the kernel say which VLAN tags it took off frames.
+    ///
+    /// # Errors
+    /// The kernel's; none is expected.
+    pub fn tell_tags(&self) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA)
     }
 
     /// Lets the kernel note when frames come in.
@@ -182,18 +206,51 @@ impl AsFd for PacketSocket {
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
-const CONTROL: usize = 64;
+const CONTROL: usize = 128;
 
-/// When a message came in, by the clock of the day.
-fn stamp_in(message: &libc::msghdr) -> Option<Duration> {
+/// What the kernel says beside a frame.
+#[derive(Default)]
+struct Beside {
+    /// When it came in, by the clock of the day.
+    stamp: Option<Duration>,
+    /// The VLAN tag that was taken off.
+    tag: Option<[u8; 4]>,
+}
+
+fn beside(message: &libc::msghdr) -> Beside {
+    let mut beside = Beside::default();
     // SAFETY: the kernel has written whole headers into the control bytes and their length into the message.
-    let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
-    if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
-        return None;
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: a header that is found lies within the control bytes, which live as long as the message.
+    while let Some(header) = unsafe { next.as_ref() } {
+        // SAFETY: as above.
+        let data = unsafe { libc::CMSG_DATA(header) };
+        match (header.cmsg_level, header.cmsg_type) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                // SAFETY: a timestamp of this type stands behind this header, wherever it is aligned.
+                beside.stamp = time_of(unsafe { data.cast::<libc::timespec>().read_unaligned() });
+            }
+            (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                // SAFETY: a struct of this type stands behind this header, wherever it is aligned.
+                beside.tag = tag_of(&unsafe { data.cast::<libc::tpacket_auxdata>().read_unaligned() });
+            }
+            _ => {}
+        }
+        // SAFETY: the header is one of the message.
+        next = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
-    // SAFETY: a timestamp of this type stands behind this header, wherever it is aligned.
-    let stamp = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
+    beside
+}
+
+fn time_of(stamp: libc::timespec) -> Option<Duration> {
     Some(Duration::new(u64::try_from(stamp.tv_sec).ok()?, u32::try_from(stamp.tv_nsec).ok()?))
+}
+
+/// Its type and its control information, as they stood in the frame.
+fn tag_of(auxiliary: &libc::tpacket_auxdata) -> Option<[u8; 4]> {
+    let valid = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+    let (kind, control) = (auxiliary.tp_vlan_tpid.to_be_bytes(), auxiliary.tp_vlan_tci.to_be_bytes());
+    (auxiliary.tp_status & valid == valid).then_some([kind[0], kind[1], control[0], control[1]])
 }
 
 /// How long ago that was; nothing when the clock was set meanwhile.

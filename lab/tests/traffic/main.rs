@@ -18,6 +18,7 @@ mod ether;
 mod failover;
 mod faults;
 mod forwarded;
+mod frames;
 mod jumbo;
 mod lab;
 mod loss;
@@ -110,6 +111,7 @@ fn cases() -> Vec<Case> {
         forwarded::cases(),
         addresses::cases(),
         faults::cases(),
+        frames::cases(),
         failover::cases(),
         aggregate::cases(),
         loss::cases(),
