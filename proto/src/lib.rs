@@ -103,7 +103,7 @@ pub use policy::{PolicyKind, PolicyOptions, UnknownPolicy};
 pub use pool::{BUFFER, Buffer};
 pub use port::PortSettings;
 pub use rx::Frame;
-pub use status::{LinkStatus, PeerStatus, SealStatus};
+pub use status::{Held, LinkStatus, PeerStatus, SealStatus};
 pub use succession::PAUSE;
 pub use time::Instant;
 pub use tx::{BATCH_CELLS, Batch, Outcome};

@@ -68,6 +68,16 @@ impl Pool {
         self.free.len()
     }
 
+    /// How many are lent.
+    pub(crate) fn lent(&self) -> usize {
+        self.lent.len()
+    }
+
+    /// How many are referenced.
+    pub(crate) fn held(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.references > 0).count()
+    }
+
     /// Takes a lent buffer back, with one reference for the caller.
     pub(crate) fn take_back(&mut self, buffer: Buffer) -> u16 {
         assert_eq!(buffer.len(), BUFFER, "only lent buffers come back");

@@ -34,6 +34,11 @@ impl Ready {
         Some(peer)
     }
 
+    /// How many frames are ready.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
     fn push(&mut self, peer: u16, pieces: impl ExactSizeIterator<Item = Piece>) {
         self.frames.push_back((peer, pieces.len()));
         self.pieces.extend(pieces);
