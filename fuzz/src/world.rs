@@ -34,7 +34,7 @@ const PIECES_MAX: usize = 128;
 /// Control messages that may wait, whatever peers say.
 const MESSAGES_MAX: usize = 2_048;
 /// Slots of a ring, and so cells that may wait to be sent again.
-const SLOTS: usize = 256;
+const SLOTS: usize = 512;
 /// Turns of a millisecond that nodes get to join or to deliver a frame, and then turns of ten: 12 s, after which a peer that
 /// somebody has made up is forgotten.
 const TURNS: usize = 200;
