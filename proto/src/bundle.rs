@@ -143,6 +143,8 @@ pub struct Bundle {
     pub(crate) ready: Ready,
     /// The pieces of the frame that the I/O is delivering.
     pub(crate) delivering: Vec<Piece>,
+    /// Reused: how many buffers each peer holds.
+    pub(crate) holders: Vec<(usize, u16)>,
 
     // What nodes say to each other: membership.rs, heartbeat.rs, succession.rs.
     /// Groups besides its own that this node takes for its own.
@@ -201,6 +203,7 @@ impl Bundle {
             pool: Pool::new(settings.buffers),
             ready: Ready::default(),
             delivering: Vec::new(),
+            holders: Vec::new(),
             other_groups: Vec::new(),
             succession: Succession::default(),
             control: VecDeque::new(),

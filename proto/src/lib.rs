@@ -18,7 +18,7 @@
 //!              heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), gate (which flows the device takes), port (queue and rate), hotplug (ports that join and leave),
-//!              keyring and replay (what seals, opens and is refused),
+//!              relief (who gives up what, when buffers run out), keyring and replay (what seals, opens and is refused),
 //!              succession and deferred (a process that makes way for another, and what waits for it), status and event (what is seen),
 //!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
 //! ```
@@ -73,6 +73,7 @@ pub mod policy;
 mod pool;
 mod port;
 mod queue;
+mod relief;
 mod reorder;
 mod repair;
 mod replay;
