@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::deferred::Deferred;
 use crate::event::Event;
 use crate::fdb::Fdb;
+use crate::fit::Fit;
 use crate::gate;
 use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
@@ -128,6 +129,7 @@ pub struct Bundle {
     pub(crate) flight: Option<Flight>,
     /// Cells of another size than what links take now still have to leave.
     pub(crate) cells_change: bool,
+    pub(crate) fit: Fit,
     /// Frames read, and cells that they became, since a batch was asked for.
     pub(crate) frames_between: u16,
     pub(crate) cells_between: usize,
@@ -194,6 +196,7 @@ impl Bundle {
             copies: Copies::default(),
             flight: None,
             cells_change: false,
+            fit: Fit::default(),
             frames_between: 0,
             cells_between: 0,
             scratch: Vec::new(),
@@ -306,9 +309,7 @@ impl Bundle {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.learned.tend(now);
         self.step_back();
-        if self.cells_change {
-            self.fit_cells();
-        }
+        self.refit_cells();
         self.see_off(now);
         self.end_wait(now);
         self.greet(now);
