@@ -161,7 +161,7 @@ mod tests {
             let change = link.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
             matches!(change, Some(crate::health::Change::Down(crate::health::Signal::BurstSkew { .. })))
         };
-        assert!(!owes(&mut link, 1 << 31));
+        assert!(!owes(&mut link, (1 << 31) - 1));
         assert!(owes(&mut link, 100), "those of its own are");
     }
 }
