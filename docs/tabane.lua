@@ -87,6 +87,7 @@ local FIELDS = {
   { "heartbeat.count", "Count", "uint32" },
   { "heartbeat.skew", "Skew (us)", "uint32" },
   { "heartbeat.up", "Up", "bool", 8, nil, 0x01 },
+  { "heartbeat.behind", "Behind", "bool", 8, nil, 0x02 },
 
   { "repair.gaps", "Gaps", "uint8" },
   { "repair.link", "Link", "uint8" },
@@ -187,7 +188,8 @@ local function heartbeat(tree, cell)
     add("heartbeat.next", 4)
     add("heartbeat.count", 4)
     add("heartbeat.skew", 4)
-    if add("heartbeat.up", 1):uint() % 2 == 1 then up[#up + 1] = link end
+    if add("heartbeat.up", 1, false, true):uint() % 2 == 1 then up[#up + 1] = link end
+    add("heartbeat.behind", 1)
   end
   return "heartbeat, hears " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
 end

@@ -1,8 +1,10 @@
 //! What is fuzzed: each body takes any bytes, and must neither panic nor break what it asserts.
 
+mod bundle;
 mod pair;
 mod service;
 mod window;
+mod world;
 
 use tabane_proto::wire::cell::{HEADER, Header};
 use tabane_proto::wire::handshake::{Marked, Message};
@@ -11,6 +13,7 @@ use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_proto::wire::record;
 use tabane_proto::wire::repair::{REQUEST_MAX, Request};
 
+pub use bundle::bundle;
 pub use pair::Pair;
 use service::Service;
 pub use window::window;

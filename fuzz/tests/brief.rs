@@ -1,9 +1,10 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{cell, config, control, handshake, recorded, unpack, window};
+use tabane_fuzz::{bundle, cell, config, control, handshake, recorded, unpack, window};
 
-/// Inputs for each body.
+/// Inputs for each body, and for the one that takes longest.
 const INPUTS: u64 = 3_000;
+const INPUTS_FEW: u64 = 300;
 
 /// A small deterministic source of bytes (`SplitMix64`).
 struct Source(u64);
@@ -42,7 +43,11 @@ impl Source {
 }
 
 fn over_inputs(valid: &[&[u8]], body: fn(&[u8])) {
-    for seed in 0..INPUTS {
+    over_some(INPUTS, valid, body);
+}
+
+fn over_some(inputs: u64, valid: &[&[u8]], body: fn(&[u8])) {
+    for seed in 0..inputs {
         let mut source = Source(seed);
         let input = match source.below(3) {
             0 => source.bytes(300),
@@ -88,6 +93,19 @@ fn any_repetition() {
     let valid: [&[u8]; 1] = [include_bytes!("../corpus/recorded/steps")];
     valid.iter().for_each(|bytes| recorded(bytes));
     over_inputs(&valid, recorded);
+}
+
+#[test]
+fn any_member() {
+    let valid: [&[u8]; 5] = [
+        include_bytes!("../corpus/bundle/all_lanes"),
+        include_bytes!("../corpus/bundle/control"),
+        include_bytes!("../corpus/bundle/open"),
+        include_bytes!("../corpus/bundle/crumbs"),
+        include_bytes!("../corpus/bundle/pieces"),
+    ];
+    valid.iter().for_each(|bytes| bundle(bytes));
+    over_some(INPUTS_FEW, &valid, bundle);
 }
 
 #[test]

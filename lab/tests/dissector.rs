@@ -124,7 +124,7 @@ fn heartbeat() -> Heartbeat {
         ..Heartbeat::default()
     };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-    heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true };
+    heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
     heartbeat
 }
 

@@ -8,12 +8,13 @@ use crate::counters::Counters;
 use crate::deferred::Deferred;
 use crate::event::Event;
 use crate::fdb::Fdb;
+use crate::fit::Fit;
+use crate::fit::cell_that_fits;
 use crate::gate;
 use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::{Control, Spoken};
 use crate::learn::Learned;
-use crate::membership::cell_that_fits;
 use crate::peer::Peers;
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::pool::{Piece, Pool};
@@ -131,6 +132,7 @@ pub struct Bundle {
     pub(crate) flight: Option<Flight>,
     /// Cells of another size than what links take now still have to leave.
     pub(crate) cells_change: bool,
+    pub(crate) fit: Fit,
     /// Frames read, and cells that they became, since a batch was asked for.
     pub(crate) frames_between: u16,
     pub(crate) cells_between: usize,
@@ -148,6 +150,8 @@ pub struct Bundle {
     pub(crate) ready: Ready,
     /// The pieces of the frame that the I/O is delivering.
     pub(crate) delivering: Vec<Piece>,
+    /// Reused: how many buffers each peer holds.
+    pub(crate) holders: Vec<(usize, u16)>,
 
     // What nodes say to each other: membership.rs, heartbeat.rs, succession.rs.
     /// Groups besides its own that this node takes for its own.
@@ -199,6 +203,7 @@ impl Bundle {
             copies: Copies::default(),
             flight: None,
             cells_change: false,
+            fit: Fit::default(),
             frames_between: 0,
             cells_between: 0,
             expects_frames: false,
@@ -209,6 +214,7 @@ impl Bundle {
             pool: Pool::new(settings.buffers),
             ready: Ready::default(),
             delivering: Vec::new(),
+            holders: Vec::new(),
             other_groups: Vec::new(),
             succession: Succession::default(),
             control: VecDeque::new(),
@@ -312,9 +318,7 @@ impl Bundle {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.learned.tend(now);
         self.step_back();
-        if self.cells_change {
-            self.fit_cells();
-        }
+        self.refit_cells();
         self.see_off(now);
         self.end_wait(now);
         self.greet(now);

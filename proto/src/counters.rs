@@ -68,6 +68,8 @@ counters! {
     drop_replayed,
     /// Times that a session that lives was given new keys, at this node's initiative.
     rekeys,
+    /// Hellos that were not answered because too much waited to be said.
+    hellos_unanswered,
     /// Cells of a session that does not exist (strangers, or a peer's former self).
     drop_session,
     /// Cells from nodes of another group.

@@ -140,7 +140,7 @@ impl Bundle {
         self.end_pause(index);
         self.pair(now, index, origin, hello);
         if hello.asks {
-            self.control.push_back(Control::Answer { port: origin.port, peer: index, to: origin.from });
+            self.answer_hello(index, origin);
         }
         self.fit_cells();
     }

@@ -9,6 +9,7 @@ use crate::crowd::OTHERS_HEARD_WITHIN;
 use crate::debt::OWED_FOR;
 use crate::event::{Direction, Event};
 use crate::health::{Change, HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
+use crate::outbound::ESTIMATE_MAX;
 use crate::port::Port;
 use crate::security::TAG;
 use crate::time::{Instant, wire_micros};
@@ -301,10 +302,7 @@ impl Bundle {
         for (sent, link) in
             heartbeat.sent.iter().zip(&mut peer.inbound).take(usize::from(heartbeat.sent_links))
         {
-            let next = link.next_seq();
-            if let Some(departed) = unwrap_seq(sent.departed, next) {
-                link.health.handle_departed(now, departed, sent.queued, next);
-            }
+            link.handle_departed(now, *sent);
         }
         peer.judge_at = now;
         // What the peer says now was true when it had just heard what it echoes, or later.
@@ -419,11 +417,12 @@ impl Bundle {
     }
 }
 
-/// How long our heartbeat and the peer's answer to it travelled, without the time that the peer had it.
+/// How long our heartbeat and the peer's answer to it travelled, without the time that the peer had it; at most
+/// [`ESTIMATE_MAX`], for the peer says both.
 fn round_trip(now: Instant, heartbeat: &Heartbeat) -> Option<Duration> {
     let micros = now.as_wire_micros().wrapping_sub(heartbeat.echo).wrapping_sub(heartbeat.echo_age);
     let echoes = heartbeat.echo_age != u32::MAX && micros.cast_signed() >= 0;
-    echoes.then(|| Duration::from_micros(u64::from(micros)))
+    echoes.then(|| Duration::from_micros(u64::from(micros)).min(ESTIMATE_MAX))
 }
 
 /// Whether one heartbeat was written after another: by the speaker's clock, then by its serial number.

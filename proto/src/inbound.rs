@@ -6,8 +6,10 @@
 //! delay plus the difference of the two clocks, and that difference is the same for all links of a peer.
 
 use crate::health::Health;
+use crate::outbound::ESTIMATE_MAX;
 use crate::time::Instant;
 use crate::wire::cell::unwrap_seq;
+use crate::wire::heartbeat::Sent;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -80,15 +82,23 @@ impl Inbound {
         }));
     }
 
+    /// A heartbeat on some link told what has left the sender on this one. A number of another session tells nothing.
+    pub(crate) fn handle_departed(&mut self, now: Instant, sent: Sent) {
+        if let Some(departed) = self.unwrap(sent.departed) {
+            self.health.handle_departed(now, departed, sent.queued, self.next_seq);
+        }
+    }
+
     /// `sent_at` of the last heartbeat and how long ago it came.
     pub(crate) fn echo(&self, now: Instant) -> Option<(u32, Duration)> {
         self.last_heartbeat.map(|(sent_at, heard)| (sent_at, now.since(heard)))
     }
 
-    /// How much later than on `fastest` a cell arrives here.
+    /// How much later than on `fastest` a cell arrives here, at most [`ESTIMATE_MAX`]: the peer says when it sent.
     pub(crate) fn skew(&self, fastest: Option<u32>) -> Duration {
         let (Some(delay), Some(fastest)) = (self.delay, fastest) else { return Duration::ZERO };
-        Duration::from_micros(u64::from(delay.wrapping_sub(fastest).cast_signed().max(0).cast_unsigned()))
+        let micros = delay.wrapping_sub(fastest).cast_signed().max(0).cast_unsigned();
+        Duration::from_micros(u64::from(micros)).min(ESTIMATE_MAX)
     }
 
     /// Arrival minus sending; only differences between links of one peer mean anything.
@@ -127,5 +137,31 @@ mod tests {
         let fastest = faster(near.delay().unwrap(), far.delay().unwrap());
         assert_eq!(near.skew(Some(fastest)), Duration::ZERO);
         assert_eq!(far.skew(Some(fastest)), Duration::from_micros(700));
+    }
+
+    #[test]
+    fn no_peer_makes_its_links_further_apart_than_any_are() {
+        let (mut near, mut far) = (Inbound::new(Instant::default(), 0), Inbound::new(Instant::default(), 0));
+        let now = Instant::from_nanos(5_000_000);
+        near.handle_heartbeat(now, 0);
+        far.handle_heartbeat(now, 1 << 31 | 1);
+        let fastest = faster(near.delay().unwrap(), far.delay().unwrap());
+        let skews = [&near, &far].map(|link| link.skew(Some(fastest)));
+        assert_eq!(skews.iter().max(), Some(&ESTIMATE_MAX));
+    }
+
+    #[test]
+    fn cells_of_another_session_are_not_owed() {
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut link = Inbound::new(at(0), 1 << 32);
+        assert!((0..3).any(|_| link.health.handle_cell(at(0), true, true).is_some()), "it rises");
+        let owes = |link: &mut Inbound, departed| {
+            let next = link.next_seq();
+            link.handle_departed(at(1), Sent { departed, queued: 0 });
+            let change = link.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
+            matches!(change, Some(crate::health::Change::Down(crate::health::Signal::BurstSkew { .. })))
+        };
+        assert!(!owes(&mut link, (1 << 31) - 1));
+        assert!(owes(&mut link, 100), "those of its own are");
     }
 }

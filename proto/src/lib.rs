@@ -17,8 +17,8 @@
 //!              membership (who is there), greeting, handshake and cookie (who is let in),
 //!              heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
-//!              repair (what is sent again), gate (which flows the device takes), port (queue and rate), hotplug (ports that join and leave),
-//!              keyring and replay (what seals, opens and is refused),
+//!              repair (what is sent again), gate (which flows the device takes), port (queue and rate), fit (how large cells are), hotplug (ports that join and leave),
+//!              relief (who gives up what, when buffers run out), keyring and replay (what seals, opens and is refused),
 //!              succession and deferred (a process that makes way for another, and what waits for it), status and event (what is seen),
 //!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
 //! ```
@@ -50,6 +50,7 @@ mod deferred;
 pub mod engine;
 pub mod event;
 pub mod fdb;
+mod fit;
 pub mod gate;
 mod greeting;
 mod handshake;
@@ -73,6 +74,7 @@ pub mod policy;
 mod pool;
 mod port;
 mod queue;
+mod relief;
 mod reorder;
 mod repair;
 mod replay;
@@ -103,7 +105,7 @@ pub use policy::{PolicyKind, PolicyOptions, UnknownPolicy};
 pub use pool::{BUFFER, Buffer};
 pub use port::{CELL_LEAST, PortSettings};
 pub use rx::Frame;
-pub use status::{LinkStatus, PeerStatus, SealStatus};
+pub use status::{Held, LinkStatus, PeerStatus, SealStatus};
 pub use succession::PAUSE;
 pub use time::Instant;
 pub use tx::{BATCH_CELLS, Batch, Outcome};

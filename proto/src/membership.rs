@@ -23,6 +23,8 @@ const GREET_EVERY: Duration = Duration::from_millis(100);
 /// A node that is refused is told of again after this time, and so many are at most.
 const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const REFUSED: usize = 16;
+/// A hello is not answered while so many messages wait to be sent: one for each peer that there may be.
+const ANSWERS_BEHIND: usize = 1_024;
 
 impl Bundle {
     /// Greets everyone on the ports whose time has come, and answers again who has not heard our answer.
@@ -129,9 +131,18 @@ impl Bundle {
             self.greet_soon(now);
         }
         if answer {
-            self.control.push_back(Control::Answer { port: origin.port, peer: index, to: origin.from });
+            self.answer_hello(index, origin);
         }
         self.fit_cells();
+    }
+
+    /// A hello is answered, unless so much waits to be said: then it comes again.
+    pub(crate) fn answer_hello(&mut self, peer: u16, origin: Origin) {
+        if self.control.len() >= ANSWERS_BEHIND {
+            self.counters.hellos_unanswered += 1;
+            return;
+        }
+        self.control.push_back(Control::Answer { port: origin.port, peer, to: origin.from });
     }
 
     /// The peer that speaks, taken in if it is new.
@@ -218,18 +229,6 @@ impl Bundle {
         link.outdated = false;
     }
 
-    /// Cells have to fit into every link of every peer, so that any cell can take any link. Links that are too small for
-    /// any cell do not count. While cells of another size wait to leave, no frame is read.
-    pub(crate) fn fit_cells(&mut self) {
-        let ours = self.ports.iter().filter(|port| port.is_member()).map(|port| port.settings.cell_max);
-        let theirs = self.peers.iter().flat_map(|peer| &peer.outbound).filter(|link| link.endpoint.is_some());
-        let fits = usize::from(cell_that_fits(ours.chain(theirs.map(|link| link.cell_max))));
-        if fits != self.cell_max() && !self.has_unsent() {
-            self.arena.set_cell_max(fits - self.tag());
-        }
-        self.cells_change = fits != self.cell_max();
-    }
-
     /// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.
     pub(crate) fn expire(&mut self, now: Instant, overdue: &[u16]) {
         for index in overdue.iter().copied() {
@@ -276,7 +275,25 @@ impl Bundle {
     }
 }
 
-/// The largest cell that all links take which take `cells_max` each, without those that carry nothing.
-pub(crate) fn cell_that_fits(cells_max: impl Iterator<Item = u16>) -> u16 {
-    cells_max.filter(|cell_max| *cell_max >= CELL_LEAST).min().unwrap_or(CELL_LEAST)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Settings;
+    use crate::port::PortSettings;
+    use alloc::vec;
+
+    #[test]
+    fn hellos_without_end_are_not_all_answered() {
+        let now = Instant::default();
+        let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
+        let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![PortSettings::new(1_452)]));
+        let hello = Hello { node: node(2), incarnation: 5, ..bundle.hello(0, None) };
+        let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
+        (0..5_000).for_each(|_| bundle.handle_hello(now, origin, &hello));
+        assert_eq!(bundle.held().messages, ANSWERS_BEHIND);
+        assert_eq!(bundle.counters().hellos_unanswered, 5_000 - ANSWERS_BEHIND as u64);
+        while bundle.poll_control(now).is_some() {}
+        bundle.handle_hello(now, origin, &hello);
+        assert_eq!(bundle.held().messages, 1, "it is answered again");
+    }
 }

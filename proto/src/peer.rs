@@ -30,6 +30,13 @@ pub(crate) struct LaneIn {
     pub(crate) unpack: Unpack,
 }
 
+impl LaneIn {
+    /// The buffers in which its cells and pieces lie.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
+        self.reorder.buffers().chain(self.unpack.buffers())
+    }
+}
+
 /// A peer's state.
 #[derive(Debug)]
 pub(crate) struct Peer {

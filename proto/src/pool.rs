@@ -27,6 +27,8 @@ pub(crate) struct Piece {
 struct Entry {
     bytes: Option<Buffer>,
     references: u32,
+    /// The count in which it was met last.
+    counted: u64,
 }
 
 /// All receive buffers of a bundle.
@@ -38,16 +40,19 @@ pub(crate) struct Pool {
     lent: Vec<u16>,
     /// The buffer in which sparse arrivals are gathered, and how much of it is used. It holds a reference of its own.
     gathering: Option<(u16, usize)>,
+    /// Counts of distinct buffers since start.
+    counts: u64,
 }
 
 impl Pool {
     pub(crate) fn new(buffers: u16) -> Self {
-        let entry = || Entry { bytes: Some(vec![0; BUFFER].into_boxed_slice()), references: 0 };
+        let entry = || Entry { bytes: Some(vec![0; BUFFER].into_boxed_slice()), references: 0, counted: 0 };
         Self {
             entries: (0..buffers).map(|_| entry()).collect(),
             free: (0..buffers).rev().collect(),
             lent: Vec::with_capacity(usize::from(buffers)),
             gathering: None,
+            counts: 0,
         }
     }
 
@@ -68,11 +73,36 @@ impl Pool {
         self.free.len()
     }
 
+    /// How many there are.
+    pub(crate) fn size(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many different buffers are named.
+    pub(crate) fn count_distinct(&mut self, buffers: impl Iterator<Item = u16>) -> usize {
+        self.counts += 1;
+        let (entries, count) = (&mut self.entries, self.counts);
+        buffers
+            .filter(|index| core::mem::replace(&mut entries[usize::from(*index)].counted, count) != count)
+            .count()
+    }
+
+    /// How many are lent.
+    pub(crate) fn lent(&self) -> usize {
+        self.lent.len()
+    }
+
+    /// How many are referenced.
+    pub(crate) fn held(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.references > 0).count()
+    }
+
     /// Takes a lent buffer back, with one reference for the caller.
     pub(crate) fn take_back(&mut self, buffer: Buffer) -> u16 {
         assert_eq!(buffer.len(), BUFFER, "only lent buffers come back");
         let index = self.lent.pop().expect("as many come back as were lent");
-        self.entries[usize::from(index)] = Entry { bytes: Some(buffer), references: 1 };
+        let entry = &mut self.entries[usize::from(index)];
+        (entry.bytes, entry.references) = (Some(buffer), 1);
         index
     }
 

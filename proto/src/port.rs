@@ -312,6 +312,19 @@ mod tests {
     }
 
     #[test]
+    fn a_port_is_read_until_it_was_last_found_empty_but_not_for_ever() {
+        let millis = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut port = Port::new(millis(0), PortSettings::new(1_452));
+        assert_eq!(port.read_until(millis(9)), millis(9), "nobody says otherwise");
+        port.handle_read(millis(500), false);
+        port.handle_read(millis(510), true);
+        assert_eq!((port.read_until(millis(520)), port.is_behind), (millis(500), true));
+        assert_eq!(port.read_until(millis(900)), millis(900) - ALL_SILENT_FOR);
+        port.handle_read(millis(900), false);
+        assert_eq!((port.read_until(millis(900)), port.is_behind), (millis(900), false));
+    }
+
+    #[test]
     fn a_busy_port_learns_its_rate_and_shortens_its_queue() {
         let mut port = port();
         assert_eq!(port.queue_limit(), UNPROVEN.0);

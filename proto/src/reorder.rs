@@ -17,6 +17,9 @@ use core::time::Duration;
 /// How far ahead of the next cell another may be. 4,096 cells of 1,452 B are 5.9 MB: 5 ms at 10 Gbit/s.
 pub(crate) const WINDOW: u64 = 4_096;
 
+/// Places that an empty lane keeps. A peer can make any lane as long as its window by a single cell.
+const KEPT: usize = 256;
+
 /// Gaps that are remembered after they were given up: late cells are told from duplicates by them.
 const GIVEN_UP_MAX: usize = 32;
 
@@ -70,6 +73,11 @@ impl Reorder {
     /// Bytes that it has on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.waiting.capacity() * size_of::<Option<Arrived>>()
+    }
+
+    /// The buffers in which cells wait.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
+        self.waiting.iter().flatten().map(|cell| cell.payload.buffer)
     }
 
     /// The number that comes out next.
@@ -131,6 +139,9 @@ impl Reorder {
         let cell = (*self.waiting.front()?)?;
         self.waiting.pop_front();
         self.next += 1;
+        if self.waiting.is_empty() && self.waiting.capacity() > KEPT {
+            self.waiting.shrink_to(KEPT);
+        }
         if let Some(None) = self.waiting.front() {
             self.gap_since = self.waiting.iter().flatten().next().map(|behind| behind.at);
         }
@@ -249,6 +260,16 @@ mod tests {
         let mut lane = Reorder::default();
         assert!(lane.reaches(WINDOW - 1) && !lane.reaches(WINDOW));
         assert_eq!(lane.insert(WINDOW - 1, 0, cell(0)), Placed::Kept(None));
+    }
+
+    #[test]
+    fn a_lane_that_is_empty_keeps_few_places() {
+        let mut lane = Reorder::default();
+        lane.insert(WINDOW - 1, 0, cell(0));
+        assert!(lane.bytes() >= 4_096 * size_of::<Option<Arrived>>());
+        lane.give_up();
+        assert_eq!(take_all(&mut lane), [0]);
+        assert!(lane.bytes() <= 256 * size_of::<Option<Arrived>>(), "{}", lane.bytes());
     }
 
     #[test]

@@ -21,8 +21,6 @@ use core::net::SocketAddr;
 
 /// Buffers of which less is used are gathered, so that held cells do not occupy 64 KB each.
 const SPARSE: usize = 8_192;
-/// Below so many free buffers, gaps are given up.
-const BUFFERS_LOW: usize = 8;
 
 /// A frame for the device.
 pub struct Frame<'a> {
@@ -47,6 +45,9 @@ pub(crate) struct Origin {
 impl Bundle {
     /// A buffer to receive into, or `None` when all hold cells that wait.
     pub fn lend(&mut self) -> Option<Buffer> {
+        if self.pool.available() == 0 {
+            self.relieve();
+        }
         self.pool.lend()
     }
 
@@ -86,9 +87,7 @@ impl Bundle {
             self.handle_cell(now, origin, Piece { buffer: train.buffer, start: train.start + start, length });
         }
         self.pool.release(train.buffer);
-        if self.pool.available() < BUFFERS_LOW {
-            self.relieve();
-        }
+        self.relieve_if_low();
     }
 
     fn handle_cell(&mut self, now: Instant, origin: Origin, cell: Piece) {
@@ -258,15 +257,8 @@ impl Bundle {
         }
     }
 
-    /// Buffers run out: goes on without anything that is waited for.
-    fn relieve(&mut self) {
-        for index in self.peers.indices() {
-            self.give_up_older(index, None);
-        }
-    }
-
     /// Gives up the gaps of a peer that are as old as `limit`, or all.
-    fn give_up_older(&mut self, index: u16, limit: Option<Instant>) {
+    pub(crate) fn give_up_older(&mut self, index: u16, limit: Option<Instant>) {
         let Some(lanes) = self.peers.get(index).map(crate::peer::Peer::gapped_lanes) else { return };
         for lane in lanes {
             while let Some(peer) = self.peers.get_mut(index) {

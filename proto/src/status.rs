@@ -71,7 +71,37 @@ impl SealStatus {
     }
 }
 
+/// What a bundle holds that others have a part in: each has a bound, whatever they say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Receive buffers that can be lent.
+    pub buffers_free: usize,
+    /// Receive buffers that are lent.
+    pub buffers_lent: usize,
+    /// Receive buffers that hold cells, or in which cells are gathered.
+    pub buffers_held: usize,
+    /// Frames that are to be delivered.
+    pub frames: usize,
+    /// Control messages that wait to be sent.
+    pub messages: usize,
+    /// Cells that wait to be sent again.
+    pub repairs: usize,
+}
+
 impl Bundle {
+    /// What is held now. Looks at each receive buffer.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        Held {
+            buffers_free: self.pool.available(),
+            buffers_lent: self.pool.lent(),
+            buffers_held: self.pool.held(),
+            frames: self.ready.frames(),
+            messages: self.control.len(),
+            repairs: self.resend.len() + self.stalled.repairs.len(),
+        }
+    }
+
     /// All peers that have answered, with their links.
     pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = LinkStatus>)> {
         self.peers.iter().filter(|peer| peer.is_joined()).map(|peer| {

@@ -44,6 +44,16 @@ impl Ready {
         }
     }
 
+    /// The buffers in which they lie.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
+        self.pieces.iter().map(|piece| piece.buffer)
+    }
+
+    /// How many frames are ready.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
     fn push(&mut self, peer: u16, pieces: impl ExactSizeIterator<Item = Piece>) {
         self.frames.push_back((peer, pieces.len()));
         self.pieces.extend(pieces);
@@ -65,6 +75,16 @@ impl Unpack {
     /// Bytes that it has on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.begun.capacity() * size_of::<Piece>()
+    }
+
+    /// The buffers in which the begun record lies.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
+        self.begun.iter().map(|piece| piece.buffer)
+    }
+
+    /// Whether a record has begun whose end has not come.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.lacking > 0
     }
 
     /// Takes the next cell of the lane, whose reference it takes over, and hands what is complete to `ready`.

@@ -27,13 +27,15 @@ pub struct Place {
 
 impl Place {
     /// Its endpoint: `fd00::node:port`.
-    pub(crate) fn endpoint(self) -> SocketAddr {
+    #[must_use]
+    pub fn endpoint(self) -> SocketAddr {
         let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, self.node.into(), self.port.into());
         SocketAddr::new(IpAddr::V6(address), UDP_PORT)
     }
 
     /// The place of an endpoint, if it is one.
-    pub(crate) fn of(endpoint: SocketAddr) -> Option<Self> {
+    #[must_use]
+    pub fn of(endpoint: SocketAddr) -> Option<Self> {
         let IpAddr::V6(address) = endpoint.ip() else { return None };
         let [0xfd00, 0, 0, 0, 0, 0, node, port] = address.segments() else { return None };
         Some(Self { node: u8::try_from(node).ok()?, port: u8::try_from(port).ok()? })

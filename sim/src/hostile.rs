@@ -11,16 +11,19 @@
 //!
 //! What it does to itself is its own business: [`crate::traffic`] judges neither what it is sent nor what is delivered in
 //! its name. Everything that is promised must hold among the others, while it lasts.
+//!
+//! The fuzz target `bundle` uses the same member, and says by its ways what the fuzzer wants.
 
 mod deeds;
-pub(crate) mod tap;
-mod way;
+pub mod tap;
+pub mod way;
 
-use crate::cable::{Arrival, Place};
+use crate::cable::Place;
 use crate::random::Random;
 use crate::topology::NodeNumber;
 use core::net::SocketAddr;
 use core::time::Duration;
+pub use deeds::cells;
 use tabane_proto::Instant;
 use tabane_proto::wire::cell::Header;
 use tap::Tap;
@@ -99,7 +102,7 @@ pub(crate) struct Said {
 
 /// The hostile member.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub struct Member {
     random: Random,
     /// What its bundle seals.
     tap: Tap,
@@ -113,18 +116,21 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(nodes: usize, random: Random) -> Self {
+    /// One among so many nodes, not hostile yet.
+    #[must_use]
+    pub fn new(nodes: usize, random: Random) -> Self {
         let lanes = vec![Lanes::default(); nodes];
         Self { random, tap: Tap::default(), hostility: None, ways: Vec::new(), lanes, said: 0 }
     }
 
     /// Begins, goes on in another way, or ends.
-    pub(crate) fn set(&mut self, hostility: Option<Hostility>) {
+    pub fn set(&mut self, hostility: Option<Hostility>) {
         self.hostility = hostility;
     }
 
     /// What is sealed by everyone who may become hostile is noted here.
-    pub(crate) fn tap(&self) -> Tap {
+    #[must_use]
+    pub fn tap(&self) -> Tap {
         self.tap.clone()
     }
 
@@ -143,8 +149,8 @@ impl Member {
         self.hostility.as_ref().is_some_and(|hostility| hostility.node == node)
     }
 
-    /// A node's bundle sends cells.
-    pub(crate) fn watch_sent(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8], segment: usize) {
+    /// A node's bundle sends cells of `segment` bytes each; the last may be shorter.
+    pub fn watch_sent(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8], segment: usize) {
         let Some(to) = to.and_then(Place::of).filter(|_| self.is(from.node)) else { return };
         for cell in bytes.chunks(segment.max(1)) {
             let Ok(header) = Header::parse(cell) else { continue };
@@ -161,13 +167,20 @@ impl Member {
     }
 
     /// A node hears a cell.
-    pub(crate) fn watch_heard(&mut self, to: Place, arrival: &Arrival) {
+    pub fn watch_heard(&mut self, to: Place, from: Place, cell: &[u8]) {
         if !self.is(to.node) {
             return;
         }
-        let Ok(header) = Header::parse(&arrival.bytes) else { return };
-        let ways = self.ways.iter_mut().filter(|way| way.to.node == arrival.from.node);
+        let Ok(header) = Header::parse(cell) else { return };
+        let ways = self.ways.iter_mut().filter(|way| way.to.node == from.node);
         ways.for_each(|way| way.heard[usize::from(header.link)] = header.link_seq);
+    }
+
+    /// The way from a port of its bundle to a place, with its lanes to the node there; `None`: it cannot be continued.
+    pub fn way(&mut self, from: Place, to: Place) -> Option<(&mut Way, &mut Lanes)> {
+        let is_it = |way: &&mut Way| (way.from, way.to) == (from, to) && way.is_known();
+        let way = self.ways.iter_mut().find(is_it)?;
+        Some((way, &mut self.lanes[usize::from(to.node)]))
     }
 
     /// What it says now.

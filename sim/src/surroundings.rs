@@ -184,7 +184,7 @@ impl<'t> Surroundings<'t> {
             let (from, text) = (arrival.from, describe(&arrival.bytes));
             self.note(format_args!("{to} <- {from} {} bytes, {text}", arrival.bytes.len()));
         }
-        self.member.watch_heard(to, &arrival);
+        self.member.watch_heard(to, arrival.from, &arrival.bytes);
         self.injector.remember(to, arrival);
     }
 

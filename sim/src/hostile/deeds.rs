@@ -19,7 +19,7 @@ const CRUMBS_AT_ONCE: usize = 64;
 const JUMPS: [u64; 10] = [2, 100, 2_047, 2_048, 4_095, 4_096, 65_536, 1 << 20, (1 << 26) - 2, 1 << 31];
 
 /// The cells of a deed.
-pub(super) fn cells(deed: Deed, way: &mut Way, lanes: &mut Lanes, random: &mut Random) -> Vec<Vec<u8>> {
+pub fn cells(deed: Deed, way: &mut Way, lanes: &mut Lanes, random: &mut Random) -> Vec<Vec<u8>> {
     match deed {
         Deed::Crumbs => crumbs(way, lanes, random),
         Deed::Records => vec![records(way, lanes, random)],

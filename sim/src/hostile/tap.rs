@@ -36,7 +36,7 @@ impl fmt::Debug for Note {
 
 /// What was sealed lately. Its clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tap(Arc<Mutex<VecDeque<Note>>>);
+pub struct Tap(Arc<Mutex<VecDeque<Note>>>);
 
 impl Tap {
     /// The note of the cell with this header; those before it are dropped.
@@ -57,9 +57,11 @@ impl Tap {
 }
 
 /// A group whose keys are tapped.
-pub(crate) struct TappedGroup {
-    pub(crate) group: Group,
-    pub(crate) tap: Tap,
+pub struct TappedGroup {
+    /// The group.
+    pub group: Group,
+    /// Where what is sealed is noted.
+    pub tap: Tap,
 }
 
 impl TappedGroup {

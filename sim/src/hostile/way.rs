@@ -11,16 +11,16 @@ use tabane_proto::wire::hello::Hello;
 
 /// Its lanes to a node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lanes {
+pub struct Lanes {
     session: u16,
     /// The number of each lane's next cell.
-    pub(super) next: [u32; LANES],
+    pub next: [u32; LANES],
     /// The lane with a record in crumbs, and how many of its bytes have not been sent.
     pub(super) crumbs: Option<(u8, usize)>,
 }
 
 /// A way.
-pub(super) struct Way {
+pub struct Way {
     pub(super) from: Place,
     pub(super) to: Place,
     session: u16,
@@ -30,9 +30,9 @@ pub(super) struct Way {
     next: Option<u64>,
     key: Option<Shared>,
     /// What its bundle said of itself.
-    pub(super) hello: Option<Hello>,
+    pub hello: Option<Hello>,
     /// What was heard last from there under each link's number.
-    pub(super) heard: [u32; LINKS],
+    pub heard: [u32; LINKS],
 }
 
 impl fmt::Debug for Way {
@@ -54,7 +54,8 @@ impl Way {
     }
 
     /// Whether its cells are sealed.
-    pub(super) fn is_sealed(&self) -> bool {
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
         self.key.is_some()
     }
 
@@ -87,17 +88,17 @@ impl Way {
     }
 
     /// Leaves out so many numbers.
-    pub(super) fn skip(&mut self, numbers: u64) {
+    pub fn skip(&mut self, numbers: u64) {
         self.next = self.next.map(|next| next.saturating_add(numbers));
     }
 
     /// The next cell of a kind that belongs to no lane.
-    pub(super) fn control(&mut self, kind: Kind, payload: &[u8]) -> Vec<u8> {
+    pub fn control(&mut self, kind: Kind, payload: &[u8]) -> Vec<u8> {
         self.cell(kind, 0, 0, NO_RECORD, payload)
     }
 
     /// The next cell of a lane.
-    pub(super) fn data(&mut self, lanes: &mut Lanes, lane: u8, first_record: u16, payload: &[u8]) -> Vec<u8> {
+    pub fn data(&mut self, lanes: &mut Lanes, lane: u8, first_record: u16, payload: &[u8]) -> Vec<u8> {
         let next = &mut lanes.next[usize::from(lane)];
         let lane_seq = *next;
         *next = next.wrapping_add(1);
@@ -105,7 +106,7 @@ impl Way {
     }
 
     /// The next cell.
-    pub(super) fn cell(
+    pub fn cell(
         &mut self,
         kind: Kind,
         lane: u8,
@@ -123,7 +124,8 @@ impl Way {
     }
 
     /// A cell of any session and number.
-    pub(super) fn cell_as(&self, (session, seq): (u16, u64), header: Header, payload: &[u8]) -> Vec<u8> {
+    #[must_use]
+    pub fn cell_as(&self, (session, seq): (u16, u64), header: Header, payload: &[u8]) -> Vec<u8> {
         let header = Header { session, link_seq: wire_seq(seq), ..header };
         let mut bytes = vec![0; HEADER];
         header.emit(&mut bytes);
@@ -138,7 +140,7 @@ impl Way {
     }
 
     /// A hello; where cells are not sealed, it has no number.
-    pub(super) fn hello(&mut self, payload: &[u8]) -> Vec<u8> {
+    pub fn hello(&mut self, payload: &[u8]) -> Vec<u8> {
         if self.is_sealed() {
             return self.control(Kind::Hello, payload);
         }
@@ -146,12 +148,14 @@ impl Way {
     }
 
     /// The number of the next cell.
-    pub(super) fn next(&self) -> u64 {
+    #[must_use]
+    pub fn next(&self) -> u64 {
         self.next.unwrap_or_default()
     }
 
     /// The header of a cell that belongs to no lane, without its number.
-    pub(super) fn header(&self) -> Header {
+    #[must_use]
+    pub fn header(&self) -> Header {
         Header {
             kind: Kind::Data,
             epoch: self.epoch,

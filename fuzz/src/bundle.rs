@@ -1,0 +1,377 @@
+//! A whole receiving bundle, and a member that holds the key and says what the fuzzer wants.
+//!
+//! The bytes are one that says what world it is, then steps: what is done (the lower four bits; bit 4 is the link), and
+//! what it takes. A step that lacks bytes ends the input.
+
+use std::time::Duration;
+
+use tabane_proto::PolicyKind;
+use tabane_proto::PortSettings;
+use tabane_proto::wire::cell::{HEADER, Kind, LANES, NO_RECORD, wire_seq};
+use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
+use tabane_proto::wire::hello::HELLO_MAX;
+use tabane_proto::wire::record::{self, ETHERNET, FRAME_MAX, PREFIX, RECORD_START_MIN, VNET};
+use tabane_proto::wire::repair::{Gap, REQUEST_MAX, Request};
+use tabane_sim::cable::Place;
+use tabane_sim::hostile::way::Way;
+use tabane_sim::hostile::{self, Deed};
+use tabane_sim::random::{Random, Stream};
+
+use crate::world::{HONEST, JUDGED, MEMBER, PORTS, Shape, World, frame, host};
+
+/// Steps of one input, and cells that they say together: a record as long as there is, a byte in each cell, twice.
+const STEPS_MAX: usize = 300;
+const CELLS_MAX: usize = 140_000;
+/// Nodes that are started anew in one input, at most.
+const RESTARTS_MAX: usize = 4;
+/// The longest payload of a cell.
+const PAYLOAD_MAX: usize = 9_000;
+/// How many cells a step says; the last: as many as the record lacks.
+const CRUMBS: [usize; 8] = [1, 8, 127, 128, 129, 1_000, 5_000, usize::MAX];
+/// How far numbers jump: by one, around the windows, and to what is another session.
+const JUMPS: [i64; 8] = [1, -1, 300, 4_095, 4_096, -4_096, 1 << 26, 1 << 31];
+/// Microseconds that pass.
+const TIMES: [u64; 8] = [0, 50, 1_000, 5_000, 21_000, 110_000, 1_000_000, 10_100_000];
+
+/// A joined bundle that hears a member say anything: it never panics, what it delivers is a frame, what it holds is
+/// bounded, and afterwards it goes on with an honest peer, and with the member when that is started anew.
+///
+/// # Panics
+/// When it does not.
+pub fn bundle(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let Some(kind) = input.u8() else { return };
+    let world = World::joined(kind & 1 == 0, kind & 2 == 0);
+    let mut session = Session { world, lacks: [0; LANES], cells: CELLS_MAX, restarts: RESTARTS_MAX };
+    for _ in 0..STEPS_MAX {
+        if session.step(&mut input).is_none() {
+            break;
+        }
+        session.world.assert_bounded();
+    }
+    session.end();
+}
+
+/// What is left of the fuzzer's bytes.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn u8(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes([self.u8()?, self.u8()?]))
+    }
+
+    /// So many bytes, as the next one says.
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::from(self.u8()?);
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn lane(&mut self) -> Option<u8> {
+        Some(self.u8()? & 15)
+    }
+}
+
+/// One of several, by the remainder.
+fn one_of<T: Copy>(from: &[T], number: u8) -> T {
+    from[usize::from(number) % from.len()]
+}
+
+/// An input that is carried out.
+struct Session {
+    world: World,
+    /// Bytes that the record lacks that the member has begun on each lane.
+    lacks: [usize; LANES],
+    /// Cells that may still be said, and nodes that may still be started anew.
+    cells: usize,
+    restarts: usize,
+}
+
+impl Session {
+    fn step(&mut self, input: &mut Input<'_>) -> Option<()> {
+        let step = input.u8()?;
+        let port = step >> 4 & 1;
+        match step & 15 {
+            0 => self.begin(port, input)?,
+            1 => self.crumbs(port, input)?,
+            2 => self.raw_data(port, input)?,
+            3 => self.misplaced(port, input)?,
+            4 => self.misnumbered(port, input)?,
+            5 => self.raw_control(port, input)?,
+            6 => self.bent_control(port, input)?,
+            7 => self.gaps(port, input)?,
+            8 => self.deed(port, input)?,
+            9 => self.many(port, input)?,
+            10 => self.world.turn(Duration::from_micros(one_of(&TIMES, input.u8()?))),
+            11 => {
+                let turns = input.u8()? & 7;
+                (0..turns).for_each(|_| self.world.turn(Duration::from_millis(1)));
+            }
+            12 => self.world.shape = one_of(&[Shape::Single, Shape::Sparse, Shape::Long], input.u8()?),
+            13 => self.device_frames(input)?,
+            14 => self.fault(port, input.u8()?),
+            _ => self.stranger(port, input)?,
+        }
+        Some(())
+    }
+
+    /// The member says cells that `make` gives, unless its way is not known or it has said enough.
+    fn say(&mut self, port: u8, cells: usize, make: impl Fn(&mut Way, &mut hostile::way::Lanes) -> Vec<u8>) {
+        let Some((way, lanes)) = self.world.way(port) else { return };
+        let Some(left) = self.cells.checked_sub(cells) else { return };
+        let cells: Vec<_> = (0..cells).map(|_| make(way, lanes)).collect();
+        self.cells = left;
+        self.world.say(port, &cells);
+    }
+
+    /// A record that says it is so long begins, and so much of it is here.
+    fn begin(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (lane, says, here) = (input.lane()?, input.u16()?, input.u16()?);
+        let longest = VNET + FRAME_MAX;
+        let says = if says == u16::MAX { longest } else { usize::from(says).clamp(VNET + ETHERNET, longest) };
+        let mut payload = vec![0; PREFIX];
+        record::emit(says, &mut payload);
+        payload.extend(frame(MEMBER, [0xff; 6], says, 0));
+        payload.truncate((usize::from(here) % PAYLOAD_MAX).max(RECORD_START_MIN));
+        self.lacks[usize::from(lane)] = (PREFIX + says).saturating_sub(payload.len());
+        self.say(port, 1, |way, lanes| way.data(lanes, lane, 0, &payload));
+        Some(())
+    }
+
+    /// Cells in which no record begins: what goes on with the one that has.
+    fn crumbs(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (lane, count, size) = (input.lane()?, one_of(&CRUMBS, input.u8()?), input.u8()?.max(1));
+        let lacks = &mut self.lacks[usize::from(lane)];
+        let count = if count == usize::MAX { lacks.div_ceil(usize::from(size)) } else { count };
+        *lacks = lacks.saturating_sub(count * usize::from(size));
+        let payload = vec![0; usize::from(size)];
+        self.say(port, count, |way, lanes| way.data(lanes, lane, NO_RECORD, &payload));
+        Some(())
+    }
+
+    /// A data cell with any content.
+    fn raw_data(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (lane, first_record, payload) = (input.lane()?, input.u16()?, input.bytes()?);
+        self.say(port, 1, |way, lanes| way.data(lanes, lane, first_record, payload));
+        Some(())
+    }
+
+    /// A frame whose lane number lies elsewhere, so often.
+    fn misplaced(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (lane, jump, stays) = (input.lane()?, input.u8()?, input.u8()?);
+        let far = one_of(&JUMPS, jump >> 2);
+        let payload = whole(u32::from(jump));
+        self.say(port, usize::from(jump & 3) + 1, |way, lanes| {
+            let next = &mut lanes.next[usize::from(lane)];
+            let seq = wire_seq(u64::from(*next).wrapping_add_signed(far));
+            *next = if stays & 1 == 0 { seq.wrapping_add(1) } else { *next };
+            way.cell(Kind::Data, lane, seq, 0, &payload)
+        });
+        Some(())
+    }
+
+    /// A frame whose link number lies elsewhere.
+    fn misnumbered(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (lane, jump, stays) = (input.lane()?, one_of(&JUMPS, input.u8()?), input.u8()?);
+        let payload = whole(7);
+        self.say(port, 1, |way, lanes| {
+            if let Some(skipped) = u64::try_from(jump).ok().filter(|_| stays & 1 == 0) {
+                way.skip(skipped);
+                return way.data(lanes, lane, 0, &payload);
+            }
+            let header = way.header();
+            let lane_seq = lanes.next[usize::from(lane)];
+            let seq = way.next().saturating_add_signed(jump);
+            let header = tabane_proto::wire::cell::Header { lane, lane_seq, block_offset: 0, ..header };
+            way.cell_as((header.session, seq), header, &payload)
+        });
+        Some(())
+    }
+
+    /// A control cell with any content.
+    fn raw_control(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (kind, payload) = (kind(input.u8()?), input.bytes()?);
+        self.say(port, 1, |way, _| way.control(kind, payload));
+        Some(())
+    }
+
+    /// A true control cell, over which bytes are laid.
+    fn bent_control(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (what, over) = (input.u8()?, input.bytes()?);
+        let now = self.world.now.as_wire_micros();
+        self.say(port, 1, |way, _| {
+            let mut payload = vec![0; HEARTBEAT_MAX.max(HELLO_MAX)];
+            let hello = way.hello.filter(|_| what & 1 == 0);
+            let length = match hello {
+                Some(hello) => hello.emit(&mut payload),
+                None => report(way, now).emit(&mut payload),
+            };
+            payload.truncate(length);
+            payload.iter_mut().zip(over).for_each(|(byte, over)| *byte ^= over);
+            if hello.is_some() { way.hello(&payload) } else { way.control(Kind::Heartbeat, &payload) }
+        });
+        Some(())
+    }
+
+    /// A request for so many numbers, in so many gaps, before what was heard.
+    fn gaps(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (gaps, count, link) = (input.u8()? & 63, input.u16()?, input.u8()? & 15);
+        self.say(port, 1, |way, _| {
+            let mut request = Request::default();
+            let first = way.heard[usize::from(link)].wrapping_sub(count.into());
+            let gap = Gap { link, count: count.max(1), first };
+            while request.gaps().len() <= usize::from(gaps) && request.push(gap) {}
+            let mut payload = [0; REQUEST_MAX];
+            let length = request.emit(&mut payload);
+            way.control(Kind::Repair, &payload[..length])
+        });
+        Some(())
+    }
+
+    /// What the simulator's hostile member does.
+    fn deed(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (deed, seed) = (one_of(&Deed::ALL, input.u8()?), input.u16()?);
+        let mut random = Random::new(seed.into(), Stream::Hostile);
+        let (way, lanes) = self.world.way(port)?;
+        let cells = hostile::cells(deed, way, lanes, &mut random);
+        self.cells = self.cells.checked_sub(cells.len())?;
+        self.world.say(port, &cells);
+        Some(())
+    }
+
+    /// Begun records, gaps or hellos on all lanes at once, so often.
+    fn many(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (what, count, size) = (input.u8()?, usize::from(input.u8()?), input.u16()?);
+        let mut payload = vec![0; PREFIX];
+        record::emit(VNET + FRAME_MAX, &mut payload);
+        payload.extend(frame(MEMBER, [0xff; 6], usize::from(size) % PAYLOAD_MAX, 1));
+        let lane = |number: usize| u8::try_from(number % LANES).unwrap_or_default();
+        for number in 0..count {
+            match what & 3 {
+                0 => self.say(port, 1, |way, lanes| way.data(lanes, lane(number), 0, &payload)),
+                1 => self.say(port, 1, |way, lanes| way.data(lanes, lane(number), NO_RECORD, &payload)),
+                2 => self.say(port, 1, |way, lanes| {
+                    let next = &mut lanes.next[usize::from(lane(number))];
+                    *next = next.wrapping_add(2 + u32::from(what >> 2));
+                    way.data(lanes, lane(number), 0, &payload)
+                }),
+                _ => self.say(port, 1, |way, _| {
+                    let Some(mut hello) = way.hello else { return Vec::new() };
+                    (hello.asks, hello.your_session) = (true, 0);
+                    hello.cell_max = size.wrapping_add(u16::from(lane(number)));
+                    let mut bytes = [0; HELLO_MAX];
+                    let length = hello.emit(&mut bytes);
+                    way.hello(&bytes[..length])
+                }),
+            }
+        }
+        Some(())
+    }
+
+    /// Frames come from the device of a node.
+    fn device_frames(&mut self, input: &mut Input<'_>) -> Option<()> {
+        let (who, count, length) = (input.u8()?, input.u8()?, input.u16()?);
+        let node = if who & 1 == 0 { JUDGED } else { HONEST };
+        let to = one_of(&[[0xff; 6], host(MEMBER), host(HONEST), host(JUDGED)], who >> 1);
+        for number in 0..u32::from(count & 15) {
+            let frame = frame(node, to, usize::from(length), number);
+            self.world.send(node, &frame);
+        }
+        Some(())
+    }
+
+    /// Something happens to a link or a node.
+    fn fault(&mut self, port: u8, what: u8) {
+        let now = self.world.now;
+        let value = what >> 4;
+        match what & 15 {
+            0 => self.world.judged().handle_carrier(now, port, value & 1 == 0),
+            1 => self.world.cut[usize::from(port)] = value & 1 == 0,
+            2 => self.world.judged().remove_port(now, 1),
+            3 if !self.world.judged().has_port(1) => {
+                self.world.judged().add_port(now, PortSettings::new(1_452));
+            }
+            4 => self.world.judged().resize_port(now, port, 548 + 64 * u16::from(value)),
+            5 => self.world.judged().set_policy(one_of(&PolicyKind::ALL, value)),
+            6 => self.world.judged().rest(now),
+            7 => self.world.judged().resume(),
+            8 => self.world.judged().handle_queue(now, port, usize::from(value) << 12),
+            9 => self.world.runs[usize::from(HONEST)] = value & 1 == 0,
+            10 => self.world.runs[usize::from(MEMBER)] = value & 1 == 0,
+            11..=13 if self.restarts > 0 => {
+                self.restarts -= 1;
+                self.world.restart(one_of(&[MEMBER, HONEST, JUDGED], what & 15));
+            }
+            _ => self.world.judged().handle_writable(port),
+        }
+    }
+
+    /// Any bytes from any address.
+    fn stranger(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+        let (node, bytes) = (input.u8()?, input.bytes()?);
+        let to = Place { node: JUDGED, port };
+        self.world.hear(to, Place { node, port }, bytes, bytes.len());
+        self.world.say(port, &[]);
+        Some(())
+    }
+
+    /// The hostility ends, and everything works again.
+    fn end(mut self) {
+        let now = self.world.now;
+        self.world.cut = [false; PORTS as usize];
+        self.world.runs = [true; 3];
+        let judged = self.world.judged();
+        judged.resume();
+        for port in 0..PORTS {
+            judged.handle_carrier(now, port, true);
+            judged.handle_writable(port);
+        }
+        self.world.runs[usize::from(MEMBER)] = false;
+        self.world.assert_delivers(HONEST);
+        self.world.assert_bounded();
+        self.world.restart(MEMBER);
+        self.world.runs[usize::from(MEMBER)] = true;
+        self.world.assert_delivers(MEMBER);
+        self.world.assert_gives_back();
+    }
+}
+
+/// A whole frame in a cell.
+fn whole(number: u32) -> Vec<u8> {
+    const LENGTH: usize = VNET + 60;
+    let mut payload = vec![0; PREFIX];
+    record::emit(LENGTH, &mut payload);
+    payload.extend(frame(MEMBER, [0xff; 6], LENGTH, number));
+    payload
+}
+
+fn kind(number: u8) -> Kind {
+    one_of(&[Kind::Hello, Kind::Heartbeat, Kind::Repair, Kind::Handshake, Kind::Data], number)
+}
+
+/// What an honest member would report now.
+fn report(way: &Way, sent_at: u32) -> Heartbeat {
+    let mut heartbeat = Heartbeat {
+        sent_at,
+        echo: sent_at,
+        echo_age: 0,
+        serial: u16::MAX,
+        sent_links: PORTS,
+        heard_links: PORTS,
+        ..Heartbeat::default()
+    };
+    heartbeat.sent.iter_mut().for_each(|sent| sent.departed = wire_seq(way.next()));
+    for (heard, last) in heartbeat.heard.iter_mut().zip(way.heard) {
+        (heard.next, heard.count, heard.up) = (last.wrapping_add(1), 0, true);
+    }
+    heartbeat
+}
+
+const _: () = assert!(HEADER + PAYLOAD_MAX < 1 << 16);

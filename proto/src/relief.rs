@@ -1,0 +1,172 @@
+//! Who gives up what it waits for when receive buffers run out: the peer that holds most of them.
+//!
+//! Beside [`crate::rx`]. Cells that wait behind a gap, and pieces of records whose end has not come, hold buffers. A peer
+//! can begin a record on each lane and never end it, in pieces that hold a buffer each; without a remedy nothing could be
+//! received from anybody. So when few buffers are left, the peer that holds most of them loses its gaps and its begun
+//! records, then the next one, until [`ENOUGH`] is free. Others keep what they wait for.
+//!
+//! Invariant: after a relief there is a buffer to lend, unless all are lent or hold frames that are to be delivered.
+
+use crate::bundle::Bundle;
+use crate::peer::{LaneIn, Peer};
+
+/// Below so many free buffers there is a relief.
+const BUFFERS_LOW: usize = 8;
+/// A relief ends when this share of all buffers is free, so that the next one is not due at once.
+const ENOUGH: usize = 4;
+
+impl Bundle {
+    /// Frees buffers when few are left.
+    pub(crate) fn relieve_if_low(&mut self) {
+        if self.pool.available() < BUFFERS_LOW {
+            self.relieve();
+        }
+    }
+
+    /// Frees buffers. Costs a look at each piece that waits.
+    pub(crate) fn relieve(&mut self) {
+        let enough = (self.pool.size() / ENOUGH).max(BUFFERS_LOW);
+        let mut holders = core::mem::take(&mut self.holders);
+        for index in self.peers.indices() {
+            let Some(peer) = self.peers.get(index) else { continue };
+            let held = self.pool.count_distinct(peer.lanes_in.iter().flat_map(LaneIn::buffers));
+            holders.extend((held > 0).then_some((held, index)));
+        }
+        holders.sort_unstable_by(|one, other| other.cmp(one));
+        for (_, index) in holders.drain(..) {
+            // What is complete is free as soon as it is delivered.
+            if self.pool.available() + self.pool.count_distinct(self.ready.buffers()) >= enough {
+                break;
+            }
+            self.spoil(index);
+        }
+        self.holders = holders;
+    }
+
+    /// Goes on without anything that a peer is waited for.
+    fn spoil(&mut self, index: u16) {
+        self.give_up_older(index, None);
+        let lanes = self.peers.get_mut(index).map(|peer: &mut Peer| &mut peer.lanes_in);
+        for lane in lanes.into_iter().flatten().filter(|lane| lane.unpack.is_begun()) {
+            lane.unpack.gap(&mut self.pool, &mut self.counters);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Settings;
+    use crate::port::PortSettings;
+    use crate::time::Instant;
+    use crate::wire::cell::{HEADER, Header, Kind, LANES, NO_RECORD, session_start, wire_seq};
+    use crate::wire::hello::{Hello, NodeId};
+    use crate::wire::record::{self, FRAME_MAX, PREFIX, RECORD_START_MIN, VNET};
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use core::net::SocketAddr;
+
+    const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+    /// A peer that says what the test wants.
+    struct Speaker {
+        from: SocketAddr,
+        session: u16,
+        link_seq: u64,
+        lane_seqs: [u64; LANES],
+    }
+
+    impl Speaker {
+        fn join(bundle: &mut Bundle, number: u8) -> Self {
+            let node = NodeId::new([2, 0, 0, 0, 0, number], 7420);
+            let hello = Hello { node, incarnation: number.into(), session: 7, ..bundle.hello(0, None) };
+            let from = SocketAddr::from(([192, 0, 2, number], 7420));
+            bundle.handle_hello(NOW, crate::rx::Origin { port: 0, from }, &hello);
+            let index = bundle.peers.find(node).unwrap();
+            let session = bundle.peers.get(index).unwrap().session_in;
+            let first = session_start(number.into(), bundle.settings.incarnation, session);
+            Self { from, session, link_seq: first, lane_seqs: [first; LANES] }
+        }
+
+        /// The next cell of a lane.
+        fn cell(&mut self, lane: u8, block_offset: u16, payload: &[u8]) -> Vec<u8> {
+            let lane_seq = &mut self.lane_seqs[usize::from(lane)];
+            let header = Header {
+                kind: Kind::Data,
+                epoch: 0,
+                link: 0,
+                lane,
+                link_seq: wire_seq(self.link_seq),
+                lane_seq: wire_seq(*lane_seq),
+                block_offset,
+                session: self.session,
+            };
+            (*lane_seq, self.link_seq) = (*lane_seq + 1, self.link_seq + 1);
+            let mut cell = vec![0; HEADER];
+            header.emit(&mut cell);
+            cell.extend_from_slice(payload);
+            cell
+        }
+
+        /// A cell arrives so often as to fill a buffer that is not copied elsewhere.
+        fn say(&self, bundle: &mut Bundle, cell: &[u8], times: usize) {
+            let mut buffer = bundle.lend().expect("buffers do not run out");
+            let train = cell.repeat(times);
+            buffer[..train.len()].copy_from_slice(&train);
+            bundle.handle_datagrams(NOW, 0, self.from, buffer, train.len(), cell.len());
+        }
+    }
+
+    fn bundle() -> Bundle {
+        let node = NodeId::new([2, 0, 0, 0, 0, 9], 7420);
+        Bundle::new(NOW, Settings::new(node, 9, vec![PortSettings::new(1_452)]))
+    }
+
+    fn begin(length: usize) -> Vec<u8> {
+        let mut payload = vec![0; RECORD_START_MIN];
+        record::emit(length, &mut payload);
+        payload
+    }
+
+    #[test]
+    fn begun_records_of_one_peer_leave_buffers_for_others() {
+        let mut bundle = bundle();
+        let (mut hostile, mut honest) = (Speaker::join(&mut bundle, 1), Speaker::join(&mut bundle, 2));
+        let length = RECORD_START_MIN - PREFIX + 100;
+        let first = honest.cell(3, 0, &begin(length));
+        honest.say(&mut bundle, &first, 200);
+        for lane in 0..16 {
+            let cell = hostile.cell(lane, 0, &begin(VNET + FRAME_MAX));
+            hostile.say(&mut bundle, &cell, 200);
+        }
+        for round in 0..40 {
+            for lane in 0..16 {
+                let cell = hostile.cell(lane, NO_RECORD, &[0]);
+                hostile.say(&mut bundle, &cell, 500);
+            }
+            let held = bundle.held();
+            assert!(held.buffers_free >= BUFFERS_LOW, "round {round}: {held:?}");
+        }
+        assert!(bundle.counters().records_spoiled >= 16, "{}", bundle.counters().records_spoiled);
+        let rest = honest.cell(3, NO_RECORD, &[0; 100]);
+        honest.say(&mut bundle, &rest, 1);
+        let frame = bundle.poll_frame(NOW).expect("who holds little keeps it");
+        assert_eq!(frame.slices().map(<[u8]>::len).sum::<usize>(), length);
+    }
+
+    #[test]
+    fn a_buffer_is_lent_whatever_waits() {
+        let mut bundle = bundle();
+        let mut hostile = Speaker::join(&mut bundle, 1);
+        let lent: Vec<_> = (0..BUFFERS_LOW).map_while(|_| bundle.lend()).collect();
+        let cell = hostile.cell(0, 0, &begin(VNET + FRAME_MAX));
+        hostile.say(&mut bundle, &cell, 200);
+        let mut taken = lent;
+        while bundle.held().buffers_free > 0 {
+            taken.extend(bundle.lend());
+        }
+        assert!(bundle.lend().is_some(), "the begun record gives way");
+        assert_eq!(bundle.counters().records_spoiled, 1);
+        assert!(bundle.lend().is_none(), "all are lent");
+    }
+}
