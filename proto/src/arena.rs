@@ -164,7 +164,7 @@ impl Arena {
 
     /// How many slots may wait.
     pub(crate) fn waiting_max(&self) -> usize {
-        (self.cells.len() / 2).min(self.cells.len() - 2 * self.span())
+        (self.cells.len() / 2).min(self.cells.len() - 2 * self.span()).max(1)
     }
 
     /// Whether as many slots wait as may.

@@ -70,6 +70,15 @@ fn small_records_share_a_cell_that_still_waits() {
 }
 
 #[test]
+fn the_smallest_ring_takes_a_frame_of_the_smallest_cells() {
+    let mut arena = Arena::new(548 - 16, 256);
+    assert!(!arena.is_crowded() && arena.has_room());
+    read(&mut arena, &[1; 65_000]);
+    arena.cut_in_place(65_000, Cell::default());
+    assert!(arena.is_crowded());
+}
+
+#[test]
 fn half_of_the_ring_may_wait_and_what_waits_for_long_holds_up_nobody() {
     let mut arena = Arena::new(1452, 512);
     let append = |arena: &mut Arena| arena.append(&[7; 1436], None, Cell::default()).first;
