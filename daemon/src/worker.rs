@@ -204,15 +204,16 @@ impl Worker {
     fn receive(&mut self, began: Instant, readable: u16) -> Instant {
         let (mut now, mut left) = (began, readable);
         for _ in 0..ROUNDS {
-            if left == 0 || now.since(began) >= RECEIVE_FOR {
-                break;
-            }
-            for port in (0..self.ports.len()).filter(|port| readable & 1 << port != 0) {
-                if left & 1 << port != 0 && self.receive_once(port) {
+            let round = left;
+            for port in (0..self.ports.len()).filter(|port| round & 1 << port != 0) {
+                if self.receive_once(port) {
                     left &= !(1 << port);
                 }
             }
             now = clock();
+            if left == 0 || now.since(began) >= RECEIVE_FOR {
+                break;
+            }
         }
         self.bundle.handle_read(began, left);
         now
