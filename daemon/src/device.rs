@@ -1,7 +1,9 @@
 //! The bundle's device: opened, set up, and kept in step with the peers.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tabane_io::ethtool;
 use tabane_io::netlink::{self, DeviceSettings};
 use tabane_io::{Gates, Offload, Tap, TapQueue, TapSpec};
 use tabane_proto::{Bundle, Instant};
@@ -88,6 +90,18 @@ impl Device {
             netlink::add_address(index, cidr.address, cidr.prefix)?;
         }
         Ok(())
+    }
+
+    /// Shows the speed of these NICs together as its own, as far as they know it now. Later changes are not followed: who has
+    /// given up its rights asks no NIC ([`crate::privileges`]).
+    pub(crate) fn show_speed<'a>(&self, nics: impl Iterator<Item = &'a str>) {
+        let nics: BTreeSet<_> = nics.collect();
+        let mbits = nics.into_iter().filter_map(ethtool::speed).fold(0, u32::saturating_add);
+        if mbits > 0
+            && let Err(error) = ethtool::set_speed(self.tap.name(), mbits)
+        {
+            tracing::info!(%error, mbits, "the device shows another speed than its links have");
+        }
     }
 
     /// Has a carrier while a worker can reach some peer, and a little longer. To be asked regularly by each worker.

@@ -115,11 +115,12 @@ struct Parts {
 }
 
 impl Parts {
-    /// A worker for each queue of the device and the sockets that go with it.
+    /// A worker for each queue of the device and the sockets that go with it; the device shows the links' speed.
     fn make_workers(
         &self,
         shares: impl Iterator<Item = (TapQueue, Vec<AnyLink>)>,
     ) -> anyhow::Result<Vec<Ready>> {
+        self.device.show_speed(self.config.links.iter().map(|link| link.nic.as_str()));
         let incarnation = now_ns();
         let fragments = self.fragments();
         let seed = getrandom::u64().context("no randomness for the table of addresses")?;

@@ -23,6 +23,7 @@ pub mod clock;
 mod cut;
 pub mod descriptors;
 pub mod ether;
+pub mod ethtool;
 pub mod gate;
 pub mod link;
 pub mod mem;

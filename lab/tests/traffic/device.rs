@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tabane_lab::bundle::{Bundle, DEVICE, address};
+use tabane_lab::tool;
 use tabane_lab::topology::Topology;
 use tabane_lab::workload::sequence::{Pace, Sequence};
 use tabane_lab::workload::transfer::{Source, Transfer};
@@ -20,6 +21,7 @@ const REFUSED: u64 = 3;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_device_that_is_down_for_a_moment_goes_on", Need::Daemon, down),
+        Case::new("a_device_is_as_fast_as_its_links_together", Need::Daemon, speed),
         Case::new("a_device_deleted_under_traffic_ends_the_bundle", Need::Daemon, deleted),
     ]
 }
@@ -42,6 +44,16 @@ fn down() -> Result<()> {
         }
         let outcome = transfer.finish()?;
         ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        Ok(())
+    })
+}
+
+/// A veth says that it has 10,000 Mbit/s.
+fn speed() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, _| {
+        let path = format!("/sys/class/net/{DEVICE}/speed");
+        let shown = tool::run(topology.host(0).command("cat").arg(&path))?;
+        ensure!(shown.trim() == "20000", "{path}: {shown}");
         Ok(())
     })
 }
