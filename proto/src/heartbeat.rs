@@ -173,7 +173,7 @@ impl Bundle {
                 Some(Written { port, to: Some(to), length, numbered: is_sealed.then_some(peer) })
             }
             Control::Heartbeat { port, peer } => self.write_heartbeat(now, port, peer),
-            Control::Repair { peer, after } => self.write_request(peer, after),
+            Control::Repair { peer, after } => self.write_request(now, peer, after),
         }
     }
 
@@ -255,8 +255,12 @@ impl Bundle {
 
     /// A request that is lost would not be repeated, so it goes twice, over two links where there are two. If all links that
     /// are up are full, it goes when one of them takes cells again.
-    fn write_request(&mut self, index: u16, after: Option<u8>) -> Option<Written> {
+    fn write_request(&mut self, now: Instant, index: u16, after: Option<u8>) -> Option<Written> {
         let peer = self.peers.get_mut(index)?;
+        peer.forget_missing(now);
+        if peer.missing.gaps().is_empty() {
+            return None;
+        }
         let links = peer.outbound.iter().zip(&self.ports).zip(0u8..);
         let up = links.filter(|((link, port), _)| link.up && link.endpoint.is_some() && !port.full);
         let shortest = up.min_by_key(|((_, port), number)| (Some(*number) == after, port.queued()));

@@ -153,7 +153,8 @@ impl Bundle {
         let known = self.peers.get(index)?;
         let former = known.incarnation;
         if former != hello.incarnation {
-            if known.former == Some(hello.incarnation) {
+            // Of two incarnations that are heard in turn, the one that knows what was said last is alive.
+            if known.former == Some(hello.incarnation) && hello.your_session != known.session_in {
                 return None;
             }
             self.part(index);
@@ -295,5 +296,30 @@ mod tests {
         while bundle.poll_control(now).is_some() {}
         bundle.handle_hello(now, origin, &hello);
         assert_eq!(bundle.held().messages, 1, "it is answered again");
+    }
+
+    #[test]
+    fn a_hello_of_a_former_self_that_comes_late_shuts_nobody_out() {
+        let now = Instant::default();
+        let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
+        let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![PortSettings::new(1_452)]));
+        let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
+        let hello = |bundle: &Bundle, incarnation| Hello { node: node(2), incarnation, ..bundle.hello(0, None) };
+        let of = |bundle: &Bundle| {
+            let peer = bundle.peers.get(bundle.peers.find(node(2)).unwrap()).unwrap();
+            (peer.incarnation, peer.session_in)
+        };
+        for incarnation in [6, 5, 6] {
+            let hello = hello(&bundle, incarnation);
+            bundle.handle_hello(now, origin, &hello);
+        }
+        let (incarnation, given) = of(&bundle);
+        assert_eq!(incarnation, 5, "the last one that was new");
+        let alive = Hello { session: 7, your_session: given, ..hello(&bundle, 6) };
+        bundle.handle_hello(now, origin, &alive);
+        assert_eq!(of(&bundle).0, 6, "who knows what was said last is alive");
+        let late = hello(&bundle, 5);
+        bundle.handle_hello(now, origin, &late);
+        assert_eq!(of(&bundle).0, 6);
     }
 }

@@ -68,8 +68,9 @@ pub(crate) struct Peer {
     /// Lanes with a gap, a bit each.
     pub(crate) gapped: u16,
     pub(crate) hold: Hold,
-    /// What is to be asked for again.
+    /// What is to be asked for again, and until when that is worth it.
     pub(crate) missing: Request,
+    pub(crate) missing_until: Instant,
     /// What it was asked for last.
     pub(crate) requested: Request,
     /// It says that it makes way for its successor.
@@ -113,6 +114,7 @@ impl Peer {
             gapped: 0,
             hold: Hold::new(now),
             missing: Request::default(),
+            missing_until: now,
             requested: Request::default(),
             pauses: false,
             repairs: Budget::default(),

@@ -73,6 +73,11 @@ impl Pool {
         self.free.len()
     }
 
+    /// How many can be received into: those that are lent, and those that can be.
+    pub(crate) fn usable(&self) -> usize {
+        self.free.len() + self.lent.len()
+    }
+
     /// How many there are.
     pub(crate) fn size(&self) -> usize {
         self.entries.len()

@@ -13,6 +13,7 @@ use crate::health::Signal;
 use crate::heartbeat::Control;
 use crate::hold;
 use crate::outbound::LOG;
+use crate::peer::Peer;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
 use crate::wire::repair::{Gap, Request};
@@ -60,13 +61,26 @@ impl Budget {
     }
 }
 
+impl Peer {
+    /// Forgets what is to be asked for if no lane waits for it any more: no link was up, or all were full.
+    pub(crate) fn forget_missing(&mut self, now: Instant) {
+        if now >= self.missing_until {
+            self.missing = Request::default();
+        }
+    }
+}
+
 impl Bundle {
     /// Numbers of a peer's link are missing: asks for them.
-    pub(crate) fn miss(&mut self, index: u16, link: u8, missing: Range<u64>) {
+    pub(crate) fn miss(&mut self, now: Instant, index: u16, link: u8, missing: Range<u64>) {
         if !self.settings.repair {
             return;
         }
         let Some(peer) = self.peers.get_mut(index) else { return };
+        peer.forget_missing(now);
+        if peer.missing.gaps().is_empty() {
+            peer.missing_until = now + hold::LONGEST;
+        }
         let count = u16::try_from(missing.end - missing.start).unwrap_or(u16::MAX);
         peer.missing.push(Gap { link, count, first: wire_seq(missing.start) });
         self.request_repair(index);
@@ -120,7 +134,7 @@ impl Bundle {
     /// looked up.
     fn send_again(&mut self, index: u16, port: u8, numbers: Range<u64>, most: u64) -> u64 {
         let Some(peer) = self.peers.get_mut(index) else { return 0 };
-        let crate::peer::Peer { outbound, repairs, .. } = peer;
+        let Peer { outbound, repairs, .. } = peer;
         let link = &mut outbound[usize::from(port)];
         let numbers = link.remembered(numbers, most);
         let looked_up = numbers.end - numbers.start;

@@ -7,7 +7,7 @@
 use crate::bundle::Bundle;
 use crate::classify;
 use crate::health::LATELY;
-use crate::pool::{Buffer, Piece, Pool};
+use crate::pool::{BUFFER, Buffer, Piece, Pool};
 use crate::reorder::{Arrived, Placed};
 use crate::time::Instant;
 use crate::unpack::ethernet_head;
@@ -19,8 +19,10 @@ use crate::wire::record::VNET;
 use crate::wire::repair::Request;
 use core::net::SocketAddr;
 
-/// Buffers of which less is used are gathered, so that held cells do not occupy 64 KB each.
+/// Arrivals shorter than this share a buffer, so that held cells do not occupy 64 KB each.
 const SPARSE: usize = 8_192;
+/// The same while less than half of the buffers are free: cells of jumbo frames share one, too.
+const SPARSE_IF_SHORT: usize = BUFFER / 2;
 
 /// A frame for the device.
 pub struct Frame<'a> {
@@ -45,9 +47,7 @@ pub(crate) struct Origin {
 impl Bundle {
     /// A buffer to receive into, or `None` when all hold cells that wait.
     pub fn lend(&mut self) -> Option<Buffer> {
-        if self.pool.available() == 0 {
-            self.relieve();
-        }
+        self.relieve_if_stuck();
         self.pool.lend()
     }
 
@@ -70,7 +70,8 @@ impl Bundle {
         segment: usize,
     ) {
         let length = length.min(buffer.len());
-        let train = if length < SPARSE {
+        let is_short = self.pool.usable() < self.pool.size() / 2;
+        let train = if length < if is_short { SPARSE_IF_SHORT } else { SPARSE } {
             self.pool.gather(buffer, length)
         } else {
             let whole = self.pool.take_back(buffer);
@@ -170,7 +171,7 @@ impl Bundle {
         }
         if was_up && !missing.is_empty() {
             self.counters.cells_missed += missing.end - missing.start;
-            self.miss(index, header.link, missing);
+            self.miss(now, index, header.link, missing);
         }
         if let Some(change) = change {
             self.judged(now, index, header.link, change);

@@ -191,7 +191,7 @@ fn heading(envelope: Envelope, id: FrameId, bytes: &mut Vec<u8>) {
 }
 
 /// The MAC address of a node's device.
-fn mac(node: u8) -> [u8; 6] {
+pub(crate) fn mac(node: u8) -> [u8; 6] {
     [2, 0, 0, 0, 1, node]
 }
 

@@ -16,6 +16,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use tabane_proto::wire::cell::{HEADER, Header, Kind};
 use tabane_proto::wire::heartbeat::Heartbeat;
+use tabane_proto::wire::hello::Hello;
 use tabane_proto::{Instant, Outcome};
 
 /// A bulk transfer whose frame is dropped waits for a moment, as TCP does, instead of filling a point of time with drops.
@@ -295,7 +296,11 @@ fn describe(bytes: &[u8]) -> String {
                 header.link, header.link_seq, header.lane, header.lane_seq
             )
         }
-        Ok(header) if header.kind == Kind::Hello => format!("hello link {}", header.link),
+        Ok(header) if header.kind == Kind::Hello => {
+            let Ok(hello) = Hello::parse(&bytes[HEADER..]) else { return "malformed hello".to_owned() };
+            let Hello { link, incarnation, session, your_session, .. } = hello;
+            format!("hello link {link} of {incarnation:x} session {session:x}, yours {your_session:x}")
+        }
         Ok(header) if header.kind == Kind::Heartbeat => {
             let Ok(heartbeat) = Heartbeat::parse(&bytes[HEADER..]) else {
                 return "malformed heartbeat".to_owned();

@@ -7,7 +7,7 @@
 //! segment of a superframe of TCP, and behind no later frame of its flow.
 
 use crate::flow::{Flow, Pace};
-use crate::frame::{Envelope, FrameId, Heading, Noise, identify, without_last_segment};
+use crate::frame::{Envelope, FrameId, Heading, Noise, identify, mac, without_last_segment};
 use crate::hostile::HOSTILE_HOSTS;
 use crate::random::Random;
 use core::time::Duration;
@@ -266,11 +266,13 @@ impl Traffic {
         self.hostile.is_none_or(|hostile| flow.from != hostile && flow.to != Some(hostile))
     }
 
-    /// Whether a frame is delivered to the hostile node, or is none of those that others have sent.
+    /// Whether a frame is delivered to the hostile node, or is none of those that others have sent. Where its own cells meet
+    /// those of its bundle, a frame of its bundle may end up with any number.
     fn is_hostile(&self, node: u8, bytes: &[u8]) -> bool {
         let Some(hostile) = self.hostile else { return false };
         let flow = identify(bytes).and_then(|id| self.flows.get(usize::from(id.flow)));
-        let is_its_host = bytes.get(VNET + 6..VNET + 8) == Some(&HOSTILE_HOSTS);
+        let source = bytes.get(VNET + 6..VNET + 12).unwrap_or_default();
+        let is_its_host = source.starts_with(&HOSTILE_HOSTS) || source == mac(hostile);
         node == hostile || is_its_host || flow.is_none_or(|state| state.flow.from == hostile)
     }
 

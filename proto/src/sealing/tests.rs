@@ -443,9 +443,7 @@ fn a_request_that_finds_no_room_goes_over_another_link_or_later() {
     use Outcome::{Full, Sent};
     for outcomes in [[Sent, Sent], [Full, Sent], [Sent, Full], [Full, Full]] {
         let mut pair = Pair::new(Cipher::fastest());
-        let peer = pair.nodes[0].peers.get_mut(0).unwrap();
-        assert!(peer.missing.push(crate::wire::repair::Gap { link: 0, count: 1, first: 7 }));
-        pair.nodes[0].request_repair(0);
+        pair.nodes[0].miss(pair.now, 0, 0, 7..8);
         let went = |said: &[(self::Sent, Kind, Outcome)]| {
             said.iter().filter(|(_, kind, outcome)| (*kind, *outcome) == (Kind::Repair, Sent)).count()
         };
@@ -455,4 +453,17 @@ fn a_request_that_finds_no_room_goes_over_another_link_or_later() {
         let later = say(&mut pair, [Sent, Sent]);
         assert_eq!(went(&later), if outcomes == [Full, Full] { 2 } else { 0 }, "{outcomes:?}");
     }
+}
+
+#[test]
+fn what_no_lane_waits_for_any_more_is_not_asked_for() {
+    use Outcome::{Full, Sent};
+    let mut pair = Pair::new(Cipher::fastest());
+    pair.nodes[0].miss(pair.now, 0, 0, 7..8);
+    say(&mut pair, [Full, Full]);
+    pair.now = pair.now + crate::hold::LONGEST;
+    (0..PORTS).for_each(|port| pair.nodes[0].handle_writable(port));
+    assert!(say(&mut pair, [Sent, Sent]).iter().all(|(_, kind, _)| *kind != Kind::Repair));
+    pair.nodes[0].miss(pair.now, 0, 0, 9..10);
+    assert_eq!(pair.nodes[0].peers.get(0).unwrap().missing.gaps().len(), 1, "what is missing now");
 }
