@@ -216,12 +216,13 @@ fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violat
     Ok(())
 }
 
-/// Receive buffers come back. One may be kept for gathering sparse arrivals; after losses, a lane may keep the beginning
-/// of a record until more comes.
+/// Receive buffers come back. One may be kept for gathering sparse arrivals; after losses, and from a hostile member, a lane
+/// may keep the beginning of a record until more comes.
 fn check_buffers(plan: &Plan, report: &Report, world: World<'_>) -> Result<(), Violation> {
     let now = world.now();
     for (node, lendable) in plan.topology.nodes.iter().zip(world.into_lendable()) {
-        let least = if report.cells_lost() > 0 { 1 } else { usize::from(node.buffers) - 1 };
+        let may_be_begun = report.cells_lost() > 0 || plan.hostility.is_some();
+        let least = if may_be_begun { 1 } else { usize::from(node.buffers) - 1 };
         if lendable < least {
             return violation(now, format!("buffers come back: {lendable} of {} did", node.buffers));
         }
