@@ -36,10 +36,14 @@ use rest::Rest;
 pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
 /// Messages of one receive call.
 const RECEIVE: usize = 4;
-/// Receive calls per link and turn, and rounds of reading the device per turn: bounds one direction's share of a turn.
+/// Receive calls per link and turn.
 const ROUNDS: usize = 8;
 /// No receive call begins later in a turn than this: links are judged, and heartbeats sent, between turns.
 const RECEIVE_FOR: Duration = Duration::from_millis(1);
+/// Nothing is read from the device later in a turn than this.
+const TRANSMIT_FOR: Duration = Duration::from_millis(1);
+/// Batches that are sent before the device is read again.
+const BATCHES: usize = 8;
 /// Links that are not likely to have a queue are asked for it this seldom.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
 /// After an error of the device or of epoll the worker tries again after so long: it may go on failing.
@@ -89,6 +93,8 @@ pub(crate) struct Worker {
     engine: Receive,
     /// Where pieces of frames are copied on their way to the device.
     bounce: Bounce,
+    /// More can be sent at once.
+    has_left: bool,
     /// Frames that moved since it waited last.
     moved: Moved,
     shared: Shared,
@@ -126,7 +132,7 @@ impl Worker {
         let watched = |(number, link)| Port::watched(&poll, number, link).map(Some);
         let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
-        let (leaving, tap_watched, rest, moved) = (Vec::new(), true, None, Moved::default());
+        let (leaving, tap_watched, has_left, rest, moved) = (Vec::new(), true, false, None, Moved::default());
         let read_again = None;
         let engine = Receive::new(clock(), shared.receive);
         let bounce = Bounce::new(shared.fragments.clone());
@@ -144,6 +150,7 @@ impl Worker {
             rest,
             engine,
             bounce,
+            has_left,
             moved,
             shared,
             nics,
@@ -180,9 +187,10 @@ impl Worker {
             }
             self.read_again = self.read_again.filter(|again| now < *again);
             now = self.receive(now, ready.readable);
-            self.find_room(now, ready.writable);
-            self.transmit(now, ready.tap && self.reads_device())?;
-            now = clock();
+            self.find_room(ready.writable);
+            // One that is not watched may have frames, too.
+            let may_be_readable = ready.tap || !self.tap_watched;
+            now = self.transmit(now, may_be_readable && self.reads_device())?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
                 // What waited behind a gap that is given up.
@@ -265,8 +273,8 @@ impl Worker {
         }
     }
 
-    /// Notes which links take cells again, and sends what waited for them.
-    fn find_room(&mut self, now: Instant, writable: u16) {
+    /// Notes which links take cells again.
+    fn find_room(&mut self, writable: u16) {
         for port in 0..self.ports.len() {
             if writable & 1 << port != 0 {
                 #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
@@ -274,29 +282,26 @@ impl Worker {
                 self.watch_room(port, false);
             }
         }
-        self.send(now);
     }
 
-    /// From the device to the links.
-    fn transmit(&mut self, now: Instant, mut readable: bool) -> std::io::Result<()> {
-        let mut expects = false;
-        for round in 1..=ROUNDS {
-            if !readable || !self.bundle.takes_frames() {
-                break;
-            }
+    /// From the device to the links: frames are read in turns with what is sent, so that a sparse one, which goes first, does
+    /// not wait in the device for all that waits here. Returns the present.
+    fn transmit(&mut self, began: Instant, mut readable: bool) -> std::io::Result<Instant> {
+        let mut now = began;
+        loop {
             while readable && self.bundle.wants_frames() {
                 readable = self.read_frame(now)?;
             }
             self.shared.device.follow_gates(&mut self.bundle);
-            expects = readable && round < ROUNDS && self.bundle.takes_frames();
+            let is_over = now.since(began) >= TRANSMIT_FOR;
+            let expects = readable && self.bundle.takes_frames() && !is_over;
             self.bundle.expect_frames(expects);
             self.send(now);
+            now = clock();
+            if is_over || !(expects || self.has_left) {
+                return Ok(now);
+            }
         }
-        if expects {
-            self.bundle.expect_frames(false);
-            self.send(now);
-        }
-        Ok(())
     }
 
     /// Reads one frame; `false` when there is none.
@@ -326,7 +331,8 @@ impl Worker {
         Ok(read.is_some())
     }
 
-    /// Sends what waits: control messages first, then cells until the links are full.
+    /// Sends what waits: control messages first, then cells until the links are full, or so much was sent that others have
+    /// their turn.
     fn send(&mut self, now: Instant) {
         while let Some(message) = self.bundle.poll_control(now) {
             let number = usize::from(message.port);
@@ -342,7 +348,12 @@ impl Worker {
         if self.bundle.has_unsent() {
             self.measure(now);
         }
-        while let Some(batch) = self.bundle.poll_batch(now) {
+        self.has_left = true;
+        for _ in 0..BATCHES {
+            let Some(batch) = self.bundle.poll_batch(now) else {
+                self.has_left = false;
+                break;
+            };
             let port = usize::from(batch.port);
             let mut pieces = [IoSlice::new(&[]); tabane_proto::BATCH_CELLS];
             let mut count = 0;

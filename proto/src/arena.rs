@@ -153,7 +153,7 @@ impl Arena {
     }
 
     /// Cells that the longest frame can need.
-    fn span(&self) -> usize {
+    pub(crate) fn span(&self) -> usize {
         RECORD_MAX.div_ceil(self.payload_max())
     }
 

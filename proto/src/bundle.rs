@@ -72,8 +72,9 @@ pub struct Settings {
     pub fdb: Arc<Fdb>,
 }
 
-/// Cells that the sender keeps: what 10 Gbit/s carry in 5 ms, so that a link found dead can be repaired.
-const SLOTS: usize = 4_096;
+/// Cells that the sender keeps. Half of them may wait: a superframe of each of 90 flows. The others have left, and can be sent
+/// again: 10 Gbit/s for 5 ms.
+const SLOTS: usize = 8_192;
 /// In so many of the smallest cells, sealed, there is room for two of the longest frames.
 const SLOTS_LEAST: usize = 256;
 /// Receive buffers of 64 KB: what waits behind a gap for as long.

@@ -13,6 +13,9 @@ use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
 use crate::wire::record::{ETHERNET, FRAME_MAX, PREFIX, VNET};
 
+/// Cells that may be filled before the next batch is asked for: what waits in the device is first in, first out, and here what
+/// is sparse goes first.
+const CELLS_BETWEEN: usize = 8 * BATCH_CELLS;
 /// Frames that may be read between two batches, even when none of them becomes a cell (no link is up): bounds a turn.
 const FRAMES_BETWEEN: u16 = 256;
 /// Frames up to this length are copied behind others that wait; longer ones stay where they were read.
@@ -22,7 +25,7 @@ impl Bundle {
     /// Whether another frame is to be read before the next batch is asked for.
     #[must_use]
     pub fn wants_frames(&self) -> bool {
-        let few = self.cells_between < BATCH_CELLS && self.frames_between < FRAMES_BETWEEN;
+        let few = self.cells_between < CELLS_BETWEEN && self.frames_between < FRAMES_BETWEEN;
         few && !self.cells_change && self.takes_frames()
     }
 

@@ -389,7 +389,9 @@ impl Queue {
             let behind =
                 self.chain.cells() - (record.at + PREFIX + record.length).div_ceil(arena.payload_max());
             let sojourn = now.since(arena.cell(slot).since);
-            if !self.codel.judge(now, limits, sojourn, behind <= 1) {
+            // A sender whose gate is closed has been told.
+            let few = if self.is_closed { arena.span() } else { 1 };
+            if !self.codel.judge(now, limits, sojourn, behind <= few) {
                 return;
             }
             match mark::tell(&mut arena.filled_mut(slot)[record.at + PREFIX..], record.length) {

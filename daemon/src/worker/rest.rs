@@ -30,6 +30,7 @@ impl Rest {
 impl Worker {
     /// Until when to wait, `due` at the latest.
     pub(super) fn wait_until(&self, due: Instant, now: Instant) -> Instant {
+        let due = if self.has_left { now } else { due };
         let due = self.read_again.map_or(due, |again| due.min(again));
         if self.rest.is_some() { due.min(now + LOOK_EVERY) } else { due }
     }
