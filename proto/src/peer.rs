@@ -20,6 +20,8 @@ use core::time::Duration;
 /// Peers of one bundle: their index takes ten bits of the session number.
 pub(crate) const PEERS_MAX: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u16 = 10;
+/// Whose the cells and frames of a peer are that is gone; no peer has this index.
+pub(crate) const NOBODY: u16 = u16::MAX;
 /// The links of a peer that has joined are up after this time, or never: heartbeats are quick until then.
 const RISES_WITHIN: Duration = Duration::from_millis(100);
 

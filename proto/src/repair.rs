@@ -3,9 +3,10 @@
 //! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss, and asks
 //! over two links, for links that lose cells lose requests. The sender finds the cell in its ring and sends it before
 //! anything new. What was on a link that is found dead goes again without being asked for. A cell is sent again once
-//! per loss of it, and the repairs for a peer stay within a budget (an eighth of what is sent to it, and one ring at once), so
-//! that real congestion still reaches TCP, and no peer has others wait for what it asks for. A repair that has waited longer than a receiver waits for a gap is
-//! forgotten: behind a fast link's loss a slow one would carry nothing else for long.
+//! per loss of it, and the repairs for a peer stay within a budget (an eighth of what is sent to it, and one ring at
+//! once), so that real congestion still reaches TCP, and no peer has others wait for what it asks for. A repair that
+//! has waited longer than a receiver waits for a gap is forgotten: behind a fast link's loss a slow one would carry
+//! nothing else for long.
 
 use crate::bundle::Bundle;
 use crate::event::{Direction, Event};
