@@ -103,10 +103,12 @@ impl Bundle {
             return self.refuse(now, hello.node, Refusal::Seals);
         }
         if hello.leaves {
-            return self.handle_farewell(now, origin, hello);
+            self.handle_farewell(now, origin, hello);
+            return;
         }
         if hello.pauses {
-            return self.handle_pause(now, hello);
+            self.handle_pause(now, hello);
+            return;
         }
         let Some(index) = self.acquaint(now, hello) else { return };
         self.pair(now, index, origin, hello);
@@ -212,7 +214,8 @@ impl Bundle {
     /// another. A link that is too small for any cell is not used, as if the peer had taken it out.
     pub(crate) fn pair(&mut self, now: Instant, index: u16, origin: Origin, hello: &Hello) {
         if hello.cell_max < CELL_LEAST {
-            return self.part_link(now, index, origin.port, hello.link, Signal::TooSmall);
+            self.part_link(now, index, origin.port, hello.link, Signal::TooSmall);
+            return;
         }
         let Some(peer) = self.peers.get_mut(index) else { return };
         let port = usize::from(origin.port);
@@ -304,7 +307,8 @@ mod tests {
         let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
         let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![PortSettings::new(1_452)]));
         let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
-        let hello = |bundle: &Bundle, incarnation| Hello { node: node(2), incarnation, ..bundle.hello(0, None) };
+        let hello =
+            |bundle: &Bundle, incarnation| Hello { node: node(2), incarnation, ..bundle.hello(0, None) };
         let of = |bundle: &Bundle| {
             let peer = bundle.peers.get(bundle.peers.find(node(2)).unwrap()).unwrap();
             (peer.incarnation, peer.session_in)

@@ -110,9 +110,10 @@ impl Bundle {
         LOG as u64 - left
     }
 
-    /// A link is not to be used any more: what may be lost on it goes over the others.
-    pub(crate) fn leave_link(&mut self, now: Instant, index: u16, port: u8, signal: Signal) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+    /// A link is not to be used any more: what may be lost on it goes over the others. Returns how many numbers were looked
+    /// up: none twice, however often a link is left.
+    pub(crate) fn leave_link(&mut self, now: Instant, index: u16, port: u8, signal: Signal) -> u64 {
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
         let node = peer.node;
         let link = &mut peer.outbound[usize::from(port)];
         if signal != Signal::Report {
@@ -121,14 +122,12 @@ impl Bundle {
         let was_up = core::mem::replace(&mut link.up, false);
         link.doubted = signal.is_doubt() && (was_up || link.doubted);
         if !was_up {
-            return;
+            return 0;
         }
-        let unheard = link.heard()..link.next_seq();
+        let unheard = link.take_unheard();
         peer.beat_at_once(now);
         self.log(Event::LinkDown { peer: node, link: port, direction: Direction::Sending, signal });
-        if self.settings.repair {
-            self.send_again(index, port, unheard, LOG as u64);
-        }
+        if self.settings.repair { self.send_again(index, port, unheard, LOG as u64) } else { 0 }
     }
 
     /// Queues what went out under these numbers of a link, at most `most` of them, to be sent again. Returns how many were
