@@ -20,7 +20,8 @@
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
 //!              repair (what is sent again), gate (which flows the device takes), port (queue and rate),
 //!              fit (how large cells are), hotplug (ports that join and leave),
-//!              relief (who gives up what, when buffers run out), keyring and replay (what seals, opens and is refused),
+//!              relief (who gives up what, when buffers run out or lanes grow long),
+//!              keyring and replay (what seals, opens and is refused),
 //!              succession and deferred (a process that makes way for another, and what waits for it),
 //!              status and event (what is seen),
 //!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
