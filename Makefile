@@ -17,7 +17,7 @@ SOAK_FAULTS ?= 1000
 VM_KERNEL ?= linux-image-amd64
 
 # The lab's commands.
-LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem guests moderation papers p1 p3 apps
+LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem vlan guests moderation papers p1 p3 apps
 
 .PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz fuzz-corpus clean rust
 
@@ -41,9 +41,10 @@ help:
 	@echo "make p3      of these, P3: through memory in units of 512 B, as fast as it is and as slow as the paper's device was: about 4 minutes"
 	@echo "make apps    nginx, PostgreSQL and nfs-ganesha over one link, over two, and while a switch dies: about 3 minutes"
 	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 9 minutes"
+	@echo "make vlan    a VLAN on the device beside the device itself, in that guest: about 3 minutes"
 	@echo "make scenario FILE=lab/scenarios/two-gigabit.toml  an experiment from a file (docs/scenarios.md)"
 	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
-	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers, netem, guests, moderation and papers do it by themselves"
+	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers, netem, vlan, guests, moderation and papers do it by themselves"
 	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
 	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: about a quarter of an hour"
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
@@ -66,6 +67,7 @@ aggregate: LAB_TOOLS += iperf3=iperf3
 loss:      LAB_TOOLS += iperf3=iperf3
 peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem:     LAB_TOOLS += iperf3=iperf3
+vlan:      LAB_TOOLS += iperf3=iperf3
 moderation: LAB_TOOLS += iperf3=iperf3 ethtool=ethtool
 p1:        LAB_TOOLS += taskset=util-linux
 papers:    LAB_TOOLS += iperf3=iperf3 taskset=util-linux mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
@@ -73,7 +75,7 @@ apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib set
            ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers:    LAB_OPTIONS := --throttle --markdown docs/results.md --html target/lab/papers.html
 p3:        LAB_OPTIONS := --throttle
-peers netem guests moderation papers: vm-setup
+peers netem vlan guests moderation papers: vm-setup
 peers: aggligator
 peers: export PATH := $(CURDIR)/target/peers/bin:$(PATH)
 soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)

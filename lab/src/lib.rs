@@ -51,5 +51,6 @@ pub mod status;
 pub mod strip;
 pub mod tool;
 pub mod topology;
+pub mod vlan;
 pub mod window;
 pub mod workload;

@@ -8,7 +8,7 @@ use tabane_lab::prerequisites::{Missing, Tool};
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
     aggregate, apps, attack, bench, compare, demo, engines, failover, guests, loss, mesh, moderation, netem,
-    papers, peers, scenario, skew, soak,
+    papers, peers, scenario, skew, soak, vlan,
 };
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
@@ -47,6 +47,7 @@ enum Experiment {
     Netem(netem::Options),
     Guests(guests::Options),
     Moderation(moderation::Options),
+    Vlan(vlan::Options),
     #[command(visible_alias = "paper")]
     Papers(papers::Options),
     P1(papers::P1Options),
@@ -71,6 +72,7 @@ impl Experiment {
             Experiment::Netem(_) => netem::TOOLS,
             Experiment::Guests(_) => guests::TOOLS,
             Experiment::Moderation(_) => moderation::TOOLS,
+            Experiment::Vlan(_) => vlan::TOOLS,
             Experiment::Papers(options) => return options.tools(),
             Experiment::P1(_) | Experiment::P3(_) => &[],
             Experiment::Apps(_) => apps::TOOLS,
@@ -108,6 +110,7 @@ impl Experiment {
             Experiment::Netem(options) => netem::run(options),
             Experiment::Guests(options) => guests::run(options),
             Experiment::Moderation(options) => moderation::run(options),
+            Experiment::Vlan(options) => vlan::run(options),
             Experiment::Papers(options) => papers::run(options),
             Experiment::P1(options) => papers::p1(options),
             Experiment::P3(options) => papers::p3(options),

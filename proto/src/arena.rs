@@ -12,15 +12,13 @@
 //! Invariant: the slots that the next frame is read into are free, and there are always enough of them.
 
 use crate::class::Treatment;
+use crate::peer::NOBODY;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, NO_RECORD};
 use crate::wire::record::{PREFIX, RECORD_MAX, RECORD_START_MIN};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
-
-/// The peer of a cell whose lane has ended; no peer has this index.
-const NOBODY: u16 = u16::MAX;
 
 /// A cell that lacks at most this fraction of its payload is filled up with padding.
 const PADDING_SHARE: usize = 8;

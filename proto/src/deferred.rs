@@ -52,12 +52,14 @@ struct Waiting {
 }
 
 impl Deferred {
-    /// Frames for this incarnation of a node wait from now on, if there is a room left.
-    pub(crate) fn open(&mut self, node: NodeId, incarnation: u64, until: Instant) {
-        if self.rooms.len() < ROOMS && !self.has_room(node) {
+    /// Frames for this incarnation of a node wait from now on, if there is a room left. Returns whether a room was made.
+    pub(crate) fn open(&mut self, node: NodeId, incarnation: u64, until: Instant) -> bool {
+        let is_free = self.rooms.len() < ROOMS && !self.has_room(node);
+        if is_free {
             let bytes = Vec::with_capacity(ROOM_BYTES);
             self.rooms.push(Room { node, incarnation, until, bytes, gone: 0, frames: VecDeque::new() });
         }
+        is_free
     }
 
     pub(crate) fn is_empty(&self) -> bool {

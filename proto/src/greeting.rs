@@ -132,10 +132,12 @@ impl Bundle {
             return;
         }
         if hello.leaves {
-            return self.handle_farewell(now, origin, hello);
+            self.handle_farewell(now, origin, hello);
+            return;
         }
         if hello.pauses {
-            return self.handle_pause(now, hello);
+            self.handle_pause(now, hello);
+            return;
         }
         self.end_pause(index);
         self.pair(now, index, origin, hello);

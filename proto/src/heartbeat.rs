@@ -281,7 +281,8 @@ impl Bundle {
         Some(Written { port, to, length, numbered: Some(index) })
     }
 
-    /// A heartbeat came over the peer's `link` to `port`.
+    /// A heartbeat came over the peer's `link` to `port`. Returns how many numbers were looked up, as [`Self::leave_link`] does:
+    /// whatever heartbeats say, none twice.
     pub(crate) fn handle_heartbeat(
         &mut self,
         now: Instant,
@@ -289,8 +290,8 @@ impl Bundle {
         index: u16,
         link: u8,
         heartbeat: &Heartbeat,
-    ) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+    ) -> u64 {
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
         peer.inbound[usize::from(link)].handle_heartbeat(now, heartbeat.sent_at);
         let skew = peer.inbound[usize::from(link)].skew(peer.fastest());
         peer.hold.saw_skew(now, skew);
@@ -300,7 +301,7 @@ impl Bundle {
         }
         let order = (heartbeat.sent_at, heartbeat.serial);
         if peer.latest_report.is_some_and(|latest| !is_later(order, latest)) {
-            return;
+            return 0;
         }
         peer.latest_report = Some(order);
         for (sent, link) in
@@ -312,15 +313,21 @@ impl Bundle {
         // What the peer says now was true when it had just heard what it echoes, or later.
         let as_of = round_trip.filter(|_| skew < OWED_FOR).map(|round_trip| now - round_trip);
         let heard = &heartbeat.heard[..usize::from(heartbeat.heard_links).min(self.ports.len())];
-        for (report, port) in heard.iter().zip(0..) {
-            self.handle_report(now, index, port, *report, as_of);
-        }
+        let reports = heard.iter().zip(0..);
+        reports.map(|(report, port)| self.handle_report(now, index, port, *report, as_of)).sum()
     }
 
     /// The peer says what it has heard on our link over `port`. `as_of`: it said so then or later, and over a link about as
-    /// fast as any.
-    fn handle_report(&mut self, now: Instant, index: u16, port: u8, report: Heard, as_of: Option<Instant>) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+    /// fast as any. Returns how many numbers were looked up.
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        index: u16,
+        port: u8,
+        report: Heard,
+        as_of: Option<Instant>,
+    ) -> u64 {
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
         let node = peer.node;
         let crowd = self.ports[usize::from(port)].crowd;
         let link = &mut peer.outbound[usize::from(port)];
@@ -336,11 +343,13 @@ impl Bundle {
         let stalled =
             as_of.and_then(|as_of| link.stalled(as_of)).filter(|(_, waited)| link.up && alone(*waited));
         if !report.up {
-            self.leave_link(now, index, port, Signal::Report);
-        } else if let Some((owed, waited)) = stalled {
+            return self.leave_link(now, index, port, Signal::Report);
+        }
+        if let Some((owed, waited)) = stalled {
             link.patience.doubt(link.heard()..link.heard() + owed);
-            self.leave_link(now, index, port, Signal::BurstSkew { owed, waited });
-        } else if !link.up && self.ports[usize::from(port)].carries() && now >= link.obey_reports_from {
+            return self.leave_link(now, index, port, Signal::BurstSkew { owed, waited });
+        }
+        if !link.up && self.ports[usize::from(port)].carries() && now >= link.obey_reports_from {
             link.rise(now);
             if link.up {
                 self.log(Event::LinkUp { peer: node, link: port, direction: Direction::Sending });
@@ -348,6 +357,7 @@ impl Bundle {
         } else if link.up && link.loss.handle_report(now, link.heard(), report.count) {
             self.judge_loss(now, index, port);
         }
+        0
     }
 
     /// A link's loss has been measured anew.
@@ -442,3 +452,6 @@ fn header(kind: Kind, link: u8, seq: u64) -> Header {
     let link_seq = wire_seq(seq);
     Header { kind, epoch: 0, link, lane: 0, link_seq, lane_seq: 0, block_offset: NO_RECORD, session: 0 }
 }
+
+#[cfg(test)]
+mod tests;

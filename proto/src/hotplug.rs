@@ -169,28 +169,32 @@ impl Bundle {
         }
     }
 
-    /// A peer takes a port out: the link that leads there is not used any more, and its place is free for another.
-    pub(crate) fn handle_farewell(&mut self, now: Instant, origin: Origin, hello: &Hello) {
-        let Some(index) = self.peers.find(hello.node) else { return };
+    /// A peer takes a port out: the link that leads there is not used any more, and its place is free for another. Returns how
+    /// many numbers were looked up, as [`Self::leave_link`] does.
+    pub(crate) fn handle_farewell(&mut self, now: Instant, origin: Origin, hello: &Hello) -> u64 {
+        let Some(index) = self.peers.find(hello.node) else { return 0 };
         if self.peers.get(index).is_none_or(|peer| peer.incarnation != hello.incarnation) {
-            return;
+            return 0;
         }
-        self.part_link(now, index, origin.port, hello.link, Signal::Farewell);
+        let looked_up = self.part_link(now, index, origin.port, hello.link, Signal::Farewell);
         if hello.ends {
             self.part(index);
             self.was_left = self.peers.iter().next().is_none();
         }
         self.fit_cells();
+        looked_up
     }
 
-    /// A peer's `link`, which ended at this port if it was used, is not to be used any more.
-    pub(crate) fn part_link(&mut self, now: Instant, index: u16, port: u8, link: u8, signal: Signal) {
-        let Some(peer) = self.peers.get(index) else { return };
+    /// A peer's `link`, which ended at this port if it was used, is not to be used any more. Returns as [`Self::leave_link`].
+    pub(crate) fn part_link(&mut self, now: Instant, index: u16, port: u8, link: u8, signal: Signal) -> u64 {
+        let Some(peer) = self.peers.get(index) else { return 0 };
+        let mut looked_up = 0;
         if peer.paired[usize::from(port)] == Some(link) {
-            self.leave_link(now, index, port, signal);
+            looked_up = self.leave_link(now, index, port, signal);
             self.unpair(index, port);
         }
         self.stop_hearing(now, index, link, signal);
+        looked_up
     }
 }
 
@@ -234,6 +238,24 @@ mod tests {
         assert!(!bundle.has_port(1));
         assert_eq!(bundle.add_port(at(200), PortSettings::new(1_452)), Some(1));
         assert!(bundle.has_port(1) && !bundle.has_port(4));
+    }
+
+    /// A member that takes a link out and in, over and over.
+    #[test]
+    fn farewells_without_end_have_what_was_sent_looked_up_once() {
+        let mut bundle = bundle(1);
+        let node = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
+        let hello = Hello { node, incarnation: 5, session: 7, ..bundle.hello(0, None) };
+        let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
+        let mut looked_up = 0;
+        for _ in 0..1_000 {
+            bundle.handle_hello(at(0), origin, &hello);
+            let link = &mut bundle.peers.get_mut(0).unwrap().outbound[0];
+            link.rise(at(0));
+            link.take_seq(None);
+            looked_up += bundle.handle_farewell(at(0), origin, &Hello { leaves: true, ..hello });
+        }
+        assert_eq!(looked_up, 1_000, "one number was taken in each round");
     }
 
     #[test]

@@ -13,19 +13,24 @@
 //!     |                                                                                  |
 //!     v  poll_frame                                      lend (pool), handle_datagrams   v
 //!
-//!   beside it: fdb (what all workers have learned), class (which policy), copies (for further links), stall (flows that wait for a link),
+//!   beside it: fdb (what all workers have learned), class (which policy), copies (for further links),
+//!              stall (flows that wait for a link),
 //!              membership (who is there), greeting, handshake and cookie (who is let in),
 //!              heartbeat (what was sent and heard),
 //!              health, debt, patience, loss, hold_down (which link is dead or sick),
-//!              repair (what is sent again), gate (which flows the device takes), port (queue and rate), fit (how large cells are), hotplug (ports that join and leave),
-//!              relief (who gives up what, when buffers run out), keyring and replay (what seals, opens and is refused),
-//!              succession and deferred (a process that makes way for another, and what waits for it), status and event (what is seen),
+//!              repair (what is sent again), gate (which flows the device takes), port (queue and rate),
+//!              fit (how large cells are), hotplug (ports that join and leave),
+//!              relief (who gives up what, when buffers run out or lanes grow long),
+//!              keyring and replay (what seals, opens and is refused),
+//!              succession and deferred (a process that makes way for another, and what waits for it),
+//!              status and event (what is seen),
 //!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
 //! ```
 //!
-//! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`; `handle_queue` for
-//! each port, `handle_frame` while `wants_frames`; `handle_timeout` when `poll_timeout` has come, and `poll_frame` again;
-//! `poll_control` and `handle_control_sent` until `None`, then `poll_batch` and `handle_sent` until `None`; `poll_event` until `None`.
+//! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`, and `handle_read`
+//! when all ports were read; `handle_queue` for each port, `handle_frame` while `wants_frames`; `handle_timeout` when
+//! `poll_timeout` has come, and `poll_frame` again; `poll_control` and `handle_control_sent` until `None`;
+//! `expect_frames` when more can be read, then `poll_batch` and `handle_sent` until `None`; `poll_event` until `None`.
 
 #![no_std]
 #![forbid(unsafe_code)]

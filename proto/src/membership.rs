@@ -103,10 +103,12 @@ impl Bundle {
             return self.refuse(now, hello.node, Refusal::Seals);
         }
         if hello.leaves {
-            return self.handle_farewell(now, origin, hello);
+            self.handle_farewell(now, origin, hello);
+            return;
         }
         if hello.pauses {
-            return self.handle_pause(now, hello);
+            self.handle_pause(now, hello);
+            return;
         }
         let Some(index) = self.acquaint(now, hello) else { return };
         self.pair(now, index, origin, hello);
@@ -212,7 +214,8 @@ impl Bundle {
     /// another. A link that is too small for any cell is not used, as if the peer had taken it out.
     pub(crate) fn pair(&mut self, now: Instant, index: u16, origin: Origin, hello: &Hello) {
         if hello.cell_max < CELL_LEAST {
-            return self.part_link(now, index, origin.port, hello.link, Signal::TooSmall);
+            self.part_link(now, index, origin.port, hello.link, Signal::TooSmall);
+            return;
         }
         let Some(peer) = self.peers.get_mut(index) else { return };
         let port = usize::from(origin.port);

@@ -50,6 +50,8 @@ pub(crate) struct Outbound {
     next_seq: u64,
     /// The number after the highest that the peer has heard.
     heard: u64,
+    /// What went out under numbers before this one was looked up when the link was left: nothing is to be repaired there.
+    looked_up: u64,
     /// Slots of the numbers before `next_seq`.
     log: VecDeque<u64>,
     /// After which number the port had been given how many bytes.
@@ -83,6 +85,7 @@ impl Outbound {
             first: 0,
             next_seq: 0,
             heard: 0,
+            looked_up: 0,
             log: VecDeque::new(),
             marks: VecDeque::new(),
             departed: 0,
@@ -99,6 +102,7 @@ impl Outbound {
     /// A session begins: numbers count from `first`.
     pub(crate) fn begin(&mut self, first: u64) {
         (self.first, self.next_seq, self.heard, self.departed) = (first, first, first, first);
+        self.looked_up = first;
     }
 
     /// The peer hears the link.
@@ -162,6 +166,7 @@ impl Outbound {
     pub(crate) fn return_seqs(&mut self, count: usize) {
         self.log.truncate(self.log.len() - count);
         self.next_seq -= count as u64;
+        self.looked_up = self.looked_up.min(self.next_seq);
     }
 
     /// What the last `count` numbers carried may not have left, or only in part: the numbers are lost, and nothing is to
@@ -218,6 +223,13 @@ impl Outbound {
         overdue.filter(|_| as_of.since(self.progressed) >= OWED_FOR)
     }
 
+    /// The link is left: the numbers that the peer has not heard, each of them once. So a peer that takes a link out and in,
+    /// over and over, has what was sent to it looked up once.
+    pub(crate) fn take_unheard(&mut self) -> Range<u64> {
+        let from = self.heard.max(core::mem::replace(&mut self.looked_up, self.next_seq));
+        from..self.next_seq
+    }
+
     /// Those of the numbers that the log remembers, at most `most`.
     pub(crate) fn remembered(&self, numbers: Range<u64>, most: u64) -> Range<u64> {
         let start = numbers.start.max(self.next_seq.saturating_sub(self.log.len() as u64));
@@ -264,6 +276,20 @@ mod tests {
         link.take_seq(Some(73));
         link.void_seqs(1);
         assert_eq!((link.next_seq(), link.take_for_repair(2)), (3, None), "it may have reached the network");
+    }
+
+    #[test]
+    fn what_is_unheard_is_looked_up_once_even_if_its_number_is_given_again() {
+        let mut link = Outbound::new(Instant::default());
+        for slot in 0..4 {
+            link.take_seq(Some(slot));
+        }
+        link.handle_heard(Instant::default(), 1, 1, 0);
+        assert_eq!(link.take_unheard(), 1..4);
+        assert!(link.take_unheard().is_empty());
+        link.return_seqs(2);
+        link.take_seq(Some(70));
+        assert_eq!(link.take_unheard(), 2..3);
     }
 
     #[test]

@@ -20,6 +20,8 @@ use core::time::Duration;
 /// Peers of one bundle: their index takes ten bits of the session number.
 pub(crate) const PEERS_MAX: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u16 = 10;
+/// Whose the cells and frames of a peer are that is gone; no peer has this index.
+pub(crate) const NOBODY: u16 = u16::MAX;
 /// The links of a peer that has joined are up after this time, or never: heartbeats are quick until then.
 const RISES_WITHIN: Duration = Duration::from_millis(100);
 
@@ -28,6 +30,8 @@ const RISES_WITHIN: Duration = Duration::from_millis(100);
 pub(crate) struct LaneIn {
     pub(crate) reorder: Reorder,
     pub(crate) unpack: Unpack,
+    /// Its part of [`Peers::surplus`].
+    pub(crate) surplus: usize,
 }
 
 impl LaneIn {
@@ -250,6 +254,11 @@ impl Peer {
         (0..LANES).filter(move |lane| gapped & 1 << lane != 0)
     }
 
+    /// Places that its lanes have beyond those that empty ones keep.
+    pub(crate) fn surplus(&self) -> usize {
+        self.lanes_in.iter().map(|lane| lane.surplus).sum()
+    }
+
     /// Gives all held cells back to the pool.
     fn release(&mut self, pool: &mut Pool) {
         for lane in &mut self.lanes_in {
@@ -282,12 +291,15 @@ pub(crate) struct Peers {
     incarnation: u64,
     /// Peers admitted since start.
     admitted: u64,
+    /// Places that all lanes together have beyond those that empty ones keep.
+    surplus: usize,
 }
 
 impl Peers {
     /// No peers. `incarnation` is this node's.
     pub(crate) fn new(incarnation: u64) -> Self {
-        Self { slots: Vec::new(), due: Vec::new(), touched: Vec::new(), incarnation, admitted: 0 }
+        let (slots, due, touched) = (Vec::new(), Vec::new(), Vec::new());
+        Self { slots, due, touched, incarnation, admitted: 0, surplus: 0 }
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Peer> {
@@ -301,6 +313,16 @@ impl Peers {
             self.touched.push(index);
         }
         Some(peer)
+    }
+
+    /// Places that all lanes together have beyond those that empty ones keep.
+    pub(crate) fn surplus(&self) -> usize {
+        self.surplus
+    }
+
+    /// A lane had so many of these places, and has so many.
+    pub(crate) fn count_surplus(&mut self, had: usize, has: usize) {
+        self.surplus = self.surplus - had + has;
     }
 
     /// All numbers that peers have, and some that none has.
@@ -406,8 +428,10 @@ impl Peers {
         let ours = self.incarnation;
         let Some(peer) = self.get_mut(index) else { return };
         peer.release(pool);
+        let surplus = peer.surplus();
         let (session, former, ports) = (peer.session_in, peer.former, peer.outbound.len());
         *peer = Peer { former, ..Peer::new(now, hello, ours, session, ports) };
+        self.count_surplus(surplus, 0);
     }
 
     /// Drops a peer's state.
@@ -415,6 +439,7 @@ impl Peers {
         let mut peer = self.slots.get_mut(usize::from(index))?.take()?;
         self.due[usize::from(index)] = NEVER;
         peer.release(pool);
+        self.count_surplus(peer.surplus(), 0);
         Some(peer.node)
     }
 }

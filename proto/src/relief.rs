@@ -1,9 +1,12 @@
-//! Who gives up what it waits for when receive buffers run out: the peer that holds most of them.
+//! Who gives up what it waits for when receive buffers run out, or lanes are too long: the peer that holds most.
 //!
 //! Beside [`crate::rx`]. Cells that wait behind a gap, and pieces of records whose end has not come, hold buffers. A peer
 //! can begin a record on each lane and never end it, in pieces that hold a buffer each; without a remedy nothing could be
 //! received from anybody. So when few buffers are left, the peer that holds most of them loses its gaps and its begun
 //! records, then the next one, until [`ENOUGH`] is free. Others keep what they wait for.
+//!
+//! A single cell makes a lane as long as its window, whatever little it holds. So when the lanes of all peers together are
+//! too long, the peer whose lanes have most places loses its gaps, then the next one, until half of [`SURPLUS_MAX`] is free.
 //!
 //! Invariant: there is a buffer to receive into, unless all hold frames that are to be delivered. One that is lent and not
 //! filled yet is such a buffer.
@@ -15,6 +18,8 @@ use crate::peer::{LaneIn, Peer};
 const BUFFERS_LOW: usize = 8;
 /// A relief ends when this share of all buffers is free, so that the next one is not due at once.
 const ENOUGH: usize = 4;
+/// Places of all lanes together beyond those that empty ones keep: 3.1 MB, twice what the lanes of one peer can have.
+const SURPLUS_MAX: usize = 131_072;
 
 impl Bundle {
     /// Frees buffers when few are left.
@@ -51,6 +56,29 @@ impl Bundle {
         self.holders = holders;
     }
 
+    /// Shortens lanes when all together are too long: by a cell's window at most.
+    pub(crate) fn relieve_if_long(&mut self) {
+        if self.peers.surplus() > SURPLUS_MAX {
+            self.shorten();
+        }
+    }
+
+    /// Shortens lanes. Costs a look at each lane, once for the many cells that make half of [`SURPLUS_MAX`].
+    fn shorten(&mut self) {
+        let mut holders = core::mem::take(&mut self.holders);
+        let places = |peer: &Peer| Some(peer.surplus()).filter(|places| *places > 0);
+        let long = |index| Some((self.peers.get(index).and_then(places)?, index));
+        holders.extend(self.peers.indices().filter_map(long));
+        holders.sort_unstable_by(|one, other| other.cmp(one));
+        for (_, index) in holders.drain(..) {
+            if self.peers.surplus() <= SURPLUS_MAX / 2 {
+                break;
+            }
+            self.give_up_older(index, None);
+        }
+        self.holders = holders;
+    }
+
     /// Goes on without anything that a peer is waited for.
     fn spoil(&mut self, index: u16) {
         self.give_up_older(index, None);
@@ -66,6 +94,7 @@ mod tests {
     use super::*;
     use crate::bundle::Settings;
     use crate::port::PortSettings;
+    use crate::reorder::WINDOW;
     use crate::time::Instant;
     use crate::wire::cell::{HEADER, Header, Kind, LANES, NO_RECORD, session_start, wire_seq};
     use crate::wire::hello::{Hello, NodeId};
@@ -160,6 +189,33 @@ mod tests {
         honest.say(&mut bundle, &rest, 1);
         let frame = bundle.poll_frame(NOW).expect("who holds little keeps it");
         assert_eq!(frame.slices().map(<[u8]>::len).sum::<usize>(), length);
+    }
+
+    /// Members that open a gap as long as the window on each lane, by a cell of one byte.
+    #[test]
+    fn gaps_of_many_peers_have_a_bounded_number_of_places_and_who_has_few_keeps_them() {
+        let mut bundle = bundle();
+        let mut honest = Speaker::join(&mut bundle, 1);
+        honest.lane_seqs[3] += 300;
+        let behind = honest.cell(3, NO_RECORD, &[0]);
+        honest.say(&mut bundle, &behind, 1);
+        let gapped = |bundle: &Bundle| bundle.peers.get(0).is_some_and(|peer| peer.gapped != 0);
+        for number in 10..70 {
+            let mut hostile = Speaker::join(&mut bundle, number);
+            for lane in 0..16 {
+                hostile.lane_seqs[usize::from(lane)] += WINDOW - 1;
+                let cell = hostile.cell(lane, NO_RECORD, &[0]);
+                hostile.say(&mut bundle, &cell, 1);
+                let lanes = bundle.peers.iter().flat_map(|peer| &peer.lanes_in);
+                let places = lanes.map(|lane| lane.reorder.surplus()).sum::<usize>();
+                assert_eq!(places, bundle.peers.surplus());
+                assert!(places <= 131_072, "{places} places");
+            }
+        }
+        assert!(gapped(&bundle), "its lane is short");
+        assert!(bundle.peers.surplus() > 0 && bundle.counters().cells_given_up > 0);
+        (0..61).for_each(|index| bundle.part(index));
+        assert_eq!(bundle.peers.surplus(), 0);
     }
 
     /// A cell of a jumbo frame takes an eighth of a buffer: 32 superframes that come at once take more than there are, a buffer

@@ -17,7 +17,8 @@ use core::time::Duration;
 /// How far ahead of the next cell another may be. 4,096 cells of 1,452 B are 5.9 MB: 5 ms at 10 Gbit/s.
 pub(crate) const WINDOW: u64 = 4_096;
 
-/// Places that an empty lane keeps. A peer can make any lane as long as its window by a single cell.
+/// Places that an empty lane keeps. A peer can make any lane as long as its window by a single cell; how many places all
+/// lanes together have beyond these is bounded by [`crate::relief`].
 const KEPT: usize = 256;
 
 /// Gaps that are remembered after they were given up: late cells are told from duplicates by them.
@@ -75,6 +76,11 @@ impl Reorder {
         self.waiting.capacity() * size_of::<Option<Arrived>>()
     }
 
+    /// Places beyond those that an empty lane keeps.
+    pub(crate) fn surplus(&self) -> usize {
+        self.waiting.capacity().saturating_sub(KEPT)
+    }
+
     /// The buffers in which cells wait.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
         self.waiting.iter().flatten().map(|cell| cell.payload.buffer)
@@ -113,7 +119,7 @@ impl Reorder {
         #[expect(clippy::cast_possible_truncation, reason = "below WINDOW")]
         let index = ahead as usize;
         if self.waiting.len() <= index {
-            self.waiting.resize(index + 1, None);
+            self.lengthen(index + 1);
         }
         let place = &mut self.waiting[index];
         if place.is_some() {
@@ -126,6 +132,14 @@ impl Reorder {
         }
         self.gap_since.get_or_insert(cell.at);
         Placed::Kept(None)
+    }
+
+    /// Makes so many places, at most [`WINDOW`], and room for a power of two: the window is one.
+    fn lengthen(&mut self, places: usize) {
+        if places > self.waiting.capacity() {
+            self.waiting.reserve_exact(places.next_power_of_two() - self.waiting.len());
+        }
+        self.waiting.resize(places, None);
     }
 
     /// What became of a number that has come out or was given up.
@@ -270,6 +284,16 @@ mod tests {
         lane.give_up();
         assert_eq!(take_all(&mut lane), [0]);
         assert!(lane.bytes() <= 256 * size_of::<Option<Arrived>>(), "{}", lane.bytes());
+    }
+
+    #[test]
+    fn a_lane_is_never_longer_than_its_window() {
+        let mut lane = Reorder::default();
+        for ahead in [1, 300, WINDOW - 2, WINDOW - 1] {
+            lane.insert(ahead, 0, cell(0));
+        }
+        assert_eq!(lane.bytes(), 4_096 * size_of::<Option<Arrived>>());
+        assert_eq!(lane.surplus(), 4_096 - KEPT);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! Beside [`crate::tx`] and [`crate::rx`]. The receiver asks at once, for a gap in a link's numbers is a loss, and asks
 //! over two links, for links that lose cells lose requests. The sender finds the cell in its ring and sends it before
 //! anything new. What was on a link that is found dead goes again without being asked for. A cell is sent again once
-//! per loss of it, and the repairs for a peer stay within a budget (an eighth of what is sent to it, and one ring at once), so
-//! that real congestion still reaches TCP, and no peer has others wait for what it asks for. A repair that has waited longer than a receiver waits for a gap is
-//! forgotten: behind a fast link's loss a slow one would carry nothing else for long.
+//! per loss of it, and the repairs for a peer stay within a budget (an eighth of what is sent to it, and one ring at
+//! once), so that real congestion still reaches TCP, and no peer has others wait for what it asks for. A repair that
+//! has waited longer than a receiver waits for a gap is forgotten: behind a fast link's loss a slow one would carry
+//! nothing else for long.
 
 use crate::bundle::Bundle;
 use crate::event::{Direction, Event};
@@ -109,9 +110,10 @@ impl Bundle {
         LOG as u64 - left
     }
 
-    /// A link is not to be used any more: what may be lost on it goes over the others.
-    pub(crate) fn leave_link(&mut self, now: Instant, index: u16, port: u8, signal: Signal) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+    /// A link is not to be used any more: what may be lost on it goes over the others. Returns how many numbers were looked
+    /// up: none twice, however often a link is left.
+    pub(crate) fn leave_link(&mut self, now: Instant, index: u16, port: u8, signal: Signal) -> u64 {
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
         let node = peer.node;
         let link = &mut peer.outbound[usize::from(port)];
         if signal != Signal::Report {
@@ -120,14 +122,12 @@ impl Bundle {
         let was_up = core::mem::replace(&mut link.up, false);
         link.doubted = signal.is_doubt() && (was_up || link.doubted);
         if !was_up {
-            return;
+            return 0;
         }
-        let unheard = link.heard()..link.next_seq();
+        let unheard = link.take_unheard();
         peer.beat_at_once(now);
         self.log(Event::LinkDown { peer: node, link: port, direction: Direction::Sending, signal });
-        if self.settings.repair {
-            self.send_again(index, port, unheard, LOG as u64);
-        }
+        if self.settings.repair { self.send_again(index, port, unheard, LOG as u64) } else { 0 }
     }
 
     /// Queues what went out under these numbers of a link, at most `most` of them, to be sent again. Returns how many were

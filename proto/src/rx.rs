@@ -208,6 +208,7 @@ impl Bundle {
                     peer.hold.saw_skew(now, waited);
                 }
                 self.advance(index, header.lane);
+                self.relieve_if_long();
             }
             Placed::Duplicate => self.counters.drop_duplicate += 1,
             Placed::Late => self.counters.drop_late += 1,
@@ -246,6 +247,9 @@ impl Bundle {
         let bit = 1 << lane;
         peer.gapped =
             if state.reorder.gap_since().is_some() { peer.gapped | bit } else { peer.gapped & !bit };
+        let surplus = state.reorder.surplus();
+        let had = core::mem::replace(&mut state.surplus, surplus);
+        self.peers.count_surplus(had, surplus);
     }
 
     /// Goes on without what has been waited for long enough.

@@ -120,19 +120,18 @@ impl Bundle {
         }
     }
 
-    /// A peer pauses.
-    pub(crate) fn handle_pause(&mut self, now: Instant, hello: &Hello) {
+    /// A peer pauses. Returns whether memory was set aside for what waits for it: as often as it has pauses left.
+    pub(crate) fn handle_pause(&mut self, now: Instant, hello: &Hello) -> bool {
         let index = self.peers.find(hello.node);
-        let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) else { return };
+        let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) else { return false };
         let is_new = peer.is_joined() && peer.incarnation == hello.incarnation && !peer.pauses;
         if !is_new {
-            return;
+            return false;
         }
         peer.pauses = true;
         let goes_on = self.deferred.has_room(hello.node);
-        if goes_on || self.succession.take_pause(now, hello.node) {
-            self.deferred.open(hello.node, hello.incarnation, now + PAUSE);
-        }
+        let may_wait = goes_on || self.succession.take_pause(now, hello.node);
+        may_wait && self.deferred.open(hello.node, hello.incarnation, now + PAUSE)
     }
 
     /// A peer is there, or there again.

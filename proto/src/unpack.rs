@@ -6,6 +6,7 @@
 //! Invariants: a frame comes out whole or not at all; each piece in the queue owns a reference to its buffer.
 
 use crate::counters::Counters;
+use crate::peer::NOBODY;
 use crate::pool::{Piece, Pool};
 use crate::reorder::Arrived;
 use crate::wire::cell::NO_RECORD;
@@ -16,9 +17,6 @@ use alloc::vec::Vec;
 /// Pieces of one record at most: the longest one in the smallest cells that a sender makes (548 bytes, 516 of them payload
 /// where they are sealed). The device takes no more in one write.
 pub(crate) const PIECES_MAX: usize = 128;
-
-/// Of a frame whose sender is gone; no peer has this index.
-const NOBODY: u16 = u16::MAX;
 
 /// Frames that are ready to be handed to the device.
 #[derive(Debug, Default)]

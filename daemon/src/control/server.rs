@@ -35,7 +35,7 @@ pub(super) const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
 /// Requests that one client gets done before the others have their turn.
 const REQUESTS_PER_TURN: usize = 16;
 /// Connections that are accepted before the others have their turn: who is refused takes no place, and may come again.
-const ACCEPTS_PER_TURN: usize = CLIENTS_MAX;
+pub(super) const ACCEPTS_PER_TURN: usize = CLIENTS_MAX;
 /// Pause after a failed accept (no file descriptors left) or poll, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -272,24 +272,38 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     }
 
     fn accept(&mut self, now: Instant) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            if self.clients.len() == CLIENTS_MAX || now < self.accept_from {
-                return;
-            }
-            match self.socket.accept() {
-                Ok((stream, _)) => self.clients.extend(Client::admit(stream, &self.gate, now)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    self.count_error("accept", &error);
-                    self.accept_from = now + PAUSE;
-                }
-            }
+        if now < self.accept_from {
+            return;
+        }
+        let (socket, gate) = (&self.socket, &self.gate);
+        let next = || socket.accept().map(|(stream, _)| Client::admit(stream, gate, now));
+        if let Err(error) = admit_some(&mut self.clients, next) {
+            self.count_error("accept", &error);
+            self.accept_from = now + PAUSE;
         }
     }
 }
 
+/// Takes clients in from the `next` connections, of which who is refused is none, as far as there are places.
+pub(super) fn admit_some(
+    clients: &mut Vec<Client>,
+    mut next: impl FnMut() -> io::Result<Option<Client>>,
+) -> io::Result<()> {
+    for _ in 0..ACCEPTS_PER_TURN {
+        if clients.len() == CLIENTS_MAX {
+            break;
+        }
+        match next() {
+            Ok(client) => clients.extend(client),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// One connection.
-struct Client {
+pub(super) struct Client {
     stream: UnixStream,
     /// What it may ask.
     right: Right,

@@ -10,7 +10,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 
 use super::client::wait_for_exit;
-use super::server::{CLIENT_PATIENCE, CLIENTS_MAX, FOLLOWERS_MAX, LINE_BYTES_MAX};
+use super::server::{
+    ACCEPTS_PER_TURN, CLIENT_PATIENCE, CLIENTS_MAX, FOLLOWERS_MAX, LINE_BYTES_MAX, admit_some,
+};
 use super::*;
 use crate::events::{Entry, EventLog, KEPT};
 
@@ -136,6 +138,18 @@ fn silent_clients_hold_up_nobody_for_long() {
     assert!(started.elapsed() < CLIENT_PATIENCE / 2, "one place was free: {:?}", started.elapsed());
     silent.extend((0..2).map(|_| connect(&name)));
     assert!(ask(&name, &Request::Status).is_ok(), "places become free when the silent ones are dropped");
+}
+
+#[test]
+fn who_is_refused_and_comes_again_holds_up_nobody() {
+    let mut accepted = 0;
+    let refused = || {
+        accepted += 1;
+        assert!(accepted <= 100 * ACCEPTS_PER_TURN, "nobody else ever has a turn");
+        Ok(None)
+    };
+    admit_some(&mut Vec::new(), refused).expect("nothing was in the way");
+    assert_eq!(accepted, ACCEPTS_PER_TURN);
 }
 
 #[test]

@@ -61,6 +61,7 @@ enum Need {
     DaemonAndTcpdump,
     DaemonAndIperf,
     DaemonAndXdp,
+    DaemonAndGuest,
     Mpirun,
 }
 
@@ -141,6 +142,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
         Need::DaemonAndXdp => daemon().and_then(|()| ether::require_xdp()),
+        Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))

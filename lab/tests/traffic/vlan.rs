@@ -1,4 +1,5 @@
-//! VLAN-tagged frames, single and stacked, up to the full MTU: tags and payload arrive as they were sent.
+//! VLAN-tagged frames, single and stacked, up to the full MTU: tags and payload arrive as they were sent. And a VLAN of the
+//! kernel's own driver, where there is one.
 //!
 //! Frames go out by a packet socket and are recorded by tcpdump, which puts back the tag that the kernel takes off
 //! a received frame.
@@ -6,15 +7,20 @@
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, send, socket};
-use tabane_lab::bundle::DEVICE;
+use serde_json::Value;
+use tabane_lab::bundle::{self, DEVICE};
 use tabane_lab::clock::wait_for;
+use tabane_lab::guest::Guest;
 use tabane_lab::netns::Namespace;
+use tabane_lab::prerequisites::Tool;
 use tabane_lab::process::Process;
+use tabane_lab::vlan::TOOLS;
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};
@@ -27,9 +33,18 @@ const INNER: [u8; 4] = [0x81, 0x00, 0x60, 0x07];
 const OUTER: [u8; 4] = [0x88, 0xa8, 0x00, 0x64];
 /// Time for all frames to arrive.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
+/// Where `make vm-setup` puts the guest.
+const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm");
+/// Time for the guest to boot on emulated processors, to measure and to end.
+const GUEST_WITHIN: Duration = Duration::from_secs(600);
+/// Least part of the device's speed on a busy machine; a device that is given segments has less.
+const PART_MIN: f64 = 0.6;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("vlan_tags_pass_unchanged", Need::DaemonAndTcpdump, tags)]
+    vec![
+        Case::new("vlan_tags_pass_unchanged", Need::DaemonAndTcpdump, tags),
+        Case::new("vlan_on_the_device_carries_whole_superframes", Need::DaemonAndGuest, vlan),
+    ]
 }
 
 fn tags() -> Result<()> {
@@ -49,6 +64,34 @@ fn tags() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Checks that there is a guest whose kernel has the VLAN driver, and what boots it.
+pub(crate) fn require_guest(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
+    TOOLS.iter().try_for_each(|each| tool(*each))?;
+    Guest::find(Path::new(GUEST)).map(drop)
+}
+
+/// The command's own verdicts are the test: whole superframes, whole bytes, no segment lost. Its verdict on speed is for a
+/// machine that does nothing else; here a VLAN only has to be about as fast as the device.
+fn vlan() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("vlan.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
+    command.args(["vlan", "--vm", GUEST, "--tabane"]).arg(bundle::program(None)?).arg("--json").arg(&path);
+    let ending = Process::start(command)?.wait(GUEST_WITHIN)?;
+    let report = fs::read_to_string(&path).with_context(|| ending.last_words())?;
+    let report: Value = serde_json::from_str(&report)?;
+    let verdicts = report["verdicts"].as_array().context("no verdicts")?;
+    ensure!(verdicts.len() == 4, "not all was measured: {report}");
+    for verdict in verdicts {
+        let is_met = match verdict["id"].as_str() {
+            Some("vlan.speed_part") => verdict["got"].as_f64() > Some(PART_MIN),
+            _ => verdict["ok"] == true,
+        };
+        ensure!(is_met, "{verdict} in {report}");
+    }
+    Ok(())
 }
 
 /// Frames of another tag are another flow: order is kept within each.

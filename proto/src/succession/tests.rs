@@ -157,6 +157,23 @@ fn who_pauses_over_and_over_delays_nobody_and_soon_has_no_pause_left() {
     assert!(takes(&mut bundle, 200_000), "after a while all are");
 }
 
+/// A member that takes each pause back at once, and whose rooms are empty again before the next one.
+#[test]
+fn pauses_without_end_set_memory_aside_eight_times() {
+    let mut bundle = with_peers();
+    let pausing = Hello { node: node(2), incarnation: 5, session: 7, pauses: true, ..bundle.hello(0, None) };
+    bundle.peers.get_mut(0).unwrap().outbound[0].up = true;
+    let mut rooms = 0;
+    for _ in 0..1_000 {
+        rooms += u32::from(bundle.handle_pause(at(10), &pausing));
+        say(&mut bundle, 2, 10, 5, false);
+        bundle.readmit(at(10));
+        while bundle.poll_control(at(10)).is_some() {}
+        assert!(bundle.deferred.is_empty());
+    }
+    assert_eq!(rooms, PAUSES);
+}
+
 #[test]
 fn the_memory_of_pausers_is_bounded() {
     let mut succession = Succession::default();
