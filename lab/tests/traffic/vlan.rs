@@ -78,7 +78,8 @@ fn vlan() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("vlan.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-    command.args(["vlan", "--vm", GUEST, "--tabane"]).arg(bundle::program(None)?).arg("--json").arg(&path);
+    command.args(["vlan", "--rounds", "3", "--vm", GUEST, "--tabane"]).arg(bundle::program(None)?);
+    command.arg("--json").arg(&path);
     let ending = Process::start(command)?.wait(GUEST_WITHIN)?;
     let report = fs::read_to_string(&path).with_context(|| ending.last_words())?;
     let report: Value = serde_json::from_str(&report)?;
