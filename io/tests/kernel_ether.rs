@@ -54,12 +54,6 @@ fn spec(nic: &str, port: u16, engine: Engine) -> EtherSpec {
     EtherSpec { nic: nic.to_owned(), port, engine, completion, receive_buffer: 4 << 20, send_buffer: 4 << 20 }
 }
 
-/// Why there is no AF_XDP on a veth pair here, if there is none.
-pub(crate) fn lack_of_xdp() -> Option<String> {
-    let cable = Cable::new();
-    cable.left.run(|| EtherLink::open(&spec("left", PORT, Engine::Xdp)).err()).map(|error| error.to_string())
-}
-
 /// Both ends of a cable.
 fn ends(cable: &Cable, near: Engine, far: Engine) -> [EtherLink; 2] {
     [cable.left.run(|| open("left", PORT, near)), cable.right.run(|| open("right", PORT, far))]

@@ -37,7 +37,7 @@ struct Way {
 /// Adds messages of these `sizes`; where there is no AF_XDP, nothing.
 pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize]) -> Result<()> {
     let topology = Topology::build(Plan { pinned: true, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
-    if let Err(lack) = topology.host(0).enter(|| require_xdp(&nic(0)))? {
+    if let Err(lack) = require_xdp() {
         progress::failed("messages over AF_XDP", &lack.into());
         return Ok(());
     }

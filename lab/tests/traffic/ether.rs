@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use tabane_lab::bundle::{Bundle, DEVICE, Options, address};
-use tabane_lab::prerequisites;
 use tabane_lab::status::{LINK_DOWN, LINK_UP};
 use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 use tabane_lab::workload::transfer::{Source, Transfer};
@@ -181,13 +180,6 @@ fn mtu() -> Result<()> {
             Ok(())
         })
     })
-}
-
-/// Why there is no AF_XDP on the lab's NICs, if there is none.
-pub(crate) fn require_xdp() -> Result<()> {
-    let topology = Topology::build(cables(1500))?;
-    topology.host(0).enter(|| prerequisites::require_xdp(&nic(0)))??;
-    Ok(())
 }
 
 /// Cables from host to host, as fast as the machine: what AF_XDP sends passes by a shaper.

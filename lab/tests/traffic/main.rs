@@ -43,7 +43,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::bundle;
-use tabane_lab::prerequisites::{IPERF3, MPIRUN, TCPDUMP, Tool, require_daemon, require_tools};
+use tabane_lab::prerequisites::{IPERF3, MPIRUN, TCPDUMP, Tool, require_daemon, require_tools, require_xdp};
 use tabane_lab::sandbox::{self, Side};
 
 /// A named trial and what it needs besides the sandbox.
@@ -141,7 +141,7 @@ fn missing(need: Need) -> Option<String> {
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
-        Need::DaemonAndXdp => daemon().and_then(|()| ether::require_xdp()),
+        Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
         Need::Mpirun => tool(MPIRUN),
     };
