@@ -31,8 +31,8 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Server {
-        let mut command = probe(&["serve", "--listen", "127.0.0.1:0"]);
+    fn start(flags: &[&str]) -> Server {
+        let mut command = probe(&[&["serve", "--listen", "127.0.0.1:0"], flags].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
@@ -72,7 +72,7 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn round_trips_are_measured_written_and_read_again() {
-    let (server, directory) = (Server::start(), tempfile::tempdir().expect("a directory"));
+    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
     let csv = directory.path().join("rtt.csv");
     let sizes = ["--sizes", "1,1024,40000", "--rounds", "300", "--window", "all"];
     let measured = json(&[&["rtt", &server.address, "--csv", text(&csv)], &sizes[..]].concat());
@@ -90,8 +90,40 @@ fn round_trips_are_measured_written_and_read_again() {
 }
 
 #[test]
+fn sizes_are_played_in_the_order_of_the_seed() {
+    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
+    let played = |seed: &str| -> Vec<String> {
+        let csv = directory.path().join("rtt.csv");
+        let rounds = ["--rounds", "40", "--window", "all", "--csv", text(&csv), "--seed", seed];
+        let report = json(&[&["rtt", &server.address], &rounds[..]].concat());
+        assert_eq!(report["source"]["measured"]["seed"].to_string(), seed);
+        let rows = std::fs::read_to_string(&csv).expect("written");
+        rows.lines().skip(1).filter_map(|row| Some(row.rsplit_once(',')?.0.to_owned())).collect()
+    };
+    let order = played("7");
+    assert_eq!((order.len(), played("7") == order, played("8") == order), (80, true, false));
+    server.stop();
+}
+
+/// Small messages that the server answers late are found in each run, and named in none without that fault.
+#[test]
+fn a_larger_message_that_is_faster_is_named_and_nothing_else() {
+    for (fault, has_it) in [(&["--delay-below", "64,100"][..], true), (&[], false)] {
+        let server = Server::start(fault);
+        for _ in 0..3 {
+            let sizes = ["--sizes", "1,64,1024", "--rounds", "300", "--window", "101-300"];
+            let report = json(&[&["rtt", &server.address], &sizes[..]].concat());
+            for pair in report["inversions"].as_array().expect("pairs") {
+                assert_eq!(pair["anomaly"], has_it && pair["smaller_bytes"] == 1, "{report}");
+            }
+        }
+        server.stop();
+    }
+}
+
+#[test]
 fn calls_of_send_are_measured_and_all_bytes_arrive() {
-    let (server, directory) = (Server::start(), tempfile::tempdir().expect("a directory"));
+    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
     let csv = directory.path().join("send.csv");
     let window = ["--calls", "30000", "--window", "10001-30000", "--csv", text(&csv)];
     let measured = json(&[&["send", &server.address], &window[..]].concat());
@@ -108,7 +140,7 @@ fn calls_of_send_are_measured_and_all_bytes_arrive() {
 
 #[test]
 fn streams_run_together_and_all_bytes_arrive() {
-    let (server, size) = (Server::start(), 1024.0);
+    let (server, size) = (Server::start(&[]), 1024.0);
     let stream = ["stream", &server.address, "--senders", "3", "--seconds", "1.5", "--interval", "0.5"];
     let report = json(&[&stream[..], &["--stagger", "0.5", "--nic", "lo"]].concat());
     let senders = report["senders"].as_array().expect("senders");
@@ -135,7 +167,7 @@ fn streams_run_together_and_all_bytes_arrive() {
 
 #[test]
 fn a_load_that_is_not_reached_is_called_so_in_the_table() {
-    let server = Server::start();
+    let server = Server::start(&[]);
     for (mbit, reached) in [("2", true), ("1000000", false)] {
         let word = if reached { format!("{mbit} reached") } else { format!("{mbit} NOT reached") };
         for command in ["stream", "sweep"] {
@@ -151,7 +183,7 @@ fn a_load_that_is_not_reached_is_called_so_in_the_table() {
 
 #[test]
 fn a_sweep_measures_every_combination() {
-    let (server, directory) = (Server::start(), tempfile::tempdir().expect("a directory"));
+    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
     let csv = directory.path().join("sweep.csv");
     let axes = ["--sizes", "64,1400", "--mtus", "1500,device", "--connections", "1,3", "--seconds", "0.1"];
     let report = json(&[&["sweep", &server.address, "--csv", text(&csv)], &axes[..]].concat());
@@ -170,7 +202,7 @@ fn a_sweep_measures_every_combination() {
 
 #[test]
 fn ctrl_c_ends_the_senders_of_a_stream() {
-    let mut server = Server::start();
+    let mut server = Server::start(&[]);
     let mut command = probe(&["stream", &server.address, "--senders", "2", "--seconds", "600", "--json"]);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
     server.wait_for("Sink");
@@ -191,7 +223,7 @@ fn ctrl_c_ends_the_senders_of_a_stream() {
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
     for (what, planned) in [("rtt", "20000000"), ("send", "20000000")] {
-        let mut server = Server::start();
+        let mut server = Server::start(&[]);
         let count = if what == "rtt" { "--rounds" } else { "--calls" };
         let mut command = probe(&[what, &server.address, count, planned, "--window", "all", "--json"]);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
@@ -240,8 +272,15 @@ fn classes_and_their_periods_are_found_as_published() {
 fn what_cannot_be_done_is_one_sentence() {
     let closed =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback");
-    let cases: [(&[&str], i32, &str); 12] = [
+    let many = (1..=33).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
+    let cases: [(&[&str], i32, &str); 14] = [
         (&["rtt"], 2, "the following required arguments were not provided: <HOST[:PORT]>"),
+        (&["rtt", "127.0.0.1", "--sizes", &many], 2, "--sizes names 33 sizes; allowed: up to 32"),
+        (
+            &["serve", "--delay-below", "9"],
+            2,
+            "invalid value '9' for '--delay-below <BYTES,MICROS>': allowed:",
+        ),
         (&["rtt", "127.0.0.1", "--sizes", "0"], 2, "invalid value '0' for '--sizes <BYTES>'"),
         (
             &["rtt", "127.0.0.1", "--window", "9-1"],

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use crate::error::Error;
 use crate::interruption::Interruption;
 use crate::output::print;
-use crate::serve::{Limits, Server};
+use crate::serve::{Delay, Limits, Server};
 use crate::stream::sender;
 use crate::wire::PORT;
 use crate::{rtt, send, stream, sweep};
@@ -36,6 +36,9 @@ pub struct ServeOptions {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
     listen: SocketAddr,
+    /// For tests of `rtt`: answer messages of fewer than BYTES so many microseconds later
+    #[arg(long, value_name = "BYTES,MICROS")]
+    delay_below: Option<Delay>,
 }
 
 impl Command {
@@ -63,7 +66,7 @@ fn serve(options: &ServeOptions) -> Result<(), Error> {
             "--listen {listen}: {error}; allowed: an address of this machine and a free port"
         ))
     };
-    let server = Server::bind(listen, Limits::default()).map_err(unusable)?;
+    let server = Server::bind(listen, Limits::default()).map_err(unusable)?.delayed(options.delay_below);
     let address = server.address().map_err(Error::doing("listening"))?;
     print(&format!("listening on {address}\n"))?;
     server.run(|| interruption.came()).map_err(Error::doing("serving"))
