@@ -56,7 +56,7 @@ rust:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.95 or later, see https://rustup.rs"; exit 2; }
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-lab
+	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-lab
 
 # What each of the lab's commands needs.
 LAB_TOOLS := ip=iproute2 tc=iproute2

@@ -38,7 +38,7 @@ const TELL_AFTER: usize = 256;
 /// Holm's correction for all pairs of sizes), and by 5 % or more in the median over the blocks. To see the rhythm of
 /// one size, play it alone.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Machine on which `tabane probe serve` runs
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "from")]
     server: Option<String>,
