@@ -19,7 +19,7 @@ VM_KERNEL ?= linux-image-amd64
 # The lab's commands.
 LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem vlan guests moderation papers p1 p3 apps
 
-.PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz fuzz-corpus clean rust
+.PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz fuzz-corpus sbom clean rust
 
 help:
 	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
@@ -50,6 +50,7 @@ help:
 	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
 	@echo "make fuzz    coverage-guided fuzzing, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target (needs a nightly toolchain)"
 	@echo "make fuzz-corpus  keeps what make fuzz has found in fuzz/found.tar.gz"
+	@echo "make sbom    what the installed programs are made of (CycloneDX), and the licence texts of all of it, in target/sbom"
 	@echo "make build   release binaries in target/release"
 	@echo "make lint    formatting and clippy"
 
@@ -57,7 +58,7 @@ rust:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.95 or later, see https://rustup.rs"; exit 2; }
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-lab
+	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-lab
 
 # What each of the lab's commands needs.
 LAB_TOOLS := ip=iproute2 tc=iproute2
@@ -149,6 +150,14 @@ fuzz: rust
 fuzz-corpus:
 	cd fuzz/corpus && find . -type f -regex '.*/[0-9a-f]*' | LC_ALL=C sort \
 	  | tar --create --use-compress-program='gzip --no-name' --mtime=@0 --owner=0 --group=0 --numeric-owner --files-from - --file ../found.tar.gz
+
+# The list and the texts follow Cargo.lock; the build's target is this machine's.
+sbom: rust
+	@lab/packages.sh python3=python3
+	@mkdir -p target/sbom
+	$(CARGO) metadata --format-version 1 --locked --filter-platform "$$(rustc -vV | sed -n 's/^host: //p')" \
+	  > target/sbom/metadata.json
+	packaging/sbom.py target/sbom < target/sbom/metadata.json
 
 clean:
 	$(CARGO) clean

@@ -101,10 +101,12 @@ enum Command {
         #[command(subcommand)]
         change: LinkChange,
     },
-    /// Measure any network, with or without a bundle
+    /// Measure any network, with or without a bundle: starts the program tabane-probe, which lies beside this one
+    #[command(disable_help_flag = true)]
     Probe {
-        #[command(subcommand)]
-        command: Box<tabane_probe::Command>,
+        /// What it is told
+        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
     /// Read a configuration file and print what was understood, defaults included
     Check {
@@ -279,7 +281,7 @@ impl Command {
             Command::Receive { bundle, engine } => asking::switch_engine(&bundle.name, engine),
             Command::Key { bundle, files } => asking::change_keys(&bundle.name, &files),
             Command::Link { change } => change.execute(),
-            Command::Probe { command } => probe::execute(&command),
+            Command::Probe { arguments } => probe::execute(&arguments),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file } => generate_key(file.as_deref()),
         }

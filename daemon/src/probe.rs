@@ -1,13 +1,29 @@
-//! `tabane probe`: measurements, which know nothing of bundles. Here their errors become this program's.
+//! `tabane probe`: the program `tabane-probe`, which lies beside this one and takes its place.
+//!
+//! It answers strangers and parses what they send, and this program opens devices: none of that is linked into it
+//! (`lab/tests/tidy.rs`).
 
-use tabane_probe::{Command, Error};
+use std::env;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::Context;
 
 use crate::error::BadInput;
 
-/// Does what the command line asks of a probe.
-pub(crate) fn execute(command: &Command) -> anyhow::Result<()> {
-    command.execute().map_err(|error| match error {
-        Error::Refused(sentence) => BadInput::new(sentence).into(),
-        Error::Failed { .. } | Error::Confused(_) => error.into(),
-    })
+/// Name of the program.
+const PROGRAM: &str = "tabane-probe";
+
+/// Becomes the other program; comes back only if that fails.
+pub(crate) fn execute(arguments: &[OsString]) -> anyhow::Result<()> {
+    let program = env::current_exe().context("the path of this program")?.with_file_name(PROGRAM);
+    let error = Command::new(&program).args(arguments).exec();
+    let path = program.display();
+    if error.kind() == ErrorKind::NotFound {
+        let sentence = format!("no program `{path}`: `tabane probe` needs {PROGRAM} beside tabane");
+        return Err(BadInput::new(sentence).into());
+    }
+    Err(error).with_context(|| format!("starting `{path}`"))
 }

@@ -1,280 +1,53 @@
-//! `tabane probe` over the loopback, as a user calls it: measured, written, read again, ended early, refused.
+//! `tabane probe` is another program beside this one: started with what was typed, or named where it is missing.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use tempfile::TempDir;
 
-/// The program with these arguments of `probe`, not yet started.
-fn probe(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
-    command.arg("probe").args(arguments).env_remove("TABANE_LOG").env_remove("NO_COLOR");
-    command
+/// The program in a directory of its own.
+fn alone() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("tabane");
+    fs::copy(env!("CARGO_BIN_EXE_tabane"), &program).expect("copied");
+    (directory, program)
 }
 
-/// What the program prints as JSON.
-fn json(arguments: &[&str]) -> Value {
-    let output = probe(arguments).arg("--json").output().expect("the binary runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// A server on a free port of the loopback, which ends with its value.
-struct Server {
-    child: Child,
-    address: String,
-    log: BufReader<ChildStderr>,
-}
-
-impl Server {
-    fn start() -> Server {
-        let mut command = probe(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("listening on ").expect("its address").to_owned();
-        Server { child, address, log: BufReader::new(stderr) }
-    }
-
-    /// Waits until the log says `word`.
-    fn wait_for(&mut self, word: &str) {
-        let mut line = String::new();
-        while !line.contains(word) {
-            line.clear();
-            assert!(self.log.read_line(&mut line).expect("a line") > 0, "the server ended without `{word}`");
-        }
-    }
-
-    fn stop(mut self) {
-        interrupt(&self.child);
-        assert!(self.child.wait().expect("a child").success());
-    }
-}
-
-fn interrupt(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
-    kill_process(pid, Signal::INT).expect("a living process");
-}
-
-fn kept(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../probe/tests/traces").join(name)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of characters")
+fn run(program: &PathBuf, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = Command::new(program).args(arguments).output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code(), text(stdout), text(stderr))
 }
 
 #[test]
-fn round_trips_are_measured_written_and_read_again() {
-    let (server, directory) = (Server::start(), tempfile::tempdir().expect("a directory"));
-    let csv = directory.path().join("rtt.csv");
-    let sizes = ["--sizes", "1,1024,40000", "--rounds", "300", "--window", "all"];
-    let measured = json(&[&["rtt", &server.address, "--csv", text(&csv)], &sizes[..]].concat());
-    assert_eq!(measured["source"]["measured"]["played"], 900);
-    for (size, bytes) in measured["sizes"].as_array().expect("sizes").iter().zip([1, 1024, 40_000]) {
-        assert_eq!((&size["size_bytes"], &size["rtt_us"]["count"]), (&bytes.into(), &300.into()));
-        let [min, median, max] =
-            ["min", "median", "max"].map(|key| size["rtt_us"][key].as_f64().expect("a time"));
-        assert!(0.0 < min && min <= median && median <= max, "{size}");
-    }
-    let read = json(&["rtt", "--from", text(&csv)]);
-    assert_eq!(read["sizes"], measured["sizes"]);
-    assert_eq!(read["inversions"], measured["inversions"]);
-    server.stop();
-}
-
-#[test]
-fn calls_of_send_are_measured_and_all_bytes_arrive() {
-    let (server, directory) = (Server::start(), tempfile::tempdir().expect("a directory"));
-    let csv = directory.path().join("send.csv");
-    let window = ["--calls", "30000", "--window", "10001-30000", "--csv", text(&csv)];
-    let measured = json(&[&["send", &server.address], &window[..]].concat());
-    assert_eq!(measured["source"]["measured"]["received"]["bytes"], 30_000 * 1024);
-    let classes = measured["classes"].as_array().expect("classes");
-    let in_classes: u64 = classes.iter().filter_map(|class| class["duration_us"]["count"].as_u64()).sum();
-    assert_eq!(in_classes + measured["stray"].as_u64().expect("a count"), 20_000);
-    assert!(!classes.is_empty(), "20,000 calls without a class");
-    let all = json(&["send", "--from", text(&csv)]);
-    assert_eq!(all["duration_us"]["count"], 30_000);
-    assert_eq!(all["stretches"], measured["stretches"]);
-    server.stop();
-}
-
-#[test]
-fn streams_run_together_and_all_bytes_arrive() {
-    let (server, size) = (Server::start(), 1024.0);
-    let stream = ["stream", &server.address, "--senders", "3", "--seconds", "1.5", "--interval", "0.5"];
-    let report = json(&[&stream[..], &["--stagger", "0.5", "--nic", "lo"]].concat());
-    let senders = report["senders"].as_array().expect("senders");
-    for (sender, name) in senders.iter().zip(["A", "B", "C"]) {
-        let rates: Vec<f64> =
-            sender["mbit"].as_array().expect("rates").iter().filter_map(Value::as_f64).collect();
-        assert_eq!((&sender["name"], rates.len()), (&name.into(), 3));
-        assert_eq!(rates[0] > 0.0, name == "A", "{sender}");
-        let sent: f64 = rates.iter().map(|mbit| mbit * 1e6 / 8.0 * 0.5).sum();
-        let received = sender["received"]["bytes"].as_f64().expect("a count");
-        // The last call may end after the last interval.
-        assert!(received - sent > -0.5 && received - sent < size + 0.5, "{sent} sent, {received} received");
-    }
-    assert_eq!(senders.len(), 3);
-    assert_eq!(report["all"]["intervals"], serde_json::json!([1, 3]));
-    let cpu = report["all"]["cpu"].as_object().expect("ticks");
-    let sum: f64 = cpu.values().filter_map(Value::as_f64).sum();
-    assert!(cpu.contains_key("softirq") && (sum - 1.0).abs() < 1e-9, "{cpu:?}");
-    assert!(
-        report["nics"][0]["mbit"].as_array().expect("rates").iter().all(|mbit| mbit.as_f64() > Some(0.0))
-    );
-    server.stop();
-}
-
-#[test]
-fn a_load_that_is_not_reached_is_called_so_in_the_table() {
-    let server = Server::start();
-    for (mbit, reached) in [("2", true), ("1000000", false)] {
-        let word = if reached { format!("{mbit} reached") } else { format!("{mbit} NOT reached") };
-        for command in ["stream", "sweep"] {
-            let load = [command, &server.address, "--seconds", "1", "--mbit", mbit];
-            let axes: &[&str] = if command == "sweep" { &["--sizes", "1000"] } else { &["--size", "1000"] };
-            let output = probe(&[&load[..], axes].concat()).output().expect("the binary runs");
-            let table = String::from_utf8(output.stdout).expect("text");
-            assert!(table.contains(&word), "{command}: {table}");
-        }
-    }
-    server.stop();
-}
-
-#[test]
-fn a_sweep_measures_every_combination() {
-    let (server, directory) = (Server::start(), tempfile::tempdir().expect("a directory"));
-    let csv = directory.path().join("sweep.csv");
-    let axes = ["--sizes", "64,1400", "--mtus", "1500,device", "--connections", "1,3", "--seconds", "0.1"];
-    let report = json(&[&["sweep", &server.address, "--csv", text(&csv)], &axes[..]].concat());
-    let rows = report["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 12, "8 of TCP, 4 of UDP");
-    for row in rows {
-        assert!(row["failed"].is_null() && row["mbit"].as_f64() > Some(0.0), "{row}");
-        let (mbit, kpps, size) = (row["mbit"].as_f64(), row["kpps"].as_f64(), row["size_bytes"].as_f64());
-        let (mbit, kpps, size) = (mbit.expect("a rate"), kpps.expect("a rate"), size.expect("a size"));
-        assert!((kpps * size * 8e-3 / mbit - 1.0).abs() < 1e-6, "{row}");
-        assert!(row["protocol"] == "udp" || row["lost"].as_f64().expect("a part") < 1e-9, "{row}");
-    }
-    assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 13);
-    server.stop();
-}
-
-#[test]
-fn ctrl_c_ends_the_senders_of_a_stream() {
-    let mut server = Server::start();
-    let mut command = probe(&["stream", &server.address, "--senders", "2", "--seconds", "600", "--json"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
-    server.wait_for("Sink");
-    server.wait_for("Sink");
-    interrupt(&child);
-    let mut report = String::new();
-    child.stdout.take().expect("piped").read_to_string(&mut report).expect("text");
-    assert!(child.wait().expect("a child").success());
-    let report: Value = serde_json::from_str(&report).expect("JSON");
-    assert_eq!((&report["planned"], report["senders"].as_array().map(Vec::len)), (&600.into(), Some(2)));
-    assert!(report["busy"].as_array().expect("intervals").len() < 600);
-    // The server has heard the end of both.
-    server.wait_for("received");
-    server.wait_for("received");
-    server.stop();
-}
-
-#[test]
-fn ctrl_c_keeps_what_was_measured() {
-    for (what, planned) in [("rtt", "20000000"), ("send", "20000000")] {
-        let mut server = Server::start();
-        let count = if what == "rtt" { "--rounds" } else { "--calls" };
-        let mut command = probe(&[what, &server.address, count, planned, "--window", "all", "--json"]);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
-        server.wait_for(if what == "rtt" { "Echo" } else { "Sink" });
-        interrupt(&child);
-        let mut report = String::new();
-        child.stdout.take().expect("piped").read_to_string(&mut report).expect("text");
-        assert!(child.wait().expect("a child").success());
-        let report: Value = serde_json::from_str(&report).expect("JSON");
-        let source = &report["source"]["measured"];
-        let done = source[if what == "rtt" { "played" } else { "called" }].as_u64().expect("a count");
-        assert!(done < source["planned"].as_u64().expect("a count"), "{source}");
-        server.stop();
-    }
-}
-
-#[test]
-fn the_anomaly_is_found_in_the_trace_that_has_it_and_in_no_other() {
-    for (name, has_it) in [
-        ("synthetic-x550.csv", true),
-        ("synthetic-gigabit.csv", false),
-        ("synthetic-bluefield.csv", false),
-        ("loopback-rtt.csv", false),
+fn what_was_typed_reaches_the_other_program() {
+    let (directory, program) = alone();
+    let other = directory.path().join("tabane-probe");
+    fs::write(&other, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").expect("written");
+    fs::set_permissions(&other, Permissions::from_mode(0o755)).expect("a script");
+    for arguments in [
+        &["rtt", "host", "--sizes", "1,2", "--json"][..],
+        &["--help"],
+        &["-h"],
+        &["--version"],
+        &["serve", "--listen", "[::]:9", "--", "x y"],
+        &[],
     ] {
-        let report = json(&["rtt", "--from", text(&kept(name))]);
-        assert_eq!(report["inversions"][0]["anomaly"], has_it, "{name}: {}", report["inversions"]);
-        let output = probe(&["rtt", "--from", text(&kept(name))]).output().expect("the binary runs");
-        let text = String::from_utf8(output.stdout).expect("text");
-        assert_eq!(text.contains("\nanomaly: "), has_it, "{name}: {text}");
+        let (code, stdout, stderr) = run(&program, &[&["probe"], arguments].concat());
+        let told: Vec<&str> = stdout.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!((code, told, stderr.as_str()), (Some(7), arguments.to_vec(), ""));
     }
 }
 
 #[test]
-fn classes_and_their_periods_are_found_as_published() {
-    let report = json(&["send", "--from", text(&kept("synthetic-send.csv"))]);
-    let classes = report["classes"].as_array().expect("classes");
-    let periods: Vec<&Value> = classes.iter().map(|class| &class["period"]["lag"]).collect();
-    assert_eq!(periods, [25, 25, 328]);
-    let means = classes.iter().map(|class| class["duration_us"]["mean"].as_f64().expect("a time"));
-    for (mean, published) in means.zip([2.9, 27.0, 27_400.0]) {
-        assert!((mean / published - 1.0).abs() < 0.1, "{mean}, published {published}");
-    }
-}
-
-#[test]
-fn what_cannot_be_done_is_one_sentence() {
-    let closed =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback");
-    let cases: [(&[&str], i32, &str); 12] = [
-        (&["rtt"], 2, "the following required arguments were not provided: <HOST[:PORT]>"),
-        (&["rtt", "127.0.0.1", "--sizes", "0"], 2, "invalid value '0' for '--sizes <BYTES>'"),
-        (
-            &["rtt", "127.0.0.1", "--window", "9-1"],
-            2,
-            "invalid value '9-1' for '--window <FIRST-LAST>': allowed:",
-        ),
-        (
-            &["send", "127.0.0.1", "--calls", "9"],
-            2,
-            "--window 500001-505000 reaches beyond --calls 9; allowed:",
-        ),
-        (&["send", "--from", "/nowhere"], 2, "`/nowhere`: No such file"),
-        (&["serve", "--listen", "nowhere"], 2, "invalid value 'nowhere' for '--listen <ADDRESS:PORT>'"),
-        (&["stream", "127.0.0.1", "--nic", "no-such"], 2, "no NIC `no-such`; allowed: "),
-        (
-            &["stream", "127.0.0.1", "--stagger", "20"],
-            2,
-            "--stagger 20 leaves the later senders no time; allowed:",
-        ),
-        (&["stream", &closed.to_string()], 1, "a sender cannot send: connecting to 127.0.0.1:"),
-        (
-            &["sweep", "127.0.0.1", "--sizes", "65508"],
-            2,
-            "--sizes 65508 does not fit into a UDP datagram; allowed:",
-        ),
-        (&["sweep", "127.0.0.1", "--mtus", "60"], 2, "invalid value '60' for '--mtus <BYTES>': allowed:"),
-        (&["rtt", &closed.to_string()], 1, "connecting to 127.0.0.1:"),
-    ];
-    for (arguments, code, start) in cases {
-        let Output { status, stdout, stderr } = probe(arguments).output().expect("the binary runs");
-        let errors = String::from_utf8(stderr).expect("text");
-        assert_eq!(status.code(), Some(code), "{arguments:?}: {errors}");
-        assert!(errors.starts_with(&format!("tabane: {start}")) && errors.lines().count() == 1, "{errors}");
-        assert!(stdout.is_empty());
-    }
+fn where_it_is_missing_one_sentence_says_so() {
+    let (directory, program) = alone();
+    let missing = directory.path().join("tabane-probe");
+    let expected = format!(
+        "tabane: no program `{}`: `tabane probe` needs tabane-probe beside tabane\n",
+        missing.display()
+    );
+    assert_eq!(run(&program, &["probe", "rtt", "host"]), (Some(2), String::new(), expected));
 }

@@ -38,62 +38,58 @@ function byUnit(rows) {
   return groups;
 }
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+/** Measures of a chart, in units of its width: a row's name stands above its bars. */
+const WIDTH = 900, MARGIN = 32, NAME = 20, BAR = 14, GAP = 10, AXIS = 40;
 
-/** A line from the lowest to the highest run across each of our bars. */
-const spread = {
-  id: "spread",
-  afterDatasetsDraw(chart) {
-    const { ctx, scales: { x } } = chart;
-    const last = chart.data.datasets.length - 1;
-    chart.getDatasetMeta(last).data.forEach((bar, at) => {
-      const [low, high] = chart.data.datasets[last].spread[at].map((value) => x.getPixelForValue(value));
-      ctx.save();
-      ctx.strokeStyle = colour("text");
-      ctx.beginPath();
-      ctx.moveTo(low, bar.y);
-      ctx.lineTo(high, bar.y);
-      ctx.stroke();
-      ctx.restore();
-    });
-  },
-};
-
-function draw(canvas, unit, rows) {
-  const names = [...new Set(rows.flatMap((row) => row.published.map(({ of }) => of)))];
-  const sets = names.map((of, at) => ({
-    label: of ? `published: ${of}` : "published",
-    data: rows.map((row) => row.published.find((figure) => figure.of === of)?.value ?? null),
-    backgroundColor: colour("published") + ["ff", "b0", "70"][at % 3],
-  }));
-  sets.push({
-    label: rows.some(({ source }) => source === "simulated") ? "here (paler: simulated)" : "here",
-    data: rows.map((row) => row.own.median),
-    backgroundColor: rows.map(({ source }) => colour("here") + (source === "simulated" ? "80" : "ff")),
-    spread: rows.map((row) => [row.own.min, row.own.max]),
-  });
-  return new Chart(canvas, {
-    type: "bar",
-    data: { labels: rows.map((row) => row.what), datasets: sets },
-    plugins: [spread],
-    options: {
-      indexAxis: "y", animation: false, maintainAspectRatio: false,
-      scales: {
-        x: { beginAtZero: true, title: { display: true, text: unit, color: colour("quiet") }, ticks: { color: colour("quiet") }, grid: { color: colour("line") } },
-        y: { ticks: { color: colour("text"), autoSkip: false }, grid: { display: false } },
-      },
-      plugins: {
-        legend: { labels: { color: colour("text"), boxWidth: 14 } },
-        tooltip: { callbacks: { afterLabel: ({ dataset, dataIndex }) => dataset.spread ? `lowest ${number(dataset.spread[dataIndex][0])}, highest ${number(dataset.spread[dataIndex][1])}` : "" } },
-      },
-    },
-  });
+/** A shape of a chart. */
+function shape(name, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
 }
 
-let charts = [];
-function drawAll() {
-  charts.forEach((chart) => chart.destroy());
-  charts = [...document.querySelectorAll("canvas")].map((canvas) => draw(canvas, canvas.dataset.unit, canvas.rows));
+/** The distance of the lines of a scale of this length: 1, 2 or 5 times a power of ten, 8 of them at most. */
+function step(length) {
+  const power = 10 ** Math.floor(Math.log10(length / 8));
+  return power * ([1, 2, 5].find((times) => times * power >= length / 8) ?? 10);
+}
+
+function legend(names, sources) {
+  const entries = names.map((of, at) => [`published published-${at % 3}`, of ? `published: ${of}` : "published"]);
+  if (sources.some((source) => source !== "simulated")) entries.push(["here", "here"]);
+  if (sources.includes("simulated")) entries.push(["here simulated", "here, simulated"]);
+  entries.push(["spread", "lowest to highest run"]);
+  const sample = (kind) => kind === "spread" ? shape("path", { class: kind, d: "M0 6H14" }) : shape("rect", { class: kind, width: 14, height: 12 });
+  return make("p", { class: "legend" }, ...entries.map(([kind, label]) => make("span", {}, shape("svg", { width: 14, height: 12 }, sample(kind)), label)));
+}
+
+/** Bars of each row: the published figures, and ours with a line from the lowest to the highest run. */
+function chart(title, unit, rows) {
+  const names = [...new Set(rows.flatMap((row) => row.published.map(({ of }) => of)))];
+  const values = rows.flatMap(({ own, published }) => [own.min, own.median, own.max, ...published.map(({ value }) => value)]);
+  const least = Math.min(0, ...values), distance = step(Math.max(0, ...values) - least || 1);
+  const [first, last] = [Math.floor(least / distance), Math.max(1, Math.ceil(Math.max(0, ...values) / distance))];
+  const x = (value) => MARGIN + ((value / distance - first) / (last - first)) * (WIDTH - 2 * MARGIN);
+  const height = rows.length * (NAME + (names.length + 1) * BAR + GAP);
+  const shapes = [];
+  for (let line = first; line <= last; line++) {
+    const at = x(line * distance);
+    shapes.push(shape("path", { class: "grid", d: `M${at} 0V${height}` }), shape("text", { class: "tick", x: at, y: height + 16 }, number(line * distance)));
+  }
+  shapes.push(shape("text", { class: "tick", x: WIDTH / 2, y: height + 34 }, unit));
+  rows.forEach(({ what, own, source, published }, place) => {
+    const top = place * (NAME + (names.length + 1) * BAR + GAP) + NAME;
+    const bar = (at, kind, value, told) => shape("rect", { class: kind, x: x(Math.min(0, value)), y: top + at * BAR + 1, width: Math.abs(x(value) - x(0)), height: BAR - 2 },
+      shape("title", {}, `${told} ${number(value)} ${unit}`));
+    shapes.push(shape("text", { x: MARGIN, y: top - 4 }, what));
+    for (const { of, value } of published) shapes.push(bar(names.indexOf(of), `published published-${names.indexOf(of) % 3}`, value, `published ${of}`));
+    if (own.median === null) return;
+    shapes.push(bar(names.length, source === "simulated" ? "here simulated" : "here", own.median, `lowest ${number(own.min)}, highest ${number(own.max)}, median`),
+      shape("path", { class: "spread", d: `M${x(own.min)} ${top + (names.length + 0.5) * BAR}H${x(own.max)}` }));
+  });
+  const drawing = shape("svg", { viewBox: `0 0 ${WIDTH} ${height + AXIS}`, role: "img", "aria-label": `${title}, ${unit}` }, ...shapes);
+  return make("div", { class: "chart scroll" }, legend(names, rows.map(({ source }) => source)), drawing);
 }
 
 document.getElementById("machine").textContent =
@@ -101,14 +97,7 @@ document.getElementById("machine").textContent =
 for (const { id, title, outcome } of report.experiments) {
   document.getElementById("contents").append(make("a", { href: `#${id}` }, id));
   const section = make("section", { id }, make("h2", {}, make("code", {}, id), title), table(outcome.rows), findings(outcome.findings));
-  for (const [unit, rows] of byUnit(outcome.rows)) {
-    const canvas = make("canvas", { "data-unit": unit, role: "img", "aria-label": `${title}, ${unit}` });
-    canvas.rows = rows;
-    const bars = rows.length * (1 + Math.max(0, ...rows.map((row) => row.published.length)));
-    section.append(make("div", { class: "chart", style: `height: ${90 + 20 * bars}px` }, canvas));
-  }
+  for (const [unit, rows] of byUnit(outcome.rows)) section.append(chart(title, unit, rows));
   section.append(make("details", {}, make("summary", {}, "Again"), make("pre", {}, `tabane-lab papers ${id}`)));
   document.getElementById("experiments").append(section);
 }
-drawAll();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);

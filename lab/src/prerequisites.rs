@@ -137,10 +137,19 @@ pub fn require_xdp() -> Result<(), Missing> {
 /// # Errors
 /// Names the path and the command that builds it.
 pub fn require_daemon(path: &Path) -> Result<(), Missing> {
+    require_program(path, "tabane")
+}
+
+/// Checks that the executable of `package` stands at `path`.
+///
+/// # Errors
+/// Names the path and the command that builds it.
+pub fn require_program(path: &Path, package: &str) -> Result<(), Missing> {
     if path.is_file() {
         return Ok(());
     }
-    Err(Missing::new(format!("no executable `{}`: build it with `cargo build -p tabane`", path.display())))
+    let path = path.display();
+    Err(Missing::new(format!("no executable `{path}`: build it with `cargo build -p {package}`")))
 }
 
 /// Whether `program` stands in a directory of this process's search path.

@@ -1,7 +1,9 @@
 //! The tree's own rules, checked over every Rust file of the repository (STYLE of the project, in short):
 //! files stay short, long ones keep their tests in a file of their own, `unsafe` stands in crate `io` only, and every
-//! file begins by saying what it is.
+//! file begins by saying what it is. And over the lock file: the daemon is linked with nothing that needs none of its
+//! rights.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +55,52 @@ fn every_source_file_says_what_it_is() {
     });
 }
 
+/// What the programs that open no device are made of.
+const OUTSIDE_THE_DAEMON: [&str; 3] = ["tabane-probe", "tabane-lab", "tabane-sim"];
+
+#[test]
+fn the_daemon_is_not_linked_with_the_probe() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).expect("a lock file");
+    let lock: Lock = toml::from_str(&lock).expect("a lock file");
+    let linked = lock.closure("tabane");
+    assert!(linked.contains("tabane-io"), "{linked:?}");
+    for package in OUTSIDE_THE_DAEMON {
+        assert!(
+            !linked.contains(package),
+            "`tabane` depends on `{package}`: `cargo tree -p tabane -i {package}`"
+        );
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Lock {
+    package: Vec<Package>,
+}
+
+#[derive(serde::Deserialize)]
+struct Package {
+    name: String,
+    #[serde(default)]
+    dependencies: Vec<String>,
+}
+
+impl Lock {
+    /// Names of all that the package `name` depends on, in any version, also for its tests.
+    fn closure(&self, name: &str) -> BTreeSet<&str> {
+        let (mut found, mut new) = (BTreeSet::new(), vec![name]);
+        while let Some(name) = new.pop() {
+            let packages = self.package.iter().filter(|package| package.name == name);
+            for dependency in packages.flat_map(|package| &package.dependencies) {
+                let name = dependency.split(' ').next().unwrap_or_default();
+                if found.insert(name) {
+                    new.push(name);
+                }
+            }
+        }
+        found
+    }
+}
+
 /// The keyword as code, not in a comment, a string or a longer name.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
@@ -81,8 +129,12 @@ fn assert_none(complaint: impl Fn(&Source) -> Option<String>) {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
+}
+
 fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository");
+    let root = root();
     let mut paths = Vec::new();
     collect(root, &mut paths);
     paths.iter().map(|path| read(root, path)).collect()

@@ -1,20 +1,45 @@
-//! The commands of `tabane probe`.
+//! The command line of `tabane-probe`: which commands there are, and how each ends.
+//!
+//! 0, it did what was asked; 1, it failed while running; 2, what was asked cannot be done. An error is one sentence.
 
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::net::{Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
 use crate::interruption::Interruption;
 use crate::output::print;
-use crate::serve::{Limits, Server};
+use crate::serve::{Delay, Limits, Server};
 use crate::stream::sender;
 use crate::wire::PORT;
-use crate::{rtt, send, stream, sweep};
+use crate::{log, rtt, send, stream, sweep};
 
-/// What `tabane probe` can measure.
+/// Exit code of a failure while running.
+const RUN_TIME: u8 = 1;
+/// Exit code when what was asked cannot be done.
+const BAD_INPUT: u8 = 2;
+
+/// Measures any network, with or without a bundle; `tabane probe` is the same.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tabane-probe",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What can be measured.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+enum Command {
     /// Answer the probes of other machines, until Ctrl-C
     Serve(ServeOptions),
     /// Time round trips of messages of several sizes, and find larger ones that are faster
@@ -32,18 +57,48 @@ pub enum Command {
 
 /// How to serve.
 #[derive(Clone, Debug, Args)]
-pub struct ServeOptions {
+struct ServeOptions {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
     listen: SocketAddr,
+    /// For tests of `rtt`: answer messages of fewer than BYTES so many microseconds later
+    #[arg(long, value_name = "BYTES,MICROS")]
+    delay_below: Option<Delay>,
+}
+
+/// Does what the command line `arguments` asks; the first one is the program's name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let done = match Cli::try_parse_from(arguments) {
+        Ok(cli) => log::start().and_then(|()| cli.command.execute()),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print(&error.render().to_string())
+        }
+        Err(error) => Err(Error::Refused(sentence(&error))),
+    };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    // Nobody is left to tell when stderr is closed; the exit code still speaks.
+    let _ = writeln!(io::stderr(), "tabane-probe: {}", one_line(&error.to_string()));
+    ExitCode::from(if matches!(error, Error::Refused(_)) { BAD_INPUT } else { RUN_TIME })
+}
+
+/// What clap says over several lines, as one sentence.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let parts = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let parts = parts.map(|line| line.trim_start_matches("error: ").replacen("tip: ", "; ", 1));
+    let joined = parts.collect::<Vec<_>>().join(" ").replace(" ; ", "; ");
+    format!("{joined}; `tabane-probe --help` explains")
+}
+
+/// `sentence` with control characters escaped, as a path or a name may contain them.
+fn one_line(sentence: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    sentence.chars().map(escaped).collect()
 }
 
 impl Command {
-    /// Does what the command line asks.
-    ///
-    /// # Errors
-    /// What was asked cannot be done, or failed while running.
-    pub fn execute(&self) -> Result<(), Error> {
+    fn execute(&self) -> Result<(), Error> {
         match self {
             Command::Serve(options) => serve(options),
             Command::Rtt(options) => rtt::run(options),
@@ -63,8 +118,20 @@ fn serve(options: &ServeOptions) -> Result<(), Error> {
             "--listen {listen}: {error}; allowed: an address of this machine and a free port"
         ))
     };
-    let server = Server::bind(listen, Limits::default()).map_err(unusable)?;
+    let server = Server::bind(listen, Limits::default()).map_err(unusable)?.delayed(options.delay_below);
     let address = server.address().map_err(Error::doing("listening"))?;
     print(&format!("listening on {address}\n"))?;
     server.run(|| interruption.came()).map_err(Error::doing("serving"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
 }

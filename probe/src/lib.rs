@@ -1,6 +1,6 @@
 //! Measurements of any network, with or without a bundle: the probes of the papers P0, P1, P3 and P4.
 //!
-//! This crate knows no bundle, no device and no link of ours, so that its figures mean the same everywhere.
+//! The library of the program `tabane-probe`, which `tabane probe` starts. It knows no bundle, no device and no link of ours, so that its figures mean the same everywhere.
 //!
 //! ```text
 //!     cli ── rtt, send, stream, sweep ── connection ── wire ══ network ══ wire ── serve
@@ -18,6 +18,7 @@ mod connection;
 mod cpu;
 mod error;
 mod interruption;
+mod log;
 mod machine;
 mod output;
 mod pace;
@@ -32,5 +33,5 @@ mod trace;
 mod window;
 pub mod wire;
 
-pub use cli::Command;
+pub use cli::main;
 pub use error::Error;

@@ -30,7 +30,7 @@ const TELL_AFTER: usize = 4_096;
 
 /// How long each `send()` of a stream takes, which kinds of calls there are, and how often each comes
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Machine on which `tabane probe serve` runs
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "from")]
     server: Option<String>,

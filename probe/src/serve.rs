@@ -9,6 +9,7 @@ mod session;
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -26,6 +27,9 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 const BACKLOG: i32 = 64;
 /// How long a server that cannot accept (no file descriptor, no memory) waits before it tries again.
 const RECOVERY: Duration = Duration::from_millis(100);
+
+/// Longest delay that can be asked for, in microseconds.
+const DELAY_MAX_US: u64 = 1_000_000;
 
 /// What a server puts up with.
 #[derive(Clone, Copy, Debug)]
@@ -51,11 +55,35 @@ impl Default for Limits {
     }
 }
 
+/// Messages that a server answers late: a fault that tests of `rtt` look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// Messages of fewer bytes than this.
+    pub below: u32,
+    /// How much later they are answered, at least; the kernel adds the slack of its timers.
+    pub by: Duration,
+}
+
+impl FromStr for Delay {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Delay, String> {
+        let delay = || {
+            let (below, by) = text.split_once(',')?;
+            let (below, micros) = (below.parse().ok()?, by.parse().ok()?);
+            (micros <= DELAY_MAX_US).then_some(Delay { below, by: Duration::from_micros(micros) })
+        };
+        delay()
+            .ok_or_else(|| format!("allowed: bytes and microseconds, up to {DELAY_MAX_US}, such as 1024,100"))
+    }
+}
+
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     limits: Limits,
+    delay: Option<Delay>,
     open: Arc<AtomicUsize>,
 }
 
@@ -74,7 +102,13 @@ impl Server {
         socket.listen(BACKLOG)?;
         // SO_RCVTIMEO bounds accept(2) as well.
         socket.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
-        Ok(Server { listener: socket.into(), limits, open: Arc::default() })
+        Ok(Server { listener: socket.into(), limits, delay: None, open: Arc::default() })
+    }
+
+    /// The same with a fault in its answers.
+    #[must_use]
+    pub fn delayed(self, delay: Option<Delay>) -> Server {
+        Server { delay, ..self }
     }
 
     /// Where it listens.
@@ -114,10 +148,10 @@ impl Server {
             let _ = wire::write_line(&mut stream, &Answer::Refused(why));
             return;
         };
-        let limits = self.limits;
+        let (limits, delay) = (self.limits, self.delay);
         let session = move || {
             let _seat = seat;
-            match session::serve(stream, from, &limits) {
+            match session::serve(stream, from, &limits, delay) {
                 Ok(done) => tracing::info!("{from}: {done}"),
                 Err(error) => tracing::info!("{from}: session ended: {error}"),
             }

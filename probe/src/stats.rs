@@ -23,7 +23,7 @@ mod summary;
 pub use changepoint::{changepoints, penalty};
 pub use classes::{Class, Classes};
 pub use histogram::Histogram;
-pub use inversion::{Inversion, inversion};
+pub use inversion::{BLOCK, Inversion, Round, holm, inversion};
 pub use period::{Period, autocorrelation, period};
 pub use rank_sum::rank_sum;
 pub use recurrence::{Recurrence, beginnings, recurrence};

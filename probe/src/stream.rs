@@ -47,7 +47,7 @@ const INTERVALS_MAX: usize = 36_000;
 
 /// Throughput of several sender processes over time, and what the processors do meanwhile
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Machines on which `tabane probe serve` runs; the senders take them in turn
     #[arg(value_name = "HOST[:PORT]", required = true)]
     servers: Vec<String>,

@@ -30,7 +30,7 @@ const DATAGRAM_MAX: u32 = 65_507;
 
 /// Throughput over sizes, MTUs, connections and protocols
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Machine on which `tabane probe serve` runs
     #[arg(value_name = "HOST[:PORT]")]
     server: String,

@@ -2,16 +2,17 @@
 //! is then measured.
 //!
 //! ```text
-//!     probe   {"probe":1,"ask":{"echo":{"size":1024}}}\n
+//!     probe   {"probe":2,"ask":{"echo":{"sizes":[1,1024]}}}\n
 //!     server  {"ready":{}}\n                              or {"refused":"…"}\n, and the end
-//!     probe   size bytes   server  the same bytes         and so on, until the probe closes
+//!     probe   a message    server  the same bytes         and so on, until the probe closes; the first byte is the
+//!                                                           place of the message's size among `sizes`, from 0 on
 //!
-//!     probe   {"probe":1,"ask":"sink"}\n
+//!     probe   {"probe":2,"ask":"sink"}\n
 //!     server  {"ready":{}}\n
 //!     probe   bytes until it closes its direction
 //!     server  {"received":{"messages":…,"bytes":…,"elapsed_ns":…}}\n
 //!
-//!     probe   {"probe":1,"ask":{"datagrams":{"port":…}}}\n      the port from which they will come
+//!     probe   {"probe":2,"ask":{"datagrams":{"port":…}}}\n      the port from which they will come
 //!     server  {"ready":{"port":…}}\n                           the port to which they may go
 //!     probe   datagrams, then closes its direction of the connection
 //!     server  {"received":…}\n
@@ -28,13 +29,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of what is described here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// UDP and TCP port of a server, unless another is named.
 pub const PORT: u16 = 7430;
 /// Longest line, in bytes.
 pub const LINE_MAX: usize = 512;
 /// Largest message that is echoed, in bytes.
 pub const ECHO_MAX: u32 = 1 << 20;
+/// Most sizes of one connection: a request is a line.
+pub const SIZES_MAX: usize = 32;
 
 /// The first line of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,13 +50,13 @@ pub struct Request {
 }
 
 /// What a probe wants of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
-    /// To return each message of this size.
+    /// To return each message.
     Echo {
-        /// Bytes of a message, 1 to [`ECHO_MAX`].
-        size: u32,
+        /// Bytes of the messages that will come, 1 to [`ECHO_MAX`]; [`SIZES_MAX`] at most.
+        sizes: Vec<u32>,
     },
     /// To take all that comes, and to say how much it was.
     Sink,
@@ -148,9 +151,11 @@ mod tests {
     #[test]
     fn lines_are_as_documented() {
         let line = |request: &Request| serde_json::to_string(request).unwrap();
-        let echo = Request { probe: VERSION, ask: Ask::Echo { size: 1024 } };
-        assert_eq!(line(&echo), r#"{"probe":1,"ask":{"echo":{"size":1024}}}"#);
-        assert_eq!(line(&Request { probe: VERSION, ask: Ask::Sink }), r#"{"probe":1,"ask":"sink"}"#);
+        let echo = Request { probe: VERSION, ask: Ask::Echo { sizes: vec![1, 1024] } };
+        assert_eq!(line(&echo), r#"{"probe":2,"ask":{"echo":{"sizes":[1,1024]}}}"#);
+        let most = Request { probe: VERSION, ask: Ask::Echo { sizes: vec![ECHO_MAX; SIZES_MAX] } };
+        assert!(line(&most).len() < LINE_MAX);
+        assert_eq!(line(&Request { probe: VERSION, ask: Ask::Sink }), r#"{"probe":2,"ask":"sink"}"#);
         assert_eq!(serde_json::to_string(&Answer::Ready { port: None }).unwrap(), r#"{"ready":{}}"#);
         let received = Answer::Received(Received { messages: 1, bytes: 5, elapsed_ns: 7 });
         assert_eq!(

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tabane_probe::serve::{Limits, Server};
-use tabane_probe::wire::{self, Answer, Ask, LINE_MAX, Received, Request, VERSION};
+use tabane_probe::wire::{self, Answer, Ask, LINE_MAX, Received, Request, SIZES_MAX, VERSION};
 
 /// Limits that a test can wait for.
 const SHORT: Limits = Limits {
@@ -74,13 +74,23 @@ fn rest(stream: &mut TcpStream) -> Vec<u8> {
 #[test]
 fn messages_are_echoed() {
     let stage = Stage::new(Limits::default());
-    let (mut stream, answer) = stage.ask(&request(Ask::Echo { size: 5 }));
+    let (mut stream, answer) = stage.ask(&request(Ask::Echo { sizes: vec![9, 5, 1] }));
     assert_eq!(answer, Answer::Ready { port: None });
-    for message in [b"hello", b"again"] {
+    for message in [&b"\x01ello"[..], b"\x00lternate", b"\x02", b"\x01gain"] {
         stream.write_all(message).expect("sent");
-        let mut echo = [0; 5];
+        let mut echo = vec![0; message.len()];
         stream.read_exact(&mut echo).expect("echoed");
-        assert_eq!(&echo, message);
+        assert_eq!(echo, message);
+    }
+}
+
+#[test]
+fn a_message_of_no_size_that_was_asked_for_ends_the_session() {
+    let stage = Stage::new(Limits::default());
+    for message in [&b"\x02"[..], b"\x00too long", b"\xff"] {
+        let (mut stream, _) = stage.ask(&request(Ask::Echo { sizes: vec![4, 9] }));
+        stream.write_all(message).expect("sent");
+        assert_eq!(rest(&mut stream), b"", "{message:?}");
     }
 }
 
@@ -118,7 +128,7 @@ fn datagrams_are_counted_and_those_of_strangers_are_not() {
 fn what_is_no_request_ends_the_connection_without_a_word() {
     let stage = Stage::new(SHORT);
     let long = vec![b'x'; 4 * LINE_MAX];
-    let two = b"{\"probe\":1,\"ask\":\"sink\"}\n{\"probe\":1,\"ask\":\"sink\"}\n";
+    let two = b"{\"probe\":2,\"ask\":\"sink\"}\n{\"probe\":2,\"ask\":\"sink\"}\n";
     for garbage in
         [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\n", b"{}\n", b"\xff\xfe\n", b"{\"probe\":1", &long, two]
     {
@@ -137,14 +147,20 @@ fn what_cannot_be_done_is_refused_in_a_sentence() {
         other => panic!("{other:?}"),
     };
     assert_eq!(
-        refused(&request(Ask::Echo { size: 0 })),
+        refused(&request(Ask::Echo { sizes: vec![1, 0] })),
         "a message of 0 bytes cannot be echoed; allowed: 1 to 1048576"
     );
     assert_eq!(
-        refused(&request(Ask::Echo { size: u32::MAX })),
+        refused(&request(Ask::Echo { sizes: vec![u32::MAX] })),
         "a message of 4294967295 bytes cannot be echoed; allowed: 1 to 1048576"
     );
-    assert_eq!(refused(&Request { probe: 9, ask: Ask::Sink }), "version 9 is not known here; allowed: 1");
+    for (sizes, count) in [(Vec::new(), 0), (vec![1; SIZES_MAX + 1], SIZES_MAX + 1)] {
+        assert_eq!(
+            refused(&request(Ask::Echo { sizes })),
+            format!("messages of {count} sizes cannot be echoed; allowed: 1 to 32")
+        );
+    }
+    assert_eq!(refused(&Request { probe: 9, ask: Ask::Sink }), "version 9 is not known here; allowed: 2");
 }
 
 #[test]
@@ -173,7 +189,7 @@ fn who_says_it_slowly_is_not_waited_for_either() {
 #[test]
 fn no_session_lasts_for_ever() {
     let stage = Stage::new(SHORT);
-    let (mut stream, _) = stage.ask(&request(Ask::Echo { size: 1 }));
+    let (mut stream, _) = stage.ask(&request(Ask::Echo { sizes: vec![1] }));
     let begin = Instant::now();
     let mut byte = [0];
     while begin.elapsed() < AT_LAST

@@ -4,7 +4,7 @@
 //! have not.
 
 use anyhow::{Context, Result};
-use tabane_probe::stats::{Inversion, inversion};
+use tabane_probe::stats::{Inversion, Round, inversion};
 
 use super::outcome::Outcome;
 use crate::report::{Samples, Verdict};
@@ -41,10 +41,10 @@ pub(super) fn run() -> Result<Outcome> {
 fn look(trace: &str) -> Option<Inversion> {
     let rows = trace.lines().filter_map(|line| {
         let (size, rest) = line.split_once(',')?;
-        let (_, time) = rest.split_once(',')?;
-        Some((size.parse::<u32>().ok()?, time.parse::<f64>().ok()?))
+        let (round, time) = rest.split_once(',')?;
+        Some((size.parse::<u32>().ok()?, (round.parse().ok()?, time.parse().ok()?)))
     });
     let (small, large): (Vec<_>, Vec<_>) = rows.partition(|(size, _)| *size == 1);
-    let times = |rows: Vec<(u32, f64)>| rows.into_iter().map(|(_, time)| time).collect::<Vec<_>>();
-    inversion(&times(small), &times(large))
+    let rounds = |rows: Vec<(u32, Round)>| rows.into_iter().map(|(_, round)| round).collect::<Vec<_>>();
+    inversion(&rounds(small), &rounds(large))
 }

@@ -7,14 +7,12 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../assets/papers.html");
 const SCRIPT: &str = include_str!("../../assets/papers.js");
-/// Chart.js 4.6.1 (MIT, `lab/assets/chart-LICENSE.md`).
-const LIBRARY: &str = include_str!("../../assets/chart-4.6.1.js");
 
 /// The page of `report`.
 pub(super) fn of(report: &Value) -> Result<String> {
     // In a script, `</` could end it.
     let report = serde_json::to_string(report)?.replace("</", "<\\/");
-    let parts = [("{{report}}", report.as_str()), ("{{library}}", LIBRARY), ("{{script}}", SCRIPT)];
+    let parts = [("{{report}}", report.as_str()), ("{{script}}", SCRIPT)];
     let mut page =
         String::with_capacity(PAGE.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
     let mut rest = PAGE;
@@ -36,10 +34,9 @@ mod tests {
     fn the_page_holds_the_report_and_all_that_it_needs() {
         let page = of(&json!({ "cpu": "</script><b>", "experiments": [] })).unwrap();
         assert!(!page.contains("</script><b>"), "what is measured is no markup");
-        let ours = page.replace(LIBRARY, "");
-        assert!(!ours.contains("{{") && ours.len() + LIBRARY.len() == page.len(), "a place was left empty");
+        assert!(!page.contains("{{"), "a place was left empty");
         for load in ["src=\"http", "href=\"http", "@import", "fetch("] {
-            assert!(!ours.contains(load), "it loads something: {load}");
+            assert!(!page.contains(load), "it loads something: {load}");
         }
         assert!(page.ends_with("</html>\n"));
         let data = page.split_once("id=\"report\">").unwrap().1.split_once("</script>").unwrap().0;

@@ -1,4 +1,4 @@
-//! `tabane probe` between two hosts: its server on one, what it measures on the other.
+//! `tabane-probe` between two hosts: its server on one, what it measures on the other.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::clock::wait_for;
 use crate::netns::Namespace;
+use crate::prerequisites::require_program;
 use crate::process::Process;
 
 const PORT: u16 = 7430;
@@ -26,25 +27,28 @@ pub struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// Starts a server on `server`, which `client` reaches at `address`, with the executable `program`.
+    /// Starts a server on `server`, which `client` reaches at `address`, with the program
+    /// beside `tabane`, the executable of a daemon.
     ///
     /// # Errors
     /// It cannot be started, or does not listen in time.
     pub fn start(
-        program: &Path,
+        tabane: &Path,
         client: &'a Namespace,
         server: &Namespace,
         address: IpAddr,
     ) -> Result<Probe<'a>> {
-        let mut command = server.command(program);
-        command.args(["probe", "serve", "--listen", &format!("0.0.0.0:{PORT}")]);
+        let program = tabane.with_file_name("tabane-probe");
+        require_program(&program, "tabane-probe")?;
+        let mut command = server.command(&program);
+        command.args(["serve", "--listen", &format!("0.0.0.0:{PORT}")]);
         let server = Process::start(command)?;
         let at = SocketAddr::new(address, PORT);
         wait_for("a server that listens", LISTEN_WITHIN, || {
             let connect = || TcpStream::connect_timeout(&at, LISTEN_WITHIN);
             Ok(client.enter(connect)?.ok())
         })?;
-        Ok(Probe { program: program.to_path_buf(), client, server })
+        Ok(Probe { program, client, server })
     }
 
     /// What the measurement `what` with these flags reports.
@@ -53,7 +57,7 @@ impl<'a> Probe<'a> {
     /// It fails or does not end in time; its own words are quoted.
     pub fn measure(&self, what: &[&str], flags: &[&str]) -> Result<Value> {
         let mut command = self.client.command(&self.program);
-        command.arg("probe").args(what).args(flags).arg("--json");
+        command.args(what).args(flags).arg("--json");
         let output = Process::start(command)?.wait(END_WITHIN)?.success("the probe")?;
         serde_json::from_str(&output).with_context(|| output.clone())
     }

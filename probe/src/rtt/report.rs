@@ -1,5 +1,6 @@
 //! What round trips were: figures of each size, their rhythm, and whether a larger message was the faster one.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 use crate::connection::Server;
 use crate::machine::Machine;
 use crate::output::{self, bar, figure, percent, table};
-use crate::stats::{self, Histogram, Inversion, Period, Summary};
+use crate::stats::{self, Histogram, Inversion, Period, Round, Summary};
 use crate::trace::RoundTrip;
 use crate::window::Window;
 
@@ -22,7 +23,7 @@ pub(super) struct Report {
     source: Source,
     window: Window,
     sizes: Vec<Size>,
-    /// Every size beside every smaller one.
+    /// Every size beside every smaller one; probabilities hold for all pairs together.
     inversions: Vec<Pair>,
 }
 
@@ -36,6 +37,8 @@ pub(super) enum Source {
     Measured {
         server: Server,
         machine: Machine,
+        /// Of the order in which the sizes were played.
+        seed: u32,
         /// Rounds that were to be played, all sizes together.
         planned: usize,
         /// Rounds that were played before the measurement ended.
@@ -68,26 +71,25 @@ impl Source {
         Source::Kept(path.display().to_string())
     }
 
-    pub(super) fn measured(server: &Server, machine: Machine, planned: usize) -> Source {
-        Source::Measured { server: server.clone(), machine, planned, played: 0 }
+    pub(super) fn measured(server: &Server, machine: Machine, seed: u32, planned: usize) -> Source {
+        Source::Measured { server: server.clone(), machine, seed, planned, played: 0 }
     }
 }
 
 impl Report {
-    /// The report on those of the round trips `trace` that lie in the window; sizes stand together there.
+    /// The report on those of the round trips `trace` that lie in the window.
     pub(super) fn new(trace: &[RoundTrip], window: Window, mut source: Source) -> Report {
         if let Source::Measured { played, .. } = &mut source {
             *played = trace.len();
         }
-        let mut series: Vec<(u32, Vec<f64>)> = trace
-            .chunk_by(|before, next| before.size_bytes == next.size_bytes)
-            .map(|rounds| {
-                let counted = &rounds[window.places(rounds.len())];
-                (rounds[0].size_bytes, counted.iter().map(|round| round.rtt_us).collect())
-            })
-            .collect();
-        series.sort_by_key(|(size, _)| *size);
-        let sizes = series.iter().filter_map(|(size, times)| Size::new(*size, times)).collect();
+        let mut by_size: BTreeMap<u32, Vec<Round>> = BTreeMap::new();
+        for round in trace {
+            by_size.entry(round.size_bytes).or_default().push((round.round, round.rtt_us));
+        }
+        let counted = |rounds: Vec<Round>| rounds[window.places(rounds.len())].to_vec();
+        let series: Vec<(u32, Vec<Round>)> =
+            by_size.into_iter().map(|(size, rounds)| (size, counted(rounds))).collect();
+        let sizes = series.iter().filter_map(|(size, rounds)| Size::new(*size, rounds)).collect();
         Report { measurement: "rtt", source, window, sizes, inversions: pairs(&series) }
     }
 
@@ -109,17 +111,20 @@ impl Report {
     }
 
     /// A sentence for each anomaly.
-    fn findings(&self) -> impl Iterator<Item = String> {
+    pub(super) fn findings(&self) -> impl Iterator<Item = String> {
         self.inversions.iter().filter(|pair| pair.anomaly).map(|pair| {
-            let Inversion { floor, below, share, probability } = pair.found;
+            let Inversion { floor, below, share, blocks, faster, gain, gain_share, probability } = pair.found;
             let (larger, smaller) = (pair.larger_bytes, pair.smaller_bytes);
             let period = self.sizes.iter().find(|size| size.size_bytes == larger).and_then(|size| size.period);
             let rhythm = period.map_or("without a period".to_owned(), |period| {
                 format!("with a period of {} rounds (correlation {:.2})", period.lag, period.strength)
             });
             format!(
-                "anomaly: {below} round trips of {larger} B ({}) took less time than any of {smaller} B ({} µs), \
-                 {rhythm}; by chance with probability {probability:.0e}",
+                "anomaly: {larger} B is faster than {smaller} B in {faster} of {blocks} blocks, by {} µs ({}) in the \
+                 median, by chance with probability {probability:.0e}; {below} round trips ({}) took less time than any \
+                 of {smaller} B ({} µs), {rhythm}",
+                figure(gain),
+                percent(gain_share),
                 percent(share),
                 figure(floor)
             )
@@ -150,7 +155,11 @@ impl output::Report for Report {
             }
         }
         let mut findings = self.findings().peekable();
-        if findings.peek().is_none() && self.sizes.len() > 1 {
+        let pairs = self.sizes.len() * self.sizes.len().saturating_sub(1) / 2;
+        let decided = self.inversions.iter().filter(|pair| pair.found.is_decided(pairs)).count();
+        if findings.peek().is_none() && decided < pairs {
+            text += "\ntoo few rounds to tell whether a larger message is faster than a smaller one\n";
+        } else if findings.peek().is_none() && pairs > 0 {
             text += "\nno anomaly: no larger message is faster than a smaller one beyond chance\n";
         }
         findings.for_each(|sentence| text += &format!("\n{sentence}\n"));
@@ -162,9 +171,11 @@ impl Source {
     fn head(&self, window: Window) -> String {
         match self {
             Source::Kept(file) => format!("round trips kept in {file}\n"),
-            Source::Measured { server, machine, planned, played } => {
-                let mut text =
-                    format!("round trips to {}, rounds counted: {window}\n{}", server.line(), machine.line());
+            Source::Measured { server, machine, seed, planned, played } => {
+                let (server, machine_is) = (server.line(), machine.line());
+                let mut text = format!(
+                    "round trips to {server}, rounds counted: {window}, sizes in random order: --seed {seed}\n{machine_is}"
+                );
                 if played < planned {
                     text += &format!("ended early: {played} of {planned} round trips were played\n");
                 }
@@ -175,20 +186,26 @@ impl Source {
 }
 
 impl Size {
-    fn new(size_bytes: u32, times: &[f64]) -> Option<Size> {
-        let histogram = Histogram::of(&stats::sorted(times));
-        Some(Size { size_bytes, rtt_us: Summary::of(times)?, histogram, period: stats::period(times) })
+    fn new(size_bytes: u32, rounds: &[Round]) -> Option<Size> {
+        let times: Vec<f64> = rounds.iter().map(|(_, time)| *time).collect();
+        let histogram = Histogram::of(&stats::sorted(&times));
+        Some(Size { size_bytes, rtt_us: Summary::of(&times)?, histogram, period: stats::period(&times) })
     }
 }
 
-fn pairs(series: &[(u32, Vec<f64>)]) -> Vec<Pair> {
-    let mut pairs = Vec::new();
+fn pairs(series: &[(u32, Vec<Round>)]) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
     for (place, (larger_bytes, larger)) in series.iter().enumerate() {
         for (smaller_bytes, smaller) in &series[..place] {
             let Some(found) = stats::inversion(smaller, larger) else { continue };
             let (smaller_bytes, larger_bytes) = (*smaller_bytes, *larger_bytes);
-            pairs.push(Pair { smaller_bytes, larger_bytes, found, anomaly: found.is_anomaly() });
+            pairs.push(Pair { smaller_bytes, larger_bytes, found, anomaly: false });
         }
+    }
+    let alone: Vec<f64> = pairs.iter().map(|pair| pair.found.probability).collect();
+    for (pair, together) in pairs.iter_mut().zip(stats::holm(&alone)) {
+        pair.found.probability = together;
+        pair.anomaly = pair.found.is_anomaly();
     }
     pairs
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
 use std::time::Instant;
 
-use super::{Limits, datagrams, in_time};
-use crate::wire::{self, Answer, Ask, ECHO_MAX, Received, Request, VERSION};
+use super::{Delay, Limits, datagrams, in_time};
+use crate::wire::{self, Answer, Ask, ECHO_MAX, Received, Request, SIZES_MAX, VERSION};
 
 /// What a sink reads at a time, in bytes.
 const GULP: usize = 256 * 1024;
@@ -32,7 +33,12 @@ impl fmt::Display for Done {
 }
 
 /// Does what the request on `stream` says.
-pub(super) fn serve(mut stream: TcpStream, from: SocketAddr, limits: &Limits) -> io::Result<Done> {
+pub(super) fn serve(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    limits: &Limits,
+    delay: Option<Delay>,
+) -> io::Result<Done> {
     let end = Instant::now() + limits.session;
     stream.set_write_timeout(Some(limits.request))?;
     let request: Request = wire::read_line(&mut stream, limits.request)?;
@@ -45,7 +51,7 @@ pub(super) fn serve(mut stream: TcpStream, from: SocketAddr, limits: &Limits) ->
     stream.set_read_timeout(Some(limits.silence))?;
     stream.set_write_timeout(Some(limits.silence))?;
     match request.ask {
-        Ask::Echo { size } => echo(&mut stream, size as usize, end).map(Done::Echoed),
+        Ask::Echo { sizes } => echo(&mut stream, &sizes, delay, end).map(Done::Echoed),
         Ask::Sink => sink(&mut stream, end).map(Done::Took),
         Ask::Datagrams { port } => datagrams::count(&mut stream, port, limits).map(Done::Took),
     }
@@ -55,25 +61,36 @@ fn check(request: &Request) -> Result<(), String> {
     if request.probe != VERSION {
         return Err(format!("version {} is not known here; allowed: {VERSION}", request.probe));
     }
-    match request.ask {
-        Ask::Echo { size } if !(1..=ECHO_MAX).contains(&size) => {
-            Err(format!("a message of {size} bytes cannot be echoed; allowed: 1 to {ECHO_MAX}"))
-        }
-        _ => Ok(()),
+    let Ask::Echo { sizes } = &request.ask else { return Ok(()) };
+    if !(1..=SIZES_MAX).contains(&sizes.len()) {
+        return Err(format!("messages of {} sizes cannot be echoed; allowed: 1 to {SIZES_MAX}", sizes.len()));
     }
+    sizes.iter().find(|size| !(1..=ECHO_MAX).contains(*size)).map_or(Ok(()), |size| {
+        Err(format!("a message of {size} bytes cannot be echoed; allowed: 1 to {ECHO_MAX}"))
+    })
 }
 
-/// Returns messages of `size` bytes until the other side closes.
-fn echo(stream: &mut TcpStream, size: usize, end: Instant) -> io::Result<u64> {
+/// Returns messages until the other side closes; the first byte of each is the place of its size.
+fn echo(stream: &mut TcpStream, sizes: &[u32], delay: Option<Delay>, end: Instant) -> io::Result<u64> {
     wire::write_line(stream, &Answer::Ready { port: None })?;
-    let mut message = vec![0; size];
+    let mut buffer = vec![0; sizes.iter().copied().max().unwrap_or_default() as usize];
     let mut count = 0;
     loop {
-        match stream.read_exact(&mut message) {
-            Ok(()) => stream.write_all(&message)?,
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(count),
+        // A message that comes in one piece takes one call, whatever its size.
+        let came = match stream.read(&mut buffer) {
+            Ok(0) => return Ok(count),
+            Ok(came) => came,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
+        };
+        let size = *sizes.get(usize::from(buffer[0])).ok_or(ErrorKind::InvalidData)?;
+        let message = &mut buffer[..size as usize];
+        // The other side waits for the answer before it sends another message.
+        stream.read_exact(message.get_mut(came..).ok_or(ErrorKind::InvalidData)?)?;
+        if let Some(delay) = delay.filter(|delay| size < delay.below) {
+            thread::sleep(delay.by);
         }
+        stream.write_all(message)?;
         count += 1;
         in_time(end)?;
     }

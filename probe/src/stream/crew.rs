@@ -66,7 +66,7 @@ impl Member {
     fn start(server: &str, options: &Options) -> Result<Member, Error> {
         let starting = || Error::doing("starting a sender");
         let mut child = Command::new(env::current_exe().map_err(starting())?)
-            .args(["probe", "sender"])
+            .arg("sender")
             .args(sender::Options::arguments(server, options.size, options.mbit))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

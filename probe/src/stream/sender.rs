@@ -57,7 +57,7 @@ pub(super) struct Done {
 
 /// A process of `tabane probe stream`
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     server: String,
     size: u32,
     #[arg(long)]
