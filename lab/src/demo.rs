@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 
 use crate::bundle::{self, Bundle};
 use crate::options::Common;
@@ -23,14 +24,20 @@ use crate::topology::{LinkPlan, Plan, Topology};
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[IPERF3];
-/// Rate of each of the two links.
-const LINK_RATE: Bitrate = Bitrate::gbit(1);
+/// Rate of each of the two links, in Mbit/s.
+const MBIT: u64 = 1_000;
 
 /// One TCP connection over two links, which survives the death of a switch
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]
     common: Common,
+    /// Rate of each of the two links, in Mbit/s
+    #[arg(long, default_value_t = MBIT, value_parser = RangedU64ValueParser::<u64>::new().range(10..=10_000))]
+    mbit: u64,
+    /// Pairs of measurements of one link and of both
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
+    rounds: usize,
 }
 
 /// Runs the demonstration.
@@ -41,7 +48,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let daemon = common.daemon()?;
     let mut report = Report::new("demo", common.seed);
-    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); 2]))?;
+    let link = Bitrate::mbit(options.mbit);
+    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(link); 2]))?;
     println!(
         "\n  Two hosts, two switches, a bundle `{}` over both:\n\n{}",
         bundle::DEVICE,
@@ -51,8 +59,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let _step = progress::step("starting a bundle on each host");
         Bundle::start_all(&topology, &bundle::Options::new(&daemon))?
     };
-    let speed = speed::measure(&topology)?;
-    let outage = outage::run(&topology, &bundles, common.seed)?;
+    let speed = speed::measure(&topology, options.rounds)?;
+    let outage = outage::run(&topology, &bundles, link, common.seed)?;
     summary::write(&mut report, speed, &outage);
     for bundle in bundles {
         bundle.stop()?.success("a daemon told to stop")?;

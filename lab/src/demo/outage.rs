@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::LINK_RATE;
 use crate::bundle::{self, Bundle};
 use crate::clock::milliseconds_between;
 use crate::counters::received_bytes;
 use crate::netns::Namespace;
 use crate::progress;
+use crate::rate::Bitrate;
 use crate::status::{Event, LINK_DOWN, LINK_UP, Status};
 use crate::strip::Strip;
 use crate::topology::{Moment, Topology};
@@ -22,6 +22,8 @@ use crate::workload::transfer::{self, Source, Transfer};
 
 /// The link whose switch dies.
 const VICTIM: usize = 1;
+/// The device, and the NICs of both links.
+const NICS: [&str; 3] = [bundle::DEVICE, "eth1", "eth2"];
 /// Length of a sample of the strip chart.
 const TICK: Duration = Duration::from_millis(100);
 /// Samples before the switch dies.
@@ -55,7 +57,7 @@ pub(super) struct Outage {
 }
 
 /// Runs the phase from the first host to the second.
-pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], seed: u64) -> Result<Outage> {
+pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], link: Bitrate, seed: u64) -> Result<Outage> {
     let (client, receiver) = (topology.host(0), topology.host(1));
     let source = {
         let _step = progress::step("writing a file of random bytes");
@@ -67,7 +69,7 @@ pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], seed: u64) -> Res
     let flow = Flow::tcp(bundle::address(1), u32::try_from(duration.as_secs())?).start(client)?;
 
     println!("\n  The bundle while switch s{} dies and returns:\n", VICTIM + 1);
-    let mut strip = Strip::new(&rows(), TICK.as_secs_f64());
+    let mut strip = Strip::new(&rows(link), TICK.as_secs_f64());
     let changes = watch(topology, receiver, &mut strip)?;
     let [killed, revived] = changes.each_ref().map(|change| change.moment);
 
@@ -89,9 +91,10 @@ pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], seed: u64) -> Res
 }
 
 /// Label of each row of the strip chart and its full bar in Gbit/s.
-fn rows() -> [(&'static str, f64); 3] {
-    let link = LINK_RATE.bits_per_second() as f64 / 1e9;
-    [(bundle::DEVICE, 2.0 * link), ("eth1", link), ("eth2", link)]
+fn rows(link: Bitrate) -> [(&'static str, f64); 3] {
+    let link = link.bits_per_second() as f64 / 1e9;
+    let [device, first, second] = NICS;
+    [(device, 2.0 * link), (first, link), (second, link)]
 }
 
 /// A change of the switch and what the device had received by then.
@@ -123,11 +126,11 @@ struct Sampler<'a> {
 impl Sampler<'_> {
     fn start(receiver: &Namespace) -> Result<Sampler<'_>> {
         let at = Instant::now();
-        Ok(Sampler { receiver, bytes: received_bytes(receiver, rows().map(|(nic, _)| nic))?, at })
+        Ok(Sampler { receiver, bytes: received_bytes(receiver, NICS)?, at })
     }
 
     fn bytes(&self) -> Result<[u64; 3]> {
-        received_bytes(self.receiver, rows().map(|(nic, _)| nic))
+        received_bytes(self.receiver, NICS)
     }
 
     fn show(&mut self, strip: &mut Strip, ticks: u32) -> Result<()> {
@@ -159,7 +162,7 @@ fn recovery(ends: &[Status], revived: Moment) -> Option<u64> {
             ups.rev().map(|event| (event.detail.as_str(), event.at_ns)).collect();
         firsts.into_values()
     });
-    let is_whole = ends.iter().all(|end| end.is_ready(1, rows().len() - 1));
+    let is_whole = ends.iter().all(|end| end.is_ready(1, NICS.len() - 1));
     first_ups.max().filter(|_| is_whole)
 }
 

@@ -11,9 +11,7 @@ use crate::topology::{Topology, address};
 use crate::workload::Stream;
 use crate::workload::iperf::{Flow, Server};
 
-/// Pairs of measurements.
-const ROUNDS: usize = 3;
-/// Length of each.
+/// Length of a measurement.
 const SECONDS: u32 = 4;
 
 /// Both paths, a sample per round.
@@ -34,15 +32,15 @@ pub(super) struct Path {
     pub(super) retransmits: Samples,
 }
 
-/// Measures both paths in turn from the first host to the second.
-pub(super) fn measure(topology: &Topology) -> Result<Speed> {
+/// Measures both paths in turn, `rounds` times, from the first host to the second.
+pub(super) fn measure(topology: &Topology, rounds: usize) -> Result<Speed> {
     let _server = Server::start(topology.host(1), Stream::Tcp)?;
     let mut speed = Speed { single: Path::new(), bundle: Path::new() };
     let bare = IpAddr::V4(address(0, 1));
-    for round in 1..=ROUNDS {
-        measure_path(topology, &format!("one link alone, {round} of {ROUNDS}"), bare, &mut speed.single)?;
+    for round in 1..=rounds {
+        measure_path(topology, &format!("one link alone, {round} of {rounds}"), bare, &mut speed.single)?;
         let bundled = bundle::address(1);
-        measure_path(topology, &format!("the bundle, {round} of {ROUNDS}"), bundled, &mut speed.bundle)?;
+        measure_path(topology, &format!("the bundle, {round} of {rounds}"), bundled, &mut speed.bundle)?;
     }
     Ok(speed)
 }

@@ -19,6 +19,7 @@ mod failover;
 mod faults;
 mod forwarded;
 mod frames;
+mod headline;
 mod jumbo;
 mod lab;
 mod loss;
@@ -114,6 +115,7 @@ fn cases() -> Vec<Case> {
         faults::cases(),
         frames::cases(),
         failover::cases(),
+        headline::cases(),
         aggregate::cases(),
         loss::cases(),
         carrier::cases(),
