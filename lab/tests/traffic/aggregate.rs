@@ -15,7 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("aggregate_of_links_of_unequal_rate_and_delay", Need::DaemonAndIperf, unequal)]
 }
 
-/// Speed is no matter of a test on a busy machine; that there is some is.
+/// On a busy machine a bundle is not the sum of its links; it is no wreck of the better one either.
 fn unequal() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("aggregate.json");
@@ -33,7 +33,8 @@ fn unequal() -> Result<()> {
         let alone = pair["link"]["file_s"].as_f64();
         ensure!(alone > Some(0.7), "16 MiB in {alone:?} s: the link has no rate: {pair}");
         for figure in ["mbps", "quic_mbps"] {
-            ensure!(pair["bundle"][figure].as_f64() > Some(1.0), "nothing went through the bundle: {pair}");
+            let [bundle, link] = ["bundle", "link"].map(|path| pair[path][figure].as_f64());
+            ensure!(bundle > link.map(|link| link / 2.0), "{figure} of half the better link: {pair}");
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("mesh_of_3_hosts_survives_a_dead_switch", Need::Daemon, dead_switch)]
 }
 
-/// Speed is no matter of a test on a busy machine; that no connection suffers is.
+/// No connection suffers, and even a busy machine fills most of such slow links.
 fn dead_switch() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("mesh.json");
@@ -31,7 +31,10 @@ fn dead_switch() -> Result<()> {
     for (phase, links) in report["phases"].as_array().context("phases")?.iter().zip([2.0, 1.0, 2.0]) {
         let can_carry = phase["can_carry_mbit"].as_f64().context("what links can carry")?;
         ensure!((can_carry - 3.0 * 20.0 * links * 1_448.0 / 1_514.0).abs() < 0.1, "{phase}");
-        ensure!(phase["mbit"].as_f64() > Some(1.0), "nothing went through: {phase}");
+        ensure!(
+            phase["mbit"].as_f64() > Some(can_carry / 2.0),
+            "less than half of what links carry: {phase}"
+        );
     }
     let mut verdicts = report["verdicts"].as_array().context("verdicts")?.iter();
     ensure!(verdicts.any(|verdict| verdict["id"] == "connections_damaged" && verdict["ok"] == true));
