@@ -171,6 +171,10 @@ struct UpFlags {
     /// Neither encrypt nor authenticate: for networks of your own
     #[arg(long)]
     insecure: bool,
+    /// What cells are sealed with: auto, aes-256-gcm, chacha20-poly1305 or aegis-128l; auto is what the processor does
+    /// fastest, or what the peer states [default: auto]
+    #[arg(long)]
+    cipher: Option<String>,
     /// UDP port of the first worker [default: 7420]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     port: Option<i64>,
@@ -321,6 +325,7 @@ impl UpFlags {
                 .map(|address| Given::by_flag(address, "--address"))
                 .collect(),
             security: self.insecure.then(|| Given::by_flag(Security::None.name().to_owned(), "--insecure")),
+            cipher: self.cipher.map(|cipher| Given::by_flag(cipher, "--cipher")),
             access: AccessSettings {
                 user: self.user.map(|user| Given::by_flag(user, "--user")),
                 control_group: self.control_group.map(|group| Given::by_flag(group, "--control-group")),

@@ -38,6 +38,7 @@ use tabane_io::Engine;
 use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::{receive, reclaim};
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
+use tabane_seal::Cipher;
 pub use window::{WindowConfig, names_window};
 
 use crate::key::Key;
@@ -78,6 +79,8 @@ pub struct Config {
     pub addresses: Vec<Cidr>,
     /// How cells are protected.
     pub security: Security,
+    /// What cells are sealed with; `None`: what this processor does fastest, or what the peer states.
+    pub cipher: Option<Cipher>,
     /// Rights of the running daemon, and rights over it.
     pub access: Access,
     /// Transmit queue of the device, 1 to 10,000 frames.
@@ -204,6 +207,7 @@ impl Default for Config {
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),
+            cipher: None,
             access: Access::default(),
             tx_queue_len: 1_000,
             offload: Offload::default(),
@@ -229,6 +233,15 @@ impl Security {
             Security::None => "none",
         }
     }
+}
+
+/// What `cipher` may be.
+const CIPHERS: [Option<Cipher>; 4] =
+    [None, Some(Cipher::Aes256Gcm), Some(Cipher::ChaCha20Poly1305), Some(Cipher::Aegis128L)];
+
+/// The name of a choice of a cipher in files and flags.
+fn cipher_name(cipher: Option<Cipher>) -> &'static str {
+    cipher.map_or("auto", Cipher::name)
 }
 
 /// The text of the file at `path`, which the user named `file`.

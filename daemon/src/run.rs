@@ -19,7 +19,7 @@ use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
-use crate::group;
+use crate::group::Protection;
 use crate::handover::Heir;
 use crate::links;
 use crate::medium::Medium;
@@ -129,12 +129,13 @@ impl Parts {
             let mut bundle =
                 Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number, &fdb));
             bundle.touch_memory();
-            group::go_by(&mut bundle, self.config.security, &self.config.keys());
+            let protection = Protection::of(&self.config);
+            protection.apply(&mut bundle, &self.config.keys());
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);
             let shared = Shared {
                 number,
-                security: self.config.security,
+                protection,
                 receive: self.config.receive,
                 fragments: fragments.clone(),
                 device: Arc::clone(&self.device),

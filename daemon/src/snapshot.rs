@@ -54,6 +54,8 @@ impl Snapshot {
                 epoch: keys.epoch,
                 cells_sealed: keys.cells_sealed,
                 cells_opened: keys.cells_opened,
+                cipher_sent: keys.cipher_sent.to_owned(),
+                cipher_heard: keys.cipher_heard.to_owned(),
             }),
             links: paths.map(|path| path_status(&path, &links)).collect(),
         });

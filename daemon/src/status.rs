@@ -110,6 +110,10 @@ pub struct SealStatus {
     pub cells_sealed: u64,
     /// Cells of the peer that were opened with them.
     pub cells_opened: u64,
+    /// Cipher of the cells to the peer.
+    pub cipher_sent: String,
+    /// Cipher of the peer's cells.
+    pub cipher_heard: String,
 }
 
 /// One link as it leads to one peer.
@@ -168,7 +172,8 @@ const EXAMPLE: &str = r#"{
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,
     "completion": null } ],
-  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12 },
+  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
+      "cipher_sent": "aegis-128l", "cipher_heard": "aes-256-gcm" },
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],

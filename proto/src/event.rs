@@ -27,6 +27,11 @@ pub enum Refusal {
     Full,
     /// Its cells are sealed, ours are not.
     Seals,
+    /// It seals with a cipher that this version does not know.
+    Cipher {
+        /// The cipher's number.
+        theirs: u8,
+    },
     /// It has the group's key, but speaks another version of the wire format.
     Version {
         /// Ours.

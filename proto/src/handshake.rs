@@ -20,8 +20,9 @@ pub(crate) mod responder;
 
 use crate::bundle::Bundle;
 use crate::cookie::{Cookie, Cookies};
+use crate::event::Refusal;
 use crate::rx::Origin;
-use crate::security::{self, SessionKeys, TAG};
+use crate::security::{self, Rejected, SessionKeys, TAG};
 use crate::time::Instant;
 use crate::wire::Malformed;
 use crate::wire::handshake::{Marked, Message, Step};
@@ -225,6 +226,14 @@ impl Bundle {
             cell.extend([0; TAG]);
         }
         cell
+    }
+
+    /// A message of a handshake was not taken. Its mark is true, so a member of the group has sent it.
+    fn reject(&mut self, now: Instant, node: NodeId, rejected: Rejected) {
+        match rejected {
+            Rejected::Forged => self.counters.drop_forged += 1,
+            Rejected::Cipher(theirs) => self.refuse(now, node, Refusal::Cipher { theirs }),
+        }
     }
 
     /// What this node says of itself in a handshake.

@@ -96,6 +96,12 @@ impl Keyring {
         (self.current.sealed, self.current.opened)
     }
 
+    /// The ciphers of the current keys: what seals, and what opens.
+    pub(crate) fn ciphers(&self) -> [&'static str; 2] {
+        let SessionKeys { sealing, opening } = &self.current.keys;
+        [sealing.cipher(), opening.cipher()]
+    }
+
     /// The peer has these keys, too: they seal from now on.
     pub(crate) fn install(&mut self, now: Instant, agreed: Agreed) {
         self.change(now, Epoch::new(now, agreed));

@@ -304,7 +304,8 @@ mod tests {
         let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
         let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![PortSettings::new(1_452)]));
         let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
-        let hello = |bundle: &Bundle, incarnation| Hello { node: node(2), incarnation, ..bundle.hello(0, None) };
+        let hello =
+            |bundle: &Bundle, incarnation| Hello { node: node(2), incarnation, ..bundle.hello(0, None) };
         let of = |bundle: &Bundle| {
             let peer = bundle.peers.get(bundle.peers.find(node(2)).unwrap()).unwrap();
             (peer.incarnation, peer.session_in)

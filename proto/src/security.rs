@@ -40,12 +40,23 @@ pub trait Handshake: Send {
     /// Appends this side's message, which carries a payload in secret.
     fn write(&mut self, payload: &[u8], message: &mut Vec<u8>);
 
-    /// Reads the other side's message and appends its payload; `false`: it is forged or damaged, and nothing has
-    /// changed.
-    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> bool;
+    /// Reads the other side's message and appends its payload.
+    ///
+    /// # Errors
+    /// [`Rejected`]; after [`Rejected::Forged`] nothing has changed, after the others this handshake is over.
+    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected>;
 
     /// The keys, when both messages have passed.
     fn finish(self: Box<Self>) -> SessionKeys;
+}
+
+/// Why a message of a handshake was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// It is forged or damaged.
+    Forged,
+    /// Its sender seals with a cipher of this number, which is unknown here.
+    Cipher(u8),
 }
 
 /// When a session gets new keys: whichever comes first.
@@ -88,6 +99,9 @@ pub trait Key: Send {
     /// Decrypts in place a payload whose tag is its end; `false`: it is forged or damaged, and what the bytes are now
     /// means nothing.
     fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool;
+
+    /// The name of its cipher, for people.
+    fn cipher(&self) -> &'static str;
 }
 
 /// What is different for each cell under one key.

@@ -62,12 +62,17 @@ pub struct SealStatus {
     pub cells_sealed: u64,
     /// Cells of the peer opened with them.
     pub cells_opened: u64,
+    /// The cipher of what goes to the peer.
+    pub cipher_sent: &'static str,
+    /// The cipher of what the peer sends.
+    pub cipher_heard: &'static str,
 }
 
 impl SealStatus {
     fn of(keys: &Keyring) -> Self {
         let (cells_sealed, cells_opened) = keys.cells();
-        Self { epoch: keys.epoch(), cells_sealed, cells_opened }
+        let [cipher_sent, cipher_heard] = keys.ciphers();
+        Self { epoch: keys.epoch(), cells_sealed, cells_opened, cipher_sent, cipher_heard }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Two keys are derived from each group key (HKDF-SHA256), so that none is used for two purposes: one makes marks, the
 //! other is the pre-shared key of handshakes.
 
+use crate::choice::Choice;
 use crate::key::Cipher;
 use crate::noise::Noise;
 use crate::random::Random;
@@ -19,8 +20,8 @@ const SALT: &[u8] = b"tabane group key 1";
 pub struct Group {
     /// Those that are accepted; the first is spoken with.
     keys: Vec<Derived>,
-    /// The cipher of the sessions that this node begins.
-    cipher: Cipher,
+    /// What this node wants to seal with.
+    choice: Choice,
     random: Random,
 }
 
@@ -52,14 +53,26 @@ impl Derived {
 }
 
 impl Group {
-    /// A node that speaks with the first of `group_keys` and accepts all of them.
+    /// A node that speaks with the first of `group_keys` and accepts all of them. It wants `cipher` where nobody states
+    /// another.
     ///
     /// # Panics
     /// Without a key.
     #[must_use]
     pub fn new(group_keys: &[[u8; GROUP_KEY]], cipher: Cipher, random: Random) -> Self {
         assert!(!group_keys.is_empty(), "a group has a key");
-        Self { keys: group_keys.iter().map(Derived::new).collect(), cipher, random }
+        Self {
+            keys: group_keys.iter().map(Derived::new).collect(),
+            choice: Choice { cipher, stated: false },
+            random,
+        }
+    }
+
+    /// The same, but it seals with `cipher` whatever others want, and so do those who want nothing.
+    #[must_use]
+    pub fn stating(mut self, cipher: Cipher) -> Self {
+        self.choice = Choice { cipher, stated: true };
+        self
     }
 }
 
@@ -73,11 +86,11 @@ impl Security for Group {
     }
 
     fn initiate(&mut self) -> Box<dyn Handshake> {
-        Box::new(Noise::initiator(&self.keys[0].shared, self.cipher, self.random.fork()))
+        Box::new(Noise::initiator(&self.keys[0].shared, self.choice, self.random.fork()))
     }
 
     fn respond(&mut self, key: usize) -> Box<dyn Handshake> {
-        Box::new(Noise::responder(&self.keys[key].shared, self.random.fork()))
+        Box::new(Noise::responder(&self.keys[key].shared, self.choice, self.random.fork()))
     }
 
     fn random(&mut self) -> [u8; TAG] {

@@ -1,23 +1,25 @@
 //! The handshake: Noise with the pattern `NNpsk0`, two messages.
 //!
 //! ```text
-//! -> cipher (1 byte), psk, e, payload
-//! <- e, ee, payload
+//! -> choice of a cipher (1 byte), psk, e, payload
+//! <- e, ee, choice of a cipher and payload
 //! ```
 //!
 //! The pre-shared key lets in who belongs to the group, the ephemeral keys make the session's keys secret for good: who
-//! learns the group key later cannot read what was said before. The cipher's number is not secret; it is part of what
-//! both sides hash, so a message whose number was changed is refused.
+//! learns the group key later cannot read what was said before. The initiator's choice is not secret, but part of what
+//! both sides hash; the responder's is sealed. So a message whose choice was changed is refused, and nobody between the two
+//! talks them into another cipher.
 
+use crate::choice::{Choice, agree};
 use crate::key::Cipher;
 use crate::random::Random;
 use crate::resolver::Resolver;
 use snow::{Builder, HandshakeState};
-use tabane_proto::security::{Handshake, SessionKeys};
+use tabane_proto::security::{Handshake, Rejected, SessionKeys};
 use zeroize::Zeroizing;
 
-/// The most that Noise adds to a payload: an ephemeral key and a tag.
-const OVERHEAD: usize = 48;
+/// The most that is added to a payload: an ephemeral key, a choice and a tag.
+const OVERHEAD: usize = 49;
 
 /// One side of a handshake.
 pub(crate) struct Noise {
@@ -26,49 +28,77 @@ pub(crate) struct Noise {
 
 enum Side {
     Initiator {
-        cipher: Cipher,
+        choice: Choice,
+        /// What the responder has said.
+        theirs: Option<Choice>,
         state: Box<HandshakeState>,
     },
-    /// Which cipher it is stands in the first message.
+    /// What the initiator wants stands in the first message.
     Invited {
+        choice: Choice,
         shared: Zeroizing<[u8; 32]>,
         random: Random,
     },
     Responder {
-        cipher: Cipher,
+        choice: Choice,
+        theirs: Choice,
         state: Box<HandshakeState>,
     },
 }
 
 impl Noise {
     /// The side that speaks first.
-    pub(crate) fn initiator(shared: &[u8; 32], cipher: Cipher, random: Random) -> Self {
-        let state = builder(cipher, shared, &prologue(cipher), random).build_initiator();
+    pub(crate) fn initiator(shared: &[u8; 32], choice: Choice, random: Random) -> Self {
+        let state = builder(choice.cipher, shared, &prologue(choice), random).build_initiator();
         let state = Box::new(state.expect(COMPLETE));
-        Self { side: Side::Initiator { cipher, state } }
+        Self { side: Side::Initiator { choice, theirs: None, state } }
     }
 
     /// The side that answers.
-    pub(crate) fn responder(shared: &[u8; 32], random: Random) -> Self {
-        Self { side: Side::Invited { shared: Zeroizing::new(*shared), random } }
+    pub(crate) fn responder(shared: &[u8; 32], choice: Choice, random: Random) -> Self {
+        Self { side: Side::Invited { choice, shared: Zeroizing::new(*shared), random } }
     }
 
     /// Reads the initiator's message.
-    fn accept(shared: &[u8; 32], random: Random, message: &[u8], payload: &mut Vec<u8>) -> Option<Side> {
-        let (number, message) = message.split_first()?;
-        let cipher = Cipher::of(*number)?;
-        let state = builder(cipher, shared, &prologue(cipher), random).build_responder();
+    fn accept(
+        choice: Choice,
+        shared: &[u8; 32],
+        random: Random,
+        message: &[u8],
+        payload: &mut Vec<u8>,
+    ) -> Result<Side, Rejected> {
+        let (byte, message) = message.split_first().ok_or(Rejected::Forged)?;
+        let theirs = Choice::of(*byte).map_err(Rejected::Cipher)?;
+        let state = builder(theirs.cipher, shared, &prologue(theirs), random).build_responder();
         let mut state = Box::new(state.expect(COMPLETE));
-        read(&mut state, message, payload).then_some(Side::Responder { cipher, state })
+        read(&mut state, message, payload)?;
+        Ok(Side::Responder { choice, theirs, state })
+    }
+
+    /// Reads the responder's message.
+    fn conclude(
+        state: &mut HandshakeState,
+        message: &[u8],
+        payload: &mut Vec<u8>,
+    ) -> Result<Choice, Rejected> {
+        if state.is_my_turn() || state.is_handshake_finished() {
+            return Err(Rejected::Forged);
+        }
+        let mut chosen = Vec::new();
+        read(state, message, &mut chosen)?;
+        let (byte, rest) = chosen.split_first().ok_or(Rejected::Forged)?;
+        let theirs = Choice::of(*byte).map_err(Rejected::Cipher)?;
+        payload.extend_from_slice(rest);
+        Ok(theirs)
     }
 }
 
 const COMPLETE: &str = "the resolver has all that the pattern needs";
 
-/// What both sides hash first: the version of what is built on the handshake, and the cipher.
-fn prologue(cipher: Cipher) -> [u8; 9] {
+/// What both sides hash first: the version of what is built on the handshake, and what the initiator wants.
+fn prologue(choice: Choice) -> [u8; 9] {
     let mut prologue = *b"tabane 1\0";
-    prologue[8] = cipher as u8;
+    prologue[8] = choice.byte();
     prologue
 }
 
@@ -83,12 +113,12 @@ fn builder<'a>(cipher: Cipher, shared: &'a [u8; 32], prologue: &'a [u8], random:
     builder.psk(0, shared).and_then(|builder| builder.prologue(prologue)).expect("each is set once")
 }
 
-fn read(state: &mut HandshakeState, message: &[u8], payload: &mut Vec<u8>) -> bool {
+fn read(state: &mut HandshakeState, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected> {
     let start = payload.len();
     payload.resize(start + message.len(), 0);
     let length = state.read_message(message, &mut payload[start..]);
     payload.truncate(start + length.as_ref().copied().unwrap_or_default());
-    length.is_ok()
+    length.map(drop).map_err(|_| Rejected::Forged)
 }
 
 fn write(state: &mut HandshakeState, payload: &[u8], message: &mut Vec<u8>) {
@@ -101,42 +131,45 @@ fn write(state: &mut HandshakeState, payload: &[u8], message: &mut Vec<u8>) {
 impl Handshake for Noise {
     fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) {
         match &mut self.side {
-            Side::Initiator { cipher, state } => {
-                message.push(*cipher as u8);
+            Side::Initiator { choice, state, .. } => {
+                message.push(choice.byte());
                 write(state, payload, message);
             }
-            Side::Responder { state, .. } => write(state, payload, message),
+            Side::Responder { choice, state, .. } => {
+                write(state, &[&[choice.byte()], payload].concat(), message);
+            }
             Side::Invited { .. } => unreachable!("who is invited reads first"),
         }
     }
 
-    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> bool {
+    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected> {
         match &mut self.side {
-            Side::Initiator { state, .. } => !state.is_my_turn() && read(state, message, payload),
-            Side::Invited { shared, random } => {
-                let Some(responder) = Self::accept(shared, random.fork(), message, payload) else {
-                    return false;
-                };
-                self.side = responder;
-                true
+            Side::Initiator { theirs, state, .. } => {
+                *theirs = Some(Self::conclude(state, message, payload)?);
             }
-            Side::Responder { .. } => false,
+            Side::Invited { choice, shared, random } => {
+                self.side = Self::accept(*choice, shared, random.fork(), message, payload)?;
+            }
+            Side::Responder { .. } => return Err(Rejected::Forged),
         }
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> SessionKeys {
-        let (cipher, mut state, initiates) = match self.side {
-            Side::Initiator { cipher, state } => (cipher, state, true),
-            Side::Responder { cipher, state } => (cipher, state, false),
-            Side::Invited { .. } => unreachable!("both messages have passed"),
+        let ([first, second], mut state, initiates) = match self.side {
+            Side::Initiator { choice, theirs: Some(theirs), state } => (agree(choice, theirs), state, true),
+            Side::Responder { choice, theirs, state } => (agree(theirs, choice), state, false),
+            Side::Initiator { theirs: None, .. } | Side::Invited { .. } => {
+                unreachable!("both messages have passed")
+            }
         };
         assert!(state.is_handshake_finished(), "both messages have passed");
         let (from_initiator, from_responder) = state.dangerously_get_raw_split();
-        let (from_initiator, from_responder) =
-            (Zeroizing::new(from_initiator), Zeroizing::new(from_responder));
+        let from_initiator = first.key(&Zeroizing::new(from_initiator));
+        let from_responder = second.key(&Zeroizing::new(from_responder));
         let (sealing, opening) =
             if initiates { (from_initiator, from_responder) } else { (from_responder, from_initiator) };
-        SessionKeys { sealing: cipher.key(&sealing), opening: cipher.key(&opening) }
+        SessionKeys { sealing, opening }
     }
 }
 

@@ -46,6 +46,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         workers: top.number("workers"),
         addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
         security: top.text("security", "the name of a protection"),
+        cipher: top.text("cipher", "the name of a cipher"),
         access: access(top),
         tx_queue_len: top.number("tx_queue_len"),
         offload: top.table("offload", "offload.", "a table [offload]", offload),

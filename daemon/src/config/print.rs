@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::classes::protocol_name;
 use super::units::{print_bitrate, print_fragments, print_interval, print_share, print_size};
-use super::{Config, LinkConfig, Offload, Security, WindowConfig};
+use super::{Config, LinkConfig, Offload, Security, WindowConfig, cipher_name};
 use tabane_io::Engine;
 use tabane_proto::Class;
 
@@ -43,6 +43,7 @@ impl fmt::Display for Config {
                 Security::None => "neither encrypted nor authenticated",
             }
         )?;
+        writeln!(f, "cipher = {}", text(cipher_name(self.cipher)))?;
         write!(f, "{}", self.access)?;
         writeln!(f, "tx_queue_len = {}", self.tx_queue_len)?;
         write!(f, "{}", self.offload)?;

@@ -16,7 +16,7 @@ use super::typed::{number, value, word};
 use super::units::{
     FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, parse_fragments, parse_interval, parse_share,
 };
-use super::{Cidr, Config, Offload, Security};
+use super::{CIPHERS, Cidr, Config, Offload, Security, cipher_name};
 use crate::key::{KEYS_MAX, Key, KeyError};
 use tabane_proto::PolicyKind;
 use tabane_proto::engine::receive;
@@ -63,6 +63,7 @@ pub fn resolve(
             Security::name,
             default.security,
         ),
+        cipher: word(&mut problems, settings.cipher.as_ref(), &CIPHERS, cipher_name, default.cipher),
         access: resolve_access(&mut problems, &settings.access),
         tx_queue_len: number(
             &mut problems,

@@ -72,6 +72,8 @@ pub struct Settings {
     pub addresses: Vec<Given<String>>,
     /// How cells are protected.
     pub security: Option<Given<String>>,
+    /// What they are sealed with.
+    pub cipher: Option<Given<String>>,
     /// Rights of the daemon, and over it.
     pub access: AccessSettings,
     /// Transmit queue of the device, in frames.
@@ -238,6 +240,7 @@ impl Settings {
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             security: flags.security.or(self.security),
+            cipher: flags.cipher.or(self.cipher),
             access: self.access.overlaid(flags.access),
             tx_queue_len: flags.tx_queue_len.or(self.tx_queue_len),
             offload: self.offload.overlaid(flags.offload),

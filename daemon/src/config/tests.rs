@@ -157,6 +157,11 @@ fn unknown_words() {
         "tb.toml:1: security: `noise` is unknown; allowed: sealed, none"
     );
     assert_eq!(
+        problem("cipher = \"aes-256-gmc\""),
+        "tb.toml:1: cipher: `aes-256-gmc` is unknown (did you mean `aes-256-gcm`?); \
+         allowed: auto, aes-256-gcm, chacha20-poly1305, aegis-128l"
+    );
+    assert_eq!(
         problem("receive = \"bussy\""),
         "tb.toml:1: receive: `bussy` is unknown (did you mean `busy`?); allowed: interrupt, timer, busy, adaptive"
     );
@@ -479,6 +484,7 @@ fn any_config() -> impl Strategy<Value = Config> {
             let key = key_file.is_some().then_some(ZERO_KEY);
             let accept_keys = key.iter().map(|key| (PathBuf::from("old.key"), key.clone())).collect();
             let key_file = key_file.map(PathBuf::from);
+            let cipher = CIPHERS[usize::from(port) % CIPHERS.len()];
             let security = if sealed { Security::Sealed } else { Security::None };
             let (user, control_group, sandbox) = access;
             let access = Access { user, control_group, sandbox };
@@ -498,6 +504,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 workers,
                 addresses,
                 security,
+                cipher,
                 access,
                 tx_queue_len,
                 offload,

@@ -87,6 +87,11 @@ fn refused(refusal: Refusal) -> String {
             )
         }
         Refusal::Full => "the bundle has as many peers as it can have".to_owned(),
+        Refusal::Cipher { theirs } => {
+            format!(
+                "it seals with cipher {theirs}, which this version does not know; set another `cipher` there, or upgrade this node"
+            )
+        }
         Refusal::Seals => {
             "its cells are sealed and this node's are not; set the same `security` on both".to_owned()
         }

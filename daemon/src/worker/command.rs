@@ -9,7 +9,6 @@ use tabane_proto::{Instant, PolicyKind, PortSettings};
 
 use super::rest::Rest;
 use super::{Worker, clock};
-use crate::group;
 use crate::key::Key;
 use crate::snapshot::Snapshot;
 
@@ -150,7 +149,7 @@ impl Worker {
                 let _ = answer.send(settings.method);
             }
             Command::Keys { keys, answer } => {
-                group::go_by(&mut self.bundle, self.shared.security, &keys);
+                self.shared.protection.apply(&mut self.bundle, &keys);
                 let _ = answer.send(());
             }
             Command::Snapshot(asker) => {

@@ -6,7 +6,7 @@ use crate::cookie;
 use crate::keyring::{Agreed, Keyring};
 use crate::peer::Peer;
 use crate::rx::Origin;
-use crate::security::TAG;
+use crate::security::{Rejected, TAG};
 use crate::time::Instant;
 use crate::wire::handshake::{Message, Step};
 use crate::wire::hello::{Hello, NodeId};
@@ -144,10 +144,11 @@ impl Bundle {
         }
         let mut payload = Vec::new();
         let Some(mut state) = pending.state.take() else { return };
-        if !state.read(message.body, &mut payload) {
-            pending.state = Some(state);
-            self.counters.drop_forged += 1;
-            return;
+        if let Err(rejected) = state.read(message.body, &mut payload) {
+            if rejected == Rejected::Forged {
+                pending.state = Some(state);
+            }
+            return self.reject(now, message.node, rejected);
         }
         let (session, rekeys, epoch, group_key) =
             (pending.session, pending.rekeys, pending.epoch, pending.group_key);

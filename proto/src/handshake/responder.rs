@@ -93,9 +93,8 @@ impl Bundle {
         let group_key = security.mark(key, &[]);
         let mut state = security.respond(key);
         let mut payload = Vec::new();
-        if !state.read(message.body, &mut payload) {
-            self.counters.drop_forged += 1;
-            return;
+        if let Err(rejected) = state.read(message.body, &mut payload) {
+            return self.reject(now, message.node, rejected);
         }
         let Some(hello) = self.introduced(now, message, &payload) else { return };
         let known = self.peers.find(hello.node);

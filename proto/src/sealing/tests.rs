@@ -32,6 +32,10 @@ impl security::Key for Foreign<dyn tabane_proto::security::Key> {
     fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool {
         self.0.open(TheirNumber { link: number.link, seq: number.seq }, header, sealed)
     }
+
+    fn cipher(&self) -> &'static str {
+        self.0.cipher()
+    }
 }
 
 impl security::Security for Foreign<Group> {
@@ -65,9 +69,9 @@ fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
     let (mut one, mut other) = (group(cipher, seed).initiate(), group(cipher, seed + 1).respond(0));
     let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
     one.write(&[], &mut first);
-    assert!(other.read(&first, &mut payload));
+    other.read(&first, &mut payload).unwrap();
     other.write(&[], &mut second);
-    assert!(one.read(&second, &mut payload));
+    one.read(&second, &mut payload).unwrap();
     [one.finish(), other.finish()].map(|keys| {
         let (sealing, opening) = (Box::new(Foreign(keys.sealing)), Box::new(Foreign(keys.opening)));
         Agreed { epoch, keys: SessionKeys { sealing, opening }, group_key: group(cipher, seed).mark(0, &[]) }

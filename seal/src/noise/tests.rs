@@ -40,12 +40,12 @@ fn the_pattern_gives_the_known_answers() {
         let (mut message, mut payload) = (Vec::new(), Vec::new());
         write(&mut initiator, b"Ludwig von Mises", &mut message);
         assert_eq!(message, bytes(first));
-        assert!(read(&mut responder, &message, &mut payload));
+        read(&mut responder, &message, &mut payload).unwrap();
         assert_eq!(payload, b"Ludwig von Mises");
         message.clear();
         write(&mut responder, b"Murray Rothbard", &mut message);
         assert_eq!(message, bytes(second));
-        assert!(read(&mut initiator, &message, &mut payload));
+        read(&mut initiator, &message, &mut payload).unwrap();
         assert_eq!(payload, b"Ludwig von MisesMurray Rothbard");
 
         let (key, _) = initiator.dangerously_get_raw_split();
@@ -55,21 +55,30 @@ fn the_pattern_gives_the_known_answers() {
     }
 }
 
-/// Two sides with their shared keys, and what each has drawn.
-fn pair(cipher: Cipher, theirs: &[u8; 32]) -> (Box<Noise>, Box<Noise>) {
-    let initiator = Noise::initiator(&SHARED, cipher, Random::seeded(1));
-    (Box::new(initiator), Box::new(Noise::responder(theirs, Random::seeded(2))))
+fn fast(cipher: Cipher) -> Choice {
+    Choice { cipher, stated: false }
 }
 
-/// Runs the handshake; the keys of both sides.
+/// Two sides with their shared keys, and what each has drawn.
+fn pair(cipher: Cipher, theirs: &[u8; 32]) -> (Box<Noise>, Box<Noise>) {
+    let initiator = Noise::initiator(&SHARED, fast(cipher), Random::seeded(1));
+    (Box::new(initiator), Box::new(Noise::responder(theirs, fast(cipher), Random::seeded(2))))
+}
+
+/// Runs the handshake between sides that state nothing; the keys of both.
 fn shake(cipher: Cipher) -> (SessionKeys, SessionKeys) {
-    let (mut one, mut other) = pair(cipher, &SHARED);
+    shake_between([fast(cipher), fast(cipher)])
+}
+
+fn shake_between([initiator, responder]: [Choice; 2]) -> (SessionKeys, SessionKeys) {
+    let mut one = Box::new(Noise::initiator(&SHARED, initiator, Random::seeded(1)));
+    let mut other = Box::new(Noise::responder(&SHARED, responder, Random::seeded(2)));
     let (mut message, mut payload) = (Vec::new(), Vec::new());
     one.write(b"ping", &mut message);
-    assert!(other.read(&message, &mut payload));
+    other.read(&message, &mut payload).unwrap();
     message.clear();
     other.write(b"pong", &mut message);
-    assert!(one.read(&message, &mut payload));
+    one.read(&message, &mut payload).unwrap();
     assert_eq!(payload, b"pingpong");
     (one.finish(), other.finish())
 }
@@ -93,12 +102,67 @@ fn both_sides_have_the_same_keys_for_each_direction() {
 }
 
 #[test]
+fn both_sides_find_the_same_cipher_for_each_direction_whatever_they_want() {
+    let wants = [true, false].map(|stated| Cipher::ALL.map(|cipher| Choice { cipher, stated })).concat();
+    for (initiator, responder) in wants.iter().flat_map(|one| wants.iter().map(move |other| (*one, *other))) {
+        let (one, other) = shake_between([initiator, responder]);
+        let agreed = agree(initiator, responder).map(Cipher::name);
+        assert_eq!([one.sealing.cipher(), one.opening.cipher()], agreed);
+        assert_eq!([other.opening.cipher(), other.sealing.cipher()], agreed);
+        for (sealing, opening) in [(&one.sealing, &other.opening), (&other.sealing, &one.opening)] {
+            let (number, mut sealed) = (Number { link: 0, seq: 1 }, [0; 5 + TAG]);
+            sealing.seal(number, b"header", b"hello", &mut sealed);
+            assert!(opening.open(number, b"header", &mut sealed));
+        }
+    }
+}
+
+#[test]
+fn who_seals_with_a_cipher_that_is_unknown_is_refused_by_its_number() {
+    let (mut one, mut other) = pair(Cipher::Aes256Gcm, &SHARED);
+    let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+    one.write(b"ping", &mut first);
+    let unknown = [&[0x80 | 9], &first[1..]].concat();
+    assert_eq!(other.read(&unknown, &mut payload), Err(Rejected::Cipher(9)));
+
+    let mut state =
+        builder(Cipher::Aes256Gcm, &SHARED, &prologue(fast(Cipher::Aes256Gcm)), Random::seeded(3))
+            .build_responder()
+            .unwrap();
+    read(&mut state, &first[1..], &mut Vec::new()).unwrap();
+    write(&mut state, &[4, 1, 2, 3], &mut second);
+    assert_eq!(one.read(&second, &mut payload), Err(Rejected::Cipher(4)));
+    assert_eq!(one.read(&second, &mut payload), Err(Rejected::Forged), "it is over");
+    assert!(payload.is_empty());
+}
+
+/// The choice is in the clear: without the prologue nobody would notice.
+#[test]
+fn nobody_on_the_way_changes_what_the_initiator_wants() {
+    for (cipher, other_cipher) in
+        [(Cipher::Aegis128L, Cipher::Aes256Gcm), (Cipher::Aes256Gcm, Cipher::Aegis128L)]
+    {
+        for stated in [true, false] {
+            let mut one = Noise::initiator(&SHARED, Choice { cipher, stated }, Random::seeded(1));
+            let mut first = Vec::new();
+            one.write(b"ping", &mut first);
+            for choice in [Choice { cipher: other_cipher, stated }, Choice { cipher, stated: !stated }] {
+                // Noise itself uses the same cipher for both: only the choice differs.
+                first[0] = choice.byte();
+                let mut other = Noise::responder(&SHARED, fast(cipher), Random::seeded(2));
+                assert_eq!(other.read(&first, &mut Vec::new()), Err(Rejected::Forged), "{choice:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn who_has_another_group_key_is_refused() {
     for cipher in Cipher::ALL {
         let (mut one, mut other) = pair(cipher, &[9; 32]);
         let (mut message, mut payload) = (Vec::new(), Vec::new());
         one.write(b"ping", &mut message);
-        assert!(!other.read(&message, &mut payload));
+        assert_eq!(other.read(&message, &mut payload), Err(Rejected::Forged));
         assert!(payload.is_empty());
     }
 }
@@ -110,12 +174,13 @@ fn what_was_touched_is_refused_and_changes_nothing() {
         let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
         one.write(b"ping", &mut first);
         refuses_touched(&mut other, &first);
-        assert!(other.read(&first, &mut payload));
+        other.read(&first, &mut payload).unwrap();
         other.write(b"pong", &mut second);
         refuses_touched(&mut one, &second);
-        assert!(one.read(&second, &mut payload));
+        one.read(&second, &mut payload).unwrap();
         assert_eq!(payload, b"pingpong");
-        assert!(!one.read(&second, &mut payload) && !other.read(&first, &mut payload), "once");
+        assert_eq!(one.read(&second, &mut payload), Err(Rejected::Forged), "once");
+        assert_eq!(other.read(&first, &mut payload), Err(Rejected::Forged), "once");
     }
 }
 
@@ -127,9 +192,9 @@ fn refuses_touched(side: &mut Noise, message: &[u8]) {
         for bit in [0, 1, 7] {
             let mut touched = message.to_vec();
             touched[at] ^= 1 << bit;
-            assert!(!side.read(&touched, &mut payload), "byte {at}");
+            assert!(side.read(&touched, &mut payload).is_err(), "byte {at}");
         }
-        assert!(!side.read(&message[..at], &mut payload), "only {at} bytes");
+        assert_eq!(side.read(&message[..at], &mut payload), Err(Rejected::Forged), "only {at} bytes");
     }
     assert!(payload.is_empty());
 }
@@ -138,13 +203,13 @@ fn refuses_touched(side: &mut Noise, message: &[u8]) {
 fn no_two_sessions_have_the_same_keys() {
     let number = Number { link: 0, seq: 0 };
     let run = |random: Random| {
-        let mut one = Box::new(Noise::initiator(&SHARED, Cipher::Aes256Gcm, random));
-        let mut other = Box::new(Noise::responder(&SHARED, Random::system()));
+        let mut one = Box::new(Noise::initiator(&SHARED, fast(Cipher::Aes256Gcm), random));
+        let mut other = Box::new(Noise::responder(&SHARED, fast(Cipher::Aes256Gcm), Random::system()));
         let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
         one.write(b"", &mut first);
-        assert!(other.read(&first, &mut payload));
+        other.read(&first, &mut payload).unwrap();
         other.write(b"", &mut second);
-        assert!(one.read(&second, &mut payload));
+        one.read(&second, &mut payload).unwrap();
         let mut sealed = [0; 5 + TAG];
         one.finish().sealing.seal(number, &[], b"hello", &mut sealed);
         (first, sealed)

@@ -8,7 +8,7 @@
 use core::fmt;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use tabane_proto::security::{Handshake, Key, Number, Security, SessionKeys, TAG};
+use tabane_proto::security::{Handshake, Key, Number, Rejected, Security, SessionKeys, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind};
 use tabane_seal::Group;
 
@@ -104,7 +104,7 @@ impl Handshake for TappedHandshake {
         self.handshake.write(payload, message);
     }
 
-    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> bool {
+    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected> {
         self.handshake.read(message, payload)
     }
 
@@ -131,6 +131,10 @@ impl Key for TappedKey {
 
     fn open(&self, _: Number, _: &[u8], _: &mut [u8]) -> bool {
         false
+    }
+
+    fn cipher(&self) -> &'static str {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).cipher()
     }
 }
 
