@@ -38,7 +38,10 @@ pub trait Security: Send {
 /// One side of a handshake of two messages, the initiator's and the responder's.
 pub trait Handshake: Send {
     /// Appends this side's message, which carries a payload in secret.
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>);
+    ///
+    /// # Errors
+    /// [`Rejected::Forged`]: the other side has given keys of which no secret comes. This handshake is over.
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Rejected>;
 
     /// Reads the other side's message and appends its payload.
     ///

@@ -138,7 +138,7 @@ mod tests {
         let run = || {
             let mut group = group(&[[1; 32]]);
             let mut message = Vec::new();
-            group.initiate().write(b"payload", &mut message);
+            group.initiate().write(b"payload", &mut message).unwrap();
             (group.random(), message)
         };
         assert_eq!(run(), run());

@@ -121,22 +121,24 @@ fn read(state: &mut HandshakeState, message: &[u8], payload: &mut Vec<u8>) -> Re
     length.map(drop).map_err(|_| Rejected::Forged)
 }
 
-fn write(state: &mut HandshakeState, payload: &[u8], message: &mut Vec<u8>) {
+/// Fails when the other side's public key is of low order, for X25519 refuses it.
+fn write(state: &mut HandshakeState, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Rejected> {
     let start = message.len();
     message.resize(start + payload.len() + OVERHEAD, 0);
     let length = state.write_message(payload, &mut message[start..]);
-    message.truncate(start + length.expect("it is this side's turn, and a message is far below 64 KB"));
+    message.truncate(start + length.as_ref().copied().unwrap_or_default());
+    length.map(drop).map_err(|_| Rejected::Forged)
 }
 
 impl Handshake for Noise {
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) {
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Rejected> {
         match &mut self.side {
             Side::Initiator { choice, state, .. } => {
                 message.push(choice.byte());
-                write(state, payload, message);
+                write(state, payload, message)
             }
             Side::Responder { choice, state, .. } => {
-                write(state, &[&[choice.byte()], payload].concat(), message);
+                write(state, &[&[choice.byte()], payload].concat(), message)
             }
             Side::Invited { .. } => unreachable!("who is invited reads first"),
         }

@@ -66,7 +66,9 @@ impl Bundle {
         let group_key = security.mark(0, &[]);
         let mut state = security.initiate();
         let mut body = Vec::new();
-        state.write(&payload, &mut body);
+        if let Err(rejected) = state.write(&payload, &mut body) {
+            return self.reject(now, node, rejected);
+        }
         self.handshakes.serial += 1;
         let serial = self.handshakes.serial;
         let (ours, incarnation) = (self.settings.node, self.settings.incarnation);

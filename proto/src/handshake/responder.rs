@@ -114,7 +114,9 @@ impl Bundle {
         let Some(session) = session else { return };
         let reply = self.introduction(origin.port, session, hello.session);
         let mut body = Vec::new();
-        state.write(&reply, &mut body);
+        if let Err(rejected) = state.write(&reply, &mut body) {
+            return self.reject(now, message.node, rejected);
+        }
         let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
         let mut keys = Some(state.finish());
         if let Some(peer) = live.and_then(|index| self.peers.get_mut(index)) {

@@ -68,9 +68,9 @@ fn group(cipher: Cipher, seed: u64) -> Group {
 fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
     let (mut one, mut other) = (group(cipher, seed).initiate(), group(cipher, seed + 1).respond(0));
     let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-    one.write(&[], &mut first);
+    one.write(&[], &mut first).unwrap();
     other.read(&first, &mut payload).unwrap();
-    other.write(&[], &mut second);
+    other.write(&[], &mut second).unwrap();
     one.read(&second, &mut payload).unwrap();
     [one.finish(), other.finish()].map(|keys| {
         let (sealing, opening) = (Box::new(Foreign(keys.sealing)), Box::new(Foreign(keys.opening)));

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::hex::bytes;
+use snow::params::{CipherChoice, DHChoice, HashChoice};
+use snow::resolvers::CryptoResolver;
+use snow::types::{Dh, Hash};
 use tabane_proto::security::{Number, TAG};
 
 const SHARED: [u8; 32] = *b"a group key of thirty-two bytes.";
@@ -38,12 +41,12 @@ fn the_pattern_gives_the_known_answers() {
         let mut initiator = side(&ours).build_initiator().unwrap();
         let mut responder = side(&theirs).build_responder().unwrap();
         let (mut message, mut payload) = (Vec::new(), Vec::new());
-        write(&mut initiator, b"Ludwig von Mises", &mut message);
+        write(&mut initiator, b"Ludwig von Mises", &mut message).unwrap();
         assert_eq!(message, bytes(first));
         read(&mut responder, &message, &mut payload).unwrap();
         assert_eq!(payload, b"Ludwig von Mises");
         message.clear();
-        write(&mut responder, b"Murray Rothbard", &mut message);
+        write(&mut responder, b"Murray Rothbard", &mut message).unwrap();
         assert_eq!(message, bytes(second));
         read(&mut initiator, &message, &mut payload).unwrap();
         assert_eq!(payload, b"Ludwig von MisesMurray Rothbard");
@@ -74,10 +77,10 @@ fn shake_between([initiator, responder]: [Choice; 2]) -> (SessionKeys, SessionKe
     let mut one = Box::new(Noise::initiator(&SHARED, initiator, Random::seeded(1)));
     let mut other = Box::new(Noise::responder(&SHARED, responder, Random::seeded(2)));
     let (mut message, mut payload) = (Vec::new(), Vec::new());
-    one.write(b"ping", &mut message);
+    one.write(b"ping", &mut message).unwrap();
     other.read(&message, &mut payload).unwrap();
     message.clear();
-    other.write(b"pong", &mut message);
+    other.write(b"pong", &mut message).unwrap();
     one.read(&message, &mut payload).unwrap();
     assert_eq!(payload, b"pingpong");
     (one.finish(), other.finish())
@@ -121,7 +124,7 @@ fn both_sides_find_the_same_cipher_for_each_direction_whatever_they_want() {
 fn who_seals_with_a_cipher_that_is_unknown_is_refused_by_its_number() {
     let (mut one, mut other) = pair(Cipher::Aes256Gcm, &SHARED);
     let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-    one.write(b"ping", &mut first);
+    one.write(b"ping", &mut first).unwrap();
     let unknown = [&[0x80 | 9], &first[1..]].concat();
     assert_eq!(other.read(&unknown, &mut payload), Err(Rejected::Cipher(9)));
 
@@ -130,7 +133,7 @@ fn who_seals_with_a_cipher_that_is_unknown_is_refused_by_its_number() {
             .build_responder()
             .unwrap();
     read(&mut state, &first[1..], &mut Vec::new()).unwrap();
-    write(&mut state, &[4, 1, 2, 3], &mut second);
+    write(&mut state, &[4, 1, 2, 3], &mut second).unwrap();
     assert_eq!(one.read(&second, &mut payload), Err(Rejected::Cipher(4)));
     assert_eq!(one.read(&second, &mut payload), Err(Rejected::Forged), "it is over");
     assert!(payload.is_empty());
@@ -145,7 +148,7 @@ fn nobody_on_the_way_changes_what_the_initiator_wants() {
         for stated in [true, false] {
             let mut one = Noise::initiator(&SHARED, Choice { cipher, stated }, Random::seeded(1));
             let mut first = Vec::new();
-            one.write(b"ping", &mut first);
+            one.write(b"ping", &mut first).unwrap();
             for choice in [Choice { cipher: other_cipher, stated }, Choice { cipher, stated: !stated }] {
                 // Noise itself uses the same cipher for both: only the choice differs.
                 first[0] = choice.byte();
@@ -161,7 +164,7 @@ fn who_has_another_group_key_is_refused() {
     for cipher in Cipher::ALL {
         let (mut one, mut other) = pair(cipher, &[9; 32]);
         let (mut message, mut payload) = (Vec::new(), Vec::new());
-        one.write(b"ping", &mut message);
+        one.write(b"ping", &mut message).unwrap();
         assert_eq!(other.read(&message, &mut payload), Err(Rejected::Forged));
         assert!(payload.is_empty());
     }
@@ -172,10 +175,10 @@ fn what_was_touched_is_refused_and_changes_nothing() {
     for cipher in Cipher::ALL {
         let (mut one, mut other) = pair(cipher, &SHARED);
         let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        one.write(b"ping", &mut first);
+        one.write(b"ping", &mut first).unwrap();
         refuses_touched(&mut other, &first);
         other.read(&first, &mut payload).unwrap();
-        other.write(b"pong", &mut second);
+        other.write(b"pong", &mut second).unwrap();
         refuses_touched(&mut one, &second);
         one.read(&second, &mut payload).unwrap();
         assert_eq!(payload, b"pingpong");
@@ -206,9 +209,9 @@ fn no_two_sessions_have_the_same_keys() {
         let mut one = Box::new(Noise::initiator(&SHARED, fast(Cipher::Aes256Gcm), random));
         let mut other = Box::new(Noise::responder(&SHARED, fast(Cipher::Aes256Gcm), Random::system()));
         let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        one.write(b"", &mut first);
+        one.write(b"", &mut first).unwrap();
         other.read(&first, &mut payload).unwrap();
-        other.write(b"", &mut second);
+        other.write(b"", &mut second).unwrap();
         one.read(&second, &mut payload).unwrap();
         let mut sealed = [0; 5 + TAG];
         one.finish().sealing.seal(number, &[], b"hello", &mut sealed);
@@ -218,4 +221,78 @@ fn no_two_sessions_have_the_same_keys() {
     assert_eq!(first.0, again.0, "the same seed");
     assert_ne!(first.1, again.1, "and yet other keys: the responder's part differs");
     assert_ne!(run(Random::system()).0, run(Random::system()).0);
+}
+
+/// What a hostile member of the group gives for a public key: 0, a point of low order. No secret comes of it.
+struct LowOrder(Resolver);
+
+impl CryptoResolver for LowOrder {
+    fn resolve_rng(&self) -> Option<Box<dyn snow::types::Random>> {
+        self.0.resolve_rng()
+    }
+
+    fn resolve_dh(&self, _: &DHChoice) -> Option<Box<dyn Dh>> {
+        Some(Box::new(Zero))
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        self.0.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn snow::types::Cipher>> {
+        self.0.resolve_cipher(choice)
+    }
+}
+
+struct Zero;
+
+impl Dh for Zero {
+    fn name(&self) -> &'static str {
+        "25519"
+    }
+
+    fn pub_len(&self) -> usize {
+        32
+    }
+
+    fn priv_len(&self) -> usize {
+        32
+    }
+
+    fn set(&mut self, _: &[u8]) {}
+
+    fn generate(&mut self, _: &mut dyn snow::types::Random) -> Result<(), snow::Error> {
+        Ok(())
+    }
+
+    fn pubkey(&self) -> &[u8] {
+        &[0; 32]
+    }
+
+    fn privkey(&self) -> &[u8] {
+        &[0; 32]
+    }
+
+    fn dh(&self, _: &[u8], shared: &mut [u8]) -> Result<(), snow::Error> {
+        shared[..32].fill(0);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_public_key_of_low_order_is_refused_and_stops_nobody() {
+    let choice = fast(Cipher::Aes256Gcm);
+    let name = "Noise_NNpsk0_25519_AESGCM_SHA256".parse().unwrap();
+    let resolver = Box::new(LowOrder(Resolver::new(Random::seeded(1))));
+    let builder = Builder::with_resolver(name, resolver);
+    let prologue = prologue(choice);
+    let builder = builder.psk(0, &SHARED).and_then(|builder| builder.prologue(&prologue)).unwrap();
+    let mut hostile = builder.build_initiator().unwrap();
+    let mut first = vec![choice.byte()];
+    write(&mut hostile, b"ping", &mut first).unwrap();
+    let mut other = Noise::responder(&SHARED, choice, Random::seeded(2));
+    other.read(&first, &mut Vec::new()).unwrap();
+    let mut second = Vec::new();
+    assert_eq!(other.write(b"pong", &mut second), Err(Rejected::Forged));
+    assert!(second.is_empty());
 }

@@ -100,8 +100,8 @@ struct TappedHandshake {
 }
 
 impl Handshake for TappedHandshake {
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) {
-        self.handshake.write(payload, message);
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Rejected> {
+        self.handshake.write(payload, message)
     }
 
     fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected> {
