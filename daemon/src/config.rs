@@ -14,6 +14,7 @@ mod classes;
 pub mod file;
 pub mod limits;
 mod links;
+mod nodes;
 mod print;
 pub mod problem;
 pub mod resolve;
@@ -32,6 +33,7 @@ use std::path::{Path, PathBuf};
 pub use access::Access;
 pub use address::Cidr;
 pub use links::parse_link;
+pub use nodes::{NodeConfig, parse_allow};
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_io::Engine;
@@ -57,6 +59,8 @@ pub struct Config {
     pub key_file: Option<PathBuf>,
     /// Keys whose nodes are of the group, too, each with its file: while a group changes its key.
     pub accept_keys: Vec<(PathBuf, Key)>,
+    /// Keys of nodes.
+    pub nodes: NodeConfig,
     /// UDP port of the first worker; worker i uses `port + i`, which exists.
     pub port: u16,
     /// MTU of the device, 68 to 65,521 bytes.
@@ -196,6 +200,7 @@ impl Default for Config {
             key: None,
             key_file: None,
             accept_keys: Vec::new(),
+            nodes: NodeConfig::default(),
             port: 7420,
             mtu: 1500,
             policy: PolicyKind::default(),

@@ -19,7 +19,7 @@ use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
-use crate::group::Protection;
+use crate::group::{Protection, Trust};
 use crate::handover::Heir;
 use crate::links;
 use crate::medium::Medium;
@@ -130,7 +130,7 @@ impl Parts {
                 Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number, &fdb));
             bundle.touch_memory();
             let protection = Protection::of(&self.config);
-            protection.apply(&mut bundle, &self.config.keys());
+            protection.apply(&mut bundle, &Trust::of(&self.config));
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);
             let shared = Shared {

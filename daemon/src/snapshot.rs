@@ -8,6 +8,7 @@ use tabane_proto::engine::receive::{self, Receive};
 use tabane_proto::engine::reclaim;
 use tabane_proto::{Bundle, Counters, PolicyKind};
 
+use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
 /// One worker's knowledge.
@@ -50,6 +51,7 @@ impl Snapshot {
         let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
+            node_key: peer.key.as_ref().map(public),
             sealed: peer.sealed.map(|keys| SealStatus {
                 epoch: keys.epoch,
                 cells_sealed: keys.cells_sealed,

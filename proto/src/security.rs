@@ -16,6 +16,9 @@ const REKEY_AFTER: Duration = Duration::from_secs(120);
 /// A key that has sealed so many cells is replaced: a terabyte and a half, far below what either cipher stands.
 const REKEY_CELLS: u64 = 1 << 30;
 
+/// What a node has proven to be its own: the public part of its key.
+pub type PublicKey = [u8; 32];
+
 /// What a node shares with its group.
 pub trait Security: Send {
     /// The tag of what may be heard by everyone in the group, under the accepted group key of this place; 0: the one that
@@ -30,6 +33,9 @@ pub trait Security: Send {
 
     /// Takes part in a handshake that another node has begun, under the accepted group key of this place.
     fn respond(&mut self, key: usize) -> Box<dyn Handshake>;
+
+    /// Whether a node may be a peer that has proven this key; `None`: it has none of its own.
+    fn accepts(&self, peer: Option<&PublicKey>) -> bool;
 
     /// Bytes that nobody can guess.
     fn random(&mut self) -> [u8; TAG];
@@ -48,6 +54,10 @@ pub trait Handshake: Send {
     /// # Errors
     /// [`Rejected`]; after [`Rejected::Forged`] nothing has changed, after the others this handshake is over.
     fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected>;
+
+    /// The key of the other side, once its message was read; `None`: it has none of its own. An initiator has not proven
+    /// before it seals a cell that this is its own.
+    fn peer(&self) -> Option<PublicKey>;
 
     /// The keys, when both messages have passed.
     fn finish(self: Box<Self>) -> SessionKeys;

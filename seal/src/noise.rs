@@ -1,28 +1,47 @@
-//! The handshake: Noise with the pattern `NNpsk0`, two messages.
+//! The handshake: Noise with the pattern `IXpsk0`, two messages.
 //!
 //! ```text
-//! -> choice of a cipher (1 byte), psk, e, payload
-//! <- e, ee, choice of a cipher and payload
+//! -> choice of a cipher (1 byte), psk, e, s, payload
+//! <- e, ee, se, s, es, choice of a cipher and payload
 //! ```
 //!
-//! The pre-shared key lets in who belongs to the group, the ephemeral keys make the session's keys secret for good: who
-//! learns the group key later cannot read what was said before. The initiator's choice is not secret, but part of what
-//! both sides hash; the responder's is sealed. So a message whose choice was changed is refused, and nobody between the two
-//! talks them into another cipher.
+//! The pre-shared key lets in who belongs to the group, and hides from all others who speaks. The ephemeral keys make the
+//! session's keys secret for good: who learns the group key later cannot read what was said before. The static keys are
+//! the nodes' own: the responder has proven its key with its message, the initiator with the first cell that it seals. A
+//! node without one has that of nobody, which the whole group knows, so that there is one pattern and nothing to
+//! negotiate.
+//!
+//! The initiator's choice is not secret, but part of what both sides hash; the responder's is sealed. So a message whose
+//! choice was changed is refused, and nobody between the two talks them into another cipher.
+//!
+//! Source: The Noise Protocol Framework, revision 34, 7.5 (IX) and 9 (pre-shared keys).
 
 use crate::choice::{Choice, agree};
 use crate::key::Cipher;
 use crate::random::Random;
 use crate::resolver::Resolver;
 use snow::{Builder, HandshakeState};
-use tabane_proto::security::{Handshake, Rejected, SessionKeys};
+use tabane_proto::security::{Handshake, PublicKey, Rejected, SessionKeys};
 use zeroize::Zeroizing;
 
-/// The most that is added to a payload: an ephemeral key, a choice and a tag.
-const OVERHEAD: usize = 49;
+/// The most that is added to a payload: an ephemeral key, a sealed key, a choice and a tag.
+const OVERHEAD: usize = 97;
+
+/// What one side of a handshake goes by.
+pub(crate) struct Terms {
+    /// The pre-shared key.
+    pub(crate) shared: Zeroizing<[u8; 32]>,
+    pub(crate) choice: Choice,
+    /// The secret part of this node's key, or nobody's.
+    pub(crate) own: Zeroizing<[u8; 32]>,
+    /// The public part of nobody's key.
+    pub(crate) nobody: PublicKey,
+    pub(crate) random: Random,
+}
 
 /// One side of a handshake.
 pub(crate) struct Noise {
+    nobody: PublicKey,
     side: Side,
 }
 
@@ -34,11 +53,7 @@ enum Side {
         state: Box<HandshakeState>,
     },
     /// What the initiator wants stands in the first message.
-    Invited {
-        choice: Choice,
-        shared: Zeroizing<[u8; 32]>,
-        random: Random,
-    },
+    Invited(Terms),
     Responder {
         choice: Choice,
         theirs: Choice,
@@ -48,31 +63,27 @@ enum Side {
 
 impl Noise {
     /// The side that speaks first.
-    pub(crate) fn initiator(shared: &[u8; 32], choice: Choice, random: Random) -> Self {
-        let state = builder(choice.cipher, shared, &prologue(choice), random).build_initiator();
+    pub(crate) fn initiator(mut terms: Terms) -> Self {
+        let (choice, random) = (terms.choice, terms.random.fork());
+        let state = builder(choice.cipher, &terms, &prologue(choice), random).build_initiator();
         let state = Box::new(state.expect(COMPLETE));
-        Self { side: Side::Initiator { choice, theirs: None, state } }
+        Self { nobody: terms.nobody, side: Side::Initiator { choice, theirs: None, state } }
     }
 
     /// The side that answers.
-    pub(crate) fn responder(shared: &[u8; 32], choice: Choice, random: Random) -> Self {
-        Self { side: Side::Invited { choice, shared: Zeroizing::new(*shared), random } }
+    pub(crate) fn responder(terms: Terms) -> Self {
+        Self { nobody: terms.nobody, side: Side::Invited(terms) }
     }
 
     /// Reads the initiator's message.
-    fn accept(
-        choice: Choice,
-        shared: &[u8; 32],
-        random: Random,
-        message: &[u8],
-        payload: &mut Vec<u8>,
-    ) -> Result<Side, Rejected> {
+    fn accept(terms: &mut Terms, message: &[u8], payload: &mut Vec<u8>) -> Result<Side, Rejected> {
         let (byte, message) = message.split_first().ok_or(Rejected::Forged)?;
         let theirs = Choice::of(*byte).map_err(Rejected::Cipher)?;
-        let state = builder(theirs.cipher, shared, &prologue(theirs), random).build_responder();
+        let random = terms.random.fork();
+        let state = builder(theirs.cipher, terms, &prologue(theirs), random).build_responder();
         let mut state = Box::new(state.expect(COMPLETE));
         read(&mut state, message, payload)?;
-        Ok(Side::Responder { choice, theirs, state })
+        Ok(Side::Responder { choice: terms.choice, theirs, state })
     }
 
     /// Reads the responder's message.
@@ -93,6 +104,8 @@ impl Noise {
     }
 }
 
+/// What is said, and in which order.
+const PATTERN: &str = "IXpsk0";
 const COMPLETE: &str = "the resolver has all that the pattern needs";
 
 /// What both sides hash first: the version of what is built on the handshake, and what the initiator wants.
@@ -103,14 +116,16 @@ fn prologue(choice: Choice) -> [u8; 9] {
 }
 
 /// The first step of either side. Noise has no name for AEGIS; the handshake's own messages are AES-GCM's then.
-fn builder<'a>(cipher: Cipher, shared: &'a [u8; 32], prologue: &'a [u8], random: Random) -> Builder<'a> {
-    let name = match cipher {
-        Cipher::Aes256Gcm | Cipher::Aegis128L => "Noise_NNpsk0_25519_AESGCM_SHA256",
-        Cipher::ChaCha20Poly1305 => "Noise_NNpsk0_25519_ChaChaPoly_SHA256",
+fn builder<'a>(cipher: Cipher, terms: &'a Terms, prologue: &'a [u8], random: Random) -> Builder<'a> {
+    let cipher = match cipher {
+        Cipher::Aes256Gcm | Cipher::Aegis128L => "AESGCM",
+        Cipher::ChaCha20Poly1305 => "ChaChaPoly",
     };
+    let name = format!("Noise_{PATTERN}_25519_{cipher}_SHA256");
     let resolver = Box::new(Resolver::new(random));
     let builder = Builder::with_resolver(name.parse().expect("a Noise protocol's name"), resolver);
-    builder.psk(0, shared).and_then(|builder| builder.prologue(prologue)).expect("each is set once")
+    let builder = builder.psk(0, &terms.shared).and_then(|builder| builder.prologue(prologue));
+    builder.and_then(|builder| builder.local_private_key(&*terms.own)).expect("each is set once")
 }
 
 fn read(state: &mut HandshakeState, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected> {
@@ -140,7 +155,7 @@ impl Handshake for Noise {
             Side::Responder { choice, state, .. } => {
                 write(state, &[&[choice.byte()], payload].concat(), message)
             }
-            Side::Invited { .. } => unreachable!("who is invited reads first"),
+            Side::Invited(_) => unreachable!("who is invited reads first"),
         }
     }
 
@@ -149,19 +164,23 @@ impl Handshake for Noise {
             Side::Initiator { theirs, state, .. } => {
                 *theirs = Some(Self::conclude(state, message, payload)?);
             }
-            Side::Invited { choice, shared, random } => {
-                self.side = Self::accept(*choice, shared, random.fork(), message, payload)?;
-            }
+            Side::Invited(terms) => self.side = Self::accept(terms, message, payload)?,
             Side::Responder { .. } => return Err(Rejected::Forged),
         }
         Ok(())
+    }
+
+    fn peer(&self) -> Option<PublicKey> {
+        let (Side::Initiator { state, .. } | Side::Responder { state, .. }) = &self.side else { return None };
+        let key = state.get_remote_static().and_then(|key| key.try_into().ok());
+        key.filter(|key| *key != self.nobody)
     }
 
     fn finish(self: Box<Self>) -> SessionKeys {
         let ([first, second], mut state, initiates) = match self.side {
             Side::Initiator { choice, theirs: Some(theirs), state } => (agree(choice, theirs), state, true),
             Side::Responder { choice, theirs, state } => (agree(theirs, choice), state, false),
-            Side::Initiator { theirs: None, .. } | Side::Invited { .. } => {
+            Side::Initiator { theirs: None, .. } | Side::Invited(_) => {
                 unreachable!("both messages have passed")
             }
         };

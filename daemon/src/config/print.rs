@@ -23,6 +23,7 @@ impl fmt::Display for Config {
         }?;
         let accepted: Vec<_> = self.accept_keys.iter().map(|(file, _)| file.to_string_lossy()).collect();
         writeln!(f, "accept_keys = {}", list(&accepted))?;
+        write!(f, "{}", self.nodes)?;
         writeln!(f, "port = {}", self.port)?;
         writeln!(f, "mtu = {}", self.mtu)?;
         writeln!(f, "policy = {}", text(self.policy.name()))?;

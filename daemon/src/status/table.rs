@@ -17,7 +17,9 @@ impl Status {
         parts.extend(self.peers.iter().map(|peer| {
             let keys = peer.sealed.as_ref().map(SealStatus::describe);
             let (name, node) = (one_line(&peer.name), one_line(&peer.node));
-            let title = format!("peer {name} ({node}){}\n", keys.unwrap_or_default());
+            let own = peer.node_key.as_ref().map(|key| format!(", {}", one_line(key)));
+            let title =
+                format!("peer {name} ({node}){}{}\n", keys.unwrap_or_default(), own.unwrap_or_default());
             title + &peer.paths().print(colour)
         }));
         if self.peers.is_empty() {

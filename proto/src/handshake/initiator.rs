@@ -155,22 +155,26 @@ impl Bundle {
         let (session, rekeys, epoch, group_key) =
             (pending.session, pending.rekeys, pending.epoch, pending.group_key);
         let routes: Vec<_> = pending.routes.iter().map(|(route, _)| *route).collect();
-        let Some(hello) = self.introduced(now, message, &payload) else { return };
+        let key = state.peer();
+        let Some(hello) = self.introduced(now, message, &payload, key) else { return };
         if hello.your_session != session {
             self.counters.drop_malformed += 1;
             return;
         }
         let known = self.peers.find(hello.node).filter(|index| self.is_session(*index, &hello));
         if let Some(index) = known {
-            let Some(peer) = self.peers.get_mut(index).filter(|_| rekeys) else { return };
+            if !rekeys || !self.is_same(now, index, key) {
+                return;
+            }
+            let Some(peer) = self.peers.get_mut(index) else { return };
             if let Some(keys) = &mut peer.keys {
-                keys.install(now, Agreed { epoch, keys: state.finish(), group_key });
+                keys.install(now, Agreed { epoch, keys: state.finish(), group_key, peer: key });
                 peer.beat_at_once(now);
                 self.counters.rekeys += 1;
             }
             return;
         }
-        let agreed = Agreed { epoch, keys: state.finish(), group_key };
+        let agreed = Agreed { epoch, keys: state.finish(), group_key, peer: key };
         let Some(index) = self.join_sealed(now, &hello, session, agreed) else { return };
         if self.settings.node < hello.node {
             self.handshakes.tentative.retain(|tentative| tentative.hello.node != hello.node);

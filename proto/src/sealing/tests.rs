@@ -55,6 +55,10 @@ impl security::Security for Foreign<Group> {
         unreachable!("keys are installed by hand")
     }
 
+    fn accepts(&self, peer: Option<&security::PublicKey>) -> bool {
+        self.0.accepts(peer)
+    }
+
     fn random(&mut self) -> [u8; TAG] {
         self.0.random()
     }
@@ -74,7 +78,12 @@ fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
     one.read(&second, &mut payload).unwrap();
     [one.finish(), other.finish()].map(|keys| {
         let (sealing, opening) = (Box::new(Foreign(keys.sealing)), Box::new(Foreign(keys.opening)));
-        Agreed { epoch, keys: SessionKeys { sealing, opening }, group_key: group(cipher, seed).mark(0, &[]) }
+        Agreed {
+            epoch,
+            keys: SessionKeys { sealing, opening },
+            group_key: group(cipher, seed).mark(0, &[]),
+            peer: None,
+        }
     })
 }
 

@@ -8,7 +8,7 @@
 use core::fmt;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use tabane_proto::security::{Handshake, Key, Number, Rejected, Security, SessionKeys, TAG};
+use tabane_proto::security::{Handshake, Key, Number, PublicKey, Rejected, Security, SessionKeys, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind};
 use tabane_seal::Group;
 
@@ -89,6 +89,10 @@ impl Security for TappedGroup {
         self.tapped(handshake)
     }
 
+    fn accepts(&self, peer: Option<&PublicKey>) -> bool {
+        self.group.accepts(peer)
+    }
+
     fn random(&mut self) -> [u8; TAG] {
         self.group.random()
     }
@@ -106,6 +110,10 @@ impl Handshake for TappedHandshake {
 
     fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected> {
         self.handshake.read(message, payload)
+    }
+
+    fn peer(&self) -> Option<PublicKey> {
+        self.handshake.peer()
     }
 
     fn finish(self: Box<Self>) -> SessionKeys {
