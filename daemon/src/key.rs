@@ -9,8 +9,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 use tabane_proto::security::PublicKey;
+use tabane_seal::sha256;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::config::problem::quoted;
@@ -93,8 +93,8 @@ pub enum KeyError {
     #[error("{0} exists; a key is never overwritten")]
     Exists(PathBuf),
     /// The kernel gave no random bytes.
-    #[error("no random bytes: {0}")]
-    NoRandomness(getrandom::Error),
+    #[error("the operating system has no random bytes")]
+    NoRandomness,
 }
 
 /// What a public key is written as, for error sentences.
@@ -113,9 +113,7 @@ impl Key {
     /// # Errors
     /// [`KeyError::NoRandomness`].
     pub fn generate() -> Result<Key, KeyError> {
-        let mut key = Key([0; 32]);
-        getrandom::fill(&mut key.0).map_err(KeyError::NoRandomness)?;
-        Ok(key)
+        tabane_seal::random().map(|bytes| Key(*bytes)).ok_or(KeyError::NoRandomness)
     }
 
     /// Reads the key in `path` and warns when others may read it too.
@@ -186,8 +184,8 @@ impl Key {
     /// The number that tells the group apart on the wire: the first 8 bytes, big-endian, of
     /// SHA-256("tabane group" || key).
     pub fn group(&self) -> u64 {
-        let digest = Sha256::new().chain_update(b"tabane group").chain_update(self.0).finalize();
-        digest.iter().take(8).fold(0, |group, byte| group << 8 | u64::from(*byte))
+        let text = Zeroizing::new([&b"tabane group"[..], &self.0].concat());
+        sha256(&text).iter().take(8).fold(0, |group, byte| group << 8 | u64::from(*byte))
     }
 }
 

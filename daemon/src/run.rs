@@ -123,7 +123,8 @@ impl Parts {
         self.device.show_speed(self.config.links.iter().map(|link| link.nic.as_str()));
         let incarnation = now_ns();
         let fragments = self.fragments();
-        let seed = getrandom::u64().context("no randomness for the table of addresses")?;
+        let random = tabane_seal::random().context("no randomness for the table of addresses")?;
+        let seed = u64::from_be_bytes(*random.first_chunk().context("32 bytes are too few")?);
         let fdb = Arc::new(Fdb::new(fdb::ADDRESSES, seed));
         let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<AnyLink>))| {
             let mut bundle =

@@ -26,5 +26,5 @@ mod resolver;
 
 pub use group::{GROUP_KEY, Group, NODE_KEY};
 pub use key::Cipher;
-pub use random::Random;
+pub use random::{Random, random, sha256};
 pub use resolver::public_key;
