@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::control::{self, Request};
 use crate::error::BadInput;
 use crate::events::Entry;
-use crate::key::{Key, KeyError};
+use crate::key::{Key, KeyError, Owner};
 use crate::stdout::print;
 
 /// Prints the events of the bundle `name`, and those to come when it is to `follow`.
@@ -41,12 +41,21 @@ fn switch(name: &str, what: &str, request: &Request) -> anyhow::Result<()> {
 
 /// Hands the keys in `files` to the bundle `name`, which may not see files.
 pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
-    let read = |file: &PathBuf| Key::read(file).map(|key| key.hex().to_string());
+    let read = |file: &PathBuf| Key::read(file, Owner::Group).map(|key| key.hex().to_string());
     let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
     let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
     let answer = control::ask(name, &Request::Keys { keys })?;
     let group = answer["group"].as_str().unwrap_or("?");
     print(&format!("group {group}, {} further keys accepted\n", files.len() - 1))
+}
+
+/// Tells the bundle `name` whose nodes it is to let in from now on, or that it is all of the group.
+pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::Allow { allow })?;
+    match answer["allowed"].as_u64() {
+        Some(count) => print(&format!("{count} node keys allowed\n")),
+        None => print("every node of the group allowed\n"),
+    }
 }
 
 /// Takes a link into the bundle `name`, or out of it.

@@ -14,12 +14,13 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::problem::quoted;
 use crate::config::settings::{
-    AccessSettings, Given, LinkSettings, OffloadSettings, ReceiveSettings, Settings, parse_link_flag,
+    AccessSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings, Settings,
+    parse_link_flag,
 };
 use crate::config::{Config, Security};
 use crate::control::{self, Request};
 use crate::error::{BadInput, report};
-use crate::key::{Key, KeyError};
+use crate::key::{Key, KeyError, Owner, public};
 use crate::status::Status;
 use crate::stdout::print;
 use crate::{asking, log, probe, run, stderr};
@@ -96,6 +97,17 @@ enum Command {
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
+    /// Say while traffic runs whose nodes are let in; a peer with another key, or with none of its own, is out at once
+    Allow {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// Public keys; all that are let in from now on
+        #[arg(value_name = "PUBLIC-KEY", required_unless_present = "everyone")]
+        keys: Vec<String>,
+        /// Let in every node that has the key of the group
+        #[arg(long, conflicts_with = "keys")]
+        everyone: bool,
+    },
     /// Take a link in or out while traffic runs
     Link {
         #[command(subcommand)]
@@ -117,6 +129,9 @@ enum Command {
     Genkey {
         /// File to write, with mode 0600, never over an existing one [default: standard output]
         file: Option<PathBuf>,
+        /// Make a key of this node alone, and print its public part, for `allow` on the others
+        #[arg(long, requires = "file")]
+        node: bool,
     },
 }
 
@@ -170,9 +185,19 @@ struct UpFlags {
     /// Key file, the same on every node: who has it is let in, and nobody else reads or changes what the links carry
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Key file of this node alone, as `tabane genkey --node FILE` makes it: others may then let it in or shut it out
+    #[arg(long, value_name = "FILE")]
+    node_key: Option<PathBuf>,
+    /// Let in only nodes with this public key; can be repeated [default: every node that has the key of the group]
+    #[arg(long = "allow", value_name = "PUBLIC-KEY")]
+    allow: Vec<String>,
     /// Neither encrypt nor authenticate: for networks of your own
     #[arg(long)]
     insecure: bool,
+    /// What cells are sealed with: auto, aes-256-gcm, chacha20-poly1305 or aegis-128l; auto is what the processor does
+    /// fastest, or what the peer states [default: auto]
+    #[arg(long)]
+    cipher: Option<String>,
     /// UDP port of the first worker [default: 7420]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     port: Option<i64>,
@@ -280,10 +305,15 @@ impl Command {
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
             Command::Receive { bundle, engine } => asking::switch_engine(&bundle.name, engine),
             Command::Key { bundle, files } => asking::change_keys(&bundle.name, &files),
+            Command::Allow { bundle, keys, everyone } => {
+                asking::change_allow(&bundle.name, (!everyone).then_some(keys))
+            }
             Command::Link { change } => change.execute(),
             Command::Probe { arguments } => probe::execute(&arguments),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
-            Command::Genkey { file } => generate_key(file.as_deref()),
+            Command::Genkey { file, node } => {
+                generate_key(file.as_deref(), if node { Owner::Node } else { Owner::Group })
+            }
         }
     }
 }
@@ -306,6 +336,12 @@ impl UpFlags {
             name: self.name.map(|name| Given::by_flag(name, "--name")),
             key: self.key.map(|key| Given::by_flag(key, "--key")),
             accept_keys: Vec::new(),
+            nodes: NodeSettings {
+                key: self.node_key.map(|key| Given::by_flag(key, "--node-key")),
+                allow: Some(self.allow)
+                    .filter(|allow| !allow.is_empty())
+                    .map(|allow| Given::by_flag(allow, "--allow")),
+            },
             port: self.port.map(|port| Given::by_flag(port, "--port")),
             mtu: self.mtu.map(|mtu| Given::by_flag(mtu, "--mtu")),
             policy: self.policy.map(|policy| Given::by_flag(policy, "--policy")),
@@ -323,6 +359,7 @@ impl UpFlags {
                 .map(|address| Given::by_flag(address, "--address"))
                 .collect(),
             security: self.insecure.then(|| Given::by_flag(Security::None.name().to_owned(), "--insecure")),
+            cipher: self.cipher.map(|cipher| Given::by_flag(cipher, "--cipher")),
             access: AccessSettings {
                 user: self.user.map(|user| Given::by_flag(user, "--user")),
                 control_group: self.control_group.map(|group| Given::by_flag(group, "--control-group")),
@@ -371,14 +408,16 @@ fn status(name: &str, json: bool) -> anyhow::Result<()> {
     print(&status.table(io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()))
 }
 
-fn generate_key(file: Option<&Path>) -> anyhow::Result<()> {
+fn generate_key(file: Option<&Path>, owner: Owner) -> anyhow::Result<()> {
     let key = Key::generate()?;
-    match file {
-        None => print(&format!("{}\n", key.hex().as_str())),
-        Some(path) => key.write_new(path).map_err(|error| match error {
-            KeyError::Exists(_) | KeyError::Unwritable { .. } => BadInput::new(error.to_string()).into(),
-            _ => error.into(),
-        }),
+    let Some(path) = file else { return print(&format!("{}\n", key.hex().as_str())) };
+    key.write_new(path, owner).map_err(|error| match error {
+        KeyError::Exists(_) | KeyError::Unwritable { .. } => BadInput::new(error.to_string()).into(),
+        _ => anyhow::Error::new(error),
+    })?;
+    match owner {
+        Owner::Group => Ok(()),
+        Owner::Node => print(&format!("{}\n", public(&key.public()))),
     }
 }
 

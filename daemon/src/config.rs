@@ -14,6 +14,7 @@ mod classes;
 pub mod file;
 pub mod limits;
 mod links;
+mod nodes;
 mod print;
 pub mod problem;
 pub mod resolve;
@@ -32,12 +33,14 @@ use std::path::{Path, PathBuf};
 pub use access::Access;
 pub use address::Cidr;
 pub use links::parse_link;
+pub use nodes::{NodeConfig, parse_allow};
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_io::Engine;
 use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::{receive, reclaim};
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
+use tabane_seal::Cipher;
 pub use window::{WindowConfig, names_window};
 
 use crate::key::Key;
@@ -56,6 +59,8 @@ pub struct Config {
     pub key_file: Option<PathBuf>,
     /// Keys whose nodes are of the group, too, each with its file: while a group changes its key.
     pub accept_keys: Vec<(PathBuf, Key)>,
+    /// Keys of nodes.
+    pub nodes: NodeConfig,
     /// UDP port of the first worker; worker i uses `port + i`, which exists.
     pub port: u16,
     /// MTU of the device, 68 to 65,521 bytes.
@@ -78,6 +83,8 @@ pub struct Config {
     pub addresses: Vec<Cidr>,
     /// How cells are protected.
     pub security: Security,
+    /// What cells are sealed with; `None`: what this processor does fastest, or what the peer states.
+    pub cipher: Option<Cipher>,
     /// Rights of the running daemon, and rights over it.
     pub access: Access,
     /// Transmit queue of the device, 1 to 10,000 frames.
@@ -193,6 +200,7 @@ impl Default for Config {
             key: None,
             key_file: None,
             accept_keys: Vec::new(),
+            nodes: NodeConfig::default(),
             port: 7420,
             mtu: 1500,
             policy: PolicyKind::default(),
@@ -204,6 +212,7 @@ impl Default for Config {
             workers: 1,
             addresses: Vec::new(),
             security: Security::default(),
+            cipher: None,
             access: Access::default(),
             tx_queue_len: 1_000,
             offload: Offload::default(),
@@ -229,6 +238,15 @@ impl Security {
             Security::None => "none",
         }
     }
+}
+
+/// What `cipher` may be.
+const CIPHERS: [Option<Cipher>; 4] =
+    [None, Some(Cipher::Aes256Gcm), Some(Cipher::ChaCha20Poly1305), Some(Cipher::Aegis128L)];
+
+/// The name of a choice of a cipher in files and flags.
+fn cipher_name(cipher: Option<Cipher>) -> &'static str {
+    cipher.map_or("auto", Cipher::name)
 }
 
 /// The text of the file at `path`, which the user named `file`.

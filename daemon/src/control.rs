@@ -56,6 +56,11 @@ pub enum Request {
         /// In hexadecimal digits: the one that is spoken, and those that are accepted besides.
         keys: Vec<String>,
     },
+    /// Let in only nodes with these keys; answered by `{"allowed": …}`, how many. Without a list: all of the group.
+    Allow {
+        /// Public keys as people write them.
+        allow: Option<Vec<String>>,
+    },
     /// Take a link in; answered by `{"link": …}`, its number.
     LinkAdd {
         /// As after `--link`.
@@ -71,7 +76,7 @@ pub enum Request {
 }
 
 /// What may be asked, for who asks for something else.
-const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, link-add, link-remove or upgrade"#;
+const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, allow, link-add, link-remove or upgrade"#;
 
 /// The answer when nothing is to be told: `{}`.
 pub fn done() -> serde_json::Value {

@@ -51,6 +51,9 @@ pub(crate) struct Estate {
     pub(crate) config: String,
     /// The group keys in force, in hexadecimal digits, the one that is spoken first.
     pub(crate) keys: Vec<String>,
+    /// The key of this node alone, in hexadecimal digits.
+    #[serde(default)]
+    pub(crate) node_key: Option<String>,
     /// The address that names the node.
     pub(crate) mac: [u8; 6],
     /// Interface index of each link's NIC.
@@ -78,11 +81,26 @@ impl Estate {
         events: Vec<Entry>,
     ) -> Self {
         let keys = config.keys().iter().map(|key| key.hex().to_string()).collect();
-        let config = config.with_keys(&[]).to_string();
+        let node_key = config.nodes.key.as_ref().map(|key| key.hex().to_string());
+        let mut config = config.with_keys(&[]);
+        (config.nodes.key, config.nodes.key_file) = (None, None);
+        let config = config.to_string();
         let Offload { checksum, tso, uso } = device.offload();
         let (takes_uso, carrier) = (device.has_uso(), device.carrier());
         let offload = [checksum, tso, uso];
-        Self { handover: VERSION, config, keys, mac, nics, peers, offload, takes_uso, carrier, events }
+        Self {
+            handover: VERSION,
+            config,
+            keys,
+            node_key,
+            mac,
+            nics,
+            peers,
+            offload,
+            takes_uso,
+            carrier,
+            events,
+        }
     }
 }
 

@@ -9,17 +9,52 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use tabane_proto::security::PublicKey;
+use tabane_seal::sha256;
 use zeroize::{Zeroize, Zeroizing};
+
+use crate::config::problem::quoted;
 
 /// Keys that a bundle goes by at most: its own, and those that it accepts.
 pub const KEYS_MAX: usize = 8;
+/// Keys of nodes that a list of those that are let in has at most.
+pub const ALLOW_MAX: usize = 512;
 /// Length of the line in a key file, without its end.
 const HEX_DIGITS: usize = 64;
 /// Largest part of a key file that is looked at, in bytes.
 const FILE_BYTES_MAX: usize = 4096;
 
-/// The key of a group, wiped from memory when dropped.
+/// What stands in front of the digits of a node's key: so nobody takes it for a group's, nor its public part for the key.
+const SECRET: &str = "node-secret:";
+const PUBLIC: &str = "node-public:";
+
+/// Whose key a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// All nodes of a group have it.
+    Group,
+    /// One node has it.
+    Node,
+}
+
+impl Owner {
+    /// What a key file must be, for error sentences.
+    pub fn allowed(self) -> &'static str {
+        match self {
+            Owner::Group => KeyError::ALLOWED,
+            Owner::Node => "a readable file that `tabane genkey --node FILE` has written",
+        }
+    }
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Owner::Group => "",
+            Owner::Node => SECRET,
+        }
+    }
+}
+
+/// The key of a group or a node, wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(pub [u8; 32]);
 
@@ -58,9 +93,13 @@ pub enum KeyError {
     #[error("{0} exists; a key is never overwritten")]
     Exists(PathBuf),
     /// The kernel gave no random bytes.
-    #[error("no random bytes: {0}")]
-    NoRandomness(getrandom::Error),
+    #[error("the operating system has no random bytes")]
+    NoRandomness,
 }
+
+/// What a public key is written as, for error sentences.
+pub const PUBLIC_ALLOWED: &str =
+    "`node-public:` and 64 hexadecimal digits, as `tabane genkey --node FILE` prints";
 
 impl KeyError {
     /// What a key file must be, for error sentences.
@@ -74,16 +113,14 @@ impl Key {
     /// # Errors
     /// [`KeyError::NoRandomness`].
     pub fn generate() -> Result<Key, KeyError> {
-        let mut key = Key([0; 32]);
-        getrandom::fill(&mut key.0).map_err(KeyError::NoRandomness)?;
-        Ok(key)
+        tabane_seal::random().map(|bytes| Key(*bytes)).ok_or(KeyError::NoRandomness)
     }
 
     /// Reads the key in `path` and warns when others may read it too.
     ///
     /// # Errors
     /// [`KeyError::Unreadable`], [`KeyError::NotAFile`] and [`KeyError::NotAKey`].
-    pub fn read(path: &Path) -> Result<Key, KeyError> {
+    pub fn read(path: &Path, owner: Owner) -> Result<Key, KeyError> {
         let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
         if !metadata.is_file() {
@@ -93,7 +130,8 @@ impl Key {
         let mut bytes = Zeroizing::new(Vec::with_capacity(2 * FILE_BYTES_MAX));
         let limit = FILE_BYTES_MAX as u64;
         File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
-        let key = parse(&bytes).ok_or_else(|| KeyError::NotAKey(path.to_owned()))?;
+        let digits = bytes.trim_ascii().strip_prefix(owner.prefix().as_bytes());
+        let key = digits.and_then(parse).ok_or_else(|| KeyError::NotAKey(path.to_owned()))?;
         let mode = metadata.mode() & 0o777;
         if mode & 0o077 != 0 {
             tracing::warn!(
@@ -108,18 +146,20 @@ impl Key {
     ///
     /// # Errors
     /// [`KeyError::Exists`] and [`KeyError::Unwritable`]; no file is left behind.
-    pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
+    pub fn write_new(&self, path: &Path, owner: Owner) -> Result<(), KeyError> {
         let unwritable = |error| KeyError::Unwritable { path: path.to_owned(), error };
         let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = created.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
             _ => unwritable(error),
         })?;
-        writeln!(file, "{}", self.hex().as_str()).and_then(|()| file.sync_all()).map_err(|error| {
-            // An incomplete key file is worse than none; that it cannot be removed changes nothing for the caller.
-            let _ = std::fs::remove_file(path);
-            unwritable(error)
-        })
+        writeln!(file, "{}{}", owner.prefix(), self.hex().as_str()).and_then(|()| file.sync_all()).map_err(
+            |error| {
+                // An incomplete key file is worse than none; that it cannot be removed changes nothing for the caller.
+                let _ = std::fs::remove_file(path);
+                unwritable(error)
+            },
+        )
     }
 
     /// The key that `digits` write, as a key file holds it.
@@ -136,11 +176,16 @@ impl Key {
         hex
     }
 
+    /// The public part of a node's key.
+    pub fn public(&self) -> PublicKey {
+        tabane_seal::public_key(&self.0)
+    }
+
     /// The number that tells the group apart on the wire: the first 8 bytes, big-endian, of
     /// SHA-256("tabane group" || key).
     pub fn group(&self) -> u64 {
-        let digest = Sha256::new().chain_update(b"tabane group").chain_update(self.0).finalize();
-        digest.iter().take(8).fold(0, |group, byte| group << 8 | u64::from(*byte))
+        let text = Zeroizing::new([&b"tabane group"[..], &self.0].concat());
+        sha256(&text).iter().take(8).fold(0, |group, byte| group << 8 | u64::from(*byte))
     }
 }
 
@@ -149,6 +194,20 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key(group {:016x})", self.group())
     }
+}
+
+/// A public key as people write it.
+pub fn public(key: &PublicKey) -> String {
+    format!("{PUBLIC}{}", Key(*key).hex().as_str())
+}
+
+/// The public key that a text is.
+///
+/// # Errors
+/// It is none; what it should have been is [`PUBLIC_ALLOWED`].
+pub fn parse_public(text: &str) -> Result<PublicKey, String> {
+    let key = text.strip_prefix(PUBLIC).and_then(|digits| parse(digits.as_bytes()));
+    key.map(|key| key.0).ok_or_else(|| format!("{} is no public key of a node", quoted(text)))
 }
 
 fn parse(bytes: &[u8]) -> Option<Key> {
@@ -172,10 +231,29 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("key");
         let key = Key::generate().expect("random bytes");
-        key.write_new(&path).expect("a new file");
-        assert_eq!(Key::read(&path).expect("a key"), key);
+        key.write_new(&path, Owner::Group).expect("a new file");
+        assert_eq!(Key::read(&path, Owner::Group).expect("a key"), key);
         assert_eq!(std::fs::metadata(&path).expect("exists").mode() & 0o777, 0o600);
-        assert!(matches!(key.write_new(&path), Err(KeyError::Exists(_))));
+        assert!(matches!(key.write_new(&path, Owner::Group), Err(KeyError::Exists(_))));
+    }
+
+    #[test]
+    fn a_key_is_not_taken_for_one_of_another_kind() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |owner| directory.path().join(format!("{owner:?}"));
+        let key = Key([7; 32]);
+        for (owner, other) in [(Owner::Group, Owner::Node), (Owner::Node, Owner::Group)] {
+            key.write_new(&path(owner), owner).expect("a new file");
+            assert_eq!(Key::read(&path(owner), owner).expect("a key"), key);
+            assert!(matches!(Key::read(&path(owner), other), Err(KeyError::NotAKey(_))));
+        }
+        let text = public(&key.public());
+        assert_eq!(parse_public(&text), Ok(key.public()));
+        for bad in ["", "node-public:", &text[1..], &text[..text.len() - 1], &text[PUBLIC.len()..]] {
+            assert!(parse_public(bad).is_err(), "{bad}");
+        }
+        let secret = std::fs::read_to_string(path(Owner::Node)).expect("text");
+        assert!(parse_public(secret.trim()).is_err() && parse(text.as_bytes()).is_none());
     }
 
     #[test]
@@ -188,8 +266,9 @@ mod tests {
             assert!(parse(bad.as_bytes()).is_none(), "{bad}");
         }
         let directory = tempfile::tempdir().expect("a directory");
-        assert!(matches!(Key::read(directory.path()), Err(KeyError::NotAFile(_))));
-        assert!(matches!(Key::read(&directory.path().join("none")), Err(KeyError::Unreadable { .. })));
+        assert!(matches!(Key::read(directory.path(), Owner::Group), Err(KeyError::NotAFile(_))));
+        let none = directory.path().join("none");
+        assert!(matches!(Key::read(&none, Owner::Group), Err(KeyError::Unreadable { .. })));
     }
 
     /// The figure comes from `(printf 'tabane group'; head -c 32 /dev/zero) | sha256sum`.

@@ -9,11 +9,11 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
-use sha2::{Digest, Sha256};
 use tabane_io::netlink::{self, Nic, NicEvent};
 use tabane_io::{AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
 use tabane_proto::PortSettings;
 use tabane_proto::wire::cell::LINKS;
+use tabane_seal::sha256;
 
 use crate::askers::Askers;
 use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
@@ -330,8 +330,7 @@ pub(crate) fn adopt(
 /// An address for a node that has no NIC: its slot tells it from the others.
 pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
     let window = config.links.iter().find_map(|link| link.window.as_ref())?;
-    let digest =
-        Sha256::new().chain_update(config.group().to_be_bytes()).chain_update(&window.path).finalize();
+    let digest = sha256(&[&config.group().to_be_bytes()[..], window.path.as_bytes()].concat());
     let [high, low] = window.slot?.to_be_bytes();
     Some([2, digest[0], digest[1], digest[2], high, low])
 }

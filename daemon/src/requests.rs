@@ -11,11 +11,12 @@ use tabane_proto::engine::receive::Method;
 use crate::askers::Askers;
 use crate::config::problem::{nearest, quoted};
 use crate::config::units::print_fragments;
-use crate::config::{Config, LinkConfig, names_window, parse_link};
+use crate::config::{Config, LinkConfig, Security, names_window, parse_allow, parse_link};
 use crate::control::{self, Request};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
-use crate::key::{KEYS_MAX, Key};
+use crate::group::Trust;
+use crate::key::{KEYS_MAX, Key, public};
 use crate::links::Links;
 use crate::refusal::Refusal;
 use crate::snapshot::{self, Snapshot};
@@ -26,8 +27,8 @@ use crate::worker::Command;
 pub(crate) struct Requests {
     /// As the bundle was started.
     pub(crate) config: Config,
-    /// The keys in force.
-    pub(crate) keys: Mutex<Vec<Key>>,
+    /// Whom it lets in now.
+    pub(crate) trust: Mutex<Trust>,
     pub(crate) askers: Askers,
     pub(crate) links: Arc<Links>,
     pub(crate) device: Arc<Device>,
@@ -52,6 +53,7 @@ impl Requests {
             Request::Policy { policy } => self.switch_policy(policy),
             Request::Receive { engine } => self.switch_engine(engine),
             Request::Keys { keys } => self.change_keys(keys),
+            Request::Allow { allow } => self.change_allow(allow.as_deref()),
             Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
             Request::LinkRemove { link } => {
                 self.link(link).and_then(|link| self.links.remove(&link)).map(numbered)
@@ -108,20 +110,46 @@ impl Requests {
         }
         let keys: Option<Vec<Key>> = keys.iter().map(|key| Key::from_hex(key)).collect();
         let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
-        let done = self.askers.ask(|answer| Command::Keys { keys: keys.clone(), answer });
         let group = format!("{:016x}", keys[0].group());
         let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
-        if done.len() < self.askers.count() {
-            return Err(Refusal::Failed("not all workers answer".to_owned()));
-        }
+        self.change_trust(|trust| trust.keys = keys)?;
         self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
         Ok(json!({ "group": group }))
     }
 
-    /// The keys that the bundle goes by.
-    pub(crate) fn keys(&self) -> Vec<Key> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Lets in only nodes with these keys, or all of the group.
+    fn change_allow(&self, texts: Option<&[String]>) -> Result<Value, Refusal> {
+        if self.config.security == Security::None {
+            let refusal = "no node proves its key where cells are not sealed";
+            return Err(Refusal::Input(refusal.to_owned()));
+        }
+        let sentence = |(what, allowed)| Refusal::Input(format!("{what}; allowed: {allowed}"));
+        let allow = texts.map(parse_allow).transpose().map_err(sentence)?;
+        let count = allow.as_ref().map(Vec::len);
+        self.change_trust(|trust| trust.allow = allow)?;
+        let detail = match count {
+            Some(count) => format!("{count} node keys allowed"),
+            None => "every node of the group allowed".to_owned(),
+        };
+        self.events.keep(now_ns(), Entry { what: "allow".to_owned(), detail, ..Entry::default() });
+        Ok(json!({ "allowed": count }))
+    }
+
+    /// Lets all workers go by what is trusted after `change`.
+    fn change_trust(&self, change: impl FnOnce(&mut Trust)) -> Result<(), Refusal> {
+        let trust = {
+            let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+            change(&mut trust);
+            trust.clone()
+        };
+        let done = self.askers.ask(|answer| Command::Trust { trust: trust.clone(), answer });
+        let all = done.len() == self.askers.count();
+        all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+    }
+
+    /// Whom the bundle lets in.
+    pub(crate) fn trust(&self) -> Trust {
+        self.trust.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// One status from what the workers know: links and peers as the first one sees them, counters of all.
@@ -143,6 +171,8 @@ impl Requests {
             receive: receive.name().to_owned(),
             fragments: fragments_in_force(first.map_or(&self.config.fragments, |first| &first.fragments)),
             security: self.config.security.name().to_owned(),
+            node_key: self.config.nodes.key.as_ref().map(|key| public(&key.public())),
+            allow: self.trust().allow.map(|keys| keys.iter().map(public).collect()),
             mtu: self.config.mtu.into(),
             cell_bytes: first.map_or(0, |first| first.cell_bytes),
             workers: self.config.workers.into(),

@@ -19,7 +19,7 @@ use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
-use crate::group;
+use crate::group::{Protection, Trust};
 use crate::handover::Heir;
 use crate::links;
 use crate::medium::Medium;
@@ -123,18 +123,20 @@ impl Parts {
         self.device.show_speed(self.config.links.iter().map(|link| link.nic.as_str()));
         let incarnation = now_ns();
         let fragments = self.fragments();
-        let seed = getrandom::u64().context("no randomness for the table of addresses")?;
+        let random = tabane_seal::random().context("no randomness for the table of addresses")?;
+        let seed = u64::from_be_bytes(*random.first_chunk().context("32 bytes are too few")?);
         let fdb = Arc::new(Fdb::new(fdb::ADDRESSES, seed));
         let make = |(number, (queue, sockets)): (u16, (TapQueue, Vec<AnyLink>))| {
             let mut bundle =
                 Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number, &fdb));
             bundle.touch_memory();
-            group::go_by(&mut bundle, self.config.security, &self.config.keys());
+            let protection = Protection::of(&self.config);
+            protection.apply(&mut bundle, &Trust::of(&self.config));
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);
             let shared = Shared {
                 number,
-                security: self.config.security,
+                protection,
                 receive: self.config.receive,
                 fragments: fragments.clone(),
                 device: Arc::clone(&self.device),

@@ -21,6 +21,7 @@ use crate::config::{Config, Security};
 use crate::control::{Listener, Server};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
+use crate::group::Trust;
 use crate::handover::{self, Estate};
 use crate::links::Links;
 use crate::medium::Medium;
@@ -100,9 +101,16 @@ impl Running {
         let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
         let links = Arc::new(Links::new(config, media, askers.clone(), Arc::clone(&events)));
         let (name, config) = (config.name.clone(), config.clone());
-        let keys = Mutex::new(config.keys());
-        let requests =
-            Requests { config, keys, askers: askers.clone(), links, device, events, stop: Arc::clone(&stop) };
+        let trust = Mutex::new(Trust::of(&config));
+        let requests = Requests {
+            config,
+            trust,
+            askers: askers.clone(),
+            links,
+            device,
+            events,
+            stop: Arc::clone(&stop),
+        };
         let dark = (0..).zip(media).filter(|(_, medium)| !medium.carrier);
         let dark = dark.map(|(number, _)| number).collect();
         Ok(Running {
@@ -271,7 +279,9 @@ impl Running {
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
         config.policy = first.policy;
         config.receive.method = first.receive;
-        let config = config.with_keys(&self.requests.keys());
+        let Trust { keys, allow } = self.requests.trust();
+        config.nodes.allow = allow;
+        let config = config.with_keys(&keys);
         let peers = first.peers.len();
         Ok(Estate::of(config, self.mac, nics, peers, device, events.latest()))
     }

@@ -8,6 +8,7 @@ use tabane_proto::engine::receive::{self, Receive};
 use tabane_proto::engine::reclaim;
 use tabane_proto::{Bundle, Counters, PolicyKind};
 
+use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
 /// One worker's knowledge.
@@ -50,10 +51,13 @@ impl Snapshot {
         let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
+            node_key: peer.key.as_ref().map(public),
             sealed: peer.sealed.map(|keys| SealStatus {
                 epoch: keys.epoch,
                 cells_sealed: keys.cells_sealed,
                 cells_opened: keys.cells_opened,
+                cipher_sent: keys.cipher_sent.to_owned(),
+                cipher_heard: keys.cipher_heard.to_owned(),
             }),
             links: paths.map(|path| path_status(&path, &links)).collect(),
         });

@@ -28,6 +28,10 @@ pub struct Status {
     pub fragments: String,
     /// How cells are protected.
     pub security: String,
+    /// The public part of this node's own key; `null` when it has none.
+    pub node_key: Option<String>,
+    /// Keys of the nodes that are let in; `null`: every node of the group is.
+    pub allow: Option<Vec<String>>,
     /// MTU of the device, in bytes.
     pub mtu: u32,
     /// Length of a full cell, header included, in bytes.
@@ -95,6 +99,8 @@ pub struct PeerStatus {
     pub node: String,
     /// Its host name.
     pub name: String,
+    /// The key of its own that it has proven; `null` when it has none.
+    pub node_key: Option<String>,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
     /// The links that lead to it.
@@ -110,6 +116,10 @@ pub struct SealStatus {
     pub cells_sealed: u64,
     /// Cells of the peer that were opened with them.
     pub cells_opened: u64,
+    /// Cipher of the cells to the peer.
+    pub cipher_sent: String,
+    /// Cipher of the peer's cells.
+    pub cipher_heard: String,
 }
 
 /// One link as it leads to one peer.
@@ -164,11 +174,12 @@ pub(crate) fn example() -> Status {
 const EXAMPLE: &str = r#"{
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "receive": "adaptive",
   "fragments": "auto: all at 128 B, 3 at 4096 B",
-  "security": "sealed", "mtu": 1500,
+  "security": "sealed", "node_key": null, "allow": null, "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,
     "completion": null } ],
-  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12 },
+  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
+      "cipher_sent": "aegis-128l", "cipher_heard": "aes-256-gcm" },
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],

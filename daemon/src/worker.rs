@@ -25,9 +25,9 @@ use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::engine::receive::{self, Moved, Receive};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
-use crate::config::Security;
 use crate::device::Device;
 use crate::events::EventLog;
+use crate::group::Protection;
 pub(crate) use command::{Command, Files};
 use ports::Port;
 use rest::Rest;
@@ -58,8 +58,8 @@ const WAKER: u64 = u64::MAX - 1;
 pub(crate) struct Shared {
     /// Counts from 0.
     pub(crate) number: u16,
-    /// How cells are protected.
-    pub(crate) security: Security,
+    /// What it goes by besides its keys.
+    pub(crate) protection: Protection,
     /// How it waits.
     pub(crate) receive: receive::Settings,
     /// Which pieces of a frame are copied before the device takes it.

@@ -102,6 +102,17 @@ fn values_and_units_out_of_range() {
 }
 
 #[test]
+fn unknown_ciphers() {
+    let allowed = "allowed: auto, aes-256-gcm, chacha20-poly1305, aegis-128l";
+    let sentence = file_refusal(format!("cipher = \"chacha20\"\n{LINK}"));
+    assert_eq!(sentence, format!("tb.toml:1: cipher: `chacha20` is unknown; {allowed}"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["up", "--insecure", "--link", "eth1", "--cipher", "aegis-128"];
+    let sentence = refusal(directory.path(), &arguments);
+    assert_eq!(sentence, format!("--cipher: `aegis-128` is unknown (did you mean `aegis-128l`?); {allowed}"));
+}
+
+#[test]
 fn contradictions() {
     assert_starts(&file_refusal(""), "tb.toml: link: no link is given; allowed: 1 to 16 links");
     assert_starts(&file_refusal(format!("{LINK}{LINK}")), "tb.toml:3: link: nic `eth1` is used twice ");

@@ -137,7 +137,8 @@ fn keys_are_for_owners_alone() -> Result<(), Failed> {
         "tabane: {} refuses: only root and the user who started the bundle may change its keys or take it over\n",
         stage.name
     );
-    for words in [&["key", &stage.name, &key][..], &["upgrade", &stage.name]] {
+    let everyone = ["allow", &stage.name, "--everyone"];
+    for words in [&["key", &stage.name, &key][..], &everyone, &["upgrade", &stage.name]] {
         assert_eq!(stage.ask_as_member(words)?, (Some(2), refusal.clone()), "{words:?}");
     }
     let as_root = Command::new(&stage.binary).args(["key", &stage.name, &key]).output()?;

@@ -107,7 +107,8 @@ pub fn config(bytes: &[u8]) {
     use tabane::key::Key;
 
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let read = |text: &str| file::parse("f", text).and_then(|it| resolve::resolve(&it, |_| Ok(Key([0; 32]))));
+    let read =
+        |text: &str| file::parse("f", text).and_then(|it| resolve::resolve(&it, |_, _| Ok(Key([0; 32]))));
     match read(text) {
         Ok(config) => assert_eq!(read(&config.to_string()).as_ref(), Ok(&config)),
         Err(problems) => {

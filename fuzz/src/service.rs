@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tabane::config::parse_link;
+use tabane::config::{parse_allow, parse_link};
 use tabane::control::{Listener, Request, Server, ask};
 use tabane::events::EventLog;
 use tabane::key::Key;
@@ -62,6 +62,7 @@ fn answer(request: Request) -> Value {
             let _ = parse_link(link, PORT);
         }
         Request::Keys { keys } => keys.iter().for_each(|key| drop(Key::from_hex(key))),
+        Request::Allow { allow: Some(allow) } => drop(parse_allow(allow)),
         Request::Policy { policy } => {
             let _ = policy.parse::<PolicyKind>();
         }

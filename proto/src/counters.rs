@@ -60,6 +60,8 @@ counters! {
     drop_malformed,
     /// Greetings and handshakes of strangers: their mark was not made with a key of the group.
     drop_mark,
+    /// Handshakes, and sessions that ended, of nodes whose key this node does not allow.
+    drop_not_allowed,
     /// Handshakes that were not answered because too many were begun in the same second.
     drop_flood,
     /// Cells that no key of their session opens, or that are not sealed: forged, damaged, or of an epoch that is over.

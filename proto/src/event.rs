@@ -2,6 +2,7 @@
 
 use crate::health::Signal;
 use crate::lapse::Lapse;
+use crate::security::PublicKey;
 use crate::wire::hello::{Name, NodeId};
 
 /// Which way a link is used.
@@ -27,6 +28,21 @@ pub enum Refusal {
     Full,
     /// Its cells are sealed, ours are not.
     Seals,
+    /// Its key is not among those that this node allows.
+    NotAllowed {
+        /// What it has proven; `None`: it has no key of its own.
+        key: Option<PublicKey>,
+    },
+    /// It is there already, with another key.
+    OtherKey {
+        /// What was claimed this time.
+        key: Option<PublicKey>,
+    },
+    /// It seals with a cipher that this version does not know.
+    Cipher {
+        /// The cipher's number.
+        theirs: u8,
+    },
     /// It has the group's key, but speaks another version of the wire format.
     Version {
         /// Ours.

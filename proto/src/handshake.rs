@@ -20,8 +20,9 @@ pub(crate) mod responder;
 
 use crate::bundle::Bundle;
 use crate::cookie::{Cookie, Cookies};
+use crate::event::Refusal;
 use crate::rx::Origin;
-use crate::security::{self, SessionKeys, TAG};
+use crate::security::{self, PublicKey, Rejected, Security, SessionKeys, TAG};
 use crate::time::Instant;
 use crate::wire::Malformed;
 use crate::wire::handshake::{Marked, Message, Step};
@@ -97,6 +98,8 @@ pub(crate) struct Tentative {
     epoch: u8,
     /// The group key under which it was held.
     group_key: [u8; TAG],
+    /// The key that it claims, and proves when it seals a cell.
+    peer: Option<PublicKey>,
     /// The number that it is to put into its cells.
     session: u16,
     /// The keys of a session that does not live yet; new ones for a session that does are in its keyring.
@@ -140,10 +143,13 @@ impl Handshakes {
         self.outgoing.pop_front()
     }
 
-    /// Drops what is held under a group key that is not accepted any more.
-    pub(crate) fn keep_accepted(&mut self, is_accepted: impl Fn(&[u8; TAG]) -> bool) {
+    /// Drops what is held under a group key, or with a node's key, that is not accepted any more.
+    pub(crate) fn keep_accepted(&mut self, security: &dyn Security) {
+        let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
         self.pending.retain(|pending| is_accepted(&pending.group_key));
-        self.tentative.retain(|tentative| is_accepted(&tentative.group_key));
+        self.tentative.retain(|tentative| {
+            is_accepted(&tentative.group_key) && security.accepts(tentative.peer.as_ref())
+        });
     }
 
     /// A port is gone or leads elsewhere: nothing more is sent where it led.
@@ -227,6 +233,14 @@ impl Bundle {
         cell
     }
 
+    /// A message of a handshake was not taken. Its mark is true, so a member of the group has sent it.
+    fn reject(&mut self, now: Instant, node: NodeId, rejected: Rejected) {
+        match rejected {
+            Rejected::Forged => self.counters.drop_forged += 1,
+            Rejected::Cipher(theirs) => self.refuse(now, node, Refusal::Cipher { theirs }),
+        }
+    }
+
     /// What this node says of itself in a handshake.
     fn introduction(&self, port: u8, session: u16, your_session: u16) -> Vec<u8> {
         let hello = Hello { session, your_session, ..self.hello(port, None) };
@@ -236,14 +250,40 @@ impl Bundle {
         payload
     }
 
-    /// What the other side says of itself, if it agrees with what stands outside.
-    fn introduced(&mut self, now: Instant, message: &Message<'_>, payload: &[u8]) -> Option<Hello> {
+    /// What the other side, which has this key, says of itself, if it agrees with what stands outside.
+    fn introduced(
+        &mut self,
+        now: Instant,
+        message: &Message<'_>,
+        payload: &[u8],
+        key: Option<PublicKey>,
+    ) -> Option<Hello> {
         let hello = Hello::parse(payload).ok();
         let agrees = |hello: &Hello| hello.node == message.node && hello.incarnation == message.incarnation;
         let Some(hello) = hello.filter(|hello| agrees(hello) && hello.session != 0) else {
             self.counters.drop_malformed += 1;
             return None;
         };
-        self.may_join(now, &hello).then_some(hello)
+        (self.may_join(now, &hello) && self.is_allowed(now, hello.node, key)).then_some(hello)
+    }
+
+    /// Whether a node with this key may be a peer.
+    fn is_allowed(&mut self, now: Instant, node: NodeId, key: Option<PublicKey>) -> bool {
+        let accepts = self.security.as_ref().is_none_or(|security| security.accepts(key.as_ref()));
+        if !accepts {
+            self.counters.drop_not_allowed += 1;
+            self.refuse(now, node, Refusal::NotAllowed { key });
+        }
+        accepts
+    }
+
+    /// Whether a handshake that is to renew a peer's keys proves the key that the peer has. Who knows the group key alone
+    /// cannot take a session over.
+    fn is_same(&mut self, now: Instant, index: u16, key: Option<PublicKey>) -> bool {
+        let peer = self.peers.get(index).and_then(|peer| Some((peer.node, peer.keys.as_ref()?.peer())));
+        let Some((node, _)) = peer.filter(|(_, known)| *known != key) else { return true };
+        self.counters.drop_forged += 1;
+        self.refuse(now, node, Refusal::OtherKey { key });
+        false
     }
 }

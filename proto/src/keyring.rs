@@ -5,10 +5,12 @@
 //! before is still opened for a while, so a change of keys loses no cell. Keys that a handshake gave under a group key that
 //! is not accepted any more are replaced at once.
 //!
+//! A session is with one node's key: handshakes that renew its keys prove that again.
+//!
 //! Invariant: no key seals the same number twice, for the numbers of links go on when keys change.
 
 use crate::replay::Replay;
-use crate::security::{Number, Rekey, SessionKeys, TAG};
+use crate::security::{Number, PublicKey, Rekey, SessionKeys, TAG};
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
@@ -25,6 +27,8 @@ pub(crate) struct Agreed {
     pub(crate) keys: SessionKeys,
     /// The group key under which it was held: the mark that this makes of nothing.
     pub(crate) group_key: [u8; TAG],
+    /// The peer's own key.
+    pub(crate) peer: Option<PublicKey>,
 }
 
 /// One pair of keys.
@@ -43,7 +47,7 @@ struct Epoch {
 
 impl Epoch {
     fn new(now: Instant, agreed: Agreed) -> Self {
-        let Agreed { epoch: number, keys, group_key } = agreed;
+        let Agreed { epoch: number, keys, group_key, .. } = agreed;
         Self { number, keys, group_key, dropped: None, since: now, sealed: 0, opened: 0 }
     }
 
@@ -56,6 +60,8 @@ impl Epoch {
 
 /// The keys of a session.
 pub(crate) struct Keyring {
+    /// The peer's own key, the same for all epochs.
+    peer: Option<PublicKey>,
     current: Epoch,
     /// What the peer may seal with from now on; it has not yet.
     next: Option<Epoch>,
@@ -78,7 +84,12 @@ impl Keyring {
     /// The keys of a session that begins.
     pub(crate) fn new(now: Instant, agreed: Agreed) -> Self {
         let windows = Box::new(core::array::from_fn(|_| Replay::default()));
-        Self { current: Epoch::new(now, agreed), next: None, previous: None, windows }
+        Self { peer: agreed.peer, current: Epoch::new(now, agreed), next: None, previous: None, windows }
+    }
+
+    /// The peer's own key.
+    pub(crate) fn peer(&self) -> Option<PublicKey> {
+        self.peer
     }
 
     /// The epoch of the key that seals.
@@ -94,6 +105,12 @@ impl Keyring {
     /// Cells sealed and opened with the current keys.
     pub(crate) fn cells(&self) -> (u64, u64) {
         (self.current.sealed, self.current.opened)
+    }
+
+    /// The ciphers of the current keys: what seals, and what opens.
+    pub(crate) fn ciphers(&self) -> [&'static str; 2] {
+        let SessionKeys { sealing, opening } = &self.current.keys;
+        [sealing.cipher(), opening.cipher()]
     }
 
     /// The peer has these keys, too: they seal from now on.

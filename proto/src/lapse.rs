@@ -11,12 +11,15 @@
 //!   after 120 s one handshake a second is tried, so 240 have failed. By age alone, for numbers do not wrap and no cipher
 //!   comes near its limit in that time.
 //!
+//! A node whose own key is taken off the list of those that are allowed has no such time: its session ends at once.
+//!
 //! Invariant: 10 s after a group key was dropped, nothing is sealed any more with keys that go back to it.
 
 use crate::bundle::Bundle;
-use crate::event::Event;
+use crate::event::{Event, Refusal};
 use crate::security::Rekey;
 use crate::time::Instant;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// A session that goes back to a group key that was dropped lapses after this time. None lapses sooner: handshakes take
@@ -38,13 +41,26 @@ pub enum Lapse {
 }
 
 impl Bundle {
-    /// Other group keys are accepted from now on. Handshakes under others end here.
+    /// Other group keys, or other nodes' keys, are accepted from now on. Handshakes under others end here, and so do sessions
+    /// with nodes that are not allowed.
     pub(crate) fn review_keys(&mut self) {
         let Some(security) = &self.security else { return };
         let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
-        self.handshakes.keep_accepted(is_accepted);
-        for keys in self.peers.iter_mut().filter_map(|peer| peer.keys.as_mut()) {
+        self.handshakes.keep_accepted(&**security);
+        let mut shut_out = Vec::new();
+        for peer in self.peers.iter_mut() {
+            let Some(keys) = &mut peer.keys else { continue };
             keys.review(self.polled, is_accepted);
+            if !security.accepts(keys.peer().as_ref()) {
+                shut_out.push((peer.node, keys.peer()));
+            }
+        }
+        for (node, key) in shut_out {
+            if let Some(index) = self.peers.find(node) {
+                self.drop_peer(index);
+                self.counters.drop_not_allowed += 1;
+                self.shut_out(self.polled, node, Refusal::NotAllowed { key });
+            }
         }
     }
 

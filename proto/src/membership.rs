@@ -207,6 +207,16 @@ impl Bundle {
         }
     }
 
+    /// A peer is a peer no more. It is told of, however many others were, and not again when it comes back soon.
+    pub(crate) fn shut_out(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
+        self.refused.retain(|(node, _)| *node != peer);
+        if self.refused.len() == REFUSED {
+            self.refused.remove(0);
+        }
+        self.refused.push((peer, now));
+        self.log(Event::PeerRefused { peer, refusal });
+    }
+
     /// Notes where the peer listens on this port.
     ///
     /// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,

@@ -16,6 +16,9 @@ const REKEY_AFTER: Duration = Duration::from_secs(120);
 /// A key that has sealed so many cells is replaced: a terabyte and a half, far below what either cipher stands.
 const REKEY_CELLS: u64 = 1 << 30;
 
+/// What a node has proven to be its own: the public part of its key.
+pub type PublicKey = [u8; 32];
+
 /// What a node shares with its group.
 pub trait Security: Send {
     /// The tag of what may be heard by everyone in the group, under the accepted group key of this place; 0: the one that
@@ -31,6 +34,9 @@ pub trait Security: Send {
     /// Takes part in a handshake that another node has begun, under the accepted group key of this place.
     fn respond(&mut self, key: usize) -> Box<dyn Handshake>;
 
+    /// Whether a node may be a peer that has proven this key; `None`: it has none of its own.
+    fn accepts(&self, peer: Option<&PublicKey>) -> bool;
+
     /// Bytes that nobody can guess.
     fn random(&mut self) -> [u8; TAG];
 }
@@ -38,14 +44,32 @@ pub trait Security: Send {
 /// One side of a handshake of two messages, the initiator's and the responder's.
 pub trait Handshake: Send {
     /// Appends this side's message, which carries a payload in secret.
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>);
+    ///
+    /// # Errors
+    /// [`Rejected::Forged`]: the other side has given keys of which no secret comes. This handshake is over.
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Rejected>;
 
-    /// Reads the other side's message and appends its payload; `false`: it is forged or damaged, and nothing has
-    /// changed.
-    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> bool;
+    /// Reads the other side's message and appends its payload.
+    ///
+    /// # Errors
+    /// [`Rejected`]; after [`Rejected::Forged`] nothing has changed, after the others this handshake is over.
+    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected>;
+
+    /// The key of the other side, once its message was read; `None`: it has none of its own. An initiator has not proven
+    /// before it seals a cell that this is its own.
+    fn peer(&self) -> Option<PublicKey>;
 
     /// The keys, when both messages have passed.
     fn finish(self: Box<Self>) -> SessionKeys;
+}
+
+/// Why a message of a handshake was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// It is forged or damaged.
+    Forged,
+    /// Its sender seals with a cipher of this number, which is unknown here.
+    Cipher(u8),
 }
 
 /// When a session gets new keys: whichever comes first.
@@ -88,6 +112,9 @@ pub trait Key: Send {
     /// Decrypts in place a payload whose tag is its end; `false`: it is forged or damaged, and what the bytes are now
     /// means nothing.
     fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool;
+
+    /// The name of its cipher, for people.
+    fn cipher(&self) -> &'static str;
 }
 
 /// What is different for each cell under one key.

@@ -4,6 +4,7 @@ use crate::bundle::Bundle;
 use crate::keyring::Keyring;
 use crate::peer::Peer;
 use crate::policy::PolicyKind;
+use crate::security::PublicKey;
 use crate::time::Instant;
 use crate::wire::hello::{Name, NodeId};
 use core::net::SocketAddr;
@@ -51,6 +52,8 @@ pub struct PeerStatus {
     pub heard: Instant,
     /// How its cells are sealed, if they are.
     pub sealed: Option<SealStatus>,
+    /// The key that it has proven, if it has one of its own.
+    pub key: Option<PublicKey>,
 }
 
 /// The keys that a session has now.
@@ -62,12 +65,17 @@ pub struct SealStatus {
     pub cells_sealed: u64,
     /// Cells of the peer opened with them.
     pub cells_opened: u64,
+    /// The cipher of what goes to the peer.
+    pub cipher_sent: &'static str,
+    /// The cipher of what the peer sends.
+    pub cipher_heard: &'static str,
 }
 
 impl SealStatus {
     fn of(keys: &Keyring) -> Self {
         let (cells_sealed, cells_opened) = keys.cells();
-        Self { epoch: keys.epoch(), cells_sealed, cells_opened }
+        let [cipher_sent, cipher_heard] = keys.ciphers();
+        Self { epoch: keys.epoch(), cells_sealed, cells_opened, cipher_sent, cipher_heard }
     }
 }
 
@@ -106,7 +114,8 @@ impl Bundle {
     pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = LinkStatus>)> {
         self.peers.iter().filter(|peer| peer.is_joined()).map(|peer| {
             let sealed = peer.keys.as_ref().map(SealStatus::of);
-            let status = PeerStatus { node: peer.node, name: peer.name, heard: peer.heard(), sealed };
+            let key = peer.keys.as_ref().and_then(Keyring::peer);
+            let status = PeerStatus { node: peer.node, name: peer.name, heard: peer.heard(), sealed, key };
             let links = peer.outbound.iter().zip(&peer.paired).zip(&self.ports).zip(0..);
             let links = links.filter_map(|(((link, paired), port), number)| {
                 let inbound = paired.map(|paired| &peer.inbound[usize::from(paired)]);

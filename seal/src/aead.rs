@@ -1,6 +1,7 @@
 //! A cell's key made for one of aws-lc's ciphers.
 
-use aws_lc_rs::aead::{Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
+use crate::key::Cipher;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
 use tabane_proto::security::{Key, Number, TAG};
 
 /// A key of 32 bytes, prepared for its cipher.
@@ -35,13 +36,18 @@ impl Key for CellKey {
     fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool {
         self.open_with(number.nonce(), header, sealed)
     }
+
+    fn cipher(&self) -> &'static str {
+        let is_aes = self.0.algorithm() == &AES_256_GCM;
+        if is_aes { Cipher::Aes256Gcm.name() } else { Cipher::ChaCha20Poly1305.name() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hex::bytes;
-    use aws_lc_rs::aead::{AES_256_GCM, CHACHA20_POLY1305};
+    use aws_lc_rs::aead::CHACHA20_POLY1305;
 
     /// The Galois/Counter Mode of Operation (McGrew, Viega), test case 14.
     #[test]

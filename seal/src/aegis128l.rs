@@ -6,6 +6,7 @@
 //!
 //! Source: draft-irtf-cfrg-aegis-aead, The AEGIS Family of Authenticated Encryption Algorithms.
 
+use crate::key::Cipher;
 use ::aegis::aegis128l::Aegis128L;
 use aws_lc_rs::hkdf;
 use tabane_proto::security::{Key, Number, TAG};
@@ -60,6 +61,10 @@ impl Key for AegisKey {
 
     fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool {
         self.open_with(nonce(number), header, sealed)
+    }
+
+    fn cipher(&self) -> &'static str {
+        Cipher::Aegis128L.name()
     }
 }
 

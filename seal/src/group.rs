@@ -1,17 +1,22 @@
 //! A group: who knows the group key belongs to it.
 //!
-//! Two keys are derived from each group key (HKDF-SHA256), so that none is used for two purposes: one makes marks, the
-//! other is the pre-shared key of handshakes.
+//! Three keys are derived from each group key (HKDF-SHA256), so that none is used for two purposes: one makes marks, one
+//! is the pre-shared key of handshakes, one stands for the key of a node that has none of its own. A handshake proves a
+//! node's key besides the group's; which nodes are let in may be limited to a list of such.
 
+use crate::choice::Choice;
 use crate::key::Cipher;
-use crate::noise::Noise;
+use crate::noise::{Noise, Terms};
 use crate::random::Random;
+use crate::resolver::public_key;
 use aws_lc_rs::{constant_time, hkdf, hmac};
-use tabane_proto::security::{Handshake, Security, TAG};
+use tabane_proto::security::{Handshake, PublicKey, Security, TAG};
 use zeroize::Zeroizing;
 
 /// Bytes of a group key.
 pub const GROUP_KEY: usize = 32;
+/// Bytes of the secret part of a node's key.
+pub const NODE_KEY: usize = 32;
 /// What separates these derivations from any other use of the key.
 const SALT: &[u8] = b"tabane group key 1";
 
@@ -19,8 +24,12 @@ const SALT: &[u8] = b"tabane group key 1";
 pub struct Group {
     /// Those that are accepted; the first is spoken with.
     keys: Vec<Derived>,
-    /// The cipher of the sessions that this node begins.
-    cipher: Cipher,
+    /// What this node wants to seal with.
+    choice: Choice,
+    /// The secret part of this node's own key.
+    node_key: Option<Zeroizing<[u8; NODE_KEY]>>,
+    /// Whose nodes may be peers; `None`: everybody's.
+    allow: Option<Vec<PublicKey>>,
     random: Random,
 }
 
@@ -28,6 +37,13 @@ pub struct Group {
 struct Derived {
     marks: hmac::Key,
     shared: Zeroizing<[u8; 32]>,
+    nobody: Nobody,
+}
+
+/// The key of a node that has none of its own: the whole group knows it.
+struct Nobody {
+    secret: Zeroizing<[u8; NODE_KEY]>,
+    public: PublicKey,
 }
 
 impl Derived {
@@ -40,7 +56,16 @@ impl Derived {
             filled.expect("HKDF gives as many bytes as its hash has");
             key
         };
-        Self { marks: hmac::Key::new(hmac::HMAC_SHA256, &*derive(b"marks")), shared: derive(b"handshakes") }
+        let secret = derive(b"no node key");
+        let nobody = Nobody { public: public_key(&secret), secret };
+        let marks = hmac::Key::new(hmac::HMAC_SHA256, &*derive(b"marks"));
+        Self { marks, shared: derive(b"handshakes"), nobody }
+    }
+
+    /// What a handshake under this group key goes by.
+    fn terms(&self, choice: Choice, node_key: Option<&Zeroizing<[u8; NODE_KEY]>>, random: Random) -> Terms {
+        let own = node_key.unwrap_or(&self.nobody.secret).clone();
+        Terms { shared: self.shared.clone(), choice, own, nobody: self.nobody.public, random }
     }
 
     fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
@@ -52,14 +77,47 @@ impl Derived {
 }
 
 impl Group {
-    /// A node that speaks with the first of `group_keys` and accepts all of them.
+    /// A node that speaks with the first of `group_keys` and accepts all of them. It wants `cipher` where nobody states
+    /// another.
     ///
     /// # Panics
     /// Without a key.
     #[must_use]
     pub fn new(group_keys: &[[u8; GROUP_KEY]], cipher: Cipher, random: Random) -> Self {
         assert!(!group_keys.is_empty(), "a group has a key");
-        Self { keys: group_keys.iter().map(Derived::new).collect(), cipher, random }
+        Self {
+            keys: group_keys.iter().map(Derived::new).collect(),
+            choice: Choice { cipher, stated: false },
+            node_key: None,
+            allow: None,
+            random,
+        }
+    }
+
+    /// The same, but it seals with `cipher` whatever others want, and so do those who want nothing.
+    #[must_use]
+    pub fn stating(mut self, cipher: Cipher) -> Self {
+        self.choice = Choice { cipher, stated: true };
+        self
+    }
+
+    /// The same, but this node proves a key of its own, whose secret part this is.
+    #[must_use]
+    pub fn with_node_key(mut self, secret: &[u8; NODE_KEY]) -> Self {
+        self.node_key = Some(Zeroizing::new(*secret));
+        self
+    }
+
+    /// The same, but only nodes with these keys may be peers.
+    #[must_use]
+    pub fn allowing(mut self, keys: Vec<PublicKey>) -> Self {
+        self.allow = Some(keys);
+        self
+    }
+
+    fn terms(&mut self, key: usize) -> Terms {
+        let random = self.random.fork();
+        self.keys[key].terms(self.choice, self.node_key.as_ref(), random)
     }
 }
 
@@ -73,11 +131,15 @@ impl Security for Group {
     }
 
     fn initiate(&mut self) -> Box<dyn Handshake> {
-        Box::new(Noise::initiator(&self.keys[0].shared, self.cipher, self.random.fork()))
+        Box::new(Noise::initiator(self.terms(0)))
     }
 
     fn respond(&mut self, key: usize) -> Box<dyn Handshake> {
-        Box::new(Noise::responder(&self.keys[key].shared, self.random.fork()))
+        Box::new(Noise::responder(self.terms(key)))
+    }
+
+    fn accepts(&self, peer: Option<&PublicKey>) -> bool {
+        self.allow.as_ref().is_none_or(|allow| peer.is_some_and(|key| allow.contains(key)))
     }
 
     fn random(&mut self) -> [u8; TAG] {
@@ -125,7 +187,7 @@ mod tests {
         let run = || {
             let mut group = group(&[[1; 32]]);
             let mut message = Vec::new();
-            group.initiate().write(b"payload", &mut message);
+            group.initiate().write(b"payload", &mut message).unwrap();
             (group.random(), message)
         };
         assert_eq!(run(), run());

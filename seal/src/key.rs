@@ -57,6 +57,16 @@ impl Cipher {
         }
     }
 
+    /// The name that people write.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes256Gcm => "aes-256-gcm",
+            Self::ChaCha20Poly1305 => "chacha20-poly1305",
+            Self::Aegis128L => "aegis-128l",
+        }
+    }
+
     /// The cipher of a number in a handshake.
     pub(crate) fn of(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|cipher| *cipher as u8 == number)

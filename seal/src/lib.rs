@@ -1,9 +1,9 @@
 //! The cryptography of Tabane: what [`tabane_proto::security`] asks for, made of well-kept libraries.
 //!
-//! Nothing is invented here. The handshake is Noise (`snow`) with the pattern `NNpsk0`: fresh keys for each session, and
-//! nobody takes part who does not know the group key. The primitives are aws-lc's: X25519, SHA-256, HMAC, HKDF,
-//! AES-256-GCM and ChaCha20-Poly1305; AEGIS-128L is libaegis'. Which of the three ciphers a session has is the
-//! initiator's choice, by what its processor does fastest ([`Cipher::fastest`]); everyone understands all.
+//! Nothing is invented here. The handshake is Noise (`snow`) with the pattern `IXpsk0`: fresh keys for each session,
+//! nobody takes part who does not know the group key, and a node may prove a key of its own. The primitives are aws-lc's: X25519, SHA-256, HMAC, HKDF,
+//! AES-256-GCM and ChaCha20-Poly1305; AEGIS-128L is libaegis'. Which of the three ciphers a session has follows from what
+//! both sides state, or from what the initiator's processor does fastest ([`Cipher::fastest`]); everyone understands all.
 //!
 //! The rule of the crate: randomness comes from a [`Random`] that the caller names, so that a simulated run is repeated
 //! with the same keys. No `unsafe`.
@@ -15,6 +15,7 @@
 
 mod aead;
 mod aegis128l;
+mod choice;
 mod group;
 #[cfg(test)]
 mod hex;
@@ -23,6 +24,7 @@ mod noise;
 mod random;
 mod resolver;
 
-pub use group::{GROUP_KEY, Group};
+pub use group::{GROUP_KEY, Group, NODE_KEY};
 pub use key::Cipher;
-pub use random::Random;
+pub use random::{Random, random, sha256};
+pub use resolver::public_key;

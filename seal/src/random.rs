@@ -1,7 +1,22 @@
-//! Where randomness comes from: the operating system, or a seed.
+//! Where randomness comes from: the operating system, or a seed; and a hash.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use zeroize::Zeroizing;
+
+/// 32 bytes that nobody can guess; `None`: the operating system has none.
+#[must_use]
+pub fn random() -> Option<Zeroizing<[u8; 32]>> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    aws_lc_rs::rand::fill(&mut *bytes).ok().map(|()| bytes)
+}
+
+/// The SHA-256 (FIPS 180-4) of some bytes.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    hash
+}
 
 /// A source of random bytes.
 #[derive(Debug)]
@@ -36,20 +51,16 @@ impl Random {
     /// # Panics
     /// When the operating system has none, which its sources promise not to happen; nothing secret can be made then.
     pub(crate) fn draw(&mut self) -> Zeroizing<[u8; 32]> {
-        let mut bytes = Zeroizing::new([0; 32]);
         match &mut self.0 {
-            Source::System => {
-                aws_lc_rs::rand::fill(&mut *bytes).expect("the operating system has random bytes");
-            }
+            Source::System => random().expect("the operating system has random bytes"),
             Source::Seeded { seed, drawn } => {
                 let mut input = [0; 40];
                 input[..32].copy_from_slice(seed);
                 input[32..].copy_from_slice(&drawn.to_be_bytes());
                 *drawn += 1;
-                bytes.copy_from_slice(digest(&SHA256, &input).as_ref());
+                Zeroizing::new(sha256(&input))
             }
         }
-        bytes
     }
 
     /// A source of the same kind for one handshake.

@@ -10,7 +10,7 @@ use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::CryptoResolver;
 use snow::types::{self, Cipher, Dh, Hash};
 use std::sync::Mutex;
-use tabane_proto::security::TAG;
+use tabane_proto::security::{PublicKey, TAG};
 use zeroize::Zeroizing;
 
 /// Gives `snow` the primitives of one handshake.
@@ -57,6 +57,14 @@ impl types::Random for Random {
         }
         Ok(())
     }
+}
+
+/// The public part of a key of X25519; any 32 bytes are a secret part.
+#[must_use]
+pub fn public_key(secret: &[u8; 32]) -> PublicKey {
+    let mut pair = Curve25519::default();
+    pair.set(secret);
+    pair.public
 }
 
 /// X25519 (RFC 7748).

@@ -198,13 +198,17 @@ impl Node {
 }
 
 /// A bundle that has just been started, with the real cryptography if its cells are sealed. Its randomness follows from its
-/// incarnation, and the cipher from its node, so that sessions of all kinds meet.
+/// incarnation, and the cipher and whether it has a key of its own from its node, so
+/// that sessions of all kinds meet.
 fn bundle(now: Instant, node: &NodeSettings, settings: &Settings, tap: &Tap) -> Bundle {
     let mut bundle = Bundle::new(now, settings.clone());
     if let Some(rekey) = node.sealed {
         let number = settings.node.0.to_be_bytes()[5];
         let cipher = Cipher::ALL[usize::from(number) % Cipher::ALL.len()];
         let group = Group::new(&[GROUP_KEY], cipher, Random::seeded(settings.incarnation));
+        // Every second node has a key of its own.
+        let group =
+            if number.is_multiple_of(2) { group.with_node_key(&[number.wrapping_add(1); 32]) } else { group };
         if node.may_be_hostile {
             bundle.set_security(Box::new(TappedGroup { group, tap: tap.clone() }), rekey);
         } else {

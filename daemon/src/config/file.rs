@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::problem::{Place, Problem};
 use super::settings::{
-    AccessSettings, ClassSettings, Given, LinkSettings, OffloadSettings, ReceiveSettings, Settings,
-    WindowSettings,
+    AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings,
+    Settings, WindowSettings,
 };
 use super::table::{Section, read};
 use super::units::{BITRATE_ALLOWED, FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
@@ -33,6 +33,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
             .into_iter()
             .map(key)
             .collect(),
+        nodes: nodes(top, &file),
         port: top.number("port"),
         mtu: top.number("mtu"),
         policy: top.text("policy", POLICY),
@@ -46,6 +47,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         workers: top.number("workers"),
         addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
         security: top.text("security", "the name of a protection"),
+        cipher: top.text("cipher", "the name of a cipher"),
         access: access(top),
         tx_queue_len: top.number("tx_queue_len"),
         offload: top.table("offload", "offload.", "a table [offload]", offload),
@@ -58,6 +60,15 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
 fn beside(file: &str, key: Given<String>) -> Given<PathBuf> {
     let directory = Path::new(file).parent().unwrap_or(Path::new(""));
     Given::new(directory.join(key.value), key.place)
+}
+
+fn nodes(top: &mut Section<'_, '_>, file: &str) -> NodeSettings {
+    let key = top.text("node_key", "the path of a node's key file").map(|key| beside(file, key));
+    let allow = top.take("allow", "a list of public keys of nodes", |value| {
+        let texts = value.as_array()?.iter().map(|item| Some(item.get_ref().as_str()?.to_owned()));
+        texts.collect::<Option<Vec<_>>>()
+    });
+    NodeSettings { key, allow }
 }
 
 fn receive(top: &mut Section<'_, '_>) -> ReceiveSettings {

@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::classes::protocol_name;
 use super::units::{print_bitrate, print_fragments, print_interval, print_share, print_size};
-use super::{Config, LinkConfig, Offload, Security, WindowConfig};
+use super::{Config, LinkConfig, Offload, Security, WindowConfig, cipher_name};
 use tabane_io::Engine;
 use tabane_proto::Class;
 
@@ -23,6 +23,7 @@ impl fmt::Display for Config {
         }?;
         let accepted: Vec<_> = self.accept_keys.iter().map(|(file, _)| file.to_string_lossy()).collect();
         writeln!(f, "accept_keys = {}", list(&accepted))?;
+        write!(f, "{}", self.nodes)?;
         writeln!(f, "port = {}", self.port)?;
         writeln!(f, "mtu = {}", self.mtu)?;
         writeln!(f, "policy = {}", text(self.policy.name()))?;
@@ -43,6 +44,7 @@ impl fmt::Display for Config {
                 Security::None => "neither encrypted nor authenticated",
             }
         )?;
+        writeln!(f, "cipher = {}", text(cipher_name(self.cipher)))?;
         write!(f, "{}", self.access)?;
         writeln!(f, "tx_queue_len = {}", self.tx_queue_len)?;
         write!(f, "{}", self.offload)?;

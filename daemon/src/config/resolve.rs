@@ -10,14 +10,15 @@ use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
 use super::limits::{ADDRESSES, DEVICE_NAME_ALLOWED, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name};
 use super::links::resolve_links;
+use super::nodes::{check_sealed, resolve_nodes};
 use super::problem::{Problem, in_order, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
 use super::typed::{number, value, word};
 use super::units::{
     FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, parse_fragments, parse_interval, parse_share,
 };
-use super::{Cidr, Config, Offload, Security};
-use crate::key::{KEYS_MAX, Key, KeyError};
+use super::{CIPHERS, Cidr, Config, Offload, Security, cipher_name};
+use crate::key::{KEYS_MAX, Key, KeyError, Owner};
 use tabane_proto::PolicyKind;
 use tabane_proto::engine::receive;
 
@@ -27,18 +28,20 @@ use tabane_proto::engine::receive;
 /// Every rule that does not hold.
 pub fn resolve(
     settings: &Settings,
-    read_key: impl Fn(&Path) -> Result<Key, KeyError>,
+    read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
 ) -> Result<Config, Vec<Problem>> {
     let mut problems = Vec::new();
     let default = Config::default();
     let port = number(&mut problems, settings.port.as_ref(), PORT, default.port);
     let workers = number(&mut problems, settings.workers.as_ref(), WORKERS, default.workers);
     let links = resolve_links(&mut problems, settings, port);
+    let group_key = |path: &Path| read_key(path, Owner::Group);
     let config = Config {
         name: name(&mut problems, settings.name.as_ref(), default.name),
-        key: settings.key.as_ref().and_then(|given| key(&mut problems, given, &read_key)),
+        key: settings.key.as_ref().and_then(|given| key(&mut problems, given, group_key)),
         key_file: settings.key.as_ref().map(|key| key.value.clone()),
-        accept_keys: accept_keys(&mut problems, settings, &read_key),
+        accept_keys: accept_keys(&mut problems, settings, group_key),
+        nodes: resolve_nodes(&mut problems, &settings.nodes, &read_key),
         port,
         mtu: number(&mut problems, settings.mtu.as_ref(), MTU, default.mtu),
         policy: word(
@@ -63,6 +66,7 @@ pub fn resolve(
             Security::name,
             default.security,
         ),
+        cipher: word(&mut problems, settings.cipher.as_ref(), &CIPHERS, cipher_name, default.cipher),
         access: resolve_access(&mut problems, &settings.access),
         tx_queue_len: number(
             &mut problems,
@@ -75,6 +79,7 @@ pub fn resolve(
     };
     check_ports(&mut problems, settings, &config);
     check_own_name(&mut problems, settings, &config);
+    check_sealed(&mut problems, &settings.nodes, &config);
     in_order(problems).map_or(Ok(config), Err)
 }
 

@@ -46,6 +46,8 @@ pub struct Settings {
     pub key: Option<Given<PathBuf>>,
     /// Files of further keys that are accepted.
     pub accept_keys: Vec<Given<PathBuf>>,
+    /// Keys of nodes.
+    pub nodes: NodeSettings,
     /// UDP port of the first worker.
     pub port: Option<Given<i64>>,
     /// MTU of the device, in bytes.
@@ -72,6 +74,8 @@ pub struct Settings {
     pub addresses: Vec<Given<String>>,
     /// How cells are protected.
     pub security: Option<Given<String>>,
+    /// What they are sealed with.
+    pub cipher: Option<Given<String>>,
     /// Rights of the daemon, and over it.
     pub access: AccessSettings,
     /// Transmit queue of the device, in frames.
@@ -80,6 +84,21 @@ pub struct Settings {
     pub offload: OffloadSettings,
     /// Links in the order given.
     pub links: Vec<LinkSettings>,
+}
+
+/// Keys of nodes, as typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// File of this node's key, relative to the working directory.
+    pub key: Option<Given<PathBuf>>,
+    /// Public keys of the nodes that are let in; `None`: all of the group are.
+    pub allow: Option<Given<Vec<String>>>,
+}
+
+impl NodeSettings {
+    fn overlaid(self, flags: NodeSettings) -> NodeSettings {
+        NodeSettings { key: flags.key.or(self.key), allow: flags.allow.or(self.allow) }
+    }
 }
 
 /// How workers wait for what comes, as typed.
@@ -225,6 +244,7 @@ impl Settings {
             name: flags.name.or(self.name),
             key: flags.key.or(self.key),
             accept_keys: self.accept_keys,
+            nodes: self.nodes.overlaid(flags.nodes),
             port: flags.port.or(self.port),
             mtu: flags.mtu.or(self.mtu),
             policy: flags.policy.or(self.policy),
@@ -238,6 +258,7 @@ impl Settings {
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             security: flags.security.or(self.security),
+            cipher: flags.cipher.or(self.cipher),
             access: self.access.overlaid(flags.access),
             tx_queue_len: flags.tx_queue_len.or(self.tx_queue_len),
             offload: self.offload.overlaid(flags.offload),

@@ -14,7 +14,7 @@ use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 const ZERO_KEY: Key = Key([0; 32]);
 
 fn config(text: &str) -> Result<Config, Vec<Problem>> {
-    resolve::resolve(&file::parse("tb.toml", text)?, |_| Ok(ZERO_KEY))
+    resolve::resolve(&file::parse("tb.toml", text)?, |_, _| Ok(ZERO_KEY))
 }
 
 fn problems(text: &str) -> Vec<String> {
@@ -61,6 +61,35 @@ fn further_keys_are_accepted_beside_the_one_that_is_spoken() {
     assert_eq!(
         problem("accept_keys = ['old']"),
         "tb.toml:1: accept_keys: accepted besides which key?; allowed: with `key`, the one that this node speaks"
+    );
+}
+
+#[test]
+fn nodes_may_have_keys_of_their_own_and_lists_of_those_who_are_let_in() {
+    let public = crate::key::public(&[1; 32]);
+    let link = "[[link]]\nnic = 'eth1'\n";
+    let text = format!("key = 'k'\nnode_key = 'mine'\nallow = ['{public}']\n{link}");
+    let nodes = config(&text).expect("valid").nodes;
+    assert_eq!((nodes.key_file, nodes.allow), (Some(PathBuf::from("mine")), Some(vec![[1; 32]])));
+    assert_eq!(
+        problem("allow = ['node-secret:00']"),
+        "tb.toml:1: allow: `node-secret:00` is no public key of a node; \
+         allowed: `node-public:` and 64 hexadecimal digits, as `tabane genkey --node FILE` prints"
+    );
+    assert_eq!(
+        problem("allow = []"),
+        "tb.toml:1: allow: 0 keys are allowed; allowed: 1 to 512; without a list every node of the group is let in"
+    );
+    assert_eq!(
+        problem("allow = [1]"),
+        "tb.toml:1: allow: found a list; allowed: a list of public keys of nodes"
+    );
+    let open = format!("security = 'none'\nallow = ['{public}']\n{link}");
+    assert_eq!(
+        problems(&open),
+        [
+            "tb.toml:2: allow: no node proves its key where cells are not sealed; allowed: this with `security = \"sealed\"`"
+        ]
     );
 }
 
@@ -155,6 +184,11 @@ fn unknown_words() {
     assert_eq!(
         problem("security = \"noise\""),
         "tb.toml:1: security: `noise` is unknown; allowed: sealed, none"
+    );
+    assert_eq!(
+        problem("cipher = \"aes-256-gmc\""),
+        "tb.toml:1: cipher: `aes-256-gmc` is unknown (did you mean `aes-256-gcm`?); \
+         allowed: auto, aes-256-gcm, chacha20-poly1305, aegis-128l"
     );
     assert_eq!(
         problem("receive = \"bussy\""),
@@ -359,7 +393,7 @@ fn all_broken_rules_are_reported() {
 fn an_unusable_key_is_named_with_its_line() {
     let settings = file::parse("tb.toml", "key = '/k'\n[[link]]\nnic = 'eth1'\n").expect("well formed");
     let found =
-        resolve::resolve(&settings, |path| Err(KeyError::NotAKey(path.to_owned()))).expect_err("no key");
+        resolve::resolve(&settings, |path, _| Err(KeyError::NotAKey(path.to_owned()))).expect_err("no key");
     assert_eq!(
         found[0].to_string(),
         "tb.toml:1: key: /k does not hold a key; \
@@ -479,6 +513,12 @@ fn any_config() -> impl Strategy<Value = Config> {
             let key = key_file.is_some().then_some(ZERO_KEY);
             let accept_keys = key.iter().map(|key| (PathBuf::from("old.key"), key.clone())).collect();
             let key_file = key_file.map(PathBuf::from);
+            let nodes = NodeConfig {
+                key: key_file.as_ref().filter(|_| sealed).map(|_| ZERO_KEY),
+                key_file: key_file.as_ref().filter(|_| sealed).map(PathBuf::from),
+                allow: (sealed && repair).then(|| vec![[1; 32], ZERO_KEY.public()]),
+            };
+            let cipher = CIPHERS[usize::from(port) % CIPHERS.len()];
             let security = if sealed { Security::Sealed } else { Security::None };
             let (user, control_group, sandbox) = access;
             let access = Access { user, control_group, sandbox };
@@ -486,6 +526,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 name,
                 key,
                 accept_keys,
+                nodes,
                 key_file,
                 port,
                 mtu,
@@ -498,6 +539,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 workers,
                 addresses,
                 security,
+                cipher,
                 access,
                 tx_queue_len,
                 offload,

@@ -2,7 +2,7 @@
 //!
 //! Abstract sockets have no owner and no permissions, so the kernel is asked who connected, and of which groups that
 //! process is a member. Who may ask nothing is not let in, for it would take a place that others then do not have. What
-//! gives or takes the group's keys is for owners alone: root, and who started the daemon. They have read the keys' files.
+//! gives or takes the group's keys, or says whose nodes are let in, is for owners alone: root, and who started the daemon. They have read the keys' files.
 //!
 //! Source: `SO_PEERCRED`, `SO_PEERGROUPS` (unix(7), Linux 4.13).
 
@@ -32,7 +32,8 @@ pub(super) enum Right {
 impl Right {
     /// Why it does not include a request; `None` when it does.
     pub(super) fn refusal(self, request: &Request) -> Option<&'static str> {
-        let concerns_keys = matches!(request, Request::Keys { .. } | Request::Upgrade);
+        let concerns_keys =
+            matches!(request, Request::Keys { .. } | Request::Allow { .. } | Request::Upgrade);
         (concerns_keys && self != Self::Owner)
             .then_some("only root and the user who started the bundle may change its keys or take it over")
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tabane_proto::{Direction, Event, Lapse, Refusal, Signal};
 
 use super::Entry;
+use crate::key::public;
 
 /// The event without its number and its time. `nics` name the links of this node.
 pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
@@ -87,6 +88,19 @@ fn refused(refusal: Refusal) -> String {
             )
         }
         Refusal::Full => "the bundle has as many peers as it can have".to_owned(),
+        Refusal::NotAllowed { key: Some(key) } => format!("its key is not in allow: {}", public(&key)),
+        Refusal::NotAllowed { key: None } => {
+            "it has no key of its own, and this node lets in only the keys in allow".to_owned()
+        }
+        Refusal::OtherKey { key } => {
+            let key = key.map_or_else(|| "none".to_owned(), |key| public(&key));
+            format!("somebody speaks in its name with another key of its own: {key}")
+        }
+        Refusal::Cipher { theirs } => {
+            format!(
+                "it seals with cipher {theirs}, which this version does not know; set another `cipher` there, or upgrade this node"
+            )
+        }
         Refusal::Seals => {
             "its cells are sealed and this node's are not; set the same `security` on both".to_owned()
         }

@@ -116,8 +116,11 @@ impl Heir {
 fn config_of(estate: &Estate) -> Result<Config, String> {
     let settings = file::parse("its configuration", &estate.config);
     let config = settings.and_then(|settings| resolve::resolve(&settings, Key::read));
-    let config = config.map_err(|problems| problems.first().map_or(String::new(), ToString::to_string))?;
+    let mut config =
+        config.map_err(|problems| problems.first().map_or(String::new(), ToString::to_string))?;
     let keys: Option<Vec<Key>> = estate.keys.iter().map(|hex| Key::from_hex(hex)).collect();
+    let node_key = estate.node_key.as_ref().map(|hex| Key::from_hex(hex).ok_or("its node's key is no key"));
+    config.nodes.key = node_key.transpose()?;
     Ok(config.with_keys(&keys.ok_or("its key is no key")?))
 }
 

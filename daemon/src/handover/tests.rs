@@ -18,6 +18,7 @@ fn estate() -> Estate {
         handover: VERSION,
         config: Config { links: Vec::new(), ..Config::default() }.to_string(),
         keys: Vec::new(),
+        node_key: None,
         mac: [2, 0, 0, 0, 0, 1],
         nics: Vec::new(),
         peers: 0,

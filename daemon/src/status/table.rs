@@ -2,7 +2,7 @@
 //!
 //! Names and details may come from other nodes: control characters are escaped before they reach the terminal.
 
-use super::{PathState, PeerStatus, Status};
+use super::{PathState, PeerStatus, SealStatus, Status};
 use crate::error::one_line;
 
 /// Space between columns.
@@ -15,9 +15,11 @@ impl Status {
     pub fn table(&self, colour: bool) -> String {
         let mut parts = vec![self.head(), self.links().print(colour)];
         parts.extend(self.peers.iter().map(|peer| {
-            let keys = peer.sealed.as_ref().map(|keys| format!(", keys of epoch {}", keys.epoch));
+            let keys = peer.sealed.as_ref().map(SealStatus::describe);
             let (name, node) = (one_line(&peer.name), one_line(&peer.node));
-            let title = format!("peer {name} ({node}){}\n", keys.unwrap_or_default());
+            let own = peer.node_key.as_ref().map(|key| format!(", {}", one_line(key)));
+            let title =
+                format!("peer {name} ({node}){}{}\n", keys.unwrap_or_default(), own.unwrap_or_default());
             title + &peer.paths().print(colour)
         }));
         if self.peers.is_empty() {
@@ -77,6 +79,15 @@ impl Status {
             ]);
         }
         table
+    }
+}
+
+impl SealStatus {
+    /// The ciphers, one if both directions have the same, and the number of the keys.
+    fn describe(&self) -> String {
+        let [sent, heard] = [&self.cipher_sent, &self.cipher_heard].map(|name| one_line(name));
+        let ciphers = if sent == heard { sent } else { format!("{sent} sent, {heard} heard") };
+        format!(", {ciphers}, keys of epoch {}", self.epoch)
     }
 }
 
@@ -257,7 +268,7 @@ tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  r
 link  nic   kind  local             carrier   mtu  gso  gro
 0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes
 
-peer hostb (02:00:00:00:00:02), keys of epoch 2
+peer hostb (02:00:00:00:00:02), aegis-128l sent, aes-256-gcm heard, keys of epoch 2
 link  nic   endpoint          tx  rx    rtt  skew         rate  queued  sent  heard  lost
 0     eth1  [fe80::2%3]:7420  up  up  85 us  3 us  1.00 Gbit/s     0 B    10     12     0
 

@@ -9,8 +9,7 @@ use tabane_proto::{Instant, PolicyKind, PortSettings};
 
 use super::rest::Rest;
 use super::{Worker, clock};
-use crate::group;
-use crate::key::Key;
+use crate::group::Trust;
 use crate::snapshot::Snapshot;
 
 /// What the main thread asks of a worker.
@@ -70,10 +69,10 @@ pub(crate) enum Command {
         /// Where the old one is told.
         answer: Sender<receive::Method>,
     },
-    /// Go by these group keys: speak the first, accept the others besides.
-    Keys {
-        /// At least one.
-        keys: Vec<Key>,
+    /// Let in others from now on.
+    Trust {
+        /// At least one group key.
+        trust: Trust,
         /// Who waits for it to be done.
         answer: Sender<()>,
     },
@@ -149,8 +148,8 @@ impl Worker {
                 }
                 let _ = answer.send(settings.method);
             }
-            Command::Keys { keys, answer } => {
-                group::go_by(&mut self.bundle, self.shared.security, &keys);
+            Command::Trust { trust, answer } => {
+                self.shared.protection.apply(&mut self.bundle, &trust);
                 let _ = answer.send(());
             }
             Command::Snapshot(asker) => {

@@ -6,7 +6,7 @@ use crate::cookie;
 use crate::keyring::{Agreed, Keyring};
 use crate::peer::Peer;
 use crate::rx::Origin;
-use crate::security::TAG;
+use crate::security::{Rejected, TAG};
 use crate::time::Instant;
 use crate::wire::handshake::{Message, Step};
 use crate::wire::hello::{Hello, NodeId};
@@ -66,7 +66,9 @@ impl Bundle {
         let group_key = security.mark(0, &[]);
         let mut state = security.initiate();
         let mut body = Vec::new();
-        state.write(&payload, &mut body);
+        if let Err(rejected) = state.write(&payload, &mut body) {
+            return self.reject(now, node, rejected);
+        }
         self.handshakes.serial += 1;
         let serial = self.handshakes.serial;
         let (ours, incarnation) = (self.settings.node, self.settings.incarnation);
@@ -144,30 +146,35 @@ impl Bundle {
         }
         let mut payload = Vec::new();
         let Some(mut state) = pending.state.take() else { return };
-        if !state.read(message.body, &mut payload) {
-            pending.state = Some(state);
-            self.counters.drop_forged += 1;
-            return;
+        if let Err(rejected) = state.read(message.body, &mut payload) {
+            if rejected == Rejected::Forged {
+                pending.state = Some(state);
+            }
+            return self.reject(now, message.node, rejected);
         }
         let (session, rekeys, epoch, group_key) =
             (pending.session, pending.rekeys, pending.epoch, pending.group_key);
         let routes: Vec<_> = pending.routes.iter().map(|(route, _)| *route).collect();
-        let Some(hello) = self.introduced(now, message, &payload) else { return };
+        let key = state.peer();
+        let Some(hello) = self.introduced(now, message, &payload, key) else { return };
         if hello.your_session != session {
             self.counters.drop_malformed += 1;
             return;
         }
         let known = self.peers.find(hello.node).filter(|index| self.is_session(*index, &hello));
         if let Some(index) = known {
-            let Some(peer) = self.peers.get_mut(index).filter(|_| rekeys) else { return };
+            if !rekeys || !self.is_same(now, index, key) {
+                return;
+            }
+            let Some(peer) = self.peers.get_mut(index) else { return };
             if let Some(keys) = &mut peer.keys {
-                keys.install(now, Agreed { epoch, keys: state.finish(), group_key });
+                keys.install(now, Agreed { epoch, keys: state.finish(), group_key, peer: key });
                 peer.beat_at_once(now);
                 self.counters.rekeys += 1;
             }
             return;
         }
-        let agreed = Agreed { epoch, keys: state.finish(), group_key };
+        let agreed = Agreed { epoch, keys: state.finish(), group_key, peer: key };
         let Some(index) = self.join_sealed(now, &hello, session, agreed) else { return };
         if self.settings.node < hello.node {
             self.handshakes.tentative.retain(|tentative| tentative.hello.node != hello.node);

@@ -93,16 +93,19 @@ impl Bundle {
         let group_key = security.mark(key, &[]);
         let mut state = security.respond(key);
         let mut payload = Vec::new();
-        if !state.read(message.body, &mut payload) {
-            self.counters.drop_forged += 1;
-            return;
+        if let Err(rejected) = state.read(message.body, &mut payload) {
+            return self.reject(now, message.node, rejected);
         }
-        let Some(hello) = self.introduced(now, message, &payload) else { return };
+        let peer_key = state.peer();
+        let Some(hello) = self.introduced(now, message, &payload, peer_key) else { return };
         let known = self.peers.find(hello.node);
         let live = known.filter(|index| self.is_session(*index, &hello));
         if live.is_none() && self.counts_ours(now, &hello) {
             // It has not heard that this node has joined.
             return self.handle_greeting(now, origin, &hello);
+        }
+        if live.is_some_and(|index| !self.is_same(now, index, peer_key)) {
+            return;
         }
         if live.is_some_and(|index| self.next_epoch(index) != Some(message.epoch)) {
             self.counters.drop_replayed += 1;
@@ -115,13 +118,15 @@ impl Bundle {
         let Some(session) = session else { return };
         let reply = self.introduction(origin.port, session, hello.session);
         let mut body = Vec::new();
-        state.write(&reply, &mut body);
+        if let Err(rejected) = state.write(&reply, &mut body) {
+            return self.reject(now, message.node, rejected);
+        }
         let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
         let mut keys = Some(state.finish());
         if let Some(peer) = live.and_then(|index| self.peers.get_mut(index)) {
             peer.serial_heard = message.serial;
             if let (Some(keyring), Some(keys)) = (&mut peer.keys, keys.take()) {
-                keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key });
+                keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key, peer: peer_key });
             }
         }
         if self.settings.node < message.node || key == 0 {
@@ -131,7 +136,8 @@ impl Bundle {
         self.handshakes.send((origin.port, origin.from), cell.clone());
         let said = (1 << origin.port, now);
         let Message { serial, epoch, .. } = *message;
-        self.keep(Tentative { hello, serial, epoch, group_key, session, keys, cell, began: now, said });
+        let peer = peer_key;
+        self.keep(Tentative { hello, serial, epoch, group_key, peer, session, keys, cell, began: now, said });
     }
 
     fn reply<'a>(&self, message: &Message<'_>, step: Step, body: &'a [u8]) -> Message<'a> {
@@ -180,10 +186,11 @@ impl Bundle {
             return None;
         }
         let tentative = self.handshakes.tentative.remove(place);
-        let Tentative { hello, serial, session, epoch, group_key, keys, .. } = tentative;
+        let Tentative { hello, serial, session, epoch, group_key, peer, keys, .. } = tentative;
         self.handshakes.tentative.retain(|other| other.hello.node != hello.node);
         self.handshakes.finish(hello.node);
-        let index = self.join_sealed(now, &hello, session, Agreed { epoch, keys: keys?, group_key })?;
+        let agreed = Agreed { epoch, keys: keys?, group_key, peer };
+        let index = self.join_sealed(now, &hello, session, agreed)?;
         let peer = self.peers.get_mut(index)?;
         (peer.serial_heard, peer.begun) = (serial, None);
         Some(index)

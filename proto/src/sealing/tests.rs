@@ -32,6 +32,10 @@ impl security::Key for Foreign<dyn tabane_proto::security::Key> {
     fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool {
         self.0.open(TheirNumber { link: number.link, seq: number.seq }, header, sealed)
     }
+
+    fn cipher(&self) -> &'static str {
+        self.0.cipher()
+    }
 }
 
 impl security::Security for Foreign<Group> {
@@ -51,6 +55,10 @@ impl security::Security for Foreign<Group> {
         unreachable!("keys are installed by hand")
     }
 
+    fn accepts(&self, peer: Option<&security::PublicKey>) -> bool {
+        self.0.accepts(peer)
+    }
+
     fn random(&mut self) -> [u8; TAG] {
         self.0.random()
     }
@@ -64,13 +72,18 @@ fn group(cipher: Cipher, seed: u64) -> Group {
 fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
     let (mut one, mut other) = (group(cipher, seed).initiate(), group(cipher, seed + 1).respond(0));
     let (mut first, mut second, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-    one.write(&[], &mut first);
-    assert!(other.read(&first, &mut payload));
-    other.write(&[], &mut second);
-    assert!(one.read(&second, &mut payload));
+    one.write(&[], &mut first).unwrap();
+    other.read(&first, &mut payload).unwrap();
+    other.write(&[], &mut second).unwrap();
+    one.read(&second, &mut payload).unwrap();
     [one.finish(), other.finish()].map(|keys| {
         let (sealing, opening) = (Box::new(Foreign(keys.sealing)), Box::new(Foreign(keys.opening)));
-        Agreed { epoch, keys: SessionKeys { sealing, opening }, group_key: group(cipher, seed).mark(0, &[]) }
+        Agreed {
+            epoch,
+            keys: SessionKeys { sealing, opening },
+            group_key: group(cipher, seed).mark(0, &[]),
+            peer: None,
+        }
     })
 }
 

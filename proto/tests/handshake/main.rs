@@ -2,6 +2,7 @@
 
 mod key_change;
 mod net;
+mod node_keys;
 
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;

@@ -3,10 +3,10 @@
 
 use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::time::Duration;
-use tabane_proto::security::Rekey;
+use tabane_proto::security::{PublicKey, Rekey};
 use tabane_proto::wire::cell::{Header, Kind};
 use tabane_proto::{Bundle, Counters, Event, Instant, Name, NodeId, Outcome, PortSettings, Settings};
-use tabane_seal::{Cipher, Group, Random};
+use tabane_seal::{Cipher, Group, Random, public_key};
 
 /// The key of the group that nodes belong to unless they are told otherwise.
 pub(crate) const KEY: [u8; 32] = [7; 32];
@@ -100,6 +100,29 @@ impl Net {
     pub(crate) fn change_keys(&mut self, node: usize, keys: &[[u8; 32]]) {
         self.starts += 1;
         self.nodes[node].bundle.set_security(Box::new(group(keys, self.starts)), self.rekey);
+    }
+
+    /// From now on a node proves a key of its own, or none, and lets in only nodes with the keys of these, or all.
+    pub(crate) fn trust(&mut self, node: usize, own: bool, allow: Option<&[usize]>) {
+        self.starts += 1;
+        let mut group = group(&[KEY], self.starts);
+        if own {
+            group = group.with_node_key(&node_secret(node));
+        }
+        if let Some(allow) = allow {
+            group = group.allowing(allow.iter().copied().map(node_key).collect());
+        }
+        self.nodes[node].bundle.set_security(Box::new(group), self.rekey);
+    }
+
+    /// The peers of a node and the keys that they have proven.
+    pub(crate) fn peer_keys(&self, node: usize) -> Vec<(usize, Option<PublicKey>)> {
+        let peers = self.nodes[node].bundle.peers();
+        let mut keys: Vec<_> = peers
+            .map(|(status, _)| (usize::try_from(number(status.node)).expect("few nodes"), status.key))
+            .collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// Goes on for so many milliseconds; nothing is lost.
@@ -225,6 +248,15 @@ impl Net {
 
 fn group(keys: &[[u8; 32]], seed: u64) -> Group {
     Group::new(keys, Cipher::fastest(), Random::seeded(seed))
+}
+
+/// The secret and the public part of a node's own key.
+pub(crate) fn node_secret(node: usize) -> [u8; 32] {
+    [u8::try_from(node).expect("few nodes") + 100; 32]
+}
+
+pub(crate) fn node_key(node: usize) -> PublicKey {
+    public_key(&node_secret(node))
 }
 
 pub(crate) fn endpoint(node: usize, port: u8) -> SocketAddr {

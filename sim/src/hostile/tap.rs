@@ -8,7 +8,7 @@
 use core::fmt;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use tabane_proto::security::{Handshake, Key, Number, Security, SessionKeys, TAG};
+use tabane_proto::security::{Handshake, Key, Number, PublicKey, Rejected, Security, SessionKeys, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind};
 use tabane_seal::Group;
 
@@ -89,6 +89,10 @@ impl Security for TappedGroup {
         self.tapped(handshake)
     }
 
+    fn accepts(&self, peer: Option<&PublicKey>) -> bool {
+        self.group.accepts(peer)
+    }
+
     fn random(&mut self) -> [u8; TAG] {
         self.group.random()
     }
@@ -100,12 +104,16 @@ struct TappedHandshake {
 }
 
 impl Handshake for TappedHandshake {
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) {
-        self.handshake.write(payload, message);
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Rejected> {
+        self.handshake.write(payload, message)
     }
 
-    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> bool {
+    fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected> {
         self.handshake.read(message, payload)
+    }
+
+    fn peer(&self) -> Option<PublicKey> {
+        self.handshake.peer()
     }
 
     fn finish(self: Box<Self>) -> SessionKeys {
@@ -131,6 +139,10 @@ impl Key for TappedKey {
 
     fn open(&self, _: Number, _: &[u8], _: &mut [u8]) -> bool {
         false
+    }
+
+    fn cipher(&self) -> &'static str {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).cipher()
     }
 }
 

@@ -1,0 +1,149 @@
+//! Nodes with keys of their own: who is let in besides the group, and who is shut out.
+
+use crate::net::{KEY, Net, endpoint, identity, node_key, node_secret};
+use crate::{SETTLED, handshake_step};
+use core::time::Duration;
+use tabane_proto::security::{Rekey, Security, TAG};
+use tabane_proto::wire::cell::{HEADER, Kind};
+use tabane_proto::wire::handshake::{Message, Step};
+use tabane_proto::wire::hello::Hello;
+use tabane_seal::{Cipher, Group, Random};
+
+/// Sessions get new keys so often.
+const REKEY: Rekey = Rekey { after: Duration::from_millis(40), cells: u64::MAX };
+
+/// So many nodes of one group that have just started, those in `own` with keys of their own.
+fn nodes(count: usize, own: &[usize], rekey: Rekey) -> Net {
+    let mut net = Net::empty(rekey);
+    for node in 0..count {
+        net.add(Some(KEY));
+        net.trust(node, own.contains(&node), None);
+    }
+    net
+}
+
+fn talk(net: &mut Net, millis: usize) {
+    for _ in 0..millis {
+        net.send_frame(0);
+        net.run(1);
+    }
+}
+
+#[test]
+fn nodes_with_keys_of_their_own_and_without_mix() {
+    let mut net = nodes(3, &[0, 1], REKEY);
+    net.run(4 * SETTLED);
+    for node in 0..3 {
+        assert_eq!(net.links_up(node), 4);
+        assert_eq!(net.comings(node).len(), 2);
+        let mut others: Vec<_> = (0..3).filter(|other| *other != node).collect();
+        others.sort_unstable();
+        let known = others.iter().map(|other| (*other, [0, 1].contains(other).then(|| node_key(*other))));
+        assert_eq!(net.peer_keys(node), known.collect::<Vec<_>>());
+        assert_eq!(net.counters(node).drop_forged, 0);
+    }
+    assert!(net.epoch(0) > 1, "and agree on new keys");
+}
+
+/// The third node has the group key all the time: stolen, it is out as soon as its own key is off the list.
+#[test]
+fn a_node_whose_key_is_taken_off_is_out_at_once_and_nobody_else_loses_anything() {
+    let mut net = nodes(3, &[0, 1, 2], REKEY);
+    (0..3).for_each(|node| net.trust(node, true, Some(&[0, 1, 2])));
+    net.run(SETTLED);
+    talk(&mut net, 50);
+    assert_eq!(net.links_up(0), 4);
+    for node in 0..2 {
+        net.trust(node, true, Some(&[0, 1]));
+    }
+    assert_eq!([net.links_up(0), net.links_up(1)], [2, 2], "at once");
+    let heard = net.frames(2).1.len();
+    talk(&mut net, 20_000);
+    assert_eq!(net.frames(2).1.len(), heard, "it hears nothing any more");
+    assert_eq!([net.links_up(0), net.links_up(1), net.links_up(2)], [2, 2, 0]);
+    for node in 0..2 {
+        let comings = net.comings(node);
+        assert!(comings[2].starts_with("2 refused: NotAllowed { key: Some("), "{comings:?}");
+        assert!((4..=5).contains(&comings.len()), "told of once in 10 s: {comings:?}");
+        assert!(comings[3..].iter().all(|coming| *coming == comings[2]), "{comings:?}");
+        assert!(net.counters(node).drop_not_allowed > 10, "it tries again and again");
+    }
+    let (sent, delivered) = net.frames(1);
+    assert!(delivered.iter().copied().eq(0..sent), "{} of {sent}", delivered.len());
+    assert_eq!(net.counters(1).drop_forged + net.counters(1).cells_missed, 0);
+}
+
+#[test]
+fn where_keys_are_allowed_who_has_none_or_another_is_refused() {
+    let mut net = nodes(3, &[0, 2], Rekey::default());
+    net.trust(0, true, Some(&[1]));
+    net.run(2_000);
+    let mut comings = net.comings(0);
+    comings.sort();
+    assert_eq!(comings[0], "1 refused: NotAllowed { key: None }");
+    assert!(comings[1].starts_with("2 refused: NotAllowed { key: Some("), "{comings:?}");
+    assert_eq!((net.links_up(0), net.comings(0).len()), (0, 2));
+    assert_eq!((net.links_up(1), net.links_up(2)), (2, 2), "the others have no list");
+    net.trust(0, true, None);
+    net.run(2_000);
+    assert_eq!(net.links_up(0), 4);
+}
+
+/// The list changes while a handshake is under way: what was begun under the old one comes to nothing, whichever of the
+/// two has begun. The other one goes on saying what the handshake gave it the keys for.
+#[test]
+fn a_handshake_under_way_goes_by_the_new_list() {
+    for changes in 0..2 {
+        let mut net = nodes(2, &[0, 1], Rekey::default());
+        let mut response_passed = false;
+        net.run_through(30, |cell| {
+            response_passed |= cell.is(Kind::Handshake) && handshake_step(cell) == Step::Response;
+            cell.header().epoch == 0
+        });
+        assert!(response_passed && net.links_up(0) + net.links_up(1) == 0);
+        net.trust(changes, true, Some(&[]));
+        for _ in 0..20 {
+            net.run(100);
+            assert!(net.peer_keys(changes).is_empty(), "{:?}", net.comings(changes));
+        }
+    }
+}
+
+/// Numbers of sessions stand in the clear: a member with the group key could begin a handshake for new keys in another's
+/// name, and the others would take its keys for theirs.
+#[test]
+fn a_member_with_another_key_does_not_renew_the_keys_of_a_session() {
+    let mut net = nodes(2, &[0, 1], Rekey::default());
+    net.run(SETTLED);
+    let session = |from| {
+        let cell = net.said.iter().rfind(|cell| cell.from == from && cell.header().epoch == 1);
+        cell.expect("heartbeats are sealed").header().session
+    };
+    let (given_by_1, given_by_0) = (session(0), session(1));
+    let greeting = net.said.iter().find(|cell| cell.from == 1 && cell.to.is_none()).expect("nodes greet");
+    let hello = Hello::parse(&greeting.bytes[HEADER..]).expect("a hello");
+    let hello = Hello { session: given_by_1, your_session: given_by_0, ..hello };
+    for (own, answers) in [(2, 0), (1, 1)] {
+        let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
+        let mut group = group.with_node_key(&node_secret(own));
+        let (mut payload, mut body) = ([0; 100], Vec::new());
+        let length = hello.emit(&mut payload);
+        group.initiate().write(&payload[..length], &mut body).expect("it begins");
+        let message = Message {
+            step: Step::Initiation,
+            epoch: 2,
+            serial: 1_000,
+            node: identity(1),
+            incarnation: hello.incarnation,
+            addressee: identity(0),
+            body: &body,
+        };
+        let covered = message.emit();
+        let cell = [&covered[..], &group.mark(0, &covered), &[0; TAG]].concat();
+        net.hear(0, 0, endpoint(1, 0), &cell);
+        let answered = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
+        assert_eq!(answered, answers, "as who has the key of node {own}");
+    }
+    assert_eq!(net.comings(0)[1..].len(), 1);
+    assert!(net.comings(0)[1].starts_with("1 refused: OtherKey"), "{:?}", net.comings(0));
+}
