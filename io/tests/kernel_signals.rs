@@ -5,6 +5,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use tabane_io::{Interest, Poll, Signal, Signals};
 
+use crate::kernel::hosts::until;
 use crate::kernel::needs::Needs;
 
 pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
@@ -18,7 +19,7 @@ fn stop_requests_wake_the_poll() {
     for (number, signal) in [(libc::SIGTERM, Signal::Terminate), (libc::SIGINT, Signal::Interrupt)] {
         // SAFETY: the signal goes to this thread, which blocks it.
         assert_eq!(unsafe { libc::pthread_kill(libc::pthread_self(), number) }, 0);
-        assert_eq!(poll.wait(Some(Duration::from_secs(5))).unwrap().count(), 1);
+        until("signal", || (poll.wait(Some(Duration::from_millis(100))).unwrap().count() == 1).then_some(()));
         assert_eq!(signals.next_signal().unwrap(), Some(signal));
     }
     assert_eq!(signals.next_signal().unwrap(), None);
