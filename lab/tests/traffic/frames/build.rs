@@ -17,6 +17,8 @@ pub(super) const EXPERIMENT: u16 = 0x88b6;
 /// IP protocols.
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
+/// The ports of UDP datagrams, where a frame names no others.
+const PORTS: [u16; 2] = [5000, 5001];
 /// Kinds of superframes (linux/virtio_net.h), and the flag of a checksum that is owed.
 pub(super) const GSO_TCP4: u8 = 1;
 pub(super) const GSO_TCP6: u8 = 4;
@@ -149,12 +151,22 @@ pub(super) fn tcp(addresses: &[u8], flags: u8, options: &[u8], payload: &[u8]) -
     segment
 }
 
+/// A datagram of the flow that `udp4` sends, with a number in it.
+pub(super) fn datagram4(number: u8) -> Vec<u8> {
+    udp(&ADDRESSES_V4, PORTS, &text(number, 60))
+}
+
+/// A datagram of the flow that `udp6` sends, with a number in it.
+pub(super) fn datagram6(number: u8) -> Vec<u8> {
+    udp(&ADDRESSES_V6, PORTS, &text(number, 60))
+}
+
 pub(super) fn udp4(payload: &[u8]) -> Vec<u8> {
-    ipv4(UDP, &udp(&ADDRESSES_V4, [5000, 5001], payload))
+    ipv4(UDP, &udp(&ADDRESSES_V4, PORTS, payload))
 }
 
 pub(super) fn udp6(payload: &[u8]) -> Vec<u8> {
-    ipv6(UDP, &udp(&ADDRESSES_V6, [5000, 5001], payload))
+    ipv6(UDP, &udp(&ADDRESSES_V6, PORTS, payload))
 }
 
 pub(super) fn udp4_ports(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {

@@ -38,7 +38,8 @@ pub(super) fn difference(expected: &Carried, carried: &Carried) -> Option<String
     }
     let mut pairs = expected.arrived.iter().zip(&carried.arrived).enumerate();
     if let Some((number, (wanted, got))) = pairs.find(|(_, (wanted, got))| wanted != got) {
-        return Some(format!("frame {number} {}", other(wanted, got)));
+        let arrived = carried.arrived.len();
+        return Some(format!("frame {number} of {arrived} that arrived has {}", other(wanted, got)));
     }
     let (wanted, got) = (expected.arrived.len(), carried.arrived.len());
     (wanted != got).then(|| format!("{got} frames arrived instead of {wanted}"))
@@ -52,7 +53,7 @@ fn other(wanted: &[u8], got: &[u8]) -> String {
         format!("{:02x?}", &frame[shown])
     };
     format!(
-        "of {} bytes instead of {}, other from byte {} on: {} instead of {}",
+        "{} bytes instead of {}, other from byte {} on: {} instead of {}",
         got.len() - VIRTIO,
         wanted.len() - VIRTIO,
         same.cast_signed() - VIRTIO.cast_signed(),
@@ -70,8 +71,8 @@ pub(super) fn differences_are_named() -> Result<()> {
     let faults: [(&str, Fault); 8] = [
         ("byte 30", |carried| carried.arrived[1][VIRTIO + 30] ^= 1),
         ("byte -10", |carried| carried.arrived[2][0] ^= CHECKSUM_OWED),
-        ("frame 0 of 73 bytes", |carried| carried.arrived[0].truncate(VIRTIO + 73)),
-        ("frame 0 of 75 bytes", |carried| carried.arrived[0].push(0)),
+        ("frame 0 of 3 that arrived has 73 bytes", |carried| carried.arrived[0].truncate(VIRTIO + 73)),
+        ("frame 0 of 3 that arrived has 75 bytes", |carried| carried.arrived[0].push(0)),
         ("byte 14", |carried| carried.arrived.swap(0, 1)),
         ("2 frames arrived instead of 3", |carried| drop(carried.arrived.pop())),
         ("4 frames arrived instead of 3", |carried| carried.arrived.push(carried.arrived[2].clone())),
