@@ -8,6 +8,7 @@ use crate::arena::{Cell, Slots};
 use crate::bundle::Bundle;
 use crate::classify::{self, Headers};
 use crate::learn::is_group;
+use crate::mark;
 use crate::queue::{Flow, Place};
 use crate::time::Instant;
 use crate::tx::BATCH_CELLS;
@@ -57,7 +58,8 @@ impl Bundle {
         let headers = Headers::parse(frame);
         let treatment = self.policies.classify(&headers, length - VNET);
         let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
-        let flow = Flow { hash: headers.flow(), gate: headers.packet.and_then(|packet| packet.gate()) };
+        let gate = headers.packet.and_then(|packet| packet.gate());
+        let flow = Flow { hash: headers.flow(), gate, is_superframe: mark::is_tcp_superframe(head) };
         let destination = classify::destination(frame).unwrap_or_default();
         match self.learned.look_up(now, destination).or_else(|| self.peers.only()) {
             Some(peer) => self.pack(now, Cell { peer, ..like }, flow, length),

@@ -62,6 +62,8 @@ struct Queue {
     /// What waits is not of that flow alone.
     is_shared: bool,
     codel: Codel,
+    /// A superframe of TCP has come since it was empty: its sender is told by a gate, or when the device is full.
+    has_superframes: bool,
     /// The flow's gate at the device, and whether it is closed.
     gate: Option<u16>,
     is_closed: bool,
@@ -74,6 +76,8 @@ pub(crate) struct Flow {
     pub(crate) hash: u64,
     /// Its gate at the device, if it has one.
     pub(crate) gate: Option<u16>,
+    /// The frame is a superframe of TCP.
+    pub(crate) is_superframe: bool,
 }
 
 /// Where a flow's frames wait.
@@ -115,8 +119,8 @@ pub(crate) struct FairQueue {
     /// Queues that have just begun, and all others that wait.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
-    /// Queues whose lane is paused; in neither list.
-    paused: Vec<usize>,
+    /// Queues whose lane is paused, in neither list, and whether they have just begun.
+    paused: Vec<(usize, bool)>,
     /// How long cells have waited that left lately.
     wait: Duration,
     /// Cells that are to wait altogether.
@@ -173,16 +177,18 @@ impl FairQueue {
                 (queue.flow, queue.codel) = (place.hash, Codel::default());
             }
             queue.gate = place.flow.gate;
+            queue.has_superframes = false;
             queue.is_listed = true;
             queue.deficit = QUANTUM;
             self.new.push_back(place.queue);
         }
+        queue.has_superframes |= place.flow.is_superframe;
         self.watch_gate(place.queue);
     }
 
-    /// Cells that are to wait altogether, as far as their senders can be told; `None`: as many as may.
-    pub(crate) fn set_wanted(&mut self, cells: Option<usize>) {
-        self.wanted = cells.unwrap_or(usize::MAX);
+    /// So many cells are to wait altogether, as far as their senders can be told.
+    pub(crate) fn set_wanted(&mut self, cells: usize) {
+        self.wanted = cells;
     }
 
     /// The next gate that is to be closed or opened.
@@ -215,7 +221,7 @@ impl FairQueue {
             };
             let Lane { begun, is_paused } = self.lanes[usize::from(peer)][usize::from(lane)];
             if is_paused {
-                self.paused.push(index);
+                self.paused.push((index, is_new));
                 continue;
             }
             let is_alone = self.new.is_empty() && self.old.is_empty();
@@ -321,10 +327,12 @@ impl FairQueue {
         paused.for_each(|(_, lane)| lane.is_paused = true);
     }
 
-    /// All lanes get turns again; the queues that were paused come first.
+    /// All lanes get turns again; the queues that were paused come first in their lists.
     pub(crate) fn resume(&mut self) {
         self.lanes.iter_mut().flatten().for_each(|lane| lane.is_paused = false);
-        self.paused.drain(..).rev().for_each(|index| self.old.push_front(index));
+        while let Some((index, is_new)) = self.paused.pop() {
+            self.put_first(index, is_new);
+        }
     }
 
     /// Drops frames while the arena is crowded, unless it is their senders who should wait.
@@ -338,7 +346,7 @@ impl FairQueue {
     /// told in no other way; returns whether there is one.
     fn drop_of_fattest(&mut self, now: Instant, arena: &mut Arena) -> bool {
         let waiting = || self.new.iter().chain(&self.old).map(|index| (*index, false));
-        let queues = || waiting().chain(self.paused.iter().map(|index| (*index, true)));
+        let queues = || waiting().chain(self.paused.iter().map(|(index, _)| (*index, true)));
         let share = arena.waiting_max() / queues().count().max(1);
         let stuck_after = STUCK_AFTER.max(self.wait * STUCK_WAITS);
         let is_stuck = |cell: &Cell| now.since(cell.since) > stuck_after;
@@ -348,7 +356,7 @@ impl FairQueue {
             let most = fattest.map_or(share, |(cells, ..)| cells + 1);
             let Some(record) = chain.next_record(arena).filter(|_| chain.cells() >= most) else { continue };
             let is_stuck = is_paused && self.first(index, arena).is_some_and(|first| is_stuck(&first));
-            if is_stuck || !mark::is_tcp_superframe(&arena.filled(record.slot)[record.at + PREFIX..]) {
+            if is_stuck || !self.queues[index].has_superframes {
                 fattest = Some((chain.cells(), index, record));
             }
         }
@@ -389,8 +397,8 @@ impl Queue {
             let behind =
                 self.chain.cells() - (record.at + PREFIX + record.length).div_ceil(arena.payload_max());
             let sojourn = now.since(arena.cell(slot).since);
-            // A sender whose gate is closed has been told.
-            let few = if self.is_closed { arena.span() } else { 1 };
+            // A superframe is the least that its sender can have here, and he is told otherwise before it is many.
+            let few = if self.has_superframes { arena.span() } else { 1 };
             if !self.codel.judge(now, limits, sojourn, behind <= few) {
                 return;
             }

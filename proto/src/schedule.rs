@@ -23,6 +23,9 @@ const COMMIT_FOR: Duration = Duration::from_millis(1);
 /// What is to wait in the queue lasts so long, as far as senders can be told by their gates: less than what a queue that
 /// stays has to pay for ([`crate::codel`]).
 const WAIT_FOR: Duration = Duration::from_millis(4);
+/// What is to wait is no more than one part in so many of what may, also while rates are not known: each flow adds a superframe
+/// before its gate is closed.
+const WANTED_SHARE: usize = 4;
 /// Cells that leave the queue at once: the batches of two superframes.
 const COMMIT_CELLS: usize = 2 * BATCH_CELLS;
 
@@ -42,7 +45,8 @@ impl Bundle {
     pub(crate) fn commit(&mut self, now: Instant) {
         self.readmit(now);
         let most = self.commit_limit();
-        self.queue.set_wanted(self.cells_in(WAIT_FOR));
+        let wanted = self.cells_in(WAIT_FOR).unwrap_or(usize::MAX);
+        self.queue.set_wanted(wanted.min(self.arena.waiting_max() / WANTED_SHARE));
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
             let Self { queue, arena, counters, outgoing: out, peers, .. } = self;

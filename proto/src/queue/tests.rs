@@ -51,7 +51,8 @@ impl Fixture {
         record::emit(length, &mut bytes);
         bytes[PREFIX + 1] = kind;
         let like = Cell { peer: 0, lane, since: self.now, ..Cell::default() };
-        let place = self.queue.place(0, Flow { hash: flow << 32 | flow, gate: u16::try_from(flow).ok() });
+        let flow = Flow { hash: flow << 32 | flow, gate: u16::try_from(flow).ok(), is_superframe: kind != 0 };
+        let place = self.queue.place(0, flow);
         let slots = self.arena.append(&bytes, self.queue.open(place), like);
         self.queue.push(&mut self.arena, 0, place, slots);
     }
@@ -109,7 +110,7 @@ fn a_flow_that_waits_with_another_is_followed_by_its_next_frames() {
     let mut fixture = Fixture::new();
     let of_one_set = |number: usize| (number * (QUEUES / WAYS)) as u64;
     let place = |fixture: &Fixture, flow: u64| {
-        fixture.queue.place(0, Flow { hash: flow << 32 | flow, gate: None }).queue
+        fixture.queue.place(0, Flow { hash: flow << 32 | flow, gate: None, is_superframe: false }).queue
     };
     fixture.push_of(of_one_set(0), 1, 45, 1);
     (1..WAYS).for_each(|number| fixture.push_of(of_one_set(number), 2, 1, 0));
@@ -179,6 +180,55 @@ fn superframes_of_tcp_are_spared_and_so_are_those_who_wait_beside_them() {
     fixture.relieve();
     assert_eq!(fixture.counters.drop_queue_full, 0);
     assert!(fixture.arena.is_crowded(), "reading stops");
+}
+
+#[test]
+fn a_flow_of_superframes_loses_no_other_frame_either() {
+    let mut fixture = Fixture::new();
+    fixture.push(1, 1, 0);
+    while !fixture.arena.is_crowded() {
+        fixture.push(2, 45, 1);
+        fixture.push(2, 1, 0);
+    }
+    fixture.take(46);
+    while !fixture.arena.is_crowded() {
+        fixture.push(2, 1, 0);
+    }
+    fixture.relieve();
+    assert_eq!(fixture.counters.drop_queue_full, 0);
+}
+
+#[test]
+fn a_sparse_flow_of_a_paused_lane_is_still_next() {
+    let mut fixture = Fixture::new();
+    (1..=3).for_each(|flow| (0..2).for_each(|_| fixture.push_of(flow, 7, 45, 1)));
+    fixture.push(1, 45, 1);
+    fixture.take(150);
+    fixture.queue.pause(0, Some(7));
+    assert_eq!(fixture.take(1), []);
+    fixture.push_of(9, 7, 1, 0);
+    assert_eq!(fixture.take(1), []);
+    fixture.queue.resume();
+    let Fixture { now, arena, queue, counters, out } = &mut fixture;
+    let mut turn = Turn { now: *now, most: 46, arena, counters, out };
+    while turn.out.len() < 46 && queue.take_turn(&mut turn, near) {}
+    let is_sparse = |slot: &u64| arena.cell(*slot).first_record == 0 && arena.filled(*slot)[PREFIX + 1] == 0;
+    assert!(out.iter().any(is_sparse), "at most a record is before it");
+}
+
+#[test]
+fn a_superframe_is_the_least_that_its_sender_may_have() {
+    let told = |kind| {
+        let mut fixture = Fixture::new();
+        fixture.push(1, 20, kind);
+        for _ in 0..100 {
+            fixture.push(1, 20, kind);
+            fixture.later(20);
+            fixture.take(20);
+        }
+        fixture.counters.drop_queue_late
+    };
+    assert_eq!((told(1), told(0) > 0), (0, true));
 }
 
 #[test]
@@ -253,7 +303,7 @@ fn superframes_that_wait_for_a_link_of_their_own_are_not_spared() {
 #[test]
 fn a_flow_with_more_than_its_share_is_shut_until_enough_has_left() {
     let mut fixture = Fixture::new();
-    fixture.queue.set_wanted(Some(60));
+    fixture.queue.set_wanted(60);
     let mut said = Vec::new();
     let mut listen = |fixture: &mut Fixture| {
         said.clear();
@@ -274,9 +324,9 @@ fn a_flow_with_more_than_its_share_is_shut_until_enough_has_left() {
     (0..2).for_each(|_| fixture.push(1, 40, 1));
     fixture.queue.forget_peer(0, &mut fixture.arena);
     assert_eq!(listen(&mut fixture), [(1, true), (1, false)]);
-    fixture.queue.set_wanted(None);
+    fixture.queue.set_wanted(usize::MAX);
     (0..10).for_each(|_| fixture.push(1, 45, 1));
-    assert_eq!(listen(&mut fixture), [], "rates are not known");
+    assert_eq!(listen(&mut fixture), [], "as many as may");
 }
 
 proptest! {
