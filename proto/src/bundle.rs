@@ -13,6 +13,7 @@ use crate::gate;
 use crate::handshake::Handshakes;
 use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
 use crate::heartbeat::{Control, Spoken};
+use crate::lane::Lanes;
 use crate::learn::Learned;
 use crate::peer::Peers;
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
@@ -117,6 +118,7 @@ pub struct Bundle {
     // Sending: pack.rs, schedule.rs, tx.rs, repair.rs.
     pub(crate) arena: Arena,
     pub(crate) policies: Policies,
+    pub(crate) lanes: Lanes,
     pub(crate) queue: FairQueue,
     /// Frames for peers that make way for their successors.
     pub(crate) deferred: Deferred,
@@ -195,6 +197,7 @@ impl Bundle {
             polled: now,
             arena: Arena::new(cell_max, settings.slots),
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
+            lanes: Lanes::default(),
             queue: FairQueue::default(),
             deferred: Deferred::default(),
             outgoing: VecDeque::new(),

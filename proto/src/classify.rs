@@ -1,10 +1,9 @@
 //! Which flow a frame belongs to: the first step of sending.
 //!
-//! A flow is hashed onto a lane, so that a gap in one flow does not hold another. Reads the Ethernet, VLAN and IP
-//! headers and the ports behind them; nothing of TCP. What a policy takes for a flow: [`HashLayers`].
+//! Reads the Ethernet, VLAN and IP headers and the ports behind them; nothing of TCP. Which lane a flow takes, by its hash:
+//! [`crate::lane`]. What a policy takes for a flow: [`HashLayers`].
 
 use crate::gate::gate_of;
-use crate::wire::cell::LANES;
 use crate::wire::record::ETHERNET;
 
 const VLAN: u16 = 0x8100;
@@ -90,13 +89,6 @@ impl<'a> Headers<'a> {
             _ => None,
         };
         Self { ethernet, packet }
-    }
-
-    /// The lane of the frame.
-    pub(crate) fn lane(&self) -> u8 {
-        #[expect(clippy::cast_possible_truncation, reason = "below LANES")]
-        let lane = (self.flow() % LANES as u64) as u8;
-        lane
     }
 
     /// A hash of what these layers take for a flow.
@@ -186,10 +178,11 @@ pub(crate) fn mix(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::cell::LANES;
     use alloc::vec::Vec;
 
-    fn lane(frame: &[u8]) -> u8 {
-        Headers::parse(frame).lane()
+    fn lane(frame: &[u8]) -> usize {
+        usize::try_from(Headers::parse(frame).flow() % LANES as u64).unwrap()
     }
 
     fn ipv4_udp(port: u16, tags: &[u8]) -> Vec<u8> {
@@ -204,7 +197,7 @@ mod tests {
     #[test]
     fn flows_spread_over_all_lanes() {
         let mut used = [0; LANES];
-        (0..1_600).for_each(|port| used[usize::from(lane(&ipv4_udp(port, &[])))] += 1);
+        (0..1_600).for_each(|port| used[lane(&ipv4_udp(port, &[]))] += 1);
         assert!(used.iter().all(|count| (50..200).contains(count)), "{used:?}");
     }
 

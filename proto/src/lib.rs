@@ -66,6 +66,7 @@ mod hold_down;
 mod hotplug;
 mod inbound;
 mod keyring;
+mod lane;
 mod lapse;
 mod learn;
 mod loss;

@@ -57,12 +57,15 @@ impl Bundle {
         let frame = &head[VNET..length.min(head.len())];
         let headers = Headers::parse(frame);
         let treatment = self.policies.classify(&headers, length - VNET);
-        let like = Cell { lane: headers.lane(), treatment, ..Cell::default() };
+        let like = Cell { treatment, ..Cell::default() };
         let gate = headers.packet.and_then(|packet| packet.gate());
         let flow = Flow { hash: headers.flow(), gate, is_superframe: mark::is_tcp_superframe(head) };
         let destination = classify::destination(frame).unwrap_or_default();
         match self.learned.look_up(now, destination).or_else(|| self.peers.only()) {
-            Some(peer) => self.pack(now, Cell { peer, ..like }, flow, length),
+            Some(peer) => {
+                let like = self.in_lane(now, Cell { peer, ..like }, flow);
+                self.pack(now, like, flow, length);
+            }
             None => {
                 self.counters.frames_flooded += u64::from(!is_group(destination));
                 self.flood(now, like, flow, length);
@@ -77,7 +80,8 @@ impl Bundle {
         let mut is_alone = true;
         for peer in self.peers.indices() {
             is_alone &= self.peers.get(peer).is_none();
-            self.append(now, Cell { peer, ..like }, self.queue.place(peer, flow), length);
+            let like = self.in_lane(now, Cell { peer, ..like }, flow);
+            self.append(now, like, self.queue.place(peer, flow), length);
         }
         self.counters.drop_no_peer += u64::from(is_alone);
     }

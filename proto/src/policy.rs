@@ -77,6 +77,12 @@ trait Distribute: fmt::Debug + Send {
     /// is not empty and sorted by port.
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
 
+    /// The index of the link that a flow is bound to, if the policy tells flows apart.
+    fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
+        let _ = (choices, waiting);
+        None
+    }
+
     /// The kernel took so many bytes of a flow for a port.
     fn handle_sent(&mut self, flow: u32, port: u8, bytes: u64) {
         let _ = (flow, port, bytes);
@@ -225,6 +231,10 @@ impl Policy {
 
     pub(crate) fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         self.state.share(choices, waiting)
+    }
+
+    pub(crate) fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
+        self.state.seat(choices, waiting)
     }
 
     pub(crate) fn handle_sent(&mut self, flow: u32, port: u8, bytes: u64) {

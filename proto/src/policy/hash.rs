@@ -14,13 +14,17 @@ pub(crate) struct Hash;
 
 impl Distribute for Hash {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        let index = self.seat(choices, waiting)?;
+        Share::all(choices, index, waiting)
+    }
+
+    fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         let rank = |choice: &Choice| {
             let mut bytes = [choice.port; 16];
             bytes[8..12].copy_from_slice(&waiting.flow.to_be_bytes());
             mix(&bytes)
         };
-        let (index, _) = choices.iter().enumerate().max_by_key(|(_, choice)| rank(choice))?;
-        Share::all(choices, index, waiting)
+        choices.iter().enumerate().max_by_key(|(_, choice)| rank(choice)).map(|(index, _)| index)
     }
 }
 

@@ -24,13 +24,17 @@ pub(crate) struct Tlb {
 
 impl Distribute for Tlb {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        let index = self.seat(choices, waiting)?;
+        Share::all(choices, index, waiting)
+    }
+
+    fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         if self.senders.renew(waiting.now) {
             self.expected = [0; LINKS];
             self.senders.iter_mut().for_each(|sender| sender.port = None);
         }
         let seat = self.senders.seat(waiting.flow, choices);
-        let index = seat.or_else(|| self.associate(choices, waiting.flow))?;
-        Share::all(choices, index, waiting)
+        seat.or_else(|| self.associate(choices, waiting.flow))
     }
 
     fn handle_sent(&mut self, flow: u32, _port: u8, bytes: u64) {

@@ -53,6 +53,11 @@ impl Load {
 
 impl Distribute for TlbHistory {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        let index = self.seat(choices, waiting)?;
+        Share::all(choices, index, waiting)
+    }
+
+    fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         for choice in choices {
             self.links[usize::from(choice.port)].rate = choice.rate.unwrap_or(RATE_UNKNOWN);
         }
@@ -61,8 +66,7 @@ impl Distribute for TlbHistory {
             self.balance(choices);
         }
         let seat = self.senders.seat(waiting.flow, choices);
-        let index = seat.or_else(|| self.associate(choices, waiting.flow))?;
-        Share::all(choices, index, waiting)
+        seat.or_else(|| self.associate(choices, waiting.flow))
     }
 
     fn handle_sent(&mut self, flow: u32, _port: u8, bytes: u64) {

@@ -1,6 +1,7 @@
 //! Who is let in: bundles of one group, and others, on the same segments, with the real cryptography.
 
 mod key_change;
+mod lanes;
 mod net;
 mod node_keys;
 

@@ -5,7 +5,9 @@ use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::time::Duration;
 use tabane_proto::security::{PublicKey, Rekey};
 use tabane_proto::wire::cell::{Header, Kind};
-use tabane_proto::{Bundle, Counters, Event, Instant, Name, NodeId, Outcome, PortSettings, Settings};
+use tabane_proto::{
+    Bundle, Counters, Event, Instant, Name, NodeId, Outcome, PolicyKind, PortSettings, Settings,
+};
 use tabane_seal::{Cipher, Group, Random, public_key};
 
 /// The key of the group that nodes belong to unless they are told otherwise.
@@ -17,6 +19,8 @@ const CELL_MAX: u16 = 1_452;
 /// The virtio and Ethernet headers of a broadcast frame of the EtherType for local experiments; a number follows.
 const HEADS: [u8; 24] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+/// Where the source address ends in them.
+const SOURCE_END: usize = 21;
 
 /// Something on a segment.
 #[derive(Clone)]
@@ -201,9 +205,19 @@ impl Net {
         said
     }
 
+    pub(crate) fn set_policy(&mut self, node: usize, policy: PolicyKind) {
+        self.nodes[node].bundle.set_policy(policy);
+    }
+
     /// A node's host sends a frame to everyone, with the next number.
     pub(crate) fn send_frame(&mut self, node: usize) {
-        let frame = [&HEADS[..], &self.sent.to_be_bytes()].concat();
+        self.send_frame_of(node, 1);
+    }
+
+    /// The same from one of the host's addresses: frames of each are a flow.
+    pub(crate) fn send_frame_of(&mut self, node: usize, address: u8) {
+        let mut frame = [&HEADS[..], &self.sent.to_be_bytes()].concat();
+        frame[SOURCE_END] = address;
         let bundle = &mut self.nodes[node].bundle;
         bundle.read_space().next().expect("there is room")[..frame.len()].copy_from_slice(&frame);
         bundle.handle_frame(self.now, frame.len());
