@@ -63,18 +63,6 @@ impl Verdict {
         Verdict { id: id.into(), want: format!("= {wanted}"), got: got.into(), ok, limit }
     }
 
-    /// Wants that there is a figure at all.
-    #[must_use]
-    pub fn present(id: &str, got: Option<f64>) -> Verdict {
-        Verdict {
-            id: id.into(),
-            want: "measured".into(),
-            got: got.into(),
-            ok: got.is_some(),
-            limit: Limit::None,
-        }
-    }
-
     /// Whether the figure is no worse than `worst`.
     pub(super) fn is_within(&self, worst: f64) -> bool {
         let Some(got) = self.got.as_f64() else { return false };
