@@ -101,14 +101,14 @@ fn judge_all(seen: &[Seen]) -> Vec<Verdict> {
     let unnoticed = count(|trial, figures| trial.fault.is_death() && figures.unnoticed > 0);
     let unrecovered = count(|_, figures| figures.unrecovered > 0);
     let unnoticed_idle = count(|_, figures| figures.unnoticed_idle > 0);
-    let false_alarms: usize = measured(seen).map(|(_, figures)| figures.false_alarms).sum();
+    let false_alarms = measured(seen).map(|(_, figures)| figures.false_alarms).max().unwrap_or(0);
     let failed = seen.len() - measured(seen).count();
     vec![
         Verdict::equals("trials_with_lost_connection", lost, 0),
         Verdict::equals("trials_with_damaged_content", damaged, 0),
         Verdict::equals("trials_with_unnoticed_death", unnoticed, 0),
         Verdict::equals("trials_with_unnoticed_death_in_quiet", unnoticed_idle, 0),
-        Verdict::equals("false_alarms", false_alarms, 0),
+        Verdict::equals("false_alarms_in_a_trial", false_alarms, 0),
         Verdict::equals("trials_not_whole_afterwards", unrecovered, 0),
         Verdict::equals("trials_failed", failed, 0),
     ]
@@ -204,6 +204,6 @@ mod tests {
 
     #[test]
     fn a_sound_link_that_is_taken_for_dead_counts() {
-        assert_eq!(not_met(Figures { false_alarms: 1, ..sound() }), ["false_alarms"]);
+        assert_eq!(not_met(Figures { false_alarms: 1, ..sound() }), ["false_alarms_in_a_trial"]);
     }
 }
