@@ -38,8 +38,8 @@ const AT_SPEED_BYTES: u64 = 16 << 20;
 const AT_SPEED_WITHIN: Duration = Duration::from_secs(30);
 /// How long an attack may have consequences after its end: answers, events, links that are given up.
 const CONSEQUENCES: Duration = Duration::from_millis(1_500);
-/// A daemon whose memory grows by less than this in this time uses all that its traffic needs; before, it grows by 1 MiB.
-const WARM: Duration = Duration::from_millis(500);
+/// A daemon whose memory grows by less than this in this time uses all that its traffic needs; before, it grows by 2 MiB.
+const WARM: Duration = Duration::from_secs(1);
 const WARM_MIB: f64 = 0.1;
 /// How long that may take.
 const WARM_WITHIN: Duration = Duration::from_secs(60);
