@@ -52,6 +52,7 @@ help:
 	@echo "make fuzz-corpus  keeps what make fuzz has found in fuzz/found.tar.gz"
 	@echo "make sbom    what the installed programs are made of (CycloneDX), and the licence texts of all of it, in target/sbom"
 	@echo "make build   release binaries in target/release"
+	@echo "measurements end well when their verdicts are met, or known to fall short and no worse (lab/expected.toml)"
 	@echo "make lint    formatting and clippy"
 
 rust:

@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn only_a_requirement_that_was_met_can_break() {
-        let verdict = |id, ok| Verdict { ok, ..Verdict::at_least(id, 1.0, 0.0) };
+        let verdict = |id, ok| Verdict::at_least(id, f64::from(u8::from(ok)), 1.0);
         let a = kept("x", &[], &[verdict("kept", true), verdict("broken", true), verdict("never", false)]);
         let b = kept("x", &[], &[verdict("kept", true), verdict("broken", false), verdict("never", false)]);
         let found: Vec<_> = broken(&a, &b).map(|verdict| (verdict.id, verdict.ok)).collect();

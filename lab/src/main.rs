@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_lab::prerequisites::{Missing, Tool};
+use tabane_lab::report::Expected;
 use tabane_lab::sandbox::{self, Side};
 use tabane_lab::{
     aggregate, apps, attack, bench, compare, demo, engines, failover, guests, loss, mesh, moderation, netem,
@@ -13,8 +14,9 @@ use tabane_lab::{
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
-/// Every command prints a table, writes target/lab/NAME.json, and ends with code 0 when all verdicts are ok,
-/// 1 when one is not or something failed, 2 when the machine lacks something or an argument is wrong.
+/// Every command prints a table, writes target/lab/NAME.json, and ends with code 0 when all verdicts are as expected:
+/// ok, or known to fall short and no worse than lab/expected.toml says. It ends with code 1 when one is worse, or better
+/// than its line there, or when something failed; 2 when the machine lacks something or an argument is wrong.
 #[derive(Parser)]
 #[command(name = "tabane-lab", version)]
 struct Arguments {
@@ -119,13 +121,18 @@ impl Experiment {
     }
 }
 
-fn main() -> ExitCode {
-    let ended = match Arguments::parse().command {
+fn run(command: &Command) -> Result<ExitCode> {
+    // Nothing is measured whose report could not be judged.
+    Expected::checked_in()?;
+    match command {
         Command::Experiment(experiment) => experiment.run(),
-        Command::Run(options) => scenario::run(&options),
-        Command::Compare(options) => compare::run(&options),
-    };
-    ended.unwrap_or_else(|error| {
+        Command::Run(options) => scenario::run(options),
+        Command::Compare(options) => compare::run(options),
+    }
+}
+
+fn main() -> ExitCode {
+    run(&Arguments::parse().command).unwrap_or_else(|error| {
         eprintln!("tabane-lab: {error:#}");
         if error.is::<Missing>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })

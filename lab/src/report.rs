@@ -1,8 +1,9 @@
 //! The one form in which every lab command ends: a table for people, a JSON file for machines, verdicts for both.
 //!
 //! The file holds name, seed, machine, the command's own top-level fields, `samples` (every value, median, spread)
-//! and `verdicts`. A verdict that is not ok makes the command end with code 1.
+//! and `verdicts`. A command ends with code 0 when its verdicts are as [`expected`], else with code 1.
 
+mod expected;
 mod samples;
 mod table;
 mod verdict;
@@ -17,6 +18,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::machine::Machine;
+pub use expected::Expected;
+use expected::Judgement;
 pub use samples::Samples;
 pub use table::Table;
 pub use verdict::Verdict;
@@ -24,13 +27,14 @@ pub use verdict::Verdict;
 /// What a command found out.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    name: &'static str,
+    name: String,
     seed: u64,
     #[serde(flatten)]
     machine: Machine,
     #[serde(flatten)]
     fields: Map<String, Value>,
     samples: BTreeMap<String, Samples>,
+    #[serde(skip)]
     verdicts: Vec<Verdict>,
     #[serde(skip)]
     text: String,
@@ -39,9 +43,9 @@ pub struct Report {
 impl Report {
     /// An empty report of the command `name`, whose random numbers come from `seed`.
     #[must_use]
-    pub fn new(name: &'static str, seed: u64) -> Report {
+    pub fn new(name: impl Into<String>, seed: u64) -> Report {
         Report {
-            name,
+            name: name.into(),
             seed,
             machine: Machine::look(),
             fields: Map::new(),
@@ -80,18 +84,30 @@ impl Report {
     /// Prints the report, writes it to `path` (default: `target/lab/NAME.json`) and says how to end.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or the list of what is expected is wrong.
     pub fn finish(self, path: Option<&Path>) -> Result<ExitCode> {
         let path =
             path.map_or_else(|| PathBuf::from(format!("target/lab/{}.json", self.name)), Path::to_path_buf);
-        print!("\n{}\n{}", self.text, verdict::table(&self.verdicts));
-        self.write(&path).with_context(|| format!("writing {}", path.display()))?;
+        let expected = Expected::checked_in()?;
+        let judgement = expected.judge(&self.name, &self.verdicts);
+        print!("\n{}\n{judgement}", self.text);
+        let file = File { report: &self, verdicts: &judgement };
+        file.write(&path).with_context(|| format!("writing {}", path.display()))?;
         println!("\n  {}", self.machine);
         println!("  every sample: {}", path.display());
-        let ok = self.verdicts.iter().all(|verdict| verdict.ok);
-        Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if judgement.is_as_expected() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
 
+/// The JSON file.
+#[derive(Serialize)]
+struct File<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    verdicts: &'a Judgement<'a>,
+}
+
+impl File<'_> {
     fn write(&self, path: &Path) -> Result<()> {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;
@@ -118,7 +134,7 @@ mod tests {
         assert_eq!((file["name"].as_str(), file["seed"].as_u64()), (Some("test"), Some(7)));
         assert_eq!(file["ratio"], 1.97);
         assert_eq!(file["samples"]["single"]["median"], 0.95);
-        assert_eq!(file["verdicts"][0]["ok"], true);
+        assert_eq!((&file["verdicts"][0]["ok"], &file["verdicts"][0]["state"]), (&true.into(), &"ok".into()));
         assert!(file["kernel"].is_string() && file["cpu"].is_string() && file.get("commit").is_some());
     }
 

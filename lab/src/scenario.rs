@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         options.guest.hand_over(&options.measure(&scenario, Place::Guest)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut report = Report::new(COMMAND, scenario.seed);
+    let mut report = Report::new(format!("{COMMAND}.{}", options.name()), scenario.seed);
     if runs_in(Place::Guest) {
         report.field("guest_kernel", options.guest.guest()?.version());
     }
@@ -147,9 +147,14 @@ impl Options {
         Ok(scenario)
     }
 
+    /// The file's name, without what is around it.
+    fn name(&self) -> String {
+        self.file.file_stem().unwrap_or(COMMAND.as_ref()).to_string_lossy().into_owned()
+    }
+
     fn report(&self) -> PathBuf {
-        let name = self.file.file_stem().unwrap_or(COMMAND.as_ref());
-        self.json.clone().unwrap_or_else(|| Path::new("target/lab").join(name).with_extension("json"))
+        let path = || Path::new("target/lab").join(self.name() + ".json");
+        self.json.clone().unwrap_or_else(path)
     }
 
     fn in_place(&self, scenario: &Scenario, place: Place) -> Result<InPlace> {

@@ -38,6 +38,11 @@ const AT_SPEED_BYTES: u64 = 16 << 20;
 const AT_SPEED_WITHIN: Duration = Duration::from_secs(30);
 /// How long an attack may have consequences after its end: answers, events, links that are given up.
 const CONSEQUENCES: Duration = Duration::from_millis(1_500);
+/// A daemon whose memory grows by less than this in this time uses all that its traffic needs; before, it grows by 2 MiB.
+const WARM: Duration = Duration::from_secs(1);
+const WARM_MIB: f64 = 0.1;
+/// How long that may take.
+const WARM_WITHIN: Duration = Duration::from_secs(60);
 
 /// What was found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -100,6 +105,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     wait_for("a connection at its speed", AT_SPEED_WITHIN, at_speed)?;
 
     let pid = scene.bundles[VICTIM].pid().context("the victim's daemon has ended")?;
+    wait_for("memory that is in use", WARM_WITHIN, || is_warm(pid))?;
     let before = measure(&transfer, pid, || rest(span))?.0;
     let (memory, statuses, began_ns) = (memory::resident_mib(pid)?, scene.statuses()?, monotonic_ns()?);
     let (device, answers) = (watch_device(scene)?, watch_answers(scene)?);
@@ -132,6 +138,13 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
         grown_mib,
         lost: file.lost,
     })
+}
+
+/// Whether the daemon has touched the memory that its traffic uses, all of which it made room for at its start.
+fn is_warm(pid: u32) -> Result<Option<()>> {
+    let before = memory::resident_mib(pid)?;
+    thread::sleep(WARM);
+    Ok((memory::resident_mib(pid)? - before < WARM_MIB).then_some(()))
 }
 
 /// What the transfer gets and the daemon takes while `work` is done.

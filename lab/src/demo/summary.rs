@@ -8,6 +8,10 @@ use crate::report::{Report, Table, Verdict};
 
 /// Least speed-up of two links over one.
 const RATIO_MIN: f64 = 1.90;
+/// Longest time until a black hole is noticed, in milliseconds: that of a bundle in quiet.
+const DETECTED_MS_MAX: f64 = 50.0;
+/// Longest time until the link is in use again, in milliseconds.
+const RECOVERED_MS_MAX: f64 = 1_000.0;
 /// Longest time in which an application may get nothing, in milliseconds.
 const STALL_MS_MAX: f64 = 100.0;
 /// Retransmits that the bundle may have above those of one link.
@@ -32,10 +36,13 @@ pub(super) fn write(report: &mut Report, speed: Speed, outage: &Outage) {
 
     report.verdict(Verdict::at_least("ratio", ratio, RATIO_MIN));
     report.verdict(Verdict::at_most("retransmits_bundle", bundle.1, single.1 + RETRANSMITS_ABOVE_MAX));
-    report.verdict(Verdict::present("outage.detected_ms", outage.detected_ms));
+    let detected_ms = outage.detected_ms.unwrap_or(f64::NAN);
+    report.verdict(Verdict::at_most("outage.detected_ms", detected_ms, DETECTED_MS_MAX));
     report.verdict(Verdict::at_most("outage.longest_stall_ms", stall_ms, STALL_MS_MAX));
     report.verdict(Verdict::equals("outage.connections_lost", lost.len(), 0));
-    report.verdict(Verdict::present("recovered_ms", outage.recovered_ms));
+    report.verdict(Verdict::equals("outage.false_alarms", outage.false_alarms, 0));
+    let recovered_ms = outage.recovered_ms.unwrap_or(f64::NAN);
+    report.verdict(Verdict::at_most("recovered_ms", recovered_ms, RECOVERED_MS_MAX));
     report.verdict(Verdict::equals("sha256_ok", outage.transfer.sha256_ok, true));
 
     report.show(speed_table(&speed, ratio));

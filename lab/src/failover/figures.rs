@@ -1,6 +1,8 @@
 //! What is measured in a trial.
 
 use std::collections::BTreeMap;
+use std::iter;
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -22,18 +24,23 @@ use crate::workload::{sequence, transfer};
 pub(super) struct Figures {
     /// From each fault to the first event that tells of it, in milliseconds.
     pub(super) detected_ms: Vec<f64>,
-    /// The same without traffic, for each fault that was noticed.
+    /// The same without traffic.
     pub(super) detected_idle_ms: Vec<f64>,
     /// What the events said.
     pub(super) detected_by: Vec<String>,
     /// Faults of which no event told.
     pub(super) unnoticed: usize,
+    /// The same without traffic.
+    pub(super) unnoticed_idle: usize,
     /// From the end of each fault until the bundle was whole, in milliseconds; shorter than any poll when it always was.
     pub(super) recovered_ms: Vec<f64>,
     /// Faults after which it was not whole in time.
     pub(super) unrecovered: usize,
-    /// Events that took another link for dead, or this one before its fault.
+    /// Events that took another link for dead, or this one while it was sound.
     pub(super) false_alarms: usize,
+    /// When the link was not sound, in nanoseconds of CLOCK_MONOTONIC.
+    #[serde(skip)]
+    pub(super) faults: Vec<RangeInclusive<u64>>,
     /// Datagrams sent, from the first to the last.
     pub(super) udp_sent: u64,
     /// Of these, lost on the way since the first fault.
@@ -145,11 +152,18 @@ impl Figures {
         }
     }
 
-    /// Events about links that did not fail: all of the others, and the victim's before the first fault.
-    pub(super) fn add_false_alarms(&mut self, ends: &[Status], first_fault: Moment) {
-        let events = ends.iter().flat_map(|end| &end.events).filter(|event| event.what == LINK_DOWN);
-        let is_false = |link, at_ns| link != Some(VICTIM) || at_ns < first_fault.before_ns;
-        self.false_alarms = events.filter(|event| is_false(event.link, event.at_ns)).count();
+    /// A fault after which the link was in use again, or given up, at `whole_ns`; what it did to queues lasts a little.
+    pub(super) fn add_fault(&mut self, began: Moment, ended: Moment, whole_ns: u64) {
+        self.faults.push(began.before_ns..=whole_ns.max(ended.after_ns + IN_FLIGHT_NS));
+    }
+
+    /// Counts what took links for dead that did not fail, in the whole trial.
+    pub(super) fn add_false_alarms(&mut self, ends: &[Status]) {
+        let is_due = |event: &Event| {
+            event.link == Some(VICTIM) && self.faults.iter().any(|fault| fault.contains(&event.at_ns))
+        };
+        let downs = ends.iter().flat_map(|end| &end.events).filter(|event| event.what == LINK_DOWN);
+        self.false_alarms = downs.filter(|event| !is_due(event)).count();
     }
 
     /// What TCP did before and after the first fault.
@@ -222,6 +236,14 @@ impl Told {
     }
 }
 
+/// What a fault that nobody noticed counts as, in milliseconds: no fault is waited for any longer.
+const UNNOTICED_MS: f64 = 1_000.0;
+
+/// Times until faults were noticed, with those that were not.
+pub(super) fn with_unnoticed(noticed_ms: &[f64], unnoticed: usize) -> impl Iterator<Item = f64> {
+    noticed_ms.iter().copied().chain(iter::repeat_n(UNNOTICED_MS, unnoticed))
+}
+
 /// The median of some times; `None`: there are none.
 pub(super) fn median_ms(times_ms: &[f64]) -> Option<f64> {
     let median = Samples::new("ms", times_ms.to_vec()).median();
@@ -261,4 +283,30 @@ fn stalls(gaps: &Gaps, first_fault: Moment) -> [f64; 2] {
 
 fn milliseconds(duration: std::time::Duration) -> f64 {
     duration.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_is_down_while_it_is_sound_is_a_false_alarm() {
+        let moment = |at_ms: u64| Moment { before_ns: at_ms * 1_000_000, after_ns: at_ms * 1_000_000 };
+        let mut figures = Figures::default();
+        figures.add_fault(moment(1_000), moment(1_800), 1_900_000_000);
+        figures.add_fault(moment(3_000), moment(3_800), 3_810_000_000);
+        let down =
+            |link: usize, at_ms: u64| json!({ "at_ns": at_ms * 1_000_000, "what": LINK_DOWN, "link": link });
+        let status = |events: &[serde_json::Value]| {
+            let status = json!({ "pid": 1, "node": "", "peers": [], "counters": {}, "events": events });
+            vec![serde_json::from_value::<Status>(status).unwrap()]
+        };
+        figures.add_false_alarms(&status(&[down(VICTIM, 1_005), down(VICTIM, 3_840)]));
+        assert_eq!(figures.false_alarms, 0, "these are the faults, and what is left of the second");
+        let between = [down(VICTIM, 900), down(VICTIM, 2_500), down(VICTIM, 3_900), down(VICTIM - 1, 1_005)];
+        figures.add_false_alarms(&status(&between));
+        assert_eq!(figures.false_alarms, 4, "before, between and after them, and another link");
+    }
 }

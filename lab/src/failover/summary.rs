@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::fault::Fault;
-use super::figures::{Figures, median_ms};
+use super::figures::{Figures, median_ms, with_unnoticed};
 use super::matrix::{Mode, Trial};
 use crate::report::{Report, Samples, Table, Verdict};
 
@@ -24,8 +24,7 @@ pub(super) fn write(report: &mut Report, seen: &[Seen]) {
         let key = format!("{}.{}.{}.detected_ms", trial.links, trial.fault.key(), trial.mode.name());
         report.samples(key, Samples::new("ms", figures.detected_ms.clone()));
     }
-    judge_black_hole(report, seen);
-    judge_all(report, seen);
+    judge_black_hole(seen).into_iter().chain(judge_all(seen)).for_each(|verdict| report.verdict(verdict));
     report.show(table(seen));
     report.show("  times in ms; noticed: median under load; false: events that took a sound link for dead");
     report.show("  before: the longest stall in the half second before the first fault, which this machine makes by itself");
@@ -65,29 +64,35 @@ fn measured(seen: &[Seen]) -> impl Iterator<Item = (&Trial, &Figures)> {
 }
 
 /// What is promised of a black hole, where it was tried.
-fn judge_black_hole(report: &mut Report, seen: &[Seen]) {
+fn judge_black_hole(seen: &[Seen]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
     let of = |mode: Mode| {
         let tried = measured(seen).filter(|(trial, _)| (trial.fault, trial.mode) == (Fault::BlackHole, mode));
         tried.map(|(_, figures)| figures).collect::<Vec<_>>()
     };
     let (repaired, duplicated) = (of(Mode::On), of(Mode::Duplicate));
     if !repaired.is_empty() {
-        let loaded = repaired.iter().flat_map(|figures| figures.detected_ms.iter().copied()).collect();
-        let idle = repaired.iter().flat_map(|figures| figures.detected_idle_ms.iter().copied()).collect();
+        let loaded =
+            repaired.iter().flat_map(|figures| with_unnoticed(&figures.detected_ms, figures.unnoticed));
+        let idle = repaired
+            .iter()
+            .flat_map(|figures| with_unnoticed(&figures.detected_idle_ms, figures.unnoticed_idle));
         let retransmits: u64 = repaired.iter().map(|figures| figures.tcp_retransmits).sum();
-        let (loaded, idle) = (Samples::new("ms", loaded).median(), Samples::new("ms", idle).median());
-        report.verdict(Verdict::at_most("black_hole.detected_ms", loaded, DETECTED_MS_MAX));
-        report.verdict(Verdict::at_most("black_hole.detected_idle_ms", idle, DETECTED_IDLE_MS_MAX));
-        report.verdict(Verdict::equals("black_hole.on.tcp_retransmits", retransmits, 0));
+        let (loaded, idle) =
+            (Samples::new("ms", loaded.collect()).median(), Samples::new("ms", idle.collect()).median());
+        verdicts.push(Verdict::at_most("black_hole.detected_ms", loaded, DETECTED_MS_MAX));
+        verdicts.push(Verdict::at_most("black_hole.detected_idle_ms", idle, DETECTED_IDLE_MS_MAX));
+        verdicts.push(Verdict::equals("black_hole.on.tcp_retransmits", retransmits, 0));
     }
     if !duplicated.is_empty() {
         let lost: u64 = duplicated.iter().map(|figures| figures.udp_lost).sum();
-        report.verdict(Verdict::equals("black_hole.duplicate.udp_lost", lost, 0));
+        verdicts.push(Verdict::equals("black_hole.duplicate.udp_lost", lost, 0));
     }
+    verdicts
 }
 
 /// What is wanted of every trial.
-fn judge_all(report: &mut Report, seen: &[Seen]) {
+fn judge_all(seen: &[Seen]) -> Vec<Verdict> {
     let count = |wrong: fn(&Trial, &Figures) -> bool| {
         measured(seen).filter(|(trial, figures)| wrong(trial, figures)).count()
     };
@@ -95,12 +100,18 @@ fn judge_all(report: &mut Report, seen: &[Seen]) {
     let damaged = count(|_, figures| !figures.sha256_ok || figures.udp_damaged > 0);
     let unnoticed = count(|trial, figures| trial.fault.is_death() && figures.unnoticed > 0);
     let unrecovered = count(|_, figures| figures.unrecovered > 0);
+    let unnoticed_idle = count(|_, figures| figures.unnoticed_idle > 0);
+    let false_alarms = measured(seen).map(|(_, figures)| figures.false_alarms).max().unwrap_or(0);
     let failed = seen.len() - measured(seen).count();
-    report.verdict(Verdict::equals("trials_with_lost_connection", lost, 0));
-    report.verdict(Verdict::equals("trials_with_damaged_content", damaged, 0));
-    report.verdict(Verdict::equals("trials_with_unnoticed_death", unnoticed, 0));
-    report.verdict(Verdict::equals("trials_not_whole_afterwards", unrecovered, 0));
-    report.verdict(Verdict::equals("trials_failed", failed, 0));
+    vec![
+        Verdict::equals("trials_with_lost_connection", lost, 0),
+        Verdict::equals("trials_with_damaged_content", damaged, 0),
+        Verdict::equals("trials_with_unnoticed_death", unnoticed, 0),
+        Verdict::equals("trials_with_unnoticed_death_in_quiet", unnoticed_idle, 0),
+        Verdict::equals("false_alarms_in_a_trial", false_alarms, 0),
+        Verdict::equals("trials_not_whole_afterwards", unrecovered, 0),
+        Verdict::equals("trials_failed", failed, 0),
+    ]
 }
 
 fn fields((trial, figures): &Seen) -> Value {
@@ -161,4 +172,38 @@ fn cells(figures: &Figures) -> Vec<String> {
         time(Some(figures.tcp_stall_before_ms)),
         format!("{:.2}", figures.tcp_gbps),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdicts that a black hole with these figures does not meet.
+    fn not_met(figures: Figures) -> Vec<String> {
+        let trial = Trial { links: 2, fault: Fault::BlackHole, mode: Mode::On };
+        let seen = [(trial, Ok(figures))];
+        let verdicts = judge_black_hole(&seen).into_iter().chain(judge_all(&seen));
+        verdicts.filter(|verdict| !verdict.ok).map(|verdict| verdict.id).collect()
+    }
+
+    fn sound() -> Figures {
+        let (detected_ms, detected_idle_ms) = (vec![2.0, 2.0, 3.0], vec![40.0, 42.0, 42.0]);
+        Figures { detected_ms, detected_idle_ms, sha256_ok: true, ..Figures::default() }
+    }
+
+    #[test]
+    fn a_fault_that_nobody_signals_counts_as_noticed_never() {
+        assert!(not_met(sound()).is_empty());
+        let quiet = Figures { detected_idle_ms: vec![40.0], unnoticed_idle: 2, ..sound() };
+        assert_eq!(not_met(quiet), ["black_hole.detected_idle_ms", "trials_with_unnoticed_death_in_quiet"]);
+        let loaded = Figures { detected_ms: vec![2.0], unnoticed: 2, ..sound() };
+        assert_eq!(not_met(loaded), ["black_hole.detected_ms", "trials_with_unnoticed_death"]);
+        let once = Figures { detected_idle_ms: vec![40.0, 42.0], unnoticed_idle: 1, ..sound() };
+        assert_eq!(not_met(once), ["trials_with_unnoticed_death_in_quiet"]);
+    }
+
+    #[test]
+    fn a_sound_link_that_is_taken_for_dead_counts() {
+        assert_eq!(not_met(Figures { false_alarms: 1, ..sound() }), ["false_alarms_in_a_trial"]);
+    }
 }

@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::figures::{Figures, Tcp, frames_trimmed, noticed_ms, socket_overruns};
 use super::matrix::Trial;
 use crate::bundle::{self, Bundle};
-use crate::clock::{Moment, wait_for};
+use crate::clock::{Moment, monotonic_ns, wait_for};
 use crate::counters::queue_drops;
 use crate::rate::Bitrate;
 use crate::status::Status;
@@ -58,6 +58,7 @@ pub(super) fn run(trial: &Trial, daemon: &Path, rounds: Option<u32>, seed: u64) 
     if trial.fault.is_sudden() && figures.unrecovered == 0 {
         bench.in_quiet(&mut figures)?;
     }
+    figures.add_false_alarms(&bench.statuses()?);
     for bundle in bundles {
         bundle.stop()?.success("a daemon told to stop")?;
     }
@@ -100,7 +101,6 @@ impl Bench<'_> {
         figures.frames_trimmed = frames_trimmed(&self.bundles[0])? - trimmed;
         figures.device_drops = queue_drops(client, bundle::DEVICE)? - device_drops;
         figures.add_udp(&udp, socket_overruns(server)? - overruns, first_fault);
-        figures.add_false_alarms(&ends, first_fault);
         figures.add_reports(&ends, first_fault);
         figures.add_overruns(self.topology)?;
         Ok(())
@@ -119,18 +119,26 @@ impl Bench<'_> {
         } else {
             figures.unrecovered += 1;
         }
+        figures.add_fault(began, ended, monotonic_ns()?);
         thread::sleep(SETTLE);
         Ok(began)
     }
 
     /// Breaks and mends the link as often again, with nothing under way but heartbeats.
     fn in_quiet(&self, figures: &mut Figures) -> Result<()> {
-        for _ in 0..self.rounds {
+        for round in 1..=self.rounds {
             let began = self.fault.begin(self.topology, LINK_RATE)?;
             let noticed = wait_for("notice", NOTICED_WITHIN, || noticed_ms(self.bundles, began));
-            self.fault.end(self.topology)?;
-            figures.detected_idle_ms.extend(noticed.ok());
-            if !self.is_whole_again()? {
+            let ended = self.fault.end(self.topology)?;
+            match noticed {
+                Ok(noticed_ms) => figures.detected_idle_ms.push(noticed_ms),
+                Err(_) => figures.unnoticed_idle += 1,
+            }
+            // A link that has failed so often is held down for long; after the last fault nothing waits for it.
+            let is_whole = round == self.rounds || self.is_whole_again()?;
+            figures.add_fault(began, ended, monotonic_ns()?);
+            if !is_whole {
+                figures.unrecovered += 1;
                 break;
             }
         }

@@ -20,7 +20,7 @@ const VICTIM: usize = 1;
 /// Time for TCP to reach its speed, and to find its new one after a change.
 const SETTLE: Duration = Duration::from_secs(3);
 /// How long the bundle may take to use the switch again.
-const WHOLE_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const WHOLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// What was found.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::outage::{Outage, Phase};
+use super::outage::{Outage, Phase, WHOLE_WITHIN};
 use crate::rate::Bitrate;
 use crate::report::{Report, Samples, Table, Verdict};
 
@@ -13,6 +13,8 @@ use crate::report::{Report, Samples, Table, Verdict};
 const PAYLOAD: f64 = 1_448.0 / 1_514.0;
 /// Smallest part of what the links can carry that the connections get.
 const SHARE_MIN: f64 = 0.9;
+/// Longest time until the last host notices that a switch is a black hole, in milliseconds.
+const NOTICED_MS_MAX: f64 = 1_000.0;
 
 /// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, nodes: usize, rate: Bitrate, outage: &Outage) {
@@ -56,8 +58,11 @@ fn judge(report: &mut Report, nodes: usize, rate: Bitrate, outage: &Outage) {
     report.verdict(Verdict::equals("connections_lost", outage.lost.len(), 0));
     report.verdict(Verdict::equals("connections_damaged", outage.damaged, 0));
     report.verdict(Verdict::equals("false_alarms", outage.false_alarms.len(), 0));
-    report.verdict(Verdict::present("noticed_by_every_host_ms", outage.noticed_ms));
-    report.verdict(Verdict::present("whole_again_after_ms", outage.whole_after_ms));
+    let noticed_ms = outage.noticed_ms.unwrap_or(f64::NAN);
+    report.verdict(Verdict::at_most("noticed_by_every_host_ms", noticed_ms, NOTICED_MS_MAX));
+    let (whole_after_ms, most) =
+        (outage.whole_after_ms.unwrap_or(f64::NAN), WHOLE_WITHIN.as_secs_f64() * 1e3);
+    report.verdict(Verdict::at_most("whole_again_after_ms", whole_after_ms, most));
 }
 
 fn table(nodes: usize, rate: Bitrate, phases: &[Phase]) -> Table {

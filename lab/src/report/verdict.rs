@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Table;
-
 /// One requirement, what was wanted and what was got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -16,47 +14,65 @@ pub struct Verdict {
     pub got: Value,
     /// Whether the requirement is met.
     pub ok: bool,
+    #[serde(skip)]
+    limit: Limit,
+}
+
+/// What a figure is held to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Limit {
+    Floor,
+    Ceiling,
+    Number(f64),
+    /// What is no number, or was read from a file, is not better or worse than anything.
+    #[default]
+    None,
 }
 
 impl Verdict {
     /// Wants `got` to be `floor` or more.
     #[must_use]
     pub fn at_least(id: &str, got: f64, floor: f64) -> Verdict {
-        Verdict { id: id.into(), want: format!(">= {floor}"), got: got.into(), ok: got >= floor }
+        Verdict {
+            id: id.into(),
+            want: format!(">= {floor}"),
+            got: got.into(),
+            ok: got >= floor,
+            limit: Limit::Floor,
+        }
     }
 
     /// Wants `got` to be `ceiling` or less.
     #[must_use]
     pub fn at_most(id: &str, got: f64, ceiling: f64) -> Verdict {
-        Verdict { id: id.into(), want: format!("<= {ceiling}"), got: got.into(), ok: got <= ceiling }
+        Verdict {
+            id: id.into(),
+            want: format!("<= {ceiling}"),
+            got: got.into(),
+            ok: got <= ceiling,
+            limit: Limit::Ceiling,
+        }
     }
 
     /// Wants `got` to be `wanted`.
     #[must_use]
     pub fn equals<T: Into<Value> + PartialEq>(id: &str, got: T, wanted: T) -> Verdict {
         let ok = got == wanted;
-        Verdict { id: id.into(), want: format!("= {}", wanted.into()), got: got.into(), ok }
+        let wanted: Value = wanted.into();
+        let limit = wanted.as_f64().map_or(Limit::None, Limit::Number);
+        Verdict { id: id.into(), want: format!("= {wanted}"), got: got.into(), ok, limit }
     }
 
-    /// Wants that there is a figure at all.
-    #[must_use]
-    pub fn present(id: &str, got: Option<f64>) -> Verdict {
-        Verdict { id: id.into(), want: "measured".into(), got: got.into(), ok: got.is_some() }
+    /// Whether the figure is no worse than `worst`.
+    pub(super) fn is_within(&self, worst: f64) -> bool {
+        let Some(got) = self.got.as_f64() else { return false };
+        match self.limit {
+            Limit::Floor => got >= worst,
+            Limit::Ceiling => got <= worst,
+            Limit::Number(wanted) => (got - wanted).abs() <= (worst - wanted).abs(),
+            Limit::None => false,
+        }
     }
-}
-
-/// The verdicts for people.
-pub(super) fn table(verdicts: &[Verdict]) -> Table {
-    let mut table = Table::new(&["verdict", "want", "got", ""]);
-    for verdict in verdicts {
-        let got = match verdict.got.as_f64() {
-            Some(number) => format!("{}", (number * 1000.0).round() / 1000.0),
-            None => verdict.got.to_string(),
-        };
-        let mark = if verdict.ok { "ok" } else { "NOT OK" };
-        table.row(vec![verdict.id.clone(), verdict.want.clone(), got, mark.into()]);
-    }
-    table
 }
 
 #[cfg(test)]
@@ -73,7 +89,16 @@ mod tests {
     #[test]
     fn a_figure_that_is_not_a_number_meets_nothing() {
         assert!(!Verdict::at_least("a", f64::NAN, 0.0).ok && !Verdict::at_most("a", f64::NAN, 0.0).ok);
-        assert!(!Verdict::present("a", None).ok);
+    }
+
+    #[test]
+    fn worse_is_less_more_or_further_away() {
+        let within = |verdict: Verdict| verdict.is_within(3.0);
+        assert!(within(Verdict::at_least("a", 3.0, 9.0)) && !within(Verdict::at_least("a", 2.9, 9.0)));
+        assert!(within(Verdict::at_most("a", 3.0, 1.0)) && !within(Verdict::at_most("a", 3.1, 1.0)));
+        assert!(within(Verdict::equals("a", 3, 4)) && within(Verdict::equals("a", 5, 4)));
+        assert!(!within(Verdict::equals("a", 6, 4)) && !within(Verdict::equals("a", false, true)));
+        assert!(!within(Verdict::at_most("a", f64::NAN, 1.0)));
     }
 
     #[test]

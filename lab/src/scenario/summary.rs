@@ -201,17 +201,19 @@ impl<'a> Found<'a> {
         let meant: Vec<(Place, &Seen)> = self.ran().filter(is_meant).collect();
         let is_row = |row: &Row| row.figure == want.figure && (want.flow.is_none() || row.flow == want.flow);
         let rows: Vec<Row> = self.rows().into_iter().filter(is_row).collect();
+        let judge = |id: &str, figure: f64| {
+            let least = want.at_least.map(|least| Verdict::at_least(id, figure, least));
+            least.into_iter().chain(want.at_most.map(|most| Verdict::at_most(id, figure, most)))
+        };
         let mut verdicts = Vec::new();
         for (place, seen) in &meant {
             for row in &rows {
                 let Some(samples) = self.samples(seen, *row) else { continue };
-                let (id, median) = (key(*place, seen.contestant, *row), samples.median());
-                verdicts.extend(want.at_least.map(|least| Verdict::at_least(&id, median, least)));
-                verdicts.extend(want.at_most.map(|most| Verdict::at_most(&id, median, most)));
+                verdicts.extend(judge(&key(*place, seen.contestant, *row), samples.median()));
             }
         }
         if verdicts.is_empty() && !meant.is_empty() {
-            verdicts.push(Verdict::present(want.figure.key(), None));
+            verdicts.extend(judge(want.figure.key(), f64::NAN));
         }
         verdicts
     }

@@ -27,7 +27,7 @@ fn attacks() -> Result<()> {
     command.args(["attack", "--seconds", "1", "--tabane"]);
     command.arg(bundle::program(None)?).arg("--json").arg(&path);
     command.args(ATTACKS.iter().flat_map(|attack| ["--attack", attack]));
-    let ending = Process::start(command)?.wait(Duration::from_secs(120))?;
+    let ending = Process::start(command)?.wait(Duration::from_secs(240))?;
 
     let report = fs::read_to_string(&path).with_context(|| ending.last_words())?;
     let report: Value = serde_json::from_str(&report)?;
