@@ -81,7 +81,7 @@ pub(crate) fn lost_little(link: &Link) -> bool {
     link.cells_lost * 100 < link.cells_heard
 }
 
-/// Whether a sound link lost no cell: what finds no room waits for it.
+/// Whether a sound link brought cells and lost none: what finds no room waits for it.
 pub(crate) fn lost_nothing(link: &Link) -> bool {
-    link.cells_lost == 0
+    link.cells_heard > 0 && link.cells_lost == 0
 }
