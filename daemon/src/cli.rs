@@ -23,7 +23,7 @@ use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::status::Status;
 use crate::stdout::print;
-use crate::{asking, log, probe, run, stderr};
+use crate::{asking, background, log, probe, run, stderr};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -55,6 +55,9 @@ enum Command {
     Upgrade {
         #[command(flatten)]
         bundle: Bundle,
+        /// Leave a process in the background that has taken the bundle over, as a service manager's reload needs it
+        #[arg(long)]
+        background: bool,
     },
     /// Show what a running bundle does
     Status {
@@ -299,7 +302,8 @@ impl Command {
                 run::up(&load(file.as_deref(), flags.settings())?)
             }
             Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
-            Command::Upgrade { bundle } => run::upgrade(&bundle.name),
+            Command::Upgrade { bundle, background: true } => background::upgrade(&bundle.name),
+            Command::Upgrade { bundle, background: false } => run::upgrade(&bundle.name),
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
             Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),

@@ -89,14 +89,14 @@ fn address(name: &str) -> io::Result<SocketAddr> {
 }
 
 /// The process at the other end, as it was when it connected or began to listen.
-struct Peer {
+pub(crate) struct Peer {
     /// 0 when it lives in a foreign pid namespace.
-    pid: i32,
+    pub(crate) pid: i32,
     uid: u32,
     gid: u32,
 }
 
-fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
+pub(crate) fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let peer = getsockopt(stream, PeerCredentials)?;
     Ok(Peer { pid: peer.pid(), uid: peer.uid(), gid: peer.gid() })
 }

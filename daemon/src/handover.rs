@@ -11,8 +11,8 @@
 //!   its workers go on
 //! ```
 //!
-//! The files are the control socket, and of each worker the queue of the device and the sockets of its links: the same
-//! open files, so that the device, its addresses and what waits in it live on. Until "taken" has come the old process has
+//! The files are the control socket, of each worker the queue of the device and the sockets of its links, and the socket to
+//! the service manager, if there is one: the same open files, so that the device, its addresses and what waits in it live on. Until "taken" has come the old process has
 //! everything, and whatever ends the conversation before makes it go on; after it the new one can no longer fail.
 //!
 //! Sessions do not travel: the new process is a new incarnation to the peers, so that versions need to share no state.

@@ -12,6 +12,7 @@
 
 mod askers;
 mod asking;
+mod background;
 pub mod cli;
 pub mod config;
 pub mod control;

@@ -1,9 +1,11 @@
 //! Tells the service manager that the bundle is up, and that it ends (`sd_notify(3)`).
 //!
-//! Only when `NOTIFY_SOCKET` names a socket, as systemd does for services of `Type=notify`.
+//! Only when `NOTIFY_SOCKET` names a socket, as systemd does for services of `Type=notify`; or when the process that was
+//! taken over had such a socket: then this one goes on with it, and the service manager follows it (`MAINPID`).
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -25,6 +27,22 @@ impl Notify {
             }
         });
         Self { socket }
+    }
+
+    /// The socket of the process that was taken over, else as [`Notify::connect`].
+    pub(crate) fn adopt(socket: Option<OwnedFd>) -> Self {
+        socket.map_or_else(Self::connect, |socket| Self { socket: Some(socket.into()) })
+    }
+
+    /// The socket, for the process that takes over.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The process `pid` runs the bundle from now on. The service manager believes it of the service's own process, which
+    /// says so before it ends.
+    pub(crate) fn handed_over(&self, pid: i32) {
+        self.send(&format!("MAINPID={pid}"));
     }
 
     /// The bundle is up.

@@ -74,7 +74,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let parts = Parts { config, media, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
-    let notify = Notify::connect();
+    let notify = Notify::adopt(files.notify);
     // Before it becomes another user: commands trust who started it.
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     priority::raise();

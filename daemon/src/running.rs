@@ -18,7 +18,7 @@ use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
 
 use crate::askers::Askers;
 use crate::config::{Config, Security};
-use crate::control::{Listener, Server};
+use crate::control::{Listener, Server, peer_of};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
 use crate::group::Trust;
@@ -154,8 +154,10 @@ impl Running {
             );
         }
         notify.ready();
-        let server = self.serve(signals, watch, listener);
-        notify.stopping();
+        let server = self.serve(signals, watch, listener, notify);
+        if !matches!(server, Ok(None)) {
+            notify.stopping();
+        }
         self.askers.tell(|| Command::Stop);
         let Running { name, workers, requests, .. } = self;
         for worker in workers {
@@ -178,6 +180,7 @@ impl Running {
         signals: &Signals,
         mut watch: Watch,
         listener: &Listener,
+        notify: &Notify,
     ) -> anyhow::Result<Option<Server>> {
         let mut poll = Poll::new()?;
         poll.add(signals, SIGNALS, Interest::Read)?;
@@ -192,8 +195,9 @@ impl Running {
             };
             // Nothing may be changed meanwhile. Who asks waits, and is answered by whoever has the bundle then.
             drop(server.take());
-            match self.hand_over(successor, listener) {
-                Ok(()) => {
+            match self.hand_over(successor, listener, notify) {
+                Ok(pid) => {
+                    notify.handed_over(pid);
                     tracing::info!(name = self.name, "handed over");
                     return Ok(None);
                 }
@@ -251,8 +255,9 @@ impl Running {
         self.troubles.heard("serve the control socket", served)
     }
 
-    /// Hands everything to another process; a refusal is told there.
-    fn hand_over(&self, successor: UnixStream, listener: &Listener) -> anyhow::Result<()> {
+    /// Hands everything to another process, and tells which it is; a refusal is told there.
+    fn hand_over(&self, successor: UnixStream, listener: &Listener, notify: &Notify) -> anyhow::Result<i32> {
+        let pid = peer_of(&successor)?.pid;
         let estate = match self.estate() {
             Ok(estate) => estate,
             Err(Refusal::Input(reason) | Refusal::Failed(reason)) => {
@@ -268,7 +273,9 @@ impl Running {
             files.push(worker.queue.as_fd());
             files.extend(worker.links.iter().map(AsFd::as_fd));
         }
-        Ok(handover::give(successor, &estate, &files, &self.askers)?)
+        files.extend(notify.socket());
+        handover::give(successor, &estate, &files, &self.askers)?;
+        Ok(pid)
     }
 
     fn estate(&self) -> Result<Estate, Refusal> {

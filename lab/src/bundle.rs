@@ -57,6 +57,8 @@ pub enum Protection {
 #[derive(Debug)]
 pub struct Bundle<'a> {
     host: &'a Namespace,
+    /// Name of its device.
+    device: String,
     program: PathBuf,
     /// Arguments of the program, for another start.
     arguments: Vec<String>,
@@ -139,7 +141,25 @@ impl<'a> Bundle<'a> {
         });
         arguments.extend(options.arguments.iter().cloned());
         let program = options.program.clone();
-        let mut bundle = Bundle { host, program, arguments, process: None, _key: key };
+        let device = DEVICE.to_owned();
+        let mut bundle = Bundle { host, device, program, arguments, process: None, _key: key };
+        bundle.start_again()?;
+        Ok(bundle)
+    }
+
+    /// Starts `tabane up CONFIG` on `host`, where the file makes the bundle `device`, without waiting for anything.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start_from(
+        host: &'a Namespace,
+        program: &Path,
+        device: &str,
+        config: &Path,
+    ) -> Result<Bundle<'a>> {
+        let arguments = vec!["up".to_owned(), config.display().to_string()];
+        let (device, program) = (device.to_owned(), program.to_path_buf());
+        let mut bundle = Bundle { host, device, program, arguments, process: None, _key: None };
         bundle.start_again()?;
         Ok(bundle)
     }
@@ -184,7 +204,7 @@ impl<'a> Bundle<'a> {
     /// It does not answer, or not in the agreed form.
     pub fn status(&self) -> Result<Status> {
         let mut command = self.host.command(&self.program);
-        let answer = tool::run(command.args(["status", DEVICE, "--json"]))?;
+        let answer = tool::run(command.args(["status", &self.device, "--json"]))?;
         serde_json::from_str(&answer).with_context(|| format!("the status of {}: {answer}", self.host.name()))
     }
 
@@ -218,7 +238,7 @@ impl<'a> Bundle<'a> {
     /// The old one goes on, or does not end well.
     pub fn upgrade(&mut self) -> Result<()> {
         let mut command = self.host.command(&self.program);
-        command.args(["upgrade", DEVICE]);
+        command.args(["upgrade", &self.device]);
         let old = self.process.replace(Process::start(command)?).context("the daemon has ended already")?;
         old.wait(FIND_EACH_OTHER)?.success("the daemon that was replaced").map(drop)
     }

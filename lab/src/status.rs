@@ -23,6 +23,18 @@ pub struct Status {
     /// Bytes of the largest cell that is sent.
     #[serde(default)]
     pub cell_bytes: u64,
+    /// MTU of its device, in bytes.
+    #[serde(default)]
+    pub mtu: u32,
+    /// Its workers.
+    #[serde(default)]
+    pub workers: u32,
+    /// The public part of the key of this node alone.
+    #[serde(default)]
+    pub node_key: Option<String>,
+    /// Keys of the nodes that it lets in; `None`: all of the group.
+    #[serde(default)]
+    pub allow: Option<Vec<String>>,
     /// The links of this node.
     #[serde(default)]
     pub links: Vec<OwnLink>,
@@ -39,6 +51,12 @@ pub struct Status {
 pub struct OwnLink {
     /// Whether the NIC has carrier; of a link through memory, whether another node is there.
     pub carrier: bool,
+    /// What moves its cells, for example `udp` or `ether/packet`.
+    #[serde(default)]
+    pub kind: String,
+    /// Where its first worker listens.
+    #[serde(default)]
+    pub local: String,
     /// How frames come back that AF_XDP has sent.
     #[serde(default)]
     pub completion: Option<Completion>,
@@ -47,6 +65,9 @@ pub struct OwnLink {
 /// How frames came back that were sent.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Completion {
+    /// What was asked for.
+    #[serde(default)]
+    pub method: String,
     /// When something else was sent.
     pub reclaimed_at_sends: u64,
     /// By an interrupt.
@@ -67,8 +88,21 @@ impl Completion {
 pub struct Peer {
     /// Identity of the peer.
     pub node: String,
+    /// The key of its own that it has proven.
+    #[serde(default)]
+    pub node_key: Option<String>,
+    /// The keys that its cells are sealed with.
+    #[serde(default)]
+    pub sealed: Option<Sealed>,
     /// The paths to it.
     pub links: Vec<Link>,
+}
+
+/// The keys of a session.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Sealed {
+    /// Cipher of the cells to the peer.
+    pub cipher_sent: String,
 }
 
 /// One path to a peer.
@@ -85,6 +119,9 @@ pub struct Link {
     pub tx: String,
     /// State from the peer.
     pub rx: String,
+    /// Its rate, stated or measured, in bits per second.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
     /// Cells sent on it.
     pub cells_sent: u64,
     /// Cells that arrived on it.

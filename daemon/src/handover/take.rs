@@ -36,6 +36,8 @@ pub(crate) struct Files {
     pub(crate) listener: OwnedFd,
     pub(crate) tap: Tap,
     pub(crate) shares: Vec<Share>,
+    /// The socket to the service manager; a process that is no service of one has none.
+    pub(crate) notify: Option<OwnedFd>,
 }
 
 impl Heir {
@@ -92,10 +94,11 @@ impl Heir {
             let adopt = |link| -> anyhow::Result<AnyLink> { links::adopt(config, link, number, next()?) };
             sockets.push(config.links.iter().map(adopt).collect::<Result<Vec<_>, _>>()?);
         }
+        let notify = files.next();
         let [checksum, tso, uso] = self.estate.offload;
         let (tap, queues) = Tap::adopt(&config.name, queues, Offload { checksum, tso, uso })?;
         let shares = queues.into_iter().zip(sockets).map(|(queue, sockets)| Share { queue, sockets });
-        Ok(Files { listener, tap, shares: shares.collect() })
+        Ok(Files { listener, tap, shares: shares.collect(), notify })
     }
 
     /// Everything is prepared: takes the bundle. From the return on it belongs to this process.

@@ -10,6 +10,8 @@ mod attack;
 mod bridge;
 mod carrier;
 mod changes;
+mod classes;
+mod configured;
 mod datagrams;
 mod device;
 mod emulator;
@@ -24,13 +26,16 @@ mod jumbo;
 mod lab;
 mod loss;
 mod mesh;
+mod moved;
 mod neighbours;
 mod nics;
 mod papers;
 mod parallel;
 mod policies;
 mod probe;
+mod routed;
 mod scenario;
+mod service;
 mod slow_peer;
 mod soak;
 mod stage;
@@ -38,13 +43,17 @@ mod streams;
 mod upgrade;
 mod vlan;
 mod window;
+mod without;
+mod workers;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::bundle;
-use tabane_lab::prerequisites::{IPERF3, MPIRUN, TCPDUMP, Tool, require_daemon, require_tools, require_xdp};
+use tabane_lab::prerequisites::{
+    ETHTOOL, IPERF3, MPIRUN, TCPDUMP, Tool, require_daemon, require_tools, require_xdp,
+};
 use tabane_lab::sandbox::{self, Side};
 
 /// A named trial and what it needs besides the sandbox.
@@ -61,6 +70,7 @@ enum Need {
     Daemon,
     DaemonAndTcpdump,
     DaemonAndIperf,
+    DaemonAndEthtool,
     DaemonAndXdp,
     DaemonAndGuest,
     Mpirun,
@@ -105,6 +115,7 @@ fn cases() -> Vec<Case> {
         probe::cases(),
         datagrams::cases(),
         device::cases(),
+        moved::cases(),
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
@@ -120,16 +131,22 @@ fn cases() -> Vec<Case> {
         loss::cases(),
         carrier::cases(),
         changes::cases(),
+        classes::cases(),
+        configured::cases(),
         engines::cases(),
         nics::cases(),
         papers::cases(),
         parallel::cases(),
+        routed::cases(),
         scenario::cases(),
+        service::cases(),
         slow_peer::cases(),
         soak::cases(),
         upgrade::cases(),
         attack::cases(),
         window::cases(),
+        without::cases(),
+        workers::cases(),
         ether::cases(),
     ];
     groups.into_iter().flatten().collect()
@@ -143,6 +160,7 @@ fn missing(need: Need) -> Option<String> {
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
+        Need::DaemonAndEthtool => daemon().and_then(|()| tool(ETHTOOL)),
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
         Need::Mpirun => tool(MPIRUN),

@@ -1,0 +1,104 @@
+//! Classes of frames, each with a policy of its own: what each link carries of each is counted at the NICs.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use socket2::SockRef;
+use tabane_lab::bundle::{Bundle, DEVICE, address, program};
+use tabane_lab::counters::received_bytes;
+use tabane_lab::topology::Topology;
+
+use crate::stage::{FAST, plan};
+use crate::{Case, Need};
+
+/// Datagrams of each kind, their payload, and their flows.
+const DATAGRAMS: u64 = 600;
+const BYTES: usize = 1_000;
+const FLOWS: u64 = 24;
+const VOLUME: u64 = DATAGRAMS * BYTES as u64;
+/// Sent before the receiver has read as many.
+const WINDOW: u64 = 24;
+/// Expedited Forwarding (RFC 3246), as it stands in the IPv4 header.
+const EXPEDITED: u32 = 46 << 2;
+/// The port of the class whose flows are spread, and another.
+const SPREAD: u16 = 5_300;
+const OTHER: u16 = 5_301;
+/// Time for a datagram to come.
+const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("frames_go_as_their_class_says", Need::Daemon, classes)]
+}
+
+/// Ordinary frames take the first link alone.
+fn classes() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    let directory = tempfile::tempdir()?;
+    let mut bundles = Vec::new();
+    for (number, host) in topology.hosts().iter().enumerate() {
+        let text = format!(
+            r#"security = "none"
+address = ["{}/24"]
+policy = "active-backup"
+primary = "eth1"
+class = [
+  {{ match = {{ dscp = 46 }}, policy = "duplicate" }},
+  {{ match = {{ protocol = "udp", port = {SPREAD} }}, policy = "hash" }},
+]
+link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
+"#,
+            address(number)
+        );
+        let path = directory.path().join(format!("{number}.toml"));
+        std::fs::write(&path, text)?;
+        bundles.push(Bundle::start_from(host, &program(None)?, DEVICE, &path)?);
+    }
+    for bundle in &mut bundles {
+        bundle.wait_until("both links", |status| status.is_ready(1, 2))?;
+    }
+    let [first, second] = carried(&topology, OTHER, 0)?;
+    ensure!(first > VOLUME && second < VOLUME / 4, "ordinary: {first} and {second} bytes of {VOLUME}");
+    let [first, second] = carried(&topology, OTHER, EXPEDITED)?;
+    ensure!(first.min(second) > VOLUME, "expedited: {first} and {second} bytes, not {VOLUME} on each");
+    let [first, second] = carried(&topology, SPREAD, 0)?;
+    ensure!(first.min(second) > VOLUME / 6, "spread by flow: {first} and {second} bytes of {VOLUME}");
+    ensure!(first + second < VOLUME * 3 / 2, "spread by flow: {first} and {second}: more than one of each");
+    // The first class that matches decides.
+    let [first, second] = carried(&topology, SPREAD, EXPEDITED)?;
+    ensure!(first.min(second) > VOLUME, "both classes: {first} and {second} bytes, not {VOLUME} on each");
+    for bundle in bundles {
+        bundle.stop()?.success("a daemon told to stop")?;
+    }
+    Ok(())
+}
+
+/// What each link carries of datagrams in many flows to `port`.
+fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
+    let (client, server) = (topology.host(0), topology.host(1));
+    let to = SocketAddr::new(address(1), port);
+    let receiver = server.enter(|| UdpSocket::bind(to))??;
+    receiver.set_read_timeout(Some(ARRIVE_WITHIN))?;
+    let senders = (0..FLOWS).map(|_| {
+        let socket = client.enter(|| UdpSocket::bind(SocketAddr::new(address(0), 0)))??;
+        SockRef::from(&socket).set_tos_v4(service)?;
+        socket.connect(to)?;
+        Ok(socket)
+    });
+    let senders = senders.collect::<Result<Vec<_>>>()?;
+    let nics = topology.nics();
+    let received = || received_bytes(server, [&nics[0], &nics[1]]);
+    let before = received()?;
+    let (datagram, mut buffer) = ([0x55; BYTES], [0; BYTES]);
+    for _ in 0..DATAGRAMS / WINDOW {
+        for sender in &senders {
+            sender.send(&datagram)?;
+        }
+        for _ in &senders {
+            let length = receiver.recv(&mut buffer).context("a datagram that was lost")?;
+            ensure!(length == BYTES, "a datagram of {length} bytes");
+        }
+    }
+    let after = received()?;
+    Ok([after[0] - before[0], after[1] - before[1]])
+}

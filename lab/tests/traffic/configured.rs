@@ -1,0 +1,207 @@
+//! Bundles that come from files alone: what the files say is in force; files that are wrong are refused with their line.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_lab::bundle::{Bundle, address, program};
+use tabane_lab::counters::received_bytes;
+use tabane_lab::netns::Namespace;
+use tabane_lab::process::Process;
+use tabane_lab::tool;
+use tabane_lab::topology::{Plan, Topology, address as address_of, nic};
+
+use crate::stage::{FAST, plan, send_file};
+use crate::{Case, Need};
+
+const WIRE: &str = "wire7";
+const PORT: u16 = 7_555;
+const FILE: u64 = 4 << 20;
+/// Time for a program to refuse a file.
+const REFUSED_WITHIN: Duration = Duration::from_secs(10);
+/// The user and the group of nobody.
+const NOBODY: &str = "65534";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("what_a_file_says_is_in_force", Need::Daemon, in_force),
+        Case::new("a_wrong_file_is_refused_with_its_line", Need::Daemon, refused),
+    ]
+}
+
+/// All that a file can say of two links by which peers are named. Weights of 1 and 3 make it visible.
+fn text(host: usize, other_node: &str) -> String {
+    let (key, old) = [("first", "second"), ("second", "first")][host];
+    let links: String = [1, 3]
+        .iter()
+        .enumerate()
+        .map(|(link, weight)| {
+            let (own, peer) = (address_of(link, host), address_of(link, 1 - host));
+            format!(
+                "[[link]]\nnic = \"{}\"\nlocal = \"{own}\"\npeers = [\"{peer}:{PORT}\"]\nrate = \"150 Mbit/s\"\nweight = {weight}\n",
+                nic(link)
+            )
+        })
+        .collect();
+    format!(
+        r#"name = "{WIRE}"
+key = "{key}"
+accept_keys = ["{old}"]
+node_key = "node{host}"
+allow = ["{other_node}"]
+port = {PORT}
+mtu = 1400
+policy = "weighted"
+repair = false
+primary = "eth2"
+preempt = false
+hash = "layer2"
+receive = "timer"
+receive_interval = "200 us"
+spin_share = "50 %"
+fragments = "copy"
+workers = 2
+address = ["{}/24"]
+security = "sealed"
+cipher = "chacha20-poly1305"
+user = "nobody"
+control_group = "nogroup"
+sandbox = true
+tx_queue_len = 123
+[offload]
+gso = false
+gro = false
+tso = false
+uso = false
+checksum = true
+[[class]]
+match = {{ protocol = "udp", port = 53 }}
+policy = "duplicate"
+{links}"#,
+        address(host)
+    )
+}
+
+/// Writes `text` beside its keys; relative paths start there.
+fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let path = directory.join(name);
+    fs::write(&path, text)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    Ok(path)
+}
+
+/// A key of a node, and its public part.
+fn node_key(directory: &Path, host: usize) -> Result<String> {
+    let path = directory.join(format!("node{host}"));
+    let mut command = std::process::Command::new(program(None)?);
+    Ok(tool::run(command.args(["genkey", "--node"]).arg(path))?.trim().to_owned())
+}
+
+/// Each node speaks a key that the other only accepts.
+fn in_force() -> Result<()> {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; 2]) })?;
+    let directory = tempfile::tempdir()?;
+    for (name, digits) in [("first", "a1"), ("second", "b2")] {
+        write(directory.path(), name, &digits.repeat(32))?;
+    }
+    let nodes = [node_key(directory.path(), 0)?, node_key(directory.path(), 1)?];
+    let mut bundles = Vec::new();
+    for (number, host) in topology.hosts().iter().enumerate() {
+        let text = text(number, &nodes[1 - number]);
+        let path = write(directory.path(), &format!("{number}.toml"), &text)?;
+        bundles.push(Bundle::start_from(host, &program(None)?, WIRE, &path)?);
+    }
+    for bundle in &mut bundles {
+        bundle.wait_until("both links", |status| status.is_ready(1, 2))?;
+    }
+    let nics = topology.nics();
+    let carried = || received_bytes(topology.host(1), [&nics[0], &nics[1]]);
+    let before = carried()?;
+    send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+    let after = carried()?;
+    let [less, more] = [after[0] - before[0], after[1] - before[1]];
+    let share = more as f64 / less as f64;
+    ensure!((2.4..3.6).contains(&share), "weights of 1 and 3: {less} and {more} bytes");
+    send_file(topology.host(1), topology.host(0), address(0), FILE)?;
+    for (number, (bundle, host)) in bundles.iter().zip(topology.hosts()).enumerate() {
+        told(bundle, number, &nodes)?;
+        seen(host, bundle.pid().context("a running daemon")?)?;
+    }
+    for bundle in bundles {
+        bundle.stop()?.success("a daemon told to stop")?;
+    }
+    Ok(())
+}
+
+/// What the daemon says of itself.
+fn told(bundle: &Bundle<'_>, number: usize, nodes: &[String; 2]) -> Result<()> {
+    let status = bundle.status()?;
+    let (peer, other) = (&status.peers[0], 1 - number);
+    let said = [
+        ("policy", status.policy == "weighted"),
+        ("receive", status.receive == "timer"),
+        ("fragments", status.fragments.starts_with("copy") && status.counter("frames_joined") > 0),
+        ("mtu", status.mtu == 1400),
+        ("workers", status.workers == 2),
+        ("node_key", status.node_key.as_ref() == Some(&nodes[number])),
+        ("allow", status.allow.as_deref() == Some(&nodes[other..=other])),
+        ("the peer's node_key", peer.node_key.as_ref() == Some(&nodes[other])),
+        ("cipher", peer.sealed.as_ref().is_some_and(|sealed| sealed.cipher_sent == "chacha20-poly1305")),
+        ("local", status.links.iter().all(|link| link.local.ends_with(&format!(":{PORT}")))),
+        ("rate", peer.links.iter().all(|link| link.rate_bps == Some(150_000_000))),
+    ];
+    let wrong: Vec<_> = said.iter().filter(|(_, is_right)| !is_right).map(|(what, _)| what).collect();
+    ensure!(wrong.is_empty(), "{wrong:?} of {status:?}");
+    Ok(())
+}
+
+/// What the kernel says of the device and the process.
+fn seen(host: &Namespace, pid: u32) -> Result<()> {
+    let device = host.ip(&format!("link show {WIRE}"))?;
+    ensure!(device.contains(" mtu 1400 ") && device.contains(" qlen 123"), "{device}");
+    let rights = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = |name: &str| rights.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    ensure!(line("Uid:").split_whitespace().skip(1).all(|id| id == NOBODY), "not nobody: {}", line("Uid:"));
+    ensure!(line("Seccomp:").ends_with('2'), "no sandbox: {}", line("Seccomp:"));
+    let mut workers = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        workers += u32::from(fs::read_to_string(task?.path().join("comm"))?.starts_with("worker "));
+    }
+    ensure!(workers == 2, "{workers} threads of workers");
+    let sockets = tool::run(host.command("ss").args(["-uanH"]))?;
+    ensure!(sockets.contains(":7555") && sockets.contains(":7556"), "the workers' ports: {sockets}");
+    Ok(())
+}
+
+fn refused() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST]))?;
+    let directory = tempfile::tempdir()?;
+    let link = "[[link]]\nnic = \"eth1\"\n";
+    let wrong = [
+        (format!("mut = 1500\n{link}"), ":1: mut: unknown key (did you mean `mtu`?)"),
+        (format!("security = \"none\"\nmtu = 7\n{link}"), ":2: mtu: "),
+        (format!("security = \"none\"\n{link}rate = 5\n"), ":4: link.rate: "),
+        (format!("security = \"none\"\npolicy = \"rrr\"\n{link}"), ":2: policy: "),
+        (
+            format!("security = \"none\"\n{link}[[class]]\nmatch = {{ dscp = 64 }}\npolicy = \"rr\"\n"),
+            ":5: class.match.dscp: ",
+        ),
+        (format!("security = \"none\"\nport = = 1\n{link}"), ":2: not TOML: "),
+        (format!("\nkey = \"nowhere\"\n{link}"), ":2: key: "),
+    ];
+    for (text, sentence) in wrong {
+        let path = write(directory.path(), "bad.toml", &text)?;
+        let mut command = topology.host(0).command(program(None)?);
+        command.arg("up").arg(&path);
+        let ending = Process::start(command)?.wait(REFUSED_WITHIN)?;
+        let said = &ending.complaint;
+        ensure!(ending.status.code() == Some(2), "{text}: {:?}: {said}", ending.status);
+        let one = said.lines().count() == 1 && said.contains(&format!("bad.toml{sentence}"));
+        ensure!(one, "{text} should be refused with {sentence}, not with: {said}");
+        let devices = topology.host(0).ip("-brief link")?;
+        ensure!(!devices.contains("tb0"), "a device in spite of that: {devices}");
+    }
+    Ok(())
+}

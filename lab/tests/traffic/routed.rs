@@ -1,0 +1,151 @@
+//! Links whose ends are named: across a router, where no multicast goes, and over IPv4 alone.
+//!
+//! ```text
+//!  h1.eth1 10.1.1.1 ── 10.1.1.254 r 10.2.1.254 ── 10.2.1.1 eth1.h2
+//!  h1.eth2 10.1.2.1 ── 10.1.2.254 r 10.2.2.254 ── 10.2.2.1 eth2.h2
+//! ```
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, ensure};
+use tabane_lab::bundle::{Bundle, address};
+use tabane_lab::clock::monotonic_ns;
+use tabane_lab::counters::received_bytes;
+use tabane_lab::netns::Namespace;
+use tabane_lab::status::{LINK_DOWN, LINK_UP};
+use tabane_lab::topology::{Plan, Topology, address as address_of, nic};
+use tabane_lab::workload::transfer::{Source, Transfer};
+
+use crate::stage::{FAST, options, plan, ready, send_file};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+const VICTIM: usize = 1;
+const FILE: u64 = 4 << 20;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("links_across_a_router_carry_die_and_return", Need::Daemon, routed),
+        Case::new("links_over_ipv4_alone_carry_traffic", Need::Daemon, ipv4),
+    ]
+}
+
+/// The address of `host` on `link`, in a network of its own.
+fn end(host: usize, link: usize) -> String {
+    format!("10.{}.{}.1", host + 1, link + 1)
+}
+
+/// Two hosts, and the router between them.
+fn lay() -> Result<([Namespace; 2], Namespace)> {
+    let hosts = [Namespace::create("h1")?, Namespace::create("h2")?];
+    let router = Namespace::create("r1")?;
+    router.set("net/ipv4/ip_forward", "1")?;
+    for (host, namespace) in hosts.iter().enumerate() {
+        for link in 0..LINKS {
+            let (nic, port) = (nic(link), format!("port{host}{link}"));
+            let gateway = format!("10.{}.{}.254", host + 1, link + 1);
+            let peer = format!("10.{}.{}.0/24", 2 - host, link + 1);
+            namespace.ip(&format!("link add {nic} type veth peer name {port} netns {}", router.name()))?;
+            namespace.ip(&format!("address add {}/24 dev {nic}", end(host, link)))?;
+            namespace.set(&format!("net/ipv6/conf/{nic}/disable_ipv6"), "1")?;
+            namespace.ip(&format!("link set {nic} up"))?;
+            router.ip(&format!("address add {gateway}/24 dev {port}"))?;
+            router.ip(&format!("link set {port} up"))?;
+            namespace.ip(&format!("route add {peer} via {gateway} dev {nic}"))?;
+            for device in [(namespace, &nic), (&router, &port)] {
+                let rate = "root tbf rate 200mbit burst 256kb limit 1mb";
+                device.0.tc(&format!("qdisc add dev {} {rate}", device.1))?;
+            }
+        }
+    }
+    Ok((hosts, router))
+}
+
+/// The router swallows what is for `link`, in both directions and without a word; or carries it again.
+fn swallow(router: &Namespace, link: usize, swallows: bool) -> Result<u64> {
+    let verb = if swallows { "add" } else { "delete" };
+    let since = monotonic_ns()?;
+    (0..2).try_for_each(|host| {
+        router.ip(&format!("route {verb} blackhole {}/32", end(host, link))).map(drop)
+    })?;
+    Ok(since)
+}
+
+/// Bundles over links from `own` to `peer` of host and link.
+fn start<'a>(
+    hosts: impl IntoIterator<Item = &'a Namespace>,
+    end: impl Fn(usize, usize) -> String,
+) -> Result<Vec<Bundle<'a>>> {
+    let options = options()?;
+    let bundle = |(number, host)| {
+        let link =
+            |link| format!("{},local={},peer={}:7420", nic(link), end(number, link), end(1 - number, link));
+        Bundle::start(host, number, &(0..LINKS).map(link).collect::<Vec<_>>(), &options)
+    };
+    let mut bundles = hosts.into_iter().enumerate().map(bundle).collect::<Result<Vec<_>>>()?;
+    ready(&mut bundles, LINKS)?;
+    Ok(bundles)
+}
+
+fn routed() -> Result<()> {
+    let (hosts, router) = lay()?;
+    let mut bundles = start(&hosts, end)?;
+    for (number, bundle) in bundles.iter().enumerate() {
+        for link in &bundle.status()?.peers[0].links {
+            ensure!(link.endpoint == format!("{}:7420", end(1 - number, link.link)), "{link:?}");
+        }
+    }
+    both_carry(&hosts)?;
+    let mut told = |what: &str, since| {
+        bundles.iter_mut().try_for_each(|bundle| {
+            bundle.wait_until(what, |status| status.first_event(what, VICTIM, since).is_some()).map(drop)
+        })
+    };
+    let to = SocketAddr::new(address(1), 0);
+    let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1)?)?;
+    told(LINK_DOWN, swallow(&router, VICTIM, true)?)?;
+    let arrived = transfer.arrived();
+    tabane_lab::clock::wait_for("bytes over the other link", std::time::Duration::from_secs(5), || {
+        Ok((transfer.arrived() > arrived + FILE / 4).then_some(()))
+    })?;
+    told(LINK_UP, swallow(&router, VICTIM, false)?)?;
+    let outcome = transfer.finish()?;
+    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+    ready(&mut bundles, LINKS)?;
+    both_carry(&hosts)?;
+    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+}
+
+/// A file in each direction, of which both links carry a part.
+fn both_carry(hosts: &[Namespace]) -> Result<()> {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let nics = [nic(0), nic(1)];
+        let carried = || received_bytes(&hosts[to], [&nics[0], &nics[1]]);
+        let before = carried()?;
+        send_file(&hosts[from], &hosts[to], address(to), FILE)?;
+        let after = carried()?;
+        let least = (0..LINKS).map(|link| after[link] - before[link]).min().context("links")?;
+        ensure!(least > FILE / 5, "a link carried {least} of {FILE} bytes to host {to}");
+    }
+    Ok(())
+}
+
+fn ipv4() -> Result<()> {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
+    for host in topology.hosts() {
+        for link in 0..LINKS {
+            host.set(&format!("net/ipv6/conf/{}/disable_ipv6", nic(link)), "1")?;
+            let addresses = host.ip(&format!("-brief address show {}", nic(link)))?;
+            ensure!(!addresses.contains("fe80"), "IPv6 in spite of that: {addresses}");
+        }
+    }
+    let bundles = start(topology.hosts(), |host, link| address_of(link, host).to_string())?;
+    both_carry(topology.hosts())?;
+    for bundle in &bundles {
+        let status = bundle.status()?;
+        // What IPv4 and UDP leave of a NIC's MTU.
+        ensure!(status.cell_bytes == 1500 - 28, "cells of {} B", status.cell_bytes);
+        ensure!(status.links.iter().all(|link| link.local.starts_with("10.1.")), "{:?}", status.links);
+    }
+    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+}

@@ -1,0 +1,119 @@
+//! What a service manager is told (`sd_notify(3)`), as a real socket hears it: ready with the device, another process after an
+//! upgrade, and the end.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tabane_lab::bundle::{Bundle, DEVICE, Options, Protection, address, program};
+use tabane_lab::clock::wait_for;
+use tabane_lab::netns::Namespace;
+use tabane_lab::process::Process;
+use tabane_lab::status::Status;
+use tabane_lab::tool;
+use tabane_lab::topology::{Topology, nic};
+use tabane_lab::workload::sequence::{Pace, Sequence};
+
+use crate::stage::{FAST, options, plan};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+const UPGRADES: usize = 3;
+/// Time for a word to come.
+const HEARD_WITHIN: Duration = Duration::from_secs(10);
+const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
+const TIMED: Duration = Duration::from_secs(20);
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("a_service_manager_follows_a_bundle_through_upgrades", Need::Daemon, followed)]
+}
+
+/// Where a service manager listens.
+struct Ear(UnixDatagram);
+
+impl Ear {
+    fn bind(path: &Path) -> Result<Ear> {
+        let socket = UnixDatagram::bind(path)?;
+        socket.set_read_timeout(Some(HEARD_WITHIN))?;
+        Ok(Ear(socket))
+    }
+
+    fn next(&self) -> Result<String> {
+        let mut word = [0; 256];
+        let length = self.0.recv(&mut word).context("nothing was said")?;
+        Ok(String::from_utf8_lossy(&word[..length]).into_owned())
+    }
+
+    /// Checks that nothing more was said.
+    fn is_silent(&self) -> Result<()> {
+        self.0.set_nonblocking(true)?;
+        let more = self.next();
+        self.0.set_nonblocking(false)?;
+        match more {
+            Ok(word) => bail!("{word} was said besides"),
+            Err(error) => {
+                let kind = error.downcast::<io::Error>().map(|error| error.kind());
+                ensure!(matches!(kind, Ok(ErrorKind::WouldBlock)), "{kind:?}");
+                Ok(())
+            }
+        }
+    }
+}
+
+fn status(host: &Namespace) -> Result<Status> {
+    let answer = tool::run(host.command(program(None)?).args(["status", DEVICE, "--json"]))?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// The new process has no `NOTIFY_SOCKET` of its own, as under a manager that gives it to the main process alone.
+fn followed() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let path = directory.path().join("notify");
+    let ear = Ear::bind(&path)?;
+    let options = Options { protection: Protection::None, ..options()? };
+    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
+    let mut command = host.command(program(None)?);
+    command.args(["up", "--insecure", "--address", &format!("{}/24", address(0))]);
+    command.args((0..LINKS).flat_map(|link| ["--link".to_owned(), nic(link)]));
+    command.env("NOTIFY_SOCKET", &path);
+    let mut service = Some(Process::start(command)?);
+    ensure!(ear.next()? == "READY=1", "the first word");
+    let devices = host.ip("-brief link")?;
+    ensure!(devices.contains(DEVICE), "ready before its device: {devices}");
+    peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+
+    let to = SocketAddr::new(address(1), 0);
+    let flow = Sequence::start(host, topology.host(1), to, PACE, TIMED)?;
+    for _ in 0..UPGRADES {
+        let before = status(host)?.pid;
+        let mut upgrade = host.command(program(None)?);
+        upgrade.args(["upgrade", DEVICE, "--background"]);
+        // What is left in the background would keep a pipe open.
+        let ending = upgrade.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        ensure!(ending.success(), "the upgrade: {ending}");
+        let now = status(host)?.pid;
+        ensure!(now != before, "the bundle stays with process {before}");
+        let mut words = [ear.next()?, ear.next()?];
+        words.sort();
+        ensure!(words == [format!("MAINPID={now}"), "READY=1".to_owned()], "{words:?}, not process {now}");
+        if let Some(first) = service.take() {
+            first.wait(HEARD_WITHIN)?.success("the process that was replaced")?;
+        }
+        peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+    }
+    let outcome = flow.finish()?;
+    ensure!(outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
+    ear.is_silent()?;
+    tool::run(host.command(program(None)?).args(["down", DEVICE]))?;
+    ensure!(ear.next()? == "STOPPING=1", "the last word");
+    wait_for("a device that is gone", HEARD_WITHIN, || {
+        Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))
+    })?;
+    ear.is_silent()?;
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}

@@ -1,0 +1,180 @@
+//! Features that a bundle is told to go without: the kernel's tables, counters and sockets show that it does, and that it
+//! would use them else.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::socket::{getsockopt, sockopt};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use tabane_lab::bundle::{Bundle, DEVICE, Options, address};
+use tabane_lab::counters::received_bytes;
+use tabane_lab::emulator::{Direction, Impairment};
+use tabane_lab::tool;
+use tabane_lab::topology::{Plan, Topology, Wiring, nic};
+use tabane_lab::workload::sequence::{Outcome, Pace, Sequence};
+
+use crate::stage::{FAST, options, plan, ready, send_file, with_bundles};
+use crate::{Case, Need};
+
+const FILE: u64 = 4 << 20;
+/// No frame is longer without superframes: an MTU of 1500, the Ethernet header, and a VLAN tag.
+const FRAME_MAX: u64 = 1_518;
+/// Share of frames that both links lose.
+const LOSS: f64 = 0.03;
+const PACE: Pace = Pace { per_second: 4_000, bytes: 200 };
+const TIMED: Duration = Duration::from_millis(700);
+
+pub(crate) fn cases() -> Vec<Case> {
+    let offloads =
+        [None, Some("gso"), Some("gro"), Some("tso"), Some("uso"), Some("checksum")].map(|which| {
+            let name = which.map_or("all_offloads_are_in_use".to_owned(), |which| {
+                format!("a_bundle_works_without_{which}")
+            });
+            Case::new(name, Need::DaemonAndEthtool, move || without(which))
+        });
+    let others = [
+        Case::new("without_repair_what_links_lose_is_lost", Need::Daemon, repair),
+        Case::new("without_preemption_the_other_link_is_kept", Need::Daemon, preemption),
+        Case::new("without_sandbox_rights_are_kept", Need::Daemon, sandbox),
+    ];
+    offloads.into_iter().chain(others).collect()
+}
+
+fn with_flags(flags: &[&str]) -> Result<Options> {
+    let arguments = flags.iter().map(|&flag| flag.to_owned()).collect();
+    Ok(Options { arguments, ..options()? })
+}
+
+fn without(which: Option<&str>) -> Result<()> {
+    let flag = which.map(|which| format!("--no-{which}"));
+    let flags: Vec<&str> = flag.as_deref().into_iter().collect();
+    with_bundles(plan(&[FAST; 2]), &with_flags(&flags)?, |topology, bundles| {
+        let longest = [mean_frame(topology, &nic(0))?, mean_frame(topology, DEVICE)?];
+        for (host, bundle) in topology.hosts().iter().zip(&*bundles) {
+            let table = tool::run(host.command("ethtool").args(["-k", DEVICE]))?;
+            let is_on = |feature: &str| table.contains(&format!("{feature}: on"));
+            let seen = [
+                ("gso", longest[0] > FRAME_MAX),
+                ("gro", coalesces(bundle)?),
+                ("tso", is_on("tcp-segmentation-offload") && longest[1] > FRAME_MAX),
+                ("uso", is_on("tx-udp-segmentation")),
+                ("checksum", is_on("tx-checksumming")),
+            ];
+            for (feature, is_used) in seen {
+                let needs_checksums = which == Some("checksum") && matches!(feature, "tso" | "uso");
+                let expected = which != Some(feature) && !needs_checksums;
+                ensure!(is_used == expected, "{which:?}: {feature} is used: {is_used}; {longest:?}\n{table}");
+            }
+        }
+        send_file(topology.host(1), topology.host(0), address(0), FILE).map(drop)
+    })
+}
+
+/// Bytes of a frame that the second host's `device` receives, or sends to its kernel, of a file to it, on average.
+fn mean_frame(topology: &Topology, device: &str) -> Result<u64> {
+    let count = |what: &str| -> Result<u64> {
+        let path = format!("/sys/class/net/{device}/statistics/{what}");
+        Ok(tool::run(topology.host(1).command("cat").arg(path))?.trim().parse()?)
+    };
+    let before = (count("rx_bytes")?, count("rx_packets")?);
+    send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+    Ok((count("rx_bytes")? - before.0) / (count("rx_packets")? - before.1).max(1))
+}
+
+/// Whether the sockets that the daemon receives cells by let the kernel coalesce them.
+fn coalesces(bundle: &Bundle<'_>) -> Result<bool> {
+    let pid = bundle.pid().context("a running daemon")?;
+    let process = Pid::from_raw(i32::try_from(pid)?).context("a process id")?;
+    let process = pidfd_open(process, PidfdFlags::empty())?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let entry = entry?;
+        if !fs::read_link(entry.path())?.to_string_lossy().starts_with("socket:") {
+            continue;
+        }
+        let number = entry.file_name().to_string_lossy().parse()?;
+        let socket = pidfd_getfd(process.as_fd(), number, PidfdGetfdFlags::empty())?;
+        // Others than UDP's do not know the option.
+        found.extend(getsockopt(&socket, sockopt::UdpGroSegment));
+    }
+    ensure!(!found.is_empty(), "the daemon has no sockets of UDP");
+    Ok(found.contains(&true))
+}
+
+fn repair() -> Result<()> {
+    let lost = |flags: &[&str]| -> Result<Outcome> {
+        let mut outcome = None;
+        let plan = Plan { wiring: Wiring::Emulator, ..plan(&[FAST; 2]) };
+        with_bundles(plan, &with_flags(flags)?, |topology, _| {
+            for link in 0..2 {
+                topology.impair(link, Direction::Forward, Impairment::loss(LOSS))?;
+            }
+            let to = SocketAddr::new(address(1), 0);
+            let flow = Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?;
+            outcome = Some(flow.outcome()?);
+            Ok(())
+        })?;
+        outcome.context("no outcome")
+    };
+    let (with, without) = (lost(&[])?, lost(&["--no-repair"])?);
+    let share = |outcome: &Outcome| outcome.lost_at_ns.len() as f64 / outcome.sent as f64;
+    ensure!(share(&without) > LOSS / 3.0, "without repair next to nothing is lost: {without:?}");
+    ensure!(share(&with) < share(&without) / 4.0, "with repair {with:?}, without {without:?}");
+    Ok(())
+}
+
+/// The primary dies and returns: by default traffic returns to it.
+fn preemption() -> Result<()> {
+    for (flag, link) in [(None, 0), (Some("--no-preempt"), 1)] {
+        let flags: Vec<&str> =
+            ["--policy", "active-backup", "--primary", "eth1"].into_iter().chain(flag).collect();
+        with_bundles(plan(&[FAST; 2]), &with_flags(&flags)?, |topology, bundles| {
+            ensure!(used(topology)? == 0, "{flag:?}: the primary is not used at first");
+            let killed = topology.kill_switch(0)?;
+            for bundle in &mut *bundles {
+                bundle.wait_until("a dead primary", |status| {
+                    status.first_event("link-down", 0, killed.before_ns).is_some()
+                })?;
+            }
+            ensure!(used(topology)? == 1, "{flag:?}: the dead primary is used");
+            topology.revive_switch(0)?;
+            ready(bundles, 2)?;
+            let now = used(topology)?;
+            ensure!(now == link, "{flag:?}: when the primary is back, link {now} is used");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The link that carries a file to the second host alone.
+fn used(topology: &Topology) -> Result<usize> {
+    let nics = topology.nics();
+    let carried = || received_bytes(topology.host(1), [&nics[0], &nics[1]]);
+    let before = carried()?;
+    send_file(topology.host(0), topology.host(1), address(1), FILE / 4)?;
+    let after = carried()?;
+    let bytes = [after[0] - before[0], after[1] - before[1]];
+    ensure!(bytes[0].min(bytes[1]) < FILE / 16, "both links carry a part: {bytes:?}");
+    Ok(usize::from(bytes[1] > bytes[0]))
+}
+
+fn sandbox() -> Result<()> {
+    for (flags, filter) in [(&[][..], "2"), (&["--no-sandbox"][..], "0")] {
+        with_bundles(plan(&[FAST]), &with_flags(flags)?, |topology, bundles| {
+            send_file(topology.host(0), topology.host(1), address(1), FILE / 4)?;
+            for bundle in bundles {
+                let path = format!("/proc/{}/status", bundle.pid().context("a running daemon")?);
+                let rights = fs::read_to_string(path)?;
+                ensure!(rights.contains(&format!("\nSeccomp:\t{filter}\n")), "{flags:?}: {rights}");
+                let confined = rights.contains("\nNoNewPrivs:\t1\n");
+                ensure!(confined == flags.is_empty(), "{flags:?}: {rights}");
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
