@@ -19,7 +19,7 @@ use crate::group::Trust;
 use crate::key::{KEYS_MAX, Key, public};
 use crate::links::Links;
 use crate::refusal::Refusal;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot;
 use crate::status::{LinkStatus, Status};
 use crate::worker::Command;
 
@@ -152,7 +152,7 @@ impl Requests {
         self.trust.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// One status from what the workers know: links and peers as the first one sees them, counters of all.
+    /// One status from what the workers know: links and peers as the first one sees them, and what all have counted.
     fn status(&self) -> Status {
         let workers = self.askers.snapshots();
         let mut counters = snapshot::sum(workers.iter());
@@ -178,7 +178,7 @@ impl Requests {
             workers: self.config.workers.into(),
             now_ns: now_ns(),
             links: links.into_iter().map(as_its_nic_is).collect(),
-            peers: first.map_or_else(Vec::new, |first: &Snapshot| first.peers.clone()),
+            peers: snapshot::peers(&workers),
             counters,
             events: self.events.latest(),
         }

@@ -90,6 +90,18 @@ pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<S
     total
 }
 
+/// The peers as the first worker sees them, with what all workers have counted on their links.
+pub(crate) fn peers(workers: &[Snapshot]) -> Vec<PeerStatus> {
+    let Some((first, others)) = workers.split_first() else { return Vec::new() };
+    let mut peers = first.peers.clone();
+    for other in others.iter().flat_map(|worker| &worker.peers) {
+        if let Some(peer) = peers.iter_mut().find(|peer| peer.node == other.node) {
+            peer.add(other);
+        }
+    }
+    peers
+}
+
 fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
     let kind = match link {
         AnyLink::Udp(_) => "udp",

@@ -141,16 +141,30 @@ pub struct PathStatus {
     pub skew_us: Option<u64>,
     /// Measured or configured rate, in bits per second.
     pub rate_bps: Option<u64>,
-    /// What waits for this link, in bytes.
+    /// What waits for this link, in bytes, of all workers.
     pub queued_bytes: u64,
-    /// Cells sent to the peer.
+    /// Cells that all workers have sent to the peer.
     pub cells_sent: u64,
-    /// Cells heard from the peer.
+    /// Cells that all workers have heard from the peer.
     pub cells_heard: u64,
     /// Share of the cells to the peer that was lost lately, in percent.
     pub loss_percent: f64,
     /// Cells of the peer that were lost on the way.
     pub cells_lost: u64,
+}
+
+impl PeerStatus {
+    /// Counts what another worker has counted on the same links.
+    pub(crate) fn add(&mut self, other: &PeerStatus) {
+        for path in &mut self.links {
+            for other in other.links.iter().filter(|other| other.link == path.link) {
+                path.queued_bytes += other.queued_bytes;
+                path.cells_sent += other.cells_sent;
+                path.cells_heard += other.cells_heard;
+                path.cells_lost += other.cells_lost;
+            }
+        }
+    }
 }
 
 /// Whether a link works in one direction.

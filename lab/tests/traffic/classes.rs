@@ -1,11 +1,14 @@
 //! Classes of frames, each with a policy of its own: what each link carries of each is counted at the NICs.
 
+use std::mem;
 use std::net::{SocketAddr, UdpSocket};
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use socket2::SockRef;
 use tabane_lab::bundle::{Bundle, DEVICE, address, program};
+use tabane_lab::clock::wait_for;
 use tabane_lab::counters::received_bytes;
 use tabane_lab::topology::Topology;
 
@@ -24,6 +27,9 @@ const EXPEDITED: u32 = 46 << 2;
 /// The port of the class whose flows are spread, and another.
 const SPREAD: u16 = 5_300;
 const OTHER: u16 = 5_301;
+/// Links on which fewer bytes come within this time carry heartbeats alone.
+const QUIET_FOR: Duration = Duration::from_millis(50);
+const QUIET_BYTES: u64 = 4_000;
 /// Time for a datagram to come.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -99,6 +105,12 @@ fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
             ensure!(length == BYTES, "a datagram of {length} bytes");
         }
     }
-    let after = received()?;
+    // Copies may still wait for their link when the datagrams have come.
+    let mut last = received()?;
+    let after = wait_for("quiet links", ARRIVE_WITHIN, || {
+        sleep(QUIET_FOR);
+        let earlier = mem::replace(&mut last, received()?);
+        Ok((last[0] + last[1] - earlier[0] - earlier[1] < QUIET_BYTES).then_some(last))
+    })?;
     Ok([after[0] - before[0], after[1] - before[1]])
 }
