@@ -1,6 +1,7 @@
 //! Bundles that come from files alone: what the files say is in force; files that are wrong are refused with their line.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tabane_lab::netns::Namespace;
 use tabane_lab::process::Process;
 use tabane_lab::tool;
 use tabane_lab::topology::{Plan, Topology, address as address_of, nic};
+use tabane_lab::workload::sequence::{Pace, Sequence};
 
 use crate::stage::{FAST, plan, send_file};
 use crate::{Case, Need};
@@ -19,6 +21,9 @@ use crate::{Case, Need};
 const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;
 const FILE: u64 = 4 << 20;
+/// Datagrams of 40 Mbit/s fill no link, so weights alone decide.
+const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
+const TIMED: Duration = Duration::from_secs(1);
 /// Time for a program to refuse a file.
 const REFUSED_WITHIN: Duration = Duration::from_secs(10);
 /// The user and the group of nobody.
@@ -119,12 +124,16 @@ fn in_force() -> Result<()> {
     let nics = topology.nics();
     let carried = || received_bytes(topology.host(1), [&nics[0], &nics[1]]);
     let before = carried()?;
-    send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+    let to = SocketAddr::new(address(1), 0);
+    let outcome = Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?.outcome()?;
+    ensure!(outcome.lost_at_ns.is_empty(), "{outcome:?}");
     let after = carried()?;
     let [less, more] = [after[0] - before[0], after[1] - before[1]];
     let share = more as f64 / less as f64;
     ensure!((2.4..3.6).contains(&share), "weights of 1 and 3: {less} and {more} bytes");
-    send_file(topology.host(1), topology.host(0), address(0), FILE)?;
+    for (from, to) in [(0, 1), (1, 0)] {
+        send_file(topology.host(from), topology.host(to), address(to), FILE)?;
+    }
     for (number, (bundle, host)) in bundles.iter().zip(topology.hosts()).enumerate() {
         told(bundle, number, &nodes)?;
         seen(host, bundle.pid().context("a running daemon")?)?;
