@@ -1,32 +1,32 @@
 //! The bundle: what the device, the ports and the clock say goes in by `handle_*`, what is to be done comes out by
 //! `poll_*`. The head of the crate shows the order of the calls.
 
-use crate::arena::Arena;
-use crate::class::{Class, Policies};
-use crate::copies::Copies;
 use crate::counters::Counters;
-use crate::deferred::Deferred;
 use crate::event::Event;
 use crate::fdb::Fdb;
-use crate::fit::{Fit, cell_that_fits};
+use crate::fdb::view::Learned;
 use crate::gate;
-use crate::handshake::Handshakes;
-use crate::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
-use crate::heartbeat::{Control, Spoken};
-use crate::lane::Lanes;
-use crate::learn::Learned;
-use crate::peer::Peers;
+use crate::group::handover::Succession;
+use crate::group::peer::Peers;
+use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
+use crate::link::heartbeat::{Control, Spoken};
+use crate::link::nic::{Port, PortSettings};
+use crate::policy::class::{Class, Policies};
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
-use crate::pool::{Piece, Pool};
-use crate::port::{Port, PortSettings};
-use crate::queue::FairQueue;
-use crate::repair::Repair;
-use crate::security::{Rekey, Security};
-use crate::stall::Stalled;
-use crate::succession::Succession;
+use crate::receive::pool::{Piece, Pool};
+use crate::receive::reassemble::Ready;
+use crate::send::deferred::Deferred;
+use crate::send::fit::{Fit, cell_that_fits};
+use crate::send::lane::Lanes;
+use crate::send::park::Stalled;
+use crate::send::queue::FairQueue;
+use crate::send::repair::Repair;
+use crate::send::replicate::Copies;
+use crate::send::ring::Arena;
+use crate::send::transmit::Flight;
+use crate::session::handshake::Handshakes;
+use crate::session::security::{Rekey, Security};
 use crate::time::Instant;
-use crate::tx::Flight;
-use crate::unpack::Ready;
 use crate::wire::cell::{HEADER, LINKS};
 use crate::wire::hello::{Name, NodeId};
 use alloc::boxed::Box;
@@ -57,7 +57,7 @@ pub struct Settings {
     pub policy: PolicyKind,
     /// What policies go by.
     pub policy_options: PolicyOptions,
-    /// Frames that have another policy, at most [`CLASSES_MAX`](crate::class::CLASSES_MAX): the first match decides.
+    /// Frames that have another policy, at most [`CLASSES_MAX`](crate::policy::class::CLASSES_MAX): the first match decides.
     pub classes: Vec<Class>,
     /// Whether lost cells are asked for and sent again.
     pub repair: bool,
@@ -222,7 +222,7 @@ impl Bundle {
             succession: Succession::default(),
             control: VecDeque::new(),
             spoken: None,
-            control_bytes: vec![0; HEADER + crate::heartbeat::CONTROL_MAX],
+            control_bytes: vec![0; HEADER + crate::link::heartbeat::CONTROL_MAX],
             ends: false,
             was_left: false,
             refused: Vec::new(),
@@ -239,7 +239,7 @@ impl Bundle {
     pub fn set_security(&mut self, security: Box<dyn Security>, rekey: Rekey) {
         self.security = Some(security);
         self.rekey = rekey;
-        self.sealed.resize(crate::sealing::SEALED_MAX, 0);
+        self.sealed.resize(crate::session::seal::SEALED_MAX, 0);
         self.review_keys();
         self.fit_cells();
     }

@@ -1,8 +1,8 @@
 //! What happened to peers and links: the events that a log shows.
 
-use crate::health::Signal;
-use crate::lapse::Lapse;
-use crate::security::PublicKey;
+use crate::link::health::Signal;
+use crate::session::expiry::Lapse;
+use crate::session::security::PublicKey;
 use crate::wire::hello::{Name, NodeId};
 
 /// Which way a link is used.

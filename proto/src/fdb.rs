@@ -1,6 +1,6 @@
 //! The forwarding database (fdb): behind which node each MAC address lives, one for all workers of a bundle.
 //!
-//! Beside [`crate::learn`], which is a worker's view of it. A frame comes in by one worker and its answer may leave by
+//! Beside [`crate::fdb::view`], which is a worker's view of it. A frame comes in by one worker and its answer may leave by
 //! another, so what one of them has learned the others have to know. Workers share this table and take no lock: an
 //! address is one word ([`entry`]), which is read and written whole, so no reader sees half of a change. An address that
 //! is in use is written once a second, however many frames carry it.
@@ -19,8 +19,9 @@ mod hash;
 mod nodes;
 #[cfg(test)]
 mod tests;
+pub(crate) mod view;
 
-use crate::classify::Mac;
+use crate::policy::classify::Mac;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use core::fmt;

@@ -2,10 +2,12 @@
 //!
 //! A policy sees the links that are up and what waits, and gives some of the cells to one link. It is asked again for
 //! the rest. It knows nothing of sockets, peers' addresses or repair. Which policy decides over a frame:
-//! [`crate::class`].
+//! [`crate::policy::class`].
 
 mod active_backup;
 mod adaptive;
+pub mod class;
+pub mod classify;
 mod duplicate;
 mod hash;
 mod round_robin;
@@ -16,7 +18,7 @@ mod tlb;
 mod tlb_history;
 mod weighted;
 
-use crate::classify::HashLayers;
+use crate::policy::classify::HashLayers;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use core::fmt;

@@ -1,10 +1,10 @@
 //! What can be seen from outside: peers and links as they stand.
 
 use crate::bundle::Bundle;
-use crate::keyring::Keyring;
-use crate::peer::Peer;
+use crate::group::peer::Peer;
 use crate::policy::PolicyKind;
-use crate::security::PublicKey;
+use crate::session::keyring::Keyring;
+use crate::session::security::PublicKey;
 use crate::time::Instant;
 use crate::wire::hello::{Name, NodeId};
 use core::net::SocketAddr;

@@ -7,7 +7,7 @@
 //! functions are enough in the first and the last); each is multiply-shift (Dietzfelbinger et al., 1997).
 
 use super::entry::TAG;
-use crate::classify::Mac;
+use crate::policy::classify::Mac;
 use core::array;
 
 const ROUNDS: usize = 4;

@@ -6,7 +6,7 @@
 //! are used in turn.
 
 use super::{Choice, Distribute, Share, Waiting};
-use crate::port::bytes_in;
+use crate::link::nic::bytes_in;
 use crate::time::nanos;
 use core::time::Duration;
 
@@ -42,8 +42,8 @@ impl Distribute for Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::nic::time_of;
     use crate::policy::example::{self, CELL, waiting};
-    use crate::port::time_of;
 
     const GIGABIT: Option<u64> = Some(example::GIGABIT);
 

@@ -1,13 +1,13 @@
 //! `hash`: each flow on the link that its headers name, as long as that link is up.
 //!
-//! The layers that make a flow have the names of bonding's `xmit_hash_policy`; [`crate::classify`] hashes them. The
+//! The layers that make a flow have the names of bonding's `xmit_hash_policy`; [`crate::policy::classify`] hashes them. The
 //! link is the one for which the flow and the port together hash highest, so that a link that fails or
 //! comes moves only the flows that were or will be its own.
 //!
 //! Source: Linux bonding (balance-xor); rendezvous hashing, Thaler and Ravishankar 1998.
 
 use super::{Choice, Distribute, Share, Waiting};
-use crate::classify::mix;
+use crate::policy::classify::mix;
 
 #[derive(Debug)]
 pub(crate) struct Hash;

@@ -1,0 +1,282 @@
+//! Which peer a MAC address lives behind: learned from what arrives, forgotten with age.
+//!
+//! Hosts may sit behind a bridge on either side. A destination that is not known, or is a group address, goes to every
+//! peer; what came from a peer never goes to another one (split horizon), so no loop can form inside a bundle.
+//!
+//! Addresses stand in the table that all workers share ([`crate::fdb`]). This worker knows besides which number there
+//! means which of its peers. A peer that is gone takes its number's meaning along, so its addresses are unknown at once.
+
+use crate::fdb::{Claim, Fdb, NUMBERS, Refusal, second};
+use crate::policy::classify::Mac;
+use crate::time::Instant;
+use crate::wire::hello::NodeId;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Peers without a number ask for one again after so many seconds, unless only another worker was at it.
+const ASK_AGAIN_AFTER: u32 = 1;
+
+/// One worker's view of the forwarding database.
+#[derive(Debug)]
+pub(crate) struct Learned {
+    fdb: Arc<Fdb>,
+    /// By a peer's place: what its node is called.
+    claims: Vec<Option<Claim>>,
+    /// By a node's number: the peer's place, and since when the number is its node's.
+    peers: Box<[Option<(u16, u32)>]>,
+    /// Peers whose nodes have no number yet.
+    nameless: Vec<(u16, NodeId)>,
+    /// When these ask again, in seconds.
+    ask_at: u32,
+    /// The latest moment that this worker has seen, in seconds.
+    second: u32,
+}
+
+impl Learned {
+    pub(crate) fn new(fdb: Arc<Fdb>) -> Self {
+        let peers = vec![None; NUMBERS].into_boxed_slice();
+        Self { fdb, claims: Vec::new(), peers, nameless: Vec::new(), ask_at: 0, second: 0 }
+    }
+
+    /// A frame from `mac` came from `peer`.
+    pub(crate) fn learn(&mut self, now: Instant, mac: Mac, peer: u16) {
+        self.second = second(now).max(self.second);
+        let claim = self.claims.get(usize::from(peer)).copied().flatten();
+        if let Some(claim) = claim.filter(|_| !is_group(mac)) {
+            self.fdb.learn(self.second, mac, claim.number);
+        }
+    }
+
+    /// The peer behind which `mac` lives, when it is known.
+    pub(crate) fn look_up(&mut self, now: Instant, mac: Mac) -> Option<u16> {
+        self.second = second(now).max(self.second);
+        if is_group(mac) {
+            return None;
+        }
+        let found = self.fdb.look_up(self.second, mac)?;
+        let (peer, since) = self.peers[usize::from(found.number)]?;
+        (found.learned >= since).then_some(peer)
+    }
+
+    /// A peer is there. What lives behind its node may be known: other workers have learned it, or its former self was.
+    pub(crate) fn meet_peer(&mut self, now: Instant, peer: u16, node: NodeId) {
+        self.second = second(now).max(self.second);
+        if self.claim(peer, node).is_err() {
+            self.nameless.push((peer, node));
+        }
+    }
+
+    /// A peer is gone.
+    pub(crate) fn forget_peer(&mut self, gone: u16) {
+        self.nameless.retain(|(peer, _)| *peer != gone);
+        if let Some(claim) = self.claims.get_mut(usize::from(gone)).and_then(Option::take) {
+            self.peers[usize::from(claim.number)] = None;
+            self.fdb.nodes().release(self.second, claim.number);
+        }
+    }
+
+    /// Does what is to be done from time to time: this worker's part for the table, and what could not be done before.
+    pub(crate) fn tend(&mut self, now: Instant) {
+        self.second = second(now).max(self.second);
+        self.fdb.sweep(self.second);
+        while self.second >= self.ask_at
+            && let Some((peer, node)) = self.nameless.last().copied()
+        {
+            match self.claim(peer, node) {
+                Ok(()) => drop(self.nameless.pop()),
+                Err(Refusal::Busy) => return,
+                Err(Refusal::Full) => self.ask_at = self.second + ASK_AGAIN_AFTER,
+            }
+        }
+    }
+
+    fn claim(&mut self, peer: u16, node: NodeId) -> Result<(), Refusal> {
+        let claim = self.fdb.nodes().claim(self.second, node)?;
+        let place = usize::from(peer);
+        if place >= self.claims.len() {
+            self.claims.resize(place + 1, None);
+        }
+        debug_assert!(self.claims[place].is_none(), "a peer is met once");
+        self.claims[place] = Some(claim);
+        self.peers[usize::from(claim.number)] = Some((peer, claim.since));
+        Ok(())
+    }
+}
+
+pub(crate) fn is_group(mac: Mac) -> bool {
+    mac[0] & 1 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::{Bundle, Settings};
+    use crate::link::nic::PortSettings;
+    use crate::receive::deliver::Origin;
+    use crate::wire::hello::Hello;
+
+    const HOST: Mac = [2, 0, 0, 0, 0, 9];
+    const NOW: Instant = Instant::from_nanos(5_000_000_000);
+
+    fn node(number: u8) -> NodeId {
+        NodeId::new([2, 0, 0, 0, 0, number], 7420)
+    }
+
+    fn workers() -> [Learned; 2] {
+        let fdb = Arc::new(Fdb::new(0, 1));
+        [Learned::new(Arc::clone(&fdb)), Learned::new(fdb)]
+    }
+
+    #[test]
+    fn what_one_worker_learns_the_others_know_by_their_own_peers() {
+        let [mut one, mut other] = workers();
+        one.meet_peer(NOW, 0, node(7));
+        one.learn(NOW, HOST, 0);
+        assert_eq!(one.look_up(NOW, HOST), Some(0));
+        assert_eq!(other.look_up(NOW, HOST), None, "it has no such peer");
+        other.meet_peer(NOW, 3, node(7));
+        assert_eq!(other.look_up(NOW, HOST), Some(3));
+        other.meet_peer(NOW, 2, node(8));
+        other.learn(NOW, HOST, 2);
+        assert_eq!(
+            one.look_up(NOW, HOST),
+            None,
+            "the host has moved to a node that this worker does not know"
+        );
+        one.meet_peer(NOW, 1, node(8));
+        assert_eq!(one.look_up(NOW, HOST), Some(1));
+    }
+
+    #[test]
+    fn a_peer_that_goes_takes_its_addresses_along_and_brings_them_back() {
+        let [mut one, mut other] = workers();
+        one.meet_peer(NOW, 0, node(7));
+        other.meet_peer(NOW, 0, node(7));
+        one.learn(NOW, HOST, 0);
+        one.forget_peer(0);
+        assert_eq!(one.look_up(NOW, HOST), None);
+        assert_eq!(other.look_up(NOW, HOST), Some(0), "the other worker still has the peer");
+        one.meet_peer(NOW, 4, node(7));
+        assert_eq!(one.look_up(NOW, HOST), Some(4));
+        one.forget_peer(4);
+        one.forget_peer(4);
+        one.forget_peer(9);
+    }
+
+    /// Every number is taken: the worker has a peer for each.
+    fn full() -> (Learned, u16) {
+        let [mut one, _] = workers();
+        let last = u16::try_from(NUMBERS).unwrap() - 2;
+        (0..=last).for_each(|peer| one.meet_peer(NOW, peer, NodeId(1 + u64::from(peer))));
+        assert!(one.nameless.is_empty());
+        (one, last)
+    }
+
+    /// A node gets the number of one that is gone: what lived behind that is not behind the new one.
+    #[test]
+    fn a_number_that_passes_to_another_node_takes_no_address_along() {
+        let (mut one, last) = full();
+        one.learn(NOW, HOST, last);
+        one.meet_peer(NOW, last + 1, NodeId(99_999));
+        let other = [2, 0, 0, 0, 0, 10];
+        one.learn(NOW, other, last + 1);
+        assert_eq!(one.look_up(NOW, other), None, "its node has no number");
+        one.forget_peer(last);
+        let later = NOW + core::time::Duration::from_secs(5);
+        one.tend(later);
+        one.learn(later, other, last + 1);
+        assert_eq!(one.look_up(later, other), Some(last + 1));
+        assert_eq!(one.look_up(later, HOST), None);
+    }
+
+    #[test]
+    fn group_addresses_are_never_learned_and_the_table_is_bounded() {
+        let (mut one, last) = full();
+        one.learn(NOW, [0xff; 6], 1);
+        assert_eq!(one.look_up(NOW, [0xff; 6]), None);
+        one.meet_peer(NOW, last + 1, NodeId(99_999));
+        one.learn(NOW, HOST, last + 1);
+        assert_eq!(one.look_up(NOW, HOST), None, "no number is left, so nothing is learned");
+        one.tend(NOW);
+        assert_eq!((one.nameless.len(), one.ask_at), (1, second(NOW) + ASK_AGAIN_AFTER));
+        one.forget_peer(last + 1);
+        assert!(one.nameless.is_empty());
+    }
+
+    /// A bundle of one of two workers with two peers, which it has met in this order.
+    fn worker(fdb: &Arc<Fdb>, peers: [u8; 2]) -> Bundle {
+        let ports = vec![PortSettings::new(1_452)];
+        let fdb = Arc::clone(fdb);
+        let settings =
+            Settings { slots: 512, buffers: 16, workers: 2, fdb, ..Settings::new(node(1), 1, ports) };
+        let mut bundle = Bundle::new(NOW, settings);
+        for number in peers {
+            let hello = Hello { node: node(number), session: 7, ..bundle.hello(0, None) };
+            let from = "192.0.2.2:7420".parse().unwrap();
+            bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+        }
+        bundle
+    }
+
+    /// Reads a frame to [`HOST`] from the device; returns to how many peers it goes, and whether it was flooded.
+    fn send(bundle: &mut Bundle) -> (u64, u64) {
+        let before = *bundle.counters();
+        let part = bundle.read_space().next().unwrap();
+        part[..10].fill(0);
+        part[10..24].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+        bundle.handle_frame(NOW, 70);
+        let after = bundle.counters();
+        (after.frames_sent - before.frames_sent, after.frames_flooded - before.frames_flooded)
+    }
+
+    #[test]
+    fn a_flow_whose_answers_come_by_another_worker_is_not_flooded() {
+        let fdb = Arc::new(Fdb::new(0, 1));
+        let (mut one, mut other) = (worker(&fdb, [2, 3]), worker(&fdb, [3, 2]));
+        assert_eq!(send(&mut one), (2, 1), "nobody knows the host");
+        let place = other.peers.find(node(3)).unwrap();
+        other.learned.learn(NOW, HOST, place);
+        assert_eq!(send(&mut other), (1, 0));
+        // This worker has the peer, but nothing has come from it here.
+        assert_eq!(send(&mut one), (1, 0));
+    }
+
+    /// A frame of a peer that is gone before the frame is delivered, and whose place is another's by then.
+    #[test]
+    fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
+        use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
+        let mut bundle = worker(&Arc::new(Fdb::new(0, 1)), [2, 3]);
+        let place = bundle.peers.find(node(2)).unwrap();
+        let peer = bundle.peers.get(place).unwrap();
+        let header = Header {
+            kind: Kind::Data,
+            epoch: 0,
+            link: 0,
+            lane: 0,
+            link_seq: wire_seq(peer.inbound[0].next_seq()),
+            lane_seq: wire_seq(peer.lanes_in[0].reorder.next_seq()),
+            block_offset: 0,
+            session: peer.session_in,
+        };
+        let mut cell = [0; HEADER + 4 + 10 + 60];
+        header.emit(&mut cell);
+        crate::wire::record::emit(70, &mut cell[HEADER..]);
+        cell[HEADER + 14 + 6..][..6].copy_from_slice(&HOST);
+        let from = "192.0.2.2:7420".parse().unwrap();
+        let mut buffer = bundle.lend().unwrap();
+        buffer[..cell.len()].copy_from_slice(&cell);
+        bundle.handle_datagrams(NOW, 0, from, buffer, cell.len(), cell.len());
+        let say = |bundle: &mut Bundle, number, leaves| {
+            let hello =
+                Hello { node: node(number), session: 7, leaves, ends: leaves, ..bundle.hello(0, None) };
+            bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+        };
+        say(&mut bundle, 2, true);
+        say(&mut bundle, 9, false);
+        assert_eq!(bundle.peers.find(node(9)), Some(place));
+        assert!(bundle.poll_frame(NOW).is_some() && bundle.poll_frame(NOW).is_none());
+        assert_eq!(bundle.learned.look_up(NOW, HOST), None);
+    }
+}

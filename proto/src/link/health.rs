@@ -1,0 +1,337 @@
+//! Does a link bring what was put on it? One direction of one link, judged by its receiver.
+//!
+//! Intuition first. Under load, the other links tell within a millisecond that this link has been given cells; a link
+//! that still has shown nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::link::black_hole`]).
+//! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one was heard is dead,
+//! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
+//! peers come in by the same port, cells may be waiting in the switch, and more time is given ([`crate::link::incast`]); more, too,
+//! after errors ([`crate::link::adaptive_timeout`]). When *all*
+//! links fall silent at once, it is far more likely that the peer or we did not get the processor, so that takes 200 ms.
+//!
+//! A dead link is used again after three heartbeats in a row. One that keeps falling is held down
+//! ([`crate::link::hold_down`]), so that a loose plug does not take cells with it every second; but not if no other is up.
+//!
+//! The judgement travels back in heartbeats ([`crate::link::heartbeat`]); the sender obeys it. Each direction is judged by
+//! itself, so that a link that is dead one way still serves the other.
+//!
+//! Source: P2, section 2.2. Thresholds: [`OWED_FOR`] must exceed the time in which a receiver is not scheduled (1 ms
+//! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
+
+use crate::link::adaptive_timeout::Patience;
+use crate::link::black_hole::{Account, OWED_FOR};
+use crate::link::hold_down::HoldDown;
+use crate::link::incast::CROWDED_FOR;
+use crate::time::Instant;
+use core::time::Duration;
+
+/// Heartbeats of a quiet link are this far apart.
+pub(crate) const HEARTBEAT_QUIET: Duration = Duration::from_millis(10);
+/// Heartbeats of a link under load are this far apart.
+pub(crate) const HEARTBEAT_BUSY: Duration = Duration::from_millis(1);
+/// A link that is silent for longer than this, while another is not, is dead.
+pub(crate) const SILENT_FOR: Duration = Duration::from_millis(42);
+/// A link that was heard within this was heard lately.
+pub(crate) const LATELY: Duration = Duration::from_millis(20);
+/// Links that are all silent for longer than this are dead.
+pub(crate) const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
+/// Heartbeats in a row that bring a link back.
+const HEARTBEATS_TO_RISE: u8 = 3;
+
+/// What showed that a link is dead, and the figures behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Cells had left the sender, and none of them came although the other links brought theirs.
+    BurstSkew {
+        /// How many cells the link owed.
+        owed: u64,
+        /// For how long.
+        waited: Duration,
+    },
+    /// No heartbeat came.
+    Silence {
+        /// For how long.
+        waited: Duration,
+    },
+    /// The NIC lost its carrier or is gone.
+    Carrier,
+    /// The kernel refuses to send on it.
+    SendError,
+    /// The receiver says so.
+    Report,
+    /// This node takes the link out of the bundle.
+    Removed,
+    /// The peer takes the link out of the bundle.
+    Farewell,
+    /// The NIC at one end takes smaller cells only than any that is made.
+    TooSmall,
+}
+
+impl Signal {
+    /// Whether it only says that nothing was heard: the link may work all the same.
+    pub(crate) fn is_doubt(self) -> bool {
+        matches!(self, Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report)
+    }
+}
+
+/// A change of the judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The link is used again.
+    Up,
+    /// The link is not to be used.
+    Down(Signal),
+}
+
+/// The judgement of one link in one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Health {
+    up: bool,
+    /// When a cell was heard last.
+    heard: Instant,
+    /// When the sender last explained silence: by a queue that moves, or by silence on all of its links.
+    excused: Instant,
+    /// Cells that had left the sender when it spoke last.
+    departed: u64,
+    /// Heartbeats in a row while the link is down.
+    risen: u8,
+    hold: HoldDown,
+    patience: Patience,
+    account: Account,
+}
+
+impl Health {
+    /// A link is down until it has been heard.
+    #[must_use]
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            up: false,
+            heard: now,
+            excused: now,
+            departed: 0,
+            risen: 0,
+            hold: HoldDown::new(now),
+            patience: Patience::new(now),
+            account: Account::default(),
+        }
+    }
+
+    /// Whether the link is to be used.
+    #[must_use]
+    pub(crate) fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// When a cell was heard last.
+    #[must_use]
+    pub(crate) fn heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// A cell came. `heartbeat`: it was one; `alone`: no other link of the peer is up.
+    pub(crate) fn handle_cell(&mut self, now: Instant, heartbeat: bool, alone: bool) -> Option<Change> {
+        let paused = self.heard + 3 * HEARTBEAT_QUIET < now;
+        self.heard = now;
+        if self.up || !heartbeat {
+            return None;
+        }
+        if paused {
+            self.risen = 0;
+        }
+        self.risen = self.risen.saturating_add(1);
+        if self.risen < HEARTBEATS_TO_RISE || !(alone || self.hold.is_over(now)) {
+            return None;
+        }
+        self.hold.recover(now);
+        (self.up, self.risen, self.excused, self.account) = (true, 0, now, Account::default());
+        Some(Change::Up)
+    }
+
+    /// The peer is heard again after silence on all links: it did not run, and slower links show that later.
+    pub(crate) fn handle_pause(&mut self, now: Instant) {
+        self.excused = now;
+    }
+
+    /// A cell came while the link was down. If the link was given up for this one, that was an error.
+    pub(crate) fn handle_late(&mut self, now: Instant, seq: u64) {
+        if !self.up && self.patience.handle_seq(now, seq) {
+            self.hold.forgive(now);
+        }
+    }
+
+    /// A heartbeat on some link told that cells up to `departed` have left the sender, which has `queued` bytes waiting
+    /// for this one; up to `next` were heard here.
+    pub(crate) fn handle_departed(&mut self, now: Instant, departed: u64, queued: u32, next: u64) {
+        self.account.note(now, departed, next);
+        if queued > 0 && departed > self.departed {
+            self.excused = now;
+        }
+        self.departed = departed;
+    }
+
+    /// Judges the link. `next`: the number after the highest that was heard; `skew`: how much later than the fastest
+    /// link it is; `crowded`: whether the port is; `any_heard`: when any link of the peer was heard last.
+    pub(crate) fn poll(
+        &mut self,
+        now: Instant,
+        next: u64,
+        skew: Duration,
+        crowded: bool,
+        any_heard: Instant,
+    ) -> Option<Change> {
+        if !self.up {
+            return None;
+        }
+        let overdue = self.account.overdue(now, next, self.late(now, skew, crowded));
+        if let Some((owed, waited)) = overdue.filter(|_| now.since(self.heard) >= OWED_FOR) {
+            self.patience.doubt(next..next + owed);
+            return Some(self.down(now, Signal::BurstSkew { owed, waited }));
+        }
+        let waited = now.since(self.heard.max(self.excused));
+        let is_alone = now.since(any_heard) < LATELY && !crowded;
+        let limit = if is_alone { SILENT_FOR + skew } else { ALL_SILENT_FOR };
+        (waited >= limit).then(|| self.down(now, Signal::Silence { waited }))
+    }
+
+    /// When to judge next, at the latest; arguments as for [`Self::poll`].
+    #[must_use]
+    pub(crate) fn deadline(&self, now: Instant, next: u64, skew: Duration, crowded: bool) -> Option<Instant> {
+        let silent = self.heard.max(self.excused) + SILENT_FOR + skew;
+        let late = self.late(now, skew, crowded);
+        let owed = self.account.due(next, late).map_or(silent, |due| due.max(self.heard + OWED_FOR));
+        self.up.then(|| silent.min(owed))
+    }
+
+    /// The link brings nothing more, for whatever reason; returns whether it was up.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        let was_up = self.up;
+        *self = Self::new(self.heard);
+        was_up
+    }
+
+    /// How late cells may be by nature.
+    fn late(&self, now: Instant, skew: Duration, crowded: bool) -> Duration {
+        2 * skew + self.patience.extra(now) + if crowded { CROWDED_FOR } else { Duration::ZERO }
+    }
+
+    fn down(&mut self, now: Instant, signal: Signal) -> Change {
+        self.hold.fail(now);
+        self.up = false;
+        self.risen = 0;
+        self.account = Account::default();
+        Change::Down(signal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    fn risen() -> Health {
+        let mut health = Health::new(at(0));
+        assert_eq!(health.handle_cell(at(0), true, false), None);
+        assert_eq!(health.handle_cell(at(0), true, false), None);
+        assert_eq!(health.handle_cell(at(0), true, false), Some(Change::Up));
+        health
+    }
+
+    #[test]
+    fn three_heartbeats_in_a_row_bring_a_link_up() {
+        let mut health = Health::new(at(0));
+        health.handle_cell(at(0), true, false);
+        health.handle_cell(at(10_000), true, false);
+        assert_eq!(health.handle_cell(at(11_000), false, false), None, "data alone does not");
+        assert_eq!(health.handle_cell(at(60_000), true, false), None, "a pause begins anew");
+        assert_eq!(health.handle_cell(at(70_000), true, false), None);
+        assert_eq!(health.handle_cell(at(80_000), true, false), Some(Change::Up));
+    }
+
+    #[test]
+    fn a_debt_is_dead_exactly_after_its_time() {
+        let mut health = risen();
+        health.handle_departed(at(1_000), 57, 0, 0);
+        let due = at(1_000) + OWED_FOR;
+        assert_eq!(health.deadline(at(1_000), 0, Duration::ZERO, false), Some(due));
+        let just_before = due - Duration::from_nanos(1);
+        assert_eq!(health.poll(just_before, 0, Duration::ZERO, false, just_before), None);
+        let signal = Signal::BurstSkew { owed: 57, waited: OWED_FOR };
+        assert_eq!(health.poll(due, 0, Duration::ZERO, false, due), Some(Change::Down(signal)));
+        assert!(!health.is_up());
+    }
+
+    #[test]
+    fn a_crowded_port_gives_more_time_to_pay() {
+        let mut health = risen();
+        health.handle_departed(at(1_000), 57, 0, 0);
+        let due = at(1_000) + ALL_SILENT_FOR;
+        assert_eq!(health.poll(at(199_999), 0, Duration::ZERO, true, at(199_999)), None);
+        assert!(health.poll(due, 0, Duration::ZERO, true, due).is_some());
+    }
+
+    #[test]
+    fn silence_of_one_link_is_noticed_before_silence_of_all() {
+        let mut one = risen();
+        assert_eq!(one.poll(at(41_999), 0, Duration::ZERO, false, at(41_999)), None);
+        let waited = SILENT_FOR;
+        assert_eq!(
+            one.poll(at(42_000), 0, Duration::ZERO, false, at(42_000)),
+            Some(Change::Down(Signal::Silence { waited }))
+        );
+        let mut all = risen();
+        assert_eq!(all.poll(at(199_999), 0, Duration::ZERO, false, at(0)), None);
+        assert!(all.poll(at(200_000), 0, Duration::ZERO, false, at(0)).is_some());
+    }
+
+    #[test]
+    fn a_heartbeat_that_waits_behind_data_is_no_silence_while_the_queue_moves() {
+        let mut health = risen();
+        for millis in 1..200 {
+            health.handle_departed(at(millis * 1_000), millis / 10, 30_000, millis / 10);
+            assert_eq!(
+                health.poll(at(millis * 1_000), millis / 10, Duration::ZERO, false, at(millis * 1_000)),
+                None
+            );
+        }
+        for millis in 200..300 {
+            health.handle_departed(at(millis * 1_000), 19, 30_000, 19);
+        }
+        let change = health.poll(at(300_000), 19, Duration::ZERO, false, at(300_000));
+        assert!(matches!(change, Some(Change::Down(Signal::Silence { .. }))), "it stands still: {change:?}");
+    }
+
+    #[test]
+    fn a_peer_that_did_not_run_falls_silent_later_on_a_slow_link() {
+        let skew = Duration::from_millis(50);
+        let mut slow = risen();
+        slow.handle_cell(at(40_000), false, false);
+        slow.handle_pause(at(45_000));
+        assert_eq!(
+            slow.poll(at(95_000), 0, skew, false, at(95_000)),
+            None,
+            "its pause shows here from 40 to 95 ms"
+        );
+        slow.handle_cell(at(95_000), false, false);
+        assert_eq!(slow.poll(at(186_999), 0, skew, false, at(186_999)), None);
+        assert!(slow.poll(at(187_000), 0, skew, false, at(187_000)).is_some(), "nothing excuses more");
+    }
+
+    #[test]
+    fn a_flapping_link_is_held_down_unless_it_is_alone() {
+        let mut health = risen();
+        let mut now = at(0);
+        let fall_and_beat = |health: &mut Health, now: &mut Instant, alone: bool| {
+            *now = *now + SILENT_FOR;
+            assert!(health.poll(*now, 0, Duration::ZERO, false, *now).is_some());
+            (0..1_000).find(|_| {
+                *now = *now + HEARTBEAT_QUIET;
+                health.handle_cell(*now, true, alone).is_some()
+            })
+        };
+        assert_eq!(fall_and_beat(&mut health, &mut now, false), Some(2));
+        assert_eq!(fall_and_beat(&mut health, &mut now, false), Some(49), "500 ms");
+        assert_eq!(fall_and_beat(&mut health, &mut now, true), Some(2));
+    }
+}

@@ -1,0 +1,83 @@
+//! What heartbeats of a peer that says anything cost, and how far they are believed.
+
+use super::*;
+use crate::bundle::Settings;
+use crate::link::nic::PortSettings;
+use crate::link::outbound::{LOG, Outbound};
+use crate::receive::deliver::Origin;
+use crate::wire::hello::{Hello, NodeId};
+use alloc::vec;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+/// A bundle that has a peer on each of `ports` ports, and whose links to it are up at `now`.
+fn bundle(now: Instant, ports: u8) -> Bundle {
+    let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
+    let settings = Settings::new(node(1), 1, vec![PortSettings::new(1_452); usize::from(ports)]);
+    let mut bundle = Bundle::new(now, settings);
+    for port in 0..ports {
+        let hello = Hello { node: node(2), incarnation: 5, session: 7, ..bundle.hello(port, None) };
+        let from = SocketAddr::from(([192, 0, port, 2], 7420));
+        bundle.handle_hello(now, Origin { port, from }, &hello);
+    }
+    let links = &mut bundle.peers.get_mut(0).expect("it has joined").outbound;
+    links.iter_mut().for_each(|link| link.rise(now));
+    bundle
+}
+
+fn links(bundle: &mut Bundle) -> &mut [Outbound] {
+    &mut bundle.peers.get_mut(0).expect("it has joined").outbound
+}
+
+/// A heartbeat that says the same of all links: that nothing was heard, and whether they are up.
+fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartbeat {
+    let count = links(bundle).len();
+    let next = wire_seq(links(bundle)[0].heard());
+    let mut heartbeat =
+        Heartbeat { serial, sent_at: now.as_wire_micros(), echo_age: u32::MAX, ..Heartbeat::default() };
+    heartbeat.heard_links = u8::try_from(count).expect("at most 16");
+    heartbeat.heard[..count].fill(Heard { next, count: 0, skew_micros: 0, up, behind: false });
+    heartbeat
+}
+
+#[test]
+fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn() {
+    const FLIPS: u16 = 1_000;
+    let mut bundle = bundle(at(0), 16);
+    for link in links(&mut bundle) {
+        for _ in 0..LOG + 9 {
+            link.take_seq(None);
+        }
+    }
+    bundle.control.clear();
+    let mut looked_up = 0;
+    for serial in 1..=FLIPS {
+        let now = at(1_000 + u64::from(serial));
+        let heartbeat = heartbeat(&mut bundle, now, serial, serial.is_multiple_of(2));
+        looked_up += bundle.handle_heartbeat(now, 0, 0, 0, &heartbeat);
+    }
+    assert_eq!(looked_up, 16 * LOG as u64);
+    bundle.handle_timeout(at(1_001 + u64::from(FLIPS)));
+    let answers = bundle.control.iter().filter(|control| matches!(control, Control::Heartbeat { .. }));
+    assert_eq!(answers.count(), 16);
+}
+
+/// Cells have been owed for three seconds. A peer that echoes what is ten seconds old has its reports count as of then, before
+/// anything was owed; but nobody's report is older than any path is long.
+#[test]
+fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
+    let mut bundle = bundle(at(9_000), 1);
+    let link = &mut links(&mut bundle)[0];
+    for _ in 0..100 {
+        link.take_seq(None);
+    }
+    link.mark(0);
+    let first = heartbeat(&mut bundle, at(10_000), 1, true);
+    bundle.handle_heartbeat(at(10_000), 0, 0, 0, &first);
+    let second = heartbeat(&mut bundle, at(13_000), 2, true);
+    let echo = at(13_000 - 10_000).as_wire_micros();
+    bundle.handle_heartbeat(at(13_000), 0, 0, 0, &Heartbeat { echo, echo_age: 0, ..second });
+    assert!(!links(&mut bundle)[0].up, "cells are owed for longer than any path is long");
+}

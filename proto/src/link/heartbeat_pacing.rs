@@ -1,0 +1,108 @@
+//! When a link is due for a heartbeat: each 10 ms in quiet, up to each millisecond under load.
+//!
+//! Beside [`crate::link::heartbeat`]. Under load the cells of a link pay for its heartbeats, so that these take little of it at
+//! any rate and among any number of peers: at 1 Gbit/s there is one each millisecond, at 10 Mbit/s each 10. What comes
+//! from the peer pays too, for reports are what it waits for; but less, for the way back may be the slower one.
+//! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again.
+//!
+//! A fast link has something saved when its cells stop: most often because cells were lost, and then reports matter most.
+
+use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
+use crate::time::Instant;
+
+/// What a cell sent over the link earns; one heard from the peer, over whatever link, earns 1.
+const SENT: u64 = 8;
+/// What a heartbeat costs: 16 cells, each about ten times as long.
+const COST: u64 = 16 * SENT;
+/// What can be saved: eight heartbeats.
+const SAVED: u64 = 8 * COST;
+
+/// The heartbeats of one link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beat {
+    /// When the last one was made; `None`: the next is due at once.
+    at: Option<Instant>,
+    /// What has been spent, or was too much to be saved.
+    spent: u64,
+}
+
+/// What has been earned by `sent` cells over the link and `heard` cells from its peer.
+pub(crate) fn earned(sent: u64, heard: u64) -> u64 {
+    SENT * sent + heard
+}
+
+impl Beat {
+    /// When the next heartbeat is due; `suspect`: the link is.
+    pub(crate) fn due(&self, now: Instant, earned: u64, suspect: bool) -> Instant {
+        let Some(at) = self.at else { return now };
+        let quiet = if suspect { HEARTBEAT_QUIET / 2 } else { HEARTBEAT_QUIET };
+        at + if earned >= self.spent + COST { HEARTBEAT_BUSY } else { quiet }
+    }
+
+    /// A heartbeat is made.
+    pub(crate) fn handle_beat(&mut self, now: Instant, earned: u64) {
+        self.at = Some(now);
+        self.spent = (self.spent + COST).clamp(earned.saturating_sub(SAVED), earned);
+    }
+
+    /// There is something to say at once.
+    pub(crate) fn hasten(&mut self) {
+        self.at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    /// Heartbeats of a second, of which cells are sent for `span` only, one each `pace`, and `heard` come with each.
+    fn beats(pace: Duration, heard: u64, span: Duration) -> usize {
+        let (mut beat, mut total) = (Beat::default(), 0);
+        let start = Instant::default();
+        let ticks = (0..).map(|tick| start + pace * tick).take_while(|now| now.since(start).as_secs() < 1);
+        let is_beaten = |now: Instant| {
+            total += if now.since(start) < span { earned(1, heard) } else { 0 };
+            let is_due = beat.due(now, total, false) <= now;
+            if is_due {
+                beat.handle_beat(now, total);
+            }
+            is_due
+        };
+        ticks.map(is_beaten).filter(|is_beaten| *is_beaten).count()
+    }
+
+    #[test]
+    fn cells_pay_for_heartbeats() {
+        let second = Duration::from_secs(1);
+        let micros = Duration::from_micros;
+        assert_eq!(beats(micros(10), 0, second), 1_000, "1.2 Gbit/s: every millisecond");
+        assert_eq!(beats(micros(125), 0, second), 500, "96 Mbit/s: every 16 cells");
+        assert_eq!(beats(micros(5_000), 0, second), 100, "2 Mbit/s: as in quiet");
+        assert_eq!(beats(micros(500), 64, second), 1_000, "little is sent, much is heard");
+        assert_eq!(beats(micros(500), 0, Duration::ZERO), 100, "quiet");
+    }
+
+    #[test]
+    fn a_fast_link_that_falls_silent_has_heartbeats_left() {
+        let half = Duration::from_millis(500);
+        assert_eq!(
+            beats(Duration::from_micros(10), 0, half),
+            500 + 1 + 8 + 49,
+            "one for the last millisecond"
+        );
+        assert_eq!(beats(Duration::from_millis(1), 0, half), 100, "a slow one has nothing");
+    }
+
+    #[test]
+    fn what_has_to_be_said_at_once_is_due_at_once() {
+        let mut beat = Beat::default();
+        let now = Instant::from_nanos(7);
+        assert_eq!(beat.due(now, 0, false), now);
+        beat.handle_beat(now, 0);
+        assert_eq!(beat.due(now, 0, false), now + HEARTBEAT_QUIET);
+        assert_eq!(beat.due(now, 0, true), now + HEARTBEAT_QUIET / 2);
+        beat.hasten();
+        assert_eq!(beat.due(now, 0, false), now);
+    }
+}

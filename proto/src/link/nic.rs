@@ -1,0 +1,443 @@
+//! A port: this node's end of its links over one NIC. Its queue and its rate are shared by the links to all peers.
+//!
+//! Beside [`crate::send::transmit`]. The kernel tells how many bytes handed to it have not left yet; from that the port measures its
+//! rate while it is busy, and sets how much may wait in it, so that the queue stays short at any rate.
+
+use crate::link::health::ALL_SILENT_FOR;
+use crate::link::incast::Crowd;
+use crate::time::{Instant, nanos};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// Bounds of what may wait before the rate is known. It begins at the lower end, so that the first frames do not fill a
+/// slow link for longer than its peer waits for a heartbeat, and doubles when half of it is gone within [`PROOF`]. It ends
+/// where a token bucket, which lets much pass before it shows its rate, can mislead for 13 ms at 20 Mbit/s.
+const UNPROVEN: (u64, u64) = (16 * 1024, 32 * 1024);
+/// Time between two questions to the kernel within which bytes have to leave to prove something.
+const PROOF: Duration = Duration::from_micros(500);
+/// What has left in so long a time without waiting shows a lower bound of the rate that such a bucket cannot feign: the
+/// queue may then be as long as with that rate, and a rate that was measured too low is raised.
+const LONG_PROOF: Duration = Duration::from_millis(50);
+/// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
+const QUEUE_FOR: Duration = Duration::from_micros(1_500);
+/// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
+const QUEUE_BOUNDS: (u64, u64) = (12 * 1024, 512 * 1024);
+/// Batches that a queue of known length holds.
+const BATCHES: u64 = 4;
+/// Shortest span over which a rate is measured.
+const RATE_SPAN: Duration = Duration::from_millis(1);
+/// What is older than this and this many bytes counts half: bytes leave in lumps, a batch at a time.
+const RATE_MEMORY: Duration = Duration::from_millis(20);
+const RATE_BYTES: u64 = 8 * QUEUE_BOUNDS.0;
+
+/// The smallest cell that is made: what the smallest link of IPv4 takes (576 bytes) without its headers.
+pub const CELL_LEAST: u16 = 576 - 20 - 8;
+
+/// What is known of a port when the bundle is made.
+#[derive(Clone, Debug)]
+pub struct PortSettings {
+    /// The largest link frame (cell with header) that the NIC takes, in bytes. With less than [`CELL_LEAST`] the port
+    /// carries nothing.
+    pub cell_max: u16,
+    /// Endpoints that are greeted besides the multicast group.
+    pub greet: Vec<SocketAddr>,
+    /// Whether peers are looked for by multicast.
+    pub multicast: bool,
+    /// The rate in bits per second, if the user states it; else it is measured.
+    pub rate: Option<u64>,
+    /// Its part of the traffic under `weighted`, at least 1; counts when every port has one.
+    pub weight: Option<u32>,
+}
+
+impl PortSettings {
+    /// A port that finds its peers by multicast and measures its rate.
+    #[must_use]
+    pub fn new(cell_max: u16) -> Self {
+        Self { cell_max, greet: Vec::new(), multicast: true, rate: None, weight: None }
+    }
+}
+
+/// Whether a port belongs to the bundle: [`crate::group::hotplug`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It does.
+    Member,
+    /// It only hears what was still on its way.
+    Leaving {
+        /// When it is gone.
+        until: Instant,
+    },
+    /// Its number is free.
+    Vacant,
+}
+
+/// A port's state.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) settings: PortSettings,
+    pub(crate) presence: Presence,
+    /// Whether the NIC has one; a port that is no member counts as one without.
+    pub(crate) carrier: bool,
+    /// The socket took no more; cleared when it does again.
+    pub(crate) full: bool,
+    /// Until when what came has been read; `None`: always until now.
+    read_until: Option<Instant>,
+    /// Cells may still wait in its socket.
+    pub(crate) is_behind: bool,
+    /// Who came in by it lately.
+    pub(crate) crowd: Crowd,
+    /// When everyone is greeted next, or bidden farewell.
+    pub(crate) greet_at: Instant,
+    /// Bytes handed to the kernel since start.
+    sent: u64,
+    /// Of these, bytes that had not left when the kernel was last asked.
+    queued: u64,
+    /// How many bytes may wait while the rate is not known.
+    unproven: u64,
+    /// When the kernel was last asked, and what had been handed over by then.
+    asked: (Instant, u64),
+    /// Since when nothing was found waiting, and what had been handed over by then.
+    free: (Instant, u64),
+    rate: RateMeter,
+}
+
+impl Port {
+    pub(crate) fn new(now: Instant, settings: PortSettings) -> Self {
+        let stated = settings.rate.map(|bits| bits / 8);
+        Self {
+            settings,
+            presence: Presence::Member,
+            carrier: true,
+            full: false,
+            read_until: None,
+            is_behind: false,
+            crowd: Crowd::default(),
+            greet_at: now,
+            sent: 0,
+            queued: 0,
+            unproven: UNPROVEN.0,
+            asked: (now, 0),
+            free: (now, 0),
+            rate: RateMeter { stated, ..RateMeter::default() },
+        }
+    }
+
+    /// The I/O has read it at `now`, and may have left something there.
+    pub(crate) fn handle_read(&mut self, now: Instant, is_behind: bool) {
+        self.is_behind = is_behind;
+        if !is_behind || self.read_until.is_none() {
+            self.read_until = Some(now);
+        }
+    }
+
+    /// Until when what came in by it has been read: what is not heard by then has not come. Nobody is so much behind that this
+    /// would be longer ago than [`ALL_SILENT_FOR`].
+    pub(crate) fn read_until(&self, now: Instant) -> Instant {
+        self.read_until.map_or(now, |until| until.max(now - ALL_SILENT_FOR).min(now))
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.presence == Presence::Member
+    }
+
+    /// Whether its NIC takes the smallest cells that are made.
+    pub(crate) fn takes_cells(&self) -> bool {
+        self.settings.cell_max >= CELL_LEAST
+    }
+
+    /// Whether anything may be sent through it.
+    pub(crate) fn carries(&self) -> bool {
+        self.carrier && self.takes_cells()
+    }
+
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.presence == Presence::Vacant
+    }
+
+    /// The kernel took `bytes`.
+    pub(crate) fn handle_sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        self.queued += bytes as u64;
+    }
+
+    /// The kernel did not take the last `bytes` after all.
+    pub(crate) fn take_back(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_sub(bytes as u64);
+        self.queued = self.queued.saturating_sub(bytes as u64);
+    }
+
+    /// The kernel says that `queued` bytes have not left.
+    pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
+        self.queued = queued as u64;
+        let (asked, sent) = core::mem::replace(&mut self.asked, (now, self.sent));
+        if queued > 0 {
+            self.free = (now, self.sent);
+        } else if now.since(asked) <= PROOF && self.sent - sent >= self.unproven / 2 {
+            self.unproven = self.unproven.max((2 * self.unproven).min(UNPROVEN.1));
+        }
+        if now.since(self.free.0) >= LONG_PROOF {
+            let (since, sent) = core::mem::replace(&mut self.free, (now, self.sent));
+            let rate = per_second(self.sent - sent, now.since(since));
+            self.unproven = self.unproven.max(bytes_in(rate, QUEUE_FOR).min(QUEUE_BOUNDS.1));
+            self.rate.handle_lower_bound(rate);
+        }
+        self.rate.sample(now, self.departed(), queued > 0);
+    }
+
+    /// Bytes handed to the kernel since start.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Bytes that have left since start.
+    pub(crate) fn departed(&self) -> u64 {
+        self.sent.saturating_sub(self.queued)
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// The rate in bytes per second, when it is known: a port that was never busy is as fast as it needs to be.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.rate.stated.or_else(|| self.rate.measured())
+    }
+
+    /// How many bytes may wait.
+    pub(crate) fn queue_limit(&self) -> u64 {
+        let (least, most) = QUEUE_BOUNDS;
+        self.rate().map_or(self.unproven, |rate| bytes_in(rate, QUEUE_FOR).clamp(least, most))
+    }
+
+    /// How many bytes may be handed over at once: when one of several batches leaves, the next can follow before the queue
+    /// is empty. Before the rate is known it is as much as may wait, for nobody knows whether any will.
+    pub(crate) fn batch_limit(&self) -> u64 {
+        let limit = self.queue_limit();
+        let rest = if self.rate().is_some() { 0 } else { limit.saturating_sub(self.queued) };
+        rest.max(limit / BATCHES)
+    }
+
+    /// How long it takes until what waits has left. A rate that is not known is taken for one that fills the queue in its
+    /// time: what has been handed over since the kernel was last asked may wait.
+    pub(crate) fn wait(&self) -> Duration {
+        let rate = self.rate().unwrap_or_else(|| per_second(self.unproven, QUEUE_FOR));
+        time_of(self.queued, rate)
+    }
+
+    /// Whether the next batch depends on what the kernel says to [`Self::handle_queue`].
+    pub(crate) fn wants_queue(&self) -> bool {
+        self.rate().is_some() || self.queued >= self.unproven / 2
+    }
+}
+
+/// Bytes that pass in `span` at `rate` bytes per second.
+pub(crate) fn bytes_in(rate: u64, span: Duration) -> u64 {
+    let bytes = u128::from(rate) * u128::from(nanos(span)) / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// How long `bytes` take at `rate` bytes per second.
+pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// The rate in bytes per second of `bytes` in `span`.
+fn per_second(bytes: u64, span: Duration) -> u64 {
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(nanos(span)).max(1)).unwrap_or(u64::MAX)
+}
+
+/// Measures departures while the queue does not run empty.
+#[derive(Debug, Default)]
+struct RateMeter {
+    /// Bytes per second, as the user states it.
+    stated: Option<u64>,
+    /// When the span began, what had departed by then.
+    began: Option<(Instant, u64)>,
+    /// The queue ran empty since then, nobody knows when: the rate was at least what the span shows.
+    ran_empty: bool,
+    /// Bytes that departed and how long that took, the older of them counting less and less.
+    departed: u64,
+    took: Duration,
+}
+
+impl RateMeter {
+    fn sample(&mut self, now: Instant, departed: u64, busy: bool) {
+        let Some((began, before)) = self.began else {
+            self.began = busy.then_some((now, departed));
+            return;
+        };
+        self.ran_empty |= !busy;
+        let (bytes, span) = (departed.saturating_sub(before), now.since(began));
+        if span < RATE_SPAN {
+            return;
+        }
+        self.began = busy.then_some((now, departed));
+        if !core::mem::take(&mut self.ran_empty) || self.is_below(per_second(bytes, span)) {
+            self.departed += bytes;
+            self.took += span;
+        }
+        if self.took > RATE_MEMORY && self.departed > RATE_BYTES {
+            self.departed /= 2;
+            self.took /= 2;
+        }
+    }
+
+    /// The rate is at least so high.
+    fn handle_lower_bound(&mut self, rate: u64) {
+        if self.is_below(rate) {
+            (self.departed, self.took) = (bytes_in(rate, RATE_MEMORY), RATE_MEMORY);
+        }
+    }
+
+    /// Whether what is measured is less than `rate`.
+    fn is_below(&self, rate: u64) -> bool {
+        self.measured().is_some_and(|measured| measured < rate)
+    }
+
+    fn measured(&self) -> Option<u64> {
+        (self.departed > 0).then(|| per_second(self.departed, self.took).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port() -> Port {
+        let settings = PortSettings::new(1452);
+        Port::new(Instant::default(), settings)
+    }
+
+    #[test]
+    fn a_port_is_read_until_it_was_last_found_empty_but_not_for_ever() {
+        let millis = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut port = Port::new(millis(0), PortSettings::new(1_452));
+        assert_eq!(port.read_until(millis(9)), millis(9), "nobody says otherwise");
+        port.handle_read(millis(500), false);
+        port.handle_read(millis(510), true);
+        assert_eq!((port.read_until(millis(520)), port.is_behind), (millis(500), true));
+        assert_eq!(port.read_until(millis(900)), millis(900) - ALL_SILENT_FOR);
+        port.handle_read(millis(900), false);
+        assert_eq!((port.read_until(millis(900)), port.is_behind), (millis(900), false));
+    }
+
+    #[test]
+    fn a_busy_port_learns_its_rate_and_shortens_its_queue() {
+        let mut port = port();
+        assert_eq!(port.queue_limit(), UNPROVEN.0);
+        port.handle_sent(100_000);
+        for millis in 0..20 {
+            port.handle_sent(12_500);
+            port.handle_queue(Instant::from_nanos(millis * 1_000_000), 100_000);
+        }
+        let rate = port.rate().unwrap();
+        assert!((12_400_000..12_600_000).contains(&rate), "12.5 MB/s leave, measured {rate}");
+        assert!((18_500..19_000).contains(&port.queue_limit()), "{}", port.queue_limit());
+    }
+
+    #[test]
+    fn a_port_that_never_waits_has_no_rate() {
+        let mut port = port();
+        for round in 0..10 {
+            port.handle_sent(1_000_000);
+            port.handle_queue(Instant::from_nanos(round * 400_000), 0);
+        }
+        assert_eq!(port.rate(), None);
+        assert_eq!(port.queue_limit(), UNPROVEN.1);
+        assert_eq!(port.departed(), 10_000_000);
+    }
+
+    /// A token bucket lets go of a batch when it has the tokens for all of it: most of the time nothing leaves.
+    #[test]
+    fn what_leaves_in_lumps_shows_its_rate() {
+        let mut port = port();
+        let lump = 8_000;
+        // Asked each 0.3 ms, and when a lump has left: each 0.64 ms at 12.5 MB/s, three of them waiting.
+        let every = 640_000;
+        let mut times: Vec<u64> = (1..1_000).flat_map(|number| [number * every, number * 300_000]).collect();
+        times.sort_unstable();
+        port.handle_sent(3 * 8_000);
+        for at in times {
+            let waits = port.sent() - at / every * lump;
+            port.handle_queue(Instant::from_nanos(at), usize::try_from(waits).unwrap());
+            port.handle_sent(usize::try_from(3 * lump - waits).unwrap());
+            let rate = port.rate().unwrap_or(12_500_000);
+            assert!(at < 40_000_000 || (11_800_000..13_200_000).contains(&rate), "at {at} measured {rate}");
+        }
+        assert_eq!(port.batch_limit(), port.queue_limit() / BATCHES);
+    }
+
+    #[test]
+    fn a_queue_that_ran_empty_can_only_raise_the_rate() {
+        let mut port = port();
+        let at = |micros: u64| Instant::from_nanos(micros * 1_000);
+        port.handle_sent(12_500);
+        port.handle_queue(at(0), 12_500);
+        port.handle_sent(12_500);
+        port.handle_queue(at(1_000), 12_500);
+        assert_eq!(port.rate(), Some(12_500_000));
+        port.handle_queue(at(9_000), 0);
+        assert_eq!(port.rate(), Some(12_500_000), "it may have been idle for long");
+        port.handle_sent(50_000);
+        port.handle_queue(at(10_000), 50_000);
+        port.handle_queue(at(12_000), 0);
+        assert!(port.rate() > Some(12_500_000), "50 KB left in 2 ms");
+    }
+
+    #[test]
+    fn batches_do_not_outgrow_a_queue_of_unknown_rate() {
+        let mut port = port();
+        assert_eq!((port.batch_limit(), port.wants_queue()), (UNPROVEN.0, false));
+        port.handle_sent(10_000);
+        assert_eq!((port.batch_limit(), port.wants_queue()), (UNPROVEN.0 - 10_000, true));
+        assert!(port.wait() > Duration::ZERO && port.wait() < QUEUE_FOR);
+        port.handle_sent(10_000);
+        assert_eq!(port.batch_limit(), UNPROVEN.0 / BATCHES, "the kernel says when it is full");
+        port.handle_queue(Instant::from_nanos(100_000), 0);
+        assert_eq!(port.wait(), Duration::ZERO);
+        assert!(port.batch_limit() > UNPROVEN.0, "it has proved itself");
+    }
+
+    #[test]
+    fn a_rate_measured_too_low_is_raised_by_what_passes() {
+        let measured_low = || {
+            let mut port = port();
+            for millis in 0..3 {
+                port.handle_sent(2_000);
+                port.handle_queue(Instant::from_nanos(millis * 1_000_000), 1_000);
+            }
+            assert!(port.rate() < Some(3_000_000));
+            port
+        };
+        let mut never_waits = measured_low();
+        for round in 8..250 {
+            never_waits.handle_sent(25_000);
+            never_waits.handle_queue(Instant::from_nanos(round * 250_000), 0);
+        }
+        assert!(never_waits.rate() > Some(95_000_000), "100 MB/s pass: {:?}", never_waits.rate());
+        let mut waits_shortly = measured_low();
+        for round in 8..250 {
+            waits_shortly.handle_sent(25_000);
+            waits_shortly
+                .handle_queue(Instant::from_nanos(round * 250_000), 2_000 * usize::from(round % 2 == 0));
+        }
+        assert!(waits_shortly.rate() > Some(95_000_000), "100 MB/s pass: {:?}", waits_shortly.rate());
+    }
+
+    #[test]
+    fn a_port_that_lets_much_pass_for_long_may_hold_more() {
+        let mut port = port();
+        for round in 0..1_000 {
+            port.handle_queue(Instant::from_nanos(round * 250_000), 0);
+            port.handle_sent(25_000);
+        }
+        assert_eq!(port.rate(), None);
+        assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "100 MB/s passed");
+        assert_eq!(port.batch_limit(), port.queue_limit() - 25_000, "what was handed over last may wait");
+        port.handle_queue(Instant::from_nanos(5_000_000_000), 0);
+        assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "idle since");
+    }
+}

@@ -1,0 +1,337 @@
+//! The sending direction of one link: its numbers, what was sent under them, and what the peer says of it.
+//!
+//! Beside [`crate::send::transmit`] and [`crate::send::repair`]. The log remembers for each recent link number which slot of the arena it
+//! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
+
+use crate::link::adaptive_timeout::Patience;
+use crate::link::black_hole::{Account, OWED_FOR};
+use crate::link::heartbeat_pacing::Beat;
+use crate::link::loss::Loss;
+use crate::time::Instant;
+use crate::wire::cell::wire_seq;
+use alloc::collections::VecDeque;
+use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
+
+/// Numbers that the log remembers: as many as a ring of the default size has slots.
+pub(crate) const LOG: usize = 8_192;
+/// Departure marks that are kept; older ones are merged.
+const MARKS: usize = 256;
+/// The largest round trip and skew that are believed: a peer says both, and no path that TCP can use has longer ones.
+pub(crate) const ESTIMATE_MAX: Duration = Duration::from_secs(2);
+/// In the log: nothing to repair (a heartbeat, or sent again already).
+const NOTHING: u64 = u64::MAX;
+
+/// One direction of one link.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    /// Where the peer listens on this link, once it has been heard there.
+    pub(crate) endpoint: Option<SocketAddr>,
+    /// Where it may listen: it was asked there to say so, and when.
+    pub(crate) asked: Option<(SocketAddr, Instant)>,
+    /// What it said of itself there is old, and it has not yet said anything new.
+    pub(crate) outdated: bool,
+    /// The largest cell that the peer takes on this link, in bytes.
+    pub(crate) cell_max: u16,
+    /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
+    pub(crate) up: bool,
+    /// It is down only because cells are not heard, so it is better than nothing: both may just not have been scheduled.
+    pub(crate) doubted: bool,
+    /// The peer's reports count again from here on: an error on our side must not be overruled by an old report.
+    pub(crate) obey_reports_from: Instant,
+    /// How much later than on the fastest link a cell arrives, as the peer reports it.
+    pub(crate) skew: Duration,
+    /// To the peer and back, smoothed; only heartbeats measure it.
+    pub(crate) round_trip: Option<Duration>,
+    /// The first link number of the session.
+    first: u64,
+    /// The next link number.
+    next_seq: u64,
+    /// The number after the highest that the peer has heard.
+    heard: u64,
+    /// What went out under numbers before this one was looked up when the link was left: nothing is to be repaired there.
+    looked_up: u64,
+    /// Slots of the numbers before `next_seq`.
+    log: VecDeque<u64>,
+    /// After which number the port had been given how many bytes.
+    marks: VecDeque<(u64, u64)>,
+    /// The number after the last that has left the port.
+    departed: u64,
+    /// When the peer's reports last showed that something new was heard.
+    progressed: Instant,
+    account: Account,
+    /// Cells before `heard` that the peer has not heard, modulo 2^32.
+    lacks: u32,
+    pub(crate) beat: Beat,
+    /// One was due that the port did not take.
+    pub(crate) owes_heartbeat: bool,
+    pub(crate) patience: Patience,
+    pub(crate) loss: Loss,
+}
+
+impl Outbound {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            endpoint: None,
+            asked: None,
+            outdated: false,
+            cell_max: 0,
+            up: false,
+            doubted: false,
+            obey_reports_from: now,
+            skew: Duration::ZERO,
+            round_trip: None,
+            first: 0,
+            next_seq: 0,
+            heard: 0,
+            looked_up: 0,
+            log: VecDeque::new(),
+            marks: VecDeque::new(),
+            departed: 0,
+            progressed: now,
+            account: Account::default(),
+            lacks: 0,
+            beat: Beat::default(),
+            owes_heartbeat: false,
+            patience: Patience::new(now),
+            loss: Loss::new(now),
+        }
+    }
+
+    /// A session begins: numbers count from `first`.
+    pub(crate) fn begin(&mut self, first: u64) {
+        (self.first, self.next_seq, self.heard, self.departed) = (first, first, first, first);
+        self.looked_up = first;
+    }
+
+    /// The peer hears the link.
+    pub(crate) fn rise(&mut self, now: Instant) {
+        self.up = self.endpoint.is_some();
+        self.doubted = false;
+        self.progressed = now;
+        self.account = Account::default();
+        self.loss.restart(self.next_seq);
+    }
+
+    /// The link leads nowhere any more. Its numbers go on counting for the next one in its place.
+    pub(crate) fn withdraw(&mut self) {
+        self.endpoint = None;
+        self.asked = None;
+        self.up = false;
+        self.doubted = false;
+        self.skew = Duration::ZERO;
+        self.round_trip = None;
+        self.marks.clear();
+        self.departed = self.next_seq;
+    }
+
+    /// Bytes that it has on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.log.capacity() * size_of::<u64>() + self.marks.capacity() * size_of::<(u64, u64)>()
+    }
+
+    /// The number of the next cell.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Cells that were given a number.
+    pub(crate) fn sent(&self) -> u64 {
+        self.next_seq - self.first
+    }
+
+    /// The number after the highest that the peer has heard.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// Whether the peer has heard all data cells, or has asked for them again.
+    pub(crate) fn is_heard(&self) -> bool {
+        let unheard = usize::try_from(self.next_seq - self.heard).unwrap_or(usize::MAX);
+        self.log.iter().rev().take(unheard).all(|slot| *slot == NOTHING)
+    }
+
+    /// Takes the next number for a data cell in `slot`, or for a cell that is never repaired (`None`).
+    pub(crate) fn take_seq(&mut self, slot: Option<u64>) -> u64 {
+        if self.log.len() == LOG {
+            self.log.pop_front();
+        }
+        self.log.push_back(slot.unwrap_or(NOTHING));
+        self.next_seq += 1;
+        self.next_seq - 1
+    }
+
+    /// Nothing was sent under the last `count` numbers.
+    pub(crate) fn return_seqs(&mut self, count: usize) {
+        self.log.truncate(self.log.len() - count);
+        self.next_seq -= count as u64;
+        self.looked_up = self.looked_up.min(self.next_seq);
+    }
+
+    /// What the last `count` numbers carried may not have left, or only in part: the numbers are lost, and nothing is to
+    /// be repaired under them.
+    pub(crate) fn void_seqs(&mut self, count: usize) {
+        let from = self.log.len() - count;
+        self.log.range_mut(from..).for_each(|slot| *slot = NOTHING);
+    }
+
+    /// The port had been given `port_sent` bytes when the last number went out.
+    pub(crate) fn mark(&mut self, port_sent: u64) {
+        if self.marks.len() == MARKS {
+            self.marks.pop_back();
+        }
+        self.marks.push_back((self.next_seq, port_sent));
+    }
+
+    /// The number after the last that has left, when `port_departed` bytes have left the port.
+    pub(crate) fn departed(&mut self, port_departed: u64) -> u64 {
+        while let Some((seq, bytes)) = self.marks.front().copied() {
+            if bytes > port_departed {
+                break;
+            }
+            self.departed = seq;
+            self.marks.pop_front();
+        }
+        self.departed
+    }
+
+    /// The peer reports the number after the highest that it has heard and how many it has heard, when `port_departed`
+    /// bytes have left the port.
+    pub(crate) fn handle_heard(&mut self, now: Instant, heard: u64, count: u32, port_departed: u64) {
+        let lacks = wire_seq(heard).wrapping_sub(count);
+        if heard > self.heard && heard <= self.next_seq {
+            // Nothing was lost, so what was waited for in vain has come.
+            if core::mem::replace(&mut self.lacks, lacks) == lacks
+                && self.patience.handle_seq(now, self.heard)
+            {
+                self.obey_reports_from = now;
+            }
+            self.heard = heard;
+            self.progressed = now;
+        }
+        let departed = self.departed(port_departed);
+        self.account.note(now, departed, self.heard);
+    }
+
+    /// Whether the peer reports, but hears nothing of what has left; its report was written at `as_of` or later. It would
+    /// find that out by itself, but what has left is known here at once, and there only by a heartbeat that waits behind
+    /// data. Returns what is owed, and for how long.
+    pub(crate) fn stalled(&self, as_of: Instant) -> Option<(u64, Duration)> {
+        let late = 2 * self.skew + self.patience.extra(as_of);
+        let overdue = self.account.overdue(as_of, self.heard, late);
+        overdue.filter(|_| as_of.since(self.progressed) >= OWED_FOR)
+    }
+
+    /// The link is left: the numbers that the peer has not heard, each of them once. So a peer that takes a link out and in,
+    /// over and over, has what was sent to it looked up once.
+    pub(crate) fn take_unheard(&mut self) -> Range<u64> {
+        let from = self.heard.max(core::mem::replace(&mut self.looked_up, self.next_seq));
+        from..self.next_seq
+    }
+
+    /// Those of the numbers that the log remembers, at most `most`.
+    pub(crate) fn remembered(&self, numbers: Range<u64>, most: u64) -> Range<u64> {
+        let start = numbers.start.max(self.next_seq.saturating_sub(self.log.len() as u64));
+        start..numbers.end.min(self.next_seq).min(start.saturating_add(most)).max(start)
+    }
+
+    /// The slot that went out under `seq`, once: it is asked for because it did not arrive.
+    pub(crate) fn take_for_repair(&mut self, seq: u64) -> Option<u64> {
+        let back = usize::try_from(self.next_seq.checked_sub(seq)?).ok()?;
+        let index = self.log.len().checked_sub(back)?;
+        let slot = core::mem::replace(self.log.get_mut(index)?, NOTHING);
+        (slot != NOTHING).then_some(slot)
+    }
+
+    /// The peer reports that cells come so much later here than on the fastest link.
+    pub(crate) fn handle_skew(&mut self, skew: Duration) {
+        self.skew = skew.min(ESTIMATE_MAX);
+    }
+
+    /// A heartbeat came back after `sample`.
+    pub(crate) fn handle_round_trip(&mut self, sample: Duration) {
+        let sample = sample.min(ESTIMATE_MAX);
+        self.round_trip = Some(self.round_trip.map_or(sample, |old| (old * 7 + sample) / 8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_leads_to_its_slot_once() {
+        let mut link = Outbound::new(Instant::default());
+        assert_eq!(link.take_seq(Some(70)), 0);
+        assert_eq!(link.take_seq(None), 1);
+        assert_eq!(link.take_seq(Some(72)), 2);
+        assert_eq!(link.take_for_repair(2), Some(72));
+        assert_eq!(link.take_for_repair(2), None);
+        assert_eq!(link.take_for_repair(1), None, "a heartbeat");
+        assert_eq!(link.take_for_repair(3), None, "not sent yet");
+        assert_eq!(link.take_for_repair(0), Some(70));
+        link.return_seqs(1);
+        assert_eq!(link.next_seq(), 2);
+        link.take_seq(Some(73));
+        link.void_seqs(1);
+        assert_eq!((link.next_seq(), link.take_for_repair(2)), (3, None), "it may have reached the network");
+    }
+
+    #[test]
+    fn what_is_unheard_is_looked_up_once_even_if_its_number_is_given_again() {
+        let mut link = Outbound::new(Instant::default());
+        for slot in 0..4 {
+            link.take_seq(Some(slot));
+        }
+        link.handle_heard(Instant::default(), 1, 1, 0);
+        assert_eq!(link.take_unheard(), 1..4);
+        assert!(link.take_unheard().is_empty());
+        link.return_seqs(2);
+        link.take_seq(Some(70));
+        assert_eq!(link.take_unheard(), 2..3);
+    }
+
+    #[test]
+    fn the_log_forgets_the_oldest() {
+        let mut link = Outbound::new(Instant::default());
+        for slot in 0..=LOG as u64 {
+            link.take_seq(Some(slot));
+        }
+        assert_eq!(link.take_for_repair(0), None);
+        assert_eq!(link.take_for_repair(1), Some(1));
+    }
+
+    #[test]
+    fn a_link_that_is_withdrawn_keeps_its_numbers() {
+        let mut link = Outbound::new(Instant::default());
+        link.take_seq(Some(70));
+        link.mark(1_000);
+        link.withdraw();
+        assert_eq!((link.departed(0), link.next_seq()), (1, 1), "another port begins with no bytes sent");
+        assert_eq!(link.take_seq(Some(71)), 1);
+        assert_eq!(link.take_for_repair(0), Some(70));
+    }
+
+    #[test]
+    fn no_peer_makes_a_path_longer_than_any_is() {
+        let mut link = Outbound::new(Instant::default());
+        for _ in 0..100 {
+            link.handle_round_trip(Duration::from_secs(4_000));
+            link.handle_skew(Duration::from_secs(4_000));
+        }
+        assert_eq!((link.round_trip, link.skew), (Some(ESTIMATE_MAX), ESTIMATE_MAX));
+    }
+
+    #[test]
+    fn departure_follows_the_port() {
+        let mut link = Outbound::new(Instant::default());
+        link.take_seq(Some(0));
+        link.mark(1_000);
+        link.take_seq(Some(1));
+        link.mark(2_000);
+        assert_eq!(link.departed(999), 0);
+        assert_eq!(link.departed(1_999), 1);
+        assert_eq!(link.departed(2_000), 2);
+    }
+}

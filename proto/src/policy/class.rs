@@ -1,0 +1,150 @@
+//! Which policy decides over a frame: the first rule that matches it, else the policy of the bundle.
+//!
+//! Beside [`crate::policy::classify`], whose headers the rules look at. Each rule has a policy of its own, with its own state. A
+//! cell holds frames of one class and, when their policy tells flows apart, of one flow, so that it has one way to go.
+
+use crate::policy::classify::Headers;
+use crate::policy::{Policy, PolicyKind, PolicyOptions};
+use alloc::vec::Vec;
+
+/// Rules of one bundle.
+pub const CLASSES_MAX: usize = 64;
+
+/// What frames of a class are like: all that is given must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    /// Bytes of the Ethernet frame, at most.
+    pub max_size: Option<u16>,
+    /// Differentiated services code point, below 64.
+    pub dscp: Option<u8>,
+    /// Number of the protocol above IP.
+    pub protocol: Option<u8>,
+    /// Source or destination port of TCP or UDP.
+    pub port: Option<u16>,
+}
+
+impl Match {
+    fn holds(&self, headers: &Headers<'_>, size: usize) -> bool {
+        let packet = headers.packet.as_ref();
+        self.max_size.is_none_or(|most| size <= usize::from(most))
+            && self.dscp.is_none_or(|dscp| packet.is_some_and(|packet| packet.dscp == dscp))
+            && self.protocol.is_none_or(|protocol| packet.is_some_and(|packet| packet.protocol == protocol))
+            && self.port.is_none_or(|port| packet.is_some_and(|packet| packet.has_port(port)))
+    }
+}
+
+/// A rule: frames like this have a policy of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Which frames.
+    pub matches: Match,
+    /// Their policy.
+    pub policy: PolicyKind,
+}
+
+/// How a frame is sent: the same for all frames in a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Treatment {
+    /// 0: the bundle's policy; else that of the rule before this number.
+    pub(crate) class: u8,
+    /// What the policy takes for a flow; 0 when it does not tell flows apart.
+    pub(crate) flow: u32,
+}
+
+/// The policies in force.
+#[derive(Debug)]
+pub(crate) struct Policies {
+    options: PolicyOptions,
+    rules: Vec<Match>,
+    /// The bundle's, then each rule's.
+    policies: Vec<Policy>,
+}
+
+impl Policies {
+    /// # Panics
+    /// When there are more than [`CLASSES_MAX`] classes.
+    pub(crate) fn new(kind: PolicyKind, options: PolicyOptions, classes: &[Class]) -> Self {
+        assert!(classes.len() <= CLASSES_MAX, "at most {CLASSES_MAX} classes");
+        let kinds = core::iter::once(kind).chain(classes.iter().map(|class| class.policy));
+        Self {
+            rules: classes.iter().map(|class| class.matches).collect(),
+            policies: kinds.map(|kind| Policy::new(kind, &options)).collect(),
+            options,
+        }
+    }
+
+    /// The bundle's policy.
+    pub(crate) fn kind(&self) -> PolicyKind {
+        self.policies[0].kind()
+    }
+
+    /// Changes the bundle's policy.
+    pub(crate) fn set(&mut self, kind: PolicyKind) {
+        self.policies[0] = Policy::new(kind, &self.options);
+    }
+
+    /// How a frame of `size` bytes is sent.
+    pub(crate) fn classify(&self, headers: &Headers<'_>, size: usize) -> Treatment {
+        let rule = self.rules.iter().position(|rule| rule.holds(headers, size));
+        let index = rule.map_or(0, |rule| rule + 1);
+        let flow = self.policies[index].layers().map_or(0, |layers| headers.hash(layers));
+        #[expect(clippy::cast_possible_truncation, reason = "at most CLASSES_MAX")]
+        let class = index as u8;
+        Treatment { class, flow }
+    }
+
+    /// The policy that decides over cells that are sent so.
+    pub(crate) fn of(&mut self, treatment: Treatment) -> &mut Policy {
+        &mut self.policies[usize::from(treatment.class)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An IPv4 frame to UDP port 53.
+    fn query(dscp: u8) -> Vec<u8> {
+        let mut frame = [2; 12].to_vec();
+        frame.extend([0x08, 0x00, 0x45, dscp << 2, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0x30, 0x39, 0, 53]);
+        frame
+    }
+
+    fn holds(rule: Match, frame: &[u8], size: usize) -> bool {
+        rule.holds(&Headers::parse(frame), size)
+    }
+
+    #[test]
+    fn all_that_a_rule_names_must_hold() {
+        let dns = Match { protocol: Some(17), port: Some(53), ..Match::default() };
+        assert!(holds(dns, &query(0), 60));
+        assert!(holds(Match { port: Some(0x3039), ..dns }, &query(0), 60), "source ports count");
+        assert!(!holds(Match { port: Some(54), ..dns }, &query(0), 60));
+        assert!(!holds(Match { protocol: Some(6), ..dns }, &query(0), 60));
+        let voice = Match { dscp: Some(46), ..Match::default() };
+        assert!(holds(voice, &query(46), 60) && !holds(voice, &query(0), 60));
+        let small = Match { max_size: Some(256), ..Match::default() };
+        assert!(holds(small, &query(0), 256) && !holds(small, &query(0), 257));
+        assert!(!holds(dns, &[0; 60], 60), "not IP");
+        assert!(holds(Match::default(), &[], 0), "a rule that names nothing matches everything");
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let small = Match { max_size: Some(256), ..Match::default() };
+        let voice = Match { dscp: Some(46), ..Match::default() };
+        let classes = [
+            Class { matches: small, policy: PolicyKind::Duplicate },
+            Class { matches: voice, policy: PolicyKind::Hash },
+        ];
+        let mut policies = Policies::new(PolicyKind::Adaptive, PolicyOptions::default(), &classes);
+        let mut of = |frame: &[u8], size| {
+            let treatment = policies.classify(&Headers::parse(frame), size);
+            (policies.of(treatment).kind(), treatment.flow != 0)
+        };
+        assert_eq!(of(&query(46), 60), (PolicyKind::Duplicate, false));
+        assert_eq!(of(&query(46), 1_000), (PolicyKind::Hash, true));
+        assert_eq!(of(&query(0), 1_000), (PolicyKind::Adaptive, false));
+    }
+}

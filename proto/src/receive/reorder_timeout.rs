@@ -1,0 +1,93 @@
+//! How long a gap is waited for: as long as the links have lately been apart, and no longer.
+//!
+//! Beside [`crate::receive::reorder`]. Each gap that a late cell closed, and each heartbeat, measures the skew between links. The wait
+//! is twice the largest of the last second or two, so links without skew get the shortest. With repair, a gap may also
+//! be closed by a cell sent again, so the wait covers noticing the loss, which takes as much longer as the links are apart,
+//! and one round trip.
+//!
+//! Source: P2 (reordering comes from receive-interrupt coalescing, so its size is that of the coalescing);
+//! "decaying maximum" as in RFC 6298's spirit: the wait must cover the tail, not the mean.
+
+use crate::time::Instant;
+use core::time::Duration;
+
+/// The shortest wait: one scheduling delay of the receiving process.
+const SHORTEST: Duration = Duration::from_micros(500);
+/// The longest wait: beyond it TCP has given the data up by itself.
+pub(crate) const LONGEST: Duration = Duration::from_millis(100);
+/// The largest skew of a period of this length is remembered for one more.
+const PERIOD: Duration = Duration::from_secs(1);
+/// With repair: time to notice that a link under load is dead (see [`crate::link::health`]) and a spare.
+const NOTICE: Duration = Duration::from_millis(12);
+
+/// The measured skew.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    period_began: Instant,
+    /// The largest skew of this period and of the one before.
+    largest: [Duration; 2],
+}
+
+impl Hold {
+    /// Before anything is measured the links may be far apart.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { period_began: now, largest: [Duration::from_millis(5); 2] }
+    }
+
+    /// The links are this far apart: a late cell closed a gap that had been waited for so long, or a heartbeat was so
+    /// much later than on the fastest link.
+    pub(crate) fn saw_skew(&mut self, now: Instant, skew: Duration) {
+        self.roll(now);
+        self.largest[0] = self.largest[0].max(skew);
+    }
+
+    /// How long a gap is waited for now. `round_trip`: with repair, to the peer and back.
+    pub(crate) fn wait(&mut self, now: Instant, round_trip: Option<Duration>) -> Duration {
+        self.roll(now);
+        let skew = 2 * self.largest[0].max(self.largest[1]);
+        let repair = round_trip.map_or(Duration::ZERO, |round_trip| NOTICE + 2 * round_trip);
+        (skew + repair).clamp(SHORTEST, LONGEST)
+    }
+
+    fn roll(&mut self, now: Instant) {
+        let periods = now.since(self.period_began).as_nanos() / PERIOD.as_nanos();
+        if periods > 0 {
+            let last = if periods == 1 { self.largest[0] } else { Duration::ZERO };
+            *self = Self { period_began: now, largest: [Duration::ZERO, last] };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_follows_the_skew_and_forgets_it() {
+        let start = Instant::from_nanos(0);
+        let mut hold = Hold::new(start);
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(hold.wait(at(0), None), Duration::from_millis(10), "before anything is known");
+        assert_eq!(hold.wait(at(2_000), None), SHORTEST, "no gap for two periods");
+        hold.saw_skew(at(2_100), Duration::from_millis(3));
+        assert_eq!(hold.wait(at(2_100), None), Duration::from_millis(6));
+        assert_eq!(hold.wait(at(3_100), None), Duration::from_millis(6));
+        assert_eq!(hold.wait(at(4_200), None), SHORTEST);
+        hold.saw_skew(at(4_200), Duration::from_secs(9));
+        assert_eq!(hold.wait(at(4_200), None), LONGEST);
+    }
+
+    #[test]
+    fn with_repair_the_wait_covers_noticing_and_a_round_trip() {
+        let mut hold = Hold::new(Instant::from_nanos(0));
+        let later = Instant::from_nanos(5_000_000_000);
+        let round_trip = Some(Duration::from_millis(1));
+        assert_eq!(hold.wait(later, round_trip), Duration::from_millis(14));
+        hold.saw_skew(later, Duration::from_millis(5));
+        assert_eq!(
+            hold.wait(later, round_trip),
+            Duration::from_millis(24),
+            "a dead link is noticed that much later"
+        );
+    }
+}

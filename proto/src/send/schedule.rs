@@ -1,0 +1,200 @@
+//! Which cells leave next, and over which link.
+//!
+//! What a frame became in [`crate::send::segment`] leaves the queue here, in turns that are fair among lanes, and gets its lane's
+//! numbers; the policy then chooses the link. Repairs come first, copies for further links before new cells.
+//! Invariant: a cell keeps its place in its lane whatever link it takes, and however often it is sent.
+
+use crate::bundle::Bundle;
+use crate::group::peer::Peer;
+use crate::link::nic::{Port, bytes_in};
+use crate::link::outbound::Outbound;
+use crate::policy::{Choice, Share, Waiting};
+use crate::send::codel::Limits;
+use crate::send::queue::Turn;
+use crate::send::ring::Cell;
+use crate::send::transmit::BATCH_CELLS;
+use crate::time::Instant;
+use core::time::Duration;
+
+/// Bytes of one batch: the largest UDP payload over IPv4.
+const BATCH_BYTES: usize = 65_507;
+/// What leaves the queue at once lasts so long on all ports together: a sparse flow waits no longer behind it.
+const COMMIT_FOR: Duration = Duration::from_millis(1);
+/// What is to wait in the queue lasts so long, as far as senders can be told by their gates: less than what a queue that
+/// stays has to pay for ([`crate::send::codel`]).
+const WAIT_FOR: Duration = Duration::from_millis(4);
+/// What is to wait is no more than one part in so many of what may, also while rates are not known: each flow adds a superframe
+/// before its gate is closed.
+const WANTED_SHARE: usize = 4;
+/// Cells that leave the queue at once: the batches of two superframes.
+const COMMIT_CELLS: usize = 2 * BATCH_CELLS;
+
+/// Where the cells of a batch waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In the arena, to be sent for the first time.
+    New,
+    /// In `resend`.
+    Again,
+    /// In `copies`, for this port.
+    Copies(u8),
+}
+
+impl Bundle {
+    /// Takes the next cells out of the queue and gives them their numbers.
+    pub(crate) fn commit(&mut self, now: Instant) {
+        self.readmit(now);
+        let most = self.commit_limit();
+        let wanted = self.cells_in(WAIT_FOR).unwrap_or(usize::MAX);
+        self.queue.set_wanted(wanted.min(self.arena.waiting_max() / WANTED_SHARE));
+        while self.outgoing.len() < most {
+            let numbered = self.outgoing.len();
+            let Self { queue, arena, counters, outgoing: out, peers, .. } = self;
+            let limits = |peer| Limits::of(peers.get(peer).map_or(Duration::ZERO, Peer::round_trip));
+            if !queue.take_turn(&mut Turn { now, most, arena, counters, out }, limits) {
+                return;
+            }
+            let Self { arena, outgoing, .. } = self;
+            let Cell { peer, lane, .. } = *arena.cell(outgoing[numbered]);
+            let Some(peer) = self.peers.get_mut(peer) else { continue };
+            let next_seq = &mut peer.lanes_out[usize::from(lane)];
+            for slot in outgoing.range(numbered..) {
+                arena.cell_mut(*slot).lane_seq = *next_seq;
+                *next_seq += 1;
+            }
+        }
+    }
+
+    /// Whether cells should leave the queue: when none is left, or, where sending is limited by the processor rather than
+    /// by links, when what is left does not fill a batch.
+    pub(crate) fn wants_commit(&self) -> bool {
+        self.outgoing.is_empty() || self.outgoing.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR).is_none()
+    }
+
+    /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
+    fn commit_limit(&self) -> usize {
+        self.cells_in(COMMIT_FOR).map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS))
+    }
+
+    /// How many cells the links of the last batch carry in a time, if their rates are known.
+    fn cells_in(&self, span: Duration) -> Option<usize> {
+        let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
+        let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
+        Some(usize::try_from(bytes).unwrap_or(usize::MAX) / self.cell_max())
+    }
+
+    /// Bytes of the cell in a slot as it leaves.
+    pub(crate) fn sealed_bytes(&self, slot: u64) -> usize {
+        self.arena.cell_bytes(slot) + self.tag()
+    }
+
+    /// Which of the choices carries how many cells of `run`.
+    pub(crate) fn share(&mut self, peer: u16, source: Source) -> Option<Share> {
+        let (cells, cell_bytes) = (self.run.len(), self.sealed_bytes(self.run[0]));
+        let treatment = self.arena.cell(self.run[0]).treatment;
+        if let Source::Copies(_) = source {
+            return Some(Share { index: 0, cells });
+        }
+        let waiting = Waiting { now: self.polled, peer, flow: treatment.flow, cells, cell_bytes };
+        self.policies.of(treatment).share(&self.choices, &waiting)
+    }
+
+    /// Puts the slots that one batch can carry into `run` and the links that can carry them into `choices`. Returns
+    /// the peer, and where they wait.
+    pub(crate) fn gather_run(&mut self) -> Option<(u16, Source)> {
+        if self.resend.is_empty()
+            && let Some(copies) = self.gather_copies()
+        {
+            return Some(copies);
+        }
+        loop {
+            let again = !self.resend.is_empty();
+            let source = if again { Source::Again } else { Source::New };
+            let repair = self.resend.front().map(|repair| repair.slot);
+            let slot = repair.or_else(|| self.outgoing.front().copied())?;
+            let cell = *self.arena.cell(slot);
+            let kept = !again || self.arena.keeps(slot);
+            self.list_choices(cell.peer, self.sealed_bytes(slot));
+            if kept && !self.choices.is_empty() {
+                self.list_run(slot, source);
+                return Some((cell.peer, source));
+            }
+            self.counters.drop_no_link += 1;
+            self.drop_first(source, 1);
+        }
+    }
+
+    /// Lists the links to a peer that are up and take cells of so many bytes, without the suspect ones unless all are;
+    /// the doubted ones when none is up.
+    pub(crate) fn list_choices(&mut self, index: u16, bytes: usize) {
+        self.choices.clear();
+        let Some(peer) = self.peers.get(index).filter(|peer| self.may_send(peer)) else { return };
+        let fitting = || {
+            let takes = |link: &Outbound, port: &Port| link.cell_max.min(port.settings.cell_max);
+            let links = peer.outbound.iter().zip(&self.ports).zip(0..);
+            links.filter(move |((link, port), _)| usize::from(takes(link, port)) >= bytes)
+        };
+        let any_up = fitting().any(|((link, _), _)| link.up);
+        let usable = |link: &Outbound| if any_up { link.up } else { link.doubted };
+        let all_suspect = fitting().all(|((link, _), _)| !usable(link) || link.loss.is_suspect());
+        let chosen = |link: &Outbound| usable(link) && link.loss.is_suspect() == all_suspect;
+        self.choices.extend(fitting().filter(|((link, _), _)| chosen(link)).map(|((link, port), number)| {
+            Choice {
+                port: number,
+                wait: port.wait(),
+                rate: port.rate(),
+                weight: port.settings.weight,
+                skew: link.skew,
+                full: port.full,
+            }
+        }));
+    }
+
+    /// Whether frames that are about to be read might fill the batch in `run`.
+    pub(crate) fn may_be_filled(&self, source: Source) -> bool {
+        let is_last = source == Source::New && self.run.len() == self.outgoing.len();
+        let is_full = || self.run.len() == self.batch_cells(self.run[0]);
+        let is_closed = || self.sealed_bytes(self.run[self.run.len() - 1]) < self.sealed_bytes(self.run[0]);
+        self.expects_frames && is_last && !is_full() && !is_closed()
+    }
+
+    /// Cells as long as the one in a slot that fit into a batch.
+    fn batch_cells(&self, slot: u64) -> usize {
+        BATCH_CELLS.min(BATCH_BYTES / self.sealed_bytes(slot))
+    }
+
+    /// Lists the slots from the first one on that fit into one batch: same peer, sent alike, same length but for the
+    /// last.
+    pub(crate) fn list_run(&mut self, slot: u64, source: Source) {
+        self.run.clear();
+        let first = *self.arena.cell(slot);
+        let most = self.batch_cells(slot);
+        while self.run.len() < most {
+            let next = self.run.len();
+            let slot = match source {
+                Source::New => self.outgoing.get(next).copied(),
+                Source::Again => self.resend.get(next).map(|repair| repair.slot),
+                Source::Copies(port) => self.copies.waiting(port).get(next).copied(),
+            };
+            let Some(slot) = slot.filter(|slot| self.arena.keeps(*slot)) else { return };
+            let cell = self.arena.cell(slot);
+            let alike = cell.peer == first.peer && cell.treatment == first.treatment;
+            if !alike || cell.length > first.length {
+                return;
+            }
+            self.run.push(slot);
+            if cell.length < first.length {
+                return;
+            }
+        }
+    }
+
+    /// The first cells that wait no longer do.
+    pub(crate) fn drop_first(&mut self, source: Source, cells: usize) {
+        match source {
+            Source::New => self.outgoing.drain(..cells).for_each(|slot| self.arena.release(slot)),
+            Source::Again => drop(self.resend.drain(..cells)),
+            Source::Copies(port) => self.copies.drop_first(port, cells),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Sessions whose keys cannot be renewed end: they lapse.
+//!
+//! Beside the path. Who has a group key that this node accepts can agree on new keys at any time, and a peer that is heard
+//! can be spoken to. So who does not agree for long has no such key any more, and what it knows is the session alone. It
+//! must not live on that for ever, or a group key that was stolen could not be taken back.
+//!
+//! - When a group key is dropped, sessions that go back to it are renewed at once, under the key that this node speaks:
+//!   whoever was given that in time loses nothing. Ten handshakes, each tried ten times over all links, fit into the
+//!   time until the session lapses.
+//! - Whatever else keeps keys from being renewed, a session lapses when they are three times as old as they should become:
+//!   after 120 s one handshake a second is tried, so 240 have failed. By age alone, for numbers do not wrap and no cipher
+//!   comes near its limit in that time.
+//!
+//! A node whose own key is taken off the list of those that are allowed has no such time: its session ends at once.
+//!
+//! Invariant: 10 s after a group key was dropped, nothing is sealed any more with keys that go back to it.
+
+use crate::bundle::Bundle;
+use crate::event::{Event, Refusal};
+use crate::session::security::Rekey;
+use crate::time::Instant;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// A session that goes back to a group key that was dropped lapses after this time. None lapses sooner: handshakes take
+/// their time however often keys are renewed.
+const DROPPED_FOR: Duration = Duration::from_secs(10);
+/// A session lapses when its keys are so many times as old as they are when they are to be renewed.
+const LIFETIMES: u32 = 3;
+
+/// Why the keys of a session could not be renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lapse {
+    /// The peer does not know a group key that is accepted.
+    KeyDropped,
+    /// Handshakes have failed for so long.
+    Unrenewed {
+        /// The age of the keys.
+        age: Duration,
+    },
+}
+
+impl Bundle {
+    /// Other group keys, or other nodes' keys, are accepted from now on. Handshakes under others end here, and so do sessions
+    /// with nodes that are not allowed.
+    pub(crate) fn review_keys(&mut self) {
+        let Some(security) = &self.security else { return };
+        let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
+        self.handshakes.keep_accepted(&**security);
+        let mut shut_out = Vec::new();
+        for peer in self.peers.iter_mut() {
+            let Some(keys) = &mut peer.keys else { continue };
+            keys.review(self.polled, is_accepted);
+            if !security.accepts(keys.peer().as_ref()) {
+                shut_out.push((peer.node, keys.peer()));
+            }
+        }
+        for (node, key) in shut_out {
+            if let Some(index) = self.peers.find(node) {
+                self.drop_peer(index);
+                self.counters.drop_not_allowed += 1;
+                self.shut_out(self.polled, node, Refusal::NotAllowed { key });
+            }
+        }
+    }
+
+    /// Ends the sessions whose time is over. They are due, for heartbeats are.
+    pub(crate) fn end_lapsed(&mut self, now: Instant, overdue: &[u16]) {
+        for index in overdue.iter().copied() {
+            let peer = self.peers.get(index);
+            let keys = peer.and_then(|peer| Some((peer.node, peer.keys.as_ref()?.age())));
+            let Some((peer, (since, dropped))) = keys else { continue };
+            if let Some(lapse) = lapse(now, since, dropped, self.rekey) {
+                self.drop_peer(index);
+                self.log(Event::PeerLapsed { peer, lapse });
+            }
+        }
+    }
+}
+
+/// Why a session is over whose keys were agreed on at `since`; `dropped`: when their group key was.
+fn lapse(now: Instant, since: Instant, dropped: Option<Instant>, rekey: Rekey) -> Option<Lapse> {
+    if dropped.is_some_and(|dropped| now.since(dropped) >= DROPPED_FOR) {
+        return Some(Lapse::KeyDropped);
+    }
+    let age = now.since(since);
+    (age >= (rekey.after.saturating_mul(LIFETIMES)).max(DROPPED_FOR)).then_some(Lapse::Unrenewed { age })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever happened before: from the bound on a session is over, and before it none is.
+        #[test]
+        fn sessions_lapse_at_their_bounds_and_not_before(
+            since in 0..600_000_u64, dropped in proptest::option::of(0..600_000_u64), later in 0..600_000_u64,
+            after in 1..300_000_u64,
+        ) {
+            let at = |millis| Instant::from_nanos(millis * 1_000_000);
+            let dropped = dropped.map(|dropped| since + dropped);
+            let now = dropped.unwrap_or(since) + later;
+            let rekey = Rekey { after: Duration::from_millis(after), cells: u64::MAX };
+            let is_dropped = dropped.is_some_and(|dropped| now - dropped >= 10_000);
+            let is_old = now - since >= (3 * after).max(10_000);
+            let lapse = lapse(at(now), at(since), dropped.map(at), rekey);
+            prop_assert_eq!(lapse.is_some(), is_dropped || is_old);
+            prop_assert_eq!(lapse == Some(Lapse::KeyDropped), is_dropped);
+        }
+    }
+}

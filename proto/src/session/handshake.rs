@@ -1,0 +1,289 @@
+//! Handshakes that are under way: those that this node began, and sessions that nobody has confirmed yet.
+//!
+//! Beside the path. Two messages make a session, or new keys for one that lives:
+//!
+//! ```text
+//!   initiator                                   responder
+//!      | <------------------------ greeting (mark) |     whoever hears a stranger begins: greeting.rs
+//!      | initiation ------------------------------> |     the session is tentative: responder.rs
+//!      | <-------------------------------- response |     joined: initiator.rs
+//!      | first sealed cell -----------------------> |     confirmed: joined
+//! ```
+//!
+//! Invariants: what is kept is bounded; nothing that can be repeated by somebody without the group key ends or changes a
+//! session, for only who made the handshake's own keys can seal a cell; the same initiation is answered by the same
+//! response, so losses cost no computation.
+//! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.4; the cryptography is behind [`crate::session::security`].
+
+pub(crate) mod initiator;
+pub(crate) mod responder;
+
+use crate::bundle::Bundle;
+use crate::event::Refusal;
+use crate::receive::deliver::Origin;
+use crate::session::cookie::{Cookie, Cookies};
+use crate::session::security::{self, PublicKey, Rejected, Security, SessionKeys, TAG};
+use crate::time::Instant;
+use crate::wire::Malformed;
+use crate::wire::handshake::{Marked, Message, Step};
+use crate::wire::hello::{HELLO_MAX, Hello, NodeId};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// Handshakes under way that this node began, and as many that others did.
+const UNDER_WAY: usize = 64;
+/// Places to which one initiation is sent: each link of a peer, and some that are wrong.
+const ROUTES: usize = 32;
+/// Cells that wait to be sent.
+const OUTGOING: usize = 256;
+/// An initiation that nobody answers is given up after this time.
+const PENDING_FOR: Duration = Duration::from_secs(1);
+/// No node is sent another initiation before this time, however often its greeting is repeated.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// An initiation is sent again after this time, and then when it has been under way for twice as long each time.
+const RESEND_AFTER: Duration = Duration::from_millis(25);
+/// But no later than this.
+const RESEND_AFTER_MAX: Duration = Duration::from_millis(100);
+/// A session that nobody confirms is dropped after this time.
+const TENTATIVE_FOR: Duration = Duration::from_secs(2);
+/// A repeated initiation is answered once per port in this time.
+const SAY_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// Where a cell goes: through a port, to an endpoint.
+pub(crate) type Route = (u8, SocketAddr);
+
+/// A handshake that this node began.
+pub(crate) struct Pending {
+    node: NodeId,
+    /// The number that the peer is to put into its cells.
+    session: u16,
+    epoch: u8,
+    serial: u32,
+    /// The group key under which it is held, as in [`Agreed`](crate::session::keyring::Agreed).
+    group_key: [u8; TAG],
+    /// It is to give a session that lives new keys.
+    rekeys: bool,
+    /// `None`: it has come to its end, and only keeps others from beginning too soon.
+    state: Option<Box<dyn security::Handshake>>,
+    /// The initiation without its stamp.
+    cell: Vec<u8>,
+    /// Where it is sent, with the cookie that was given there.
+    routes: Vec<(Route, Option<Cookie>)>,
+    began: Instant,
+    resend_at: Instant,
+}
+
+impl Pending {
+    /// When something is to be done about it.
+    fn due(&self) -> Instant {
+        match self.state {
+            Some(_) => self.resend_at.min(self.began + PENDING_FOR),
+            None => self.began + AGAIN_AFTER,
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now >= self.began + if self.state.is_some() { PENDING_FOR } else { AGAIN_AFTER }
+    }
+}
+
+/// An initiation that was answered.
+pub(crate) struct Tentative {
+    /// What the initiator says of itself.
+    hello: Hello,
+    serial: u32,
+    epoch: u8,
+    /// The group key under which it was held.
+    group_key: [u8; TAG],
+    /// The key that it claims, and proves when it seals a cell.
+    peer: Option<PublicKey>,
+    /// The number that it is to put into its cells.
+    session: u16,
+    /// The keys of a session that does not live yet; new ones for a session that does are in its keyring.
+    keys: Option<SessionKeys>,
+    /// The response.
+    cell: Vec<u8>,
+    began: Instant,
+    /// Ports by which it was sent lately, a bit each, and since when.
+    said: (u16, Instant),
+}
+
+/// All handshakes that are under way.
+pub(crate) struct Handshakes {
+    pending: Vec<Pending>,
+    tentative: Vec<Tentative>,
+    cookies: Cookies,
+    outgoing: VecDeque<(Route, Vec<u8>)>,
+    /// Of the last handshake that this node began.
+    serial: u32,
+}
+
+impl Handshakes {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            pending: Vec::new(),
+            tentative: Vec::new(),
+            cookies: Cookies::new(now),
+            outgoing: VecDeque::new(),
+            serial: 0,
+        }
+    }
+
+    /// When something is to be done, at the latest.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let tentative = self.tentative.iter().map(|session| session.began + TENTATIVE_FOR);
+        self.pending.iter().map(Pending::due).chain(tentative).min()
+    }
+
+    /// The next cell to be sent.
+    pub(crate) fn next_cell(&mut self) -> Option<(Route, Vec<u8>)> {
+        self.outgoing.pop_front()
+    }
+
+    /// Drops what is held under a group key, or with a node's key, that is not accepted any more.
+    pub(crate) fn keep_accepted(&mut self, security: &dyn Security) {
+        let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
+        self.pending.retain(|pending| is_accepted(&pending.group_key));
+        self.tentative.retain(|tentative| {
+            is_accepted(&tentative.group_key) && security.accepts(tentative.peer.as_ref())
+        });
+    }
+
+    /// A port is gone or leads elsewhere: nothing more is sent where it led.
+    pub(crate) fn forget_port(&mut self, number: u8) {
+        let leads_elsewhere = |(port, _): &Route| *port != number;
+        self.pending
+            .iter_mut()
+            .for_each(|pending| pending.routes.retain(|(route, _)| leads_elsewhere(route)));
+        self.outgoing.retain(|(route, _)| leads_elsewhere(route));
+    }
+
+    /// Session numbers that handshakes have promised.
+    fn promised(&self) -> Vec<u16> {
+        let tentative = self.tentative.iter().map(|session| session.session);
+        self.pending.iter().map(|pending| pending.session).chain(tentative).collect()
+    }
+
+    fn send(&mut self, route: Route, cell: Vec<u8>) {
+        if self.outgoing.len() < OUTGOING {
+            self.outgoing.push_back((route, cell));
+        }
+    }
+
+    /// The handshake with a node that is not at its end.
+    fn pending_with(&mut self, node: NodeId) -> Option<&mut Pending> {
+        self.pending.iter_mut().find(|pending| pending.node == node && pending.state.is_some())
+    }
+
+    /// A handshake with a node that this node began has come to its end.
+    fn finish(&mut self, node: NodeId) {
+        if let Some(pending) = self.pending_with(node) {
+            pending.state = None;
+        }
+    }
+
+    /// The session that a node has not confirmed.
+    fn tentative_with(&mut self, node: NodeId, incarnation: u64) -> Option<&mut Tentative> {
+        let is_its = |hello: &Hello| hello.node == node && hello.incarnation == incarnation;
+        self.tentative.iter_mut().find(|tentative| is_its(&tentative.hello))
+    }
+}
+
+impl Bundle {
+    /// A handshake cell came whose mark was made with the group key of this place.
+    pub(crate) fn handle_handshake(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        cell: &[u8],
+        key: usize,
+    ) -> Result<(), Malformed> {
+        let marked = Marked::split(cell)?;
+        let message = Message::parse(marked.covered)?;
+        if message.addressee != self.settings.node || !self.ports[usize::from(origin.port)].is_member() {
+            return Ok(());
+        }
+        match message.step {
+            Step::Initiation => self.handle_initiation(now, origin, &message, &marked, key),
+            Step::Response => self.handle_response(now, origin, &message),
+            Step::Cookie => self.handle_cookie(origin, &message),
+        }
+        Ok(())
+    }
+
+    /// Sends initiations again, and forgets what has not come to anything.
+    pub(crate) fn pass_handshakes(&mut self, now: Instant) {
+        let handshakes = &mut self.handshakes;
+        handshakes.pending.retain(|pending| !pending.is_over(now));
+        handshakes.tentative.retain(|tentative| now < tentative.began + TENTATIVE_FOR);
+        self.resend_initiations(now);
+    }
+
+    /// A message with its mark, made with the group key of a place, and a stamp of zeros.
+    fn mark_message(&self, key: usize, message: &Message<'_>) -> Vec<u8> {
+        let mut cell = message.emit();
+        if let Some(security) = &self.security {
+            let mark = security.mark(key, &cell);
+            cell.extend(mark);
+            cell.extend([0; TAG]);
+        }
+        cell
+    }
+
+    /// A message of a handshake was not taken. Its mark is true, so a member of the group has sent it.
+    fn reject(&mut self, now: Instant, node: NodeId, rejected: Rejected) {
+        match rejected {
+            Rejected::Forged => self.counters.drop_forged += 1,
+            Rejected::Cipher(theirs) => self.refuse(now, node, Refusal::Cipher { theirs }),
+        }
+    }
+
+    /// What this node says of itself in a handshake.
+    fn introduction(&self, port: u8, session: u16, your_session: u16) -> Vec<u8> {
+        let hello = Hello { session, your_session, ..self.hello(port, None) };
+        let mut payload = alloc::vec![0; HELLO_MAX];
+        let length = hello.emit(&mut payload);
+        payload.truncate(length);
+        payload
+    }
+
+    /// What the other side, which has this key, says of itself, if it agrees with what stands outside.
+    fn introduced(
+        &mut self,
+        now: Instant,
+        message: &Message<'_>,
+        payload: &[u8],
+        key: Option<PublicKey>,
+    ) -> Option<Hello> {
+        let hello = Hello::parse(payload).ok();
+        let agrees = |hello: &Hello| hello.node == message.node && hello.incarnation == message.incarnation;
+        let Some(hello) = hello.filter(|hello| agrees(hello) && hello.session != 0) else {
+            self.counters.drop_malformed += 1;
+            return None;
+        };
+        (self.may_join(now, &hello) && self.is_allowed(now, hello.node, key)).then_some(hello)
+    }
+
+    /// Whether a node with this key may be a peer.
+    fn is_allowed(&mut self, now: Instant, node: NodeId, key: Option<PublicKey>) -> bool {
+        let accepts = self.security.as_ref().is_none_or(|security| security.accepts(key.as_ref()));
+        if !accepts {
+            self.counters.drop_not_allowed += 1;
+            self.refuse(now, node, Refusal::NotAllowed { key });
+        }
+        accepts
+    }
+
+    /// Whether a handshake that is to renew a peer's keys proves the key that the peer has. Who knows the group key alone
+    /// cannot take a session over.
+    fn is_same(&mut self, now: Instant, index: u16, key: Option<PublicKey>) -> bool {
+        let peer = self.peers.get(index).and_then(|peer| Some((peer.node, peer.keys.as_ref()?.peer())));
+        let Some((node, _)) = peer.filter(|(_, known)| *known != key) else { return true };
+        self.counters.drop_forged += 1;
+        self.refuse(now, node, Refusal::OtherKey { key });
+        false
+    }
+}

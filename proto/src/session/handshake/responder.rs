@@ -1,0 +1,198 @@
+//! The side that answers, and keeps the session tentative until the other side has sealed a cell with its keys.
+
+use super::{SAY_AGAIN_AFTER, Tentative, UNDER_WAY};
+use crate::bundle::Bundle;
+use crate::receive::deliver::Origin;
+use crate::receive::pool::Piece;
+use crate::session::cookie::Admission;
+use crate::session::keyring::Agreed;
+use crate::session::security::Number;
+use crate::time::Instant;
+use crate::wire::cell::{HEADER, Header, session_start, unwrap_seq};
+use crate::wire::handshake::{Marked, Message, Step};
+use crate::wire::hello::Hello;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// After this node has begun a session, its peer is given this time to confirm it before it may begin another.
+const OURS_COUNTS_FOR: Duration = Duration::from_secs(1);
+
+impl Bundle {
+    /// A node of the group begins a handshake.
+    pub(super) fn handle_initiation(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        message: &Message<'_>,
+        marked: &Marked<'_>,
+        key: usize,
+    ) {
+        let has_begun = self.handshakes.pending_with(message.node).is_some();
+        if self.settings.node < message.node && has_begun && key == 0 {
+            // Both have begun: the initiation of the smaller node counts. But the other node may not accept the group key
+            // of ours, if it speaks another.
+            return self.begin_handshake(now, message.node, (origin.port, origin.from));
+        }
+        if self.is_repeated(now, origin, message) {
+            return;
+        }
+        let Some(security) = &mut self.security else { return };
+        let stamp_covers = [marked.covered, marked.mark].concat();
+        let cookies = &mut self.handshakes.cookies;
+        match cookies.admit(now, &mut **security, origin.from, &stamp_covers, marked.stamp) {
+            Admission::Answer => self.answer(now, origin, message, key),
+            Admission::Again(cookie) => {
+                let cell = self.mark_message(key, &self.reply(message, Step::Cookie, &cookie));
+                self.handshakes.send((origin.port, origin.from), cell);
+            }
+            Admission::Drop => self.counters.drop_flood += 1,
+        }
+    }
+
+    /// Whether an initiation was heard before, or is of a node's past. One that was answered is answered again.
+    fn is_repeated(&mut self, now: Instant, origin: Origin, message: &Message<'_>) -> bool {
+        let tentative = self.handshakes.tentative_with(message.node, message.incarnation);
+        if let Some(tentative) = tentative.filter(|tentative| tentative.serial >= message.serial) {
+            if tentative.serial == message.serial {
+                self.say_again(now, origin, message);
+            } else {
+                self.counters.drop_replayed += 1;
+            }
+            return true;
+        }
+        let Some(peer) = self.peers.find(message.node).and_then(|index| self.peers.get(index)) else {
+            return false;
+        };
+        let is_late = if peer.incarnation == message.incarnation {
+            message.serial <= peer.serial_heard
+        } else {
+            peer.former == Some(message.incarnation)
+        };
+        self.counters.drop_replayed += u64::from(is_late);
+        is_late
+    }
+
+    fn say_again(&mut self, now: Instant, origin: Origin, message: &Message<'_>) {
+        let Some(tentative) = self.handshakes.tentative_with(message.node, message.incarnation) else {
+            return;
+        };
+        let (mut ports, since) = tentative.said;
+        if now.since(since) >= SAY_AGAIN_AFTER {
+            (ports, tentative.said.1) = (0, now);
+        }
+        let is_said = ports & 1 << origin.port != 0;
+        tentative.said.0 = ports | 1 << origin.port;
+        if !is_said {
+            let cell = tentative.cell.clone();
+            self.handshakes.send((origin.port, origin.from), cell);
+        }
+    }
+
+    fn answer(&mut self, now: Instant, origin: Origin, message: &Message<'_>, key: usize) {
+        let Some(security) = &mut self.security else { return };
+        let group_key = security.mark(key, &[]);
+        let mut state = security.respond(key);
+        let mut payload = Vec::new();
+        if let Err(rejected) = state.read(message.body, &mut payload) {
+            return self.reject(now, message.node, rejected);
+        }
+        let peer_key = state.peer();
+        let Some(hello) = self.introduced(now, message, &payload, peer_key) else { return };
+        let known = self.peers.find(hello.node);
+        let live = known.filter(|index| self.is_session(*index, &hello));
+        if live.is_none() && self.counts_ours(now, &hello) {
+            // It has not heard that this node has joined.
+            return self.handle_greeting(now, origin, &hello);
+        }
+        if live.is_some_and(|index| !self.is_same(now, index, peer_key)) {
+            return;
+        }
+        if live.is_some_and(|index| self.next_epoch(index) != Some(message.epoch)) {
+            self.counters.drop_replayed += 1;
+            return;
+        }
+        let session = match live.and_then(|index| self.peers.get(index)) {
+            Some(peer) => Some(peer.session_in),
+            None => self.peers.draw_session(known, &self.handshakes.promised()),
+        };
+        let Some(session) = session else { return };
+        let reply = self.introduction(origin.port, session, hello.session);
+        let mut body = Vec::new();
+        if let Err(rejected) = state.write(&reply, &mut body) {
+            return self.reject(now, message.node, rejected);
+        }
+        let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
+        let mut keys = Some(state.finish());
+        if let Some(peer) = live.and_then(|index| self.peers.get_mut(index)) {
+            peer.serial_heard = message.serial;
+            if let (Some(keyring), Some(keys)) = (&mut peer.keys, keys.take()) {
+                keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key, peer: peer_key });
+            }
+        }
+        if self.settings.node < message.node || key == 0 {
+            // What this node has begun itself is over, or the two sides would be in two sessions by turns.
+            self.handshakes.finish(message.node);
+        }
+        self.handshakes.send((origin.port, origin.from), cell.clone());
+        let said = (1 << origin.port, now);
+        let Message { serial, epoch, .. } = *message;
+        let peer = peer_key;
+        self.keep(Tentative { hello, serial, epoch, group_key, peer, session, keys, cell, began: now, said });
+    }
+
+    fn reply<'a>(&self, message: &Message<'_>, step: Step, body: &'a [u8]) -> Message<'a> {
+        let Message { epoch, serial, node: addressee, .. } = *message;
+        let (node, incarnation) = (self.settings.node, self.settings.incarnation);
+        Message { step, epoch, serial, node, incarnation, addressee, body }
+    }
+
+    /// Keeps a tentative session: one per incarnation of a node, and of all those the latest. A node that has started again
+    /// must not lose its own to what it said before, and arrives only now.
+    fn keep(&mut self, session: Tentative) {
+        let tentative = &mut self.handshakes.tentative;
+        let whose = |session: &Tentative| (session.hello.node, session.hello.incarnation);
+        tentative.retain(|other| whose(other) != whose(&session));
+        if tentative.len() == UNDER_WAY {
+            tentative.remove(0);
+        }
+        tentative.push(session);
+    }
+
+    /// Whether the session that this node has begun with the same node lately stands.
+    fn counts_ours(&self, now: Instant, hello: &Hello) -> bool {
+        let peer = self.peers.find(hello.node).and_then(|index| self.peers.get(index));
+        let same = peer.filter(|peer| peer.incarnation == hello.incarnation);
+        same.and_then(|peer| peer.begun).is_some_and(|begun| now.since(begun) < OURS_COUNTS_FOR)
+    }
+
+    fn next_epoch(&self, index: u16) -> Option<u8> {
+        Some(self.peers.get(index)?.keys.as_ref()?.next_epoch())
+    }
+
+    /// A cell of a session that no peer has: when it was sealed with the keys of a tentative one, its sender has joined.
+    pub(crate) fn confirm(&mut self, now: Instant, header: &Header, cell: Piece) -> Option<u16> {
+        let ours = self.settings.incarnation;
+        let place = self.handshakes.tentative.iter().position(|tentative| {
+            tentative.session == header.session && tentative.epoch == header.epoch && tentative.keys.is_some()
+        })?;
+        let tentative = &self.handshakes.tentative[place];
+        let first = session_start(tentative.hello.incarnation, ours, tentative.session);
+        let seq = unwrap_seq(header.link_seq, first).filter(|seq| *seq >= first)?;
+        let number = Number { link: header.link, seq };
+        let (head, sealed) = self.pool.bytes(cell).split_at(HEADER);
+        let opening = &tentative.keys.as_ref()?.opening;
+        if !opening.open(number, head, &mut sealed.to_vec()) {
+            self.counters.drop_forged += 1;
+            return None;
+        }
+        let tentative = self.handshakes.tentative.remove(place);
+        let Tentative { hello, serial, session, epoch, group_key, peer, keys, .. } = tentative;
+        self.handshakes.tentative.retain(|other| other.hello.node != hello.node);
+        self.handshakes.finish(hello.node);
+        let agreed = Agreed { epoch, keys: keys?, group_key, peer };
+        let index = self.join_sealed(now, &hello, session, agreed)?;
+        let peer = self.peers.get_mut(index)?;
+        (peer.serial_heard, peer.begun) = (serial, None);
+        Some(index)
+    }
+}
