@@ -1,181 +1,50 @@
 //! The bundle: what the device, the ports and the clock say goes in by `handle_*`, what is to be done comes out by
 //! `poll_*`. The head of the crate shows the order of the calls.
+//!
+//! It owns the parts and decides in which order they are asked; what each does is in its room.
 
 use crate::counters::Counters;
-use crate::event::Event;
-use crate::fdb::Fdb;
-use crate::fdb::view::Learned;
+use crate::event::{Event, Signal};
 use crate::gate;
-use crate::group::handover::Succession;
-use crate::group::peer::Peers;
-use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET, Signal};
-use crate::link::heartbeat::{Control, Spoken};
-use crate::link::nic::{Port, PortSettings};
-use crate::policy::class::{Class, Policies};
-use crate::policy::{Choice, PolicyKind, PolicyOptions};
-use crate::receive::pool::{Piece, Pool};
-use crate::receive::reassemble::Ready;
-use crate::send::deferred::Deferred;
-use crate::send::fit::{Fit, cell_that_fits};
-use crate::send::lane::Lanes;
-use crate::send::park::Stalled;
-use crate::send::queue::FairQueue;
-use crate::send::repair::Repair;
-use crate::send::replicate::Copies;
-use crate::send::ring::Arena;
-use crate::send::transmit::Flight;
-use crate::session::handshake::Handshakes;
-use crate::session::security::{Rekey, Security};
+use crate::group::membership::{end_lapsed, expire, review_keys};
+use crate::group::{Group, Parts, hotplug};
+use crate::link::Links;
+use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
+use crate::link::nic::PortSettings;
+use crate::outbox::{Control, ControlMessage, Outputs, Spoken, Written};
+use crate::policy::PolicyKind;
+use crate::receive::Receiver;
+use crate::receive::deliver::Frame;
+use crate::receive::pool::{Buffer, Piece};
+use crate::security::{Rekey, Security};
+use crate::send::transmit::{Batch, Outcome};
+use crate::send::{Around, Sender};
+use crate::session::{Origin, Sessions};
+use crate::settings::{SLOTS_LEAST, Settings};
 use crate::time::Instant;
-use crate::wire::cell::{HEADER, LINKS};
-use crate::wire::hello::{Name, NodeId};
+use crate::wire::Malformed;
+use crate::wire::cell::{HEADER, Header, Kind, LINKS};
+use crate::wire::heartbeat::Heartbeat;
+use crate::wire::hello::Hello;
+use crate::wire::repair::Request;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
-
-/// Events that are kept until someone asks.
-const EVENTS: usize = 256;
-
-/// What a bundle is made from.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// This node.
-    pub node: NodeId,
-    /// Differs after each start.
-    pub incarnation: u64,
-    /// Only nodes with the same group are peers.
-    pub group: u64,
-    /// This node's name.
-    pub name: Name,
-    /// How many workers the node runs.
-    pub workers: u8,
-    /// Whether the device takes UDP superframes.
-    pub takes_uso: bool,
-    /// How cells are distributed over links.
-    pub policy: PolicyKind,
-    /// What policies go by.
-    pub policy_options: PolicyOptions,
-    /// Frames that have another policy, at most [`CLASSES_MAX`](crate::policy::class::CLASSES_MAX): the first match decides.
-    pub classes: Vec<Class>,
-    /// Whether lost cells are asked for and sent again.
-    pub repair: bool,
-    /// The ports, at most [`LINKS`].
-    pub ports: Vec<PortSettings>,
-    /// Cell slots of the sender's ring, a power of two and at least 256: what can wait to leave, and what is kept for
-    /// repair. Less does not hold two of the longest frames when a peer takes the smallest cells only.
-    pub slots: usize,
-    /// Receive buffers of 64 KB.
-    pub buffers: u16,
-    /// What is known of where MAC addresses live: one table for all workers of the node.
-    pub fdb: Arc<Fdb>,
-}
-
-/// Cells that the sender keeps. Half of them may wait: a superframe of each of 90 flows. The others have left, and can be sent
-/// again: 10 Gbit/s for 5 ms.
-const SLOTS: usize = 8_192;
-/// In so many of the smallest cells, sealed, there is room for two of the longest frames.
-const SLOTS_LEAST: usize = 256;
-/// Receive buffers of 64 KB: what waits behind a gap for as long.
-const BUFFERS: u16 = 128;
-
-impl Settings {
-    /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s. Its table
-    /// of addresses is small and its own.
-    #[must_use]
-    pub fn new(node: NodeId, incarnation: u64, ports: Vec<PortSettings>) -> Self {
-        Self {
-            node,
-            incarnation,
-            group: 0,
-            name: Name::default(),
-            workers: 1,
-            takes_uso: true,
-            policy: PolicyKind::Adaptive,
-            policy_options: PolicyOptions::default(),
-            classes: Vec::new(),
-            repair: true,
-            ports,
-            slots: SLOTS,
-            buffers: BUFFERS,
-            fdb: Arc::new(Fdb::new(0, incarnation)),
-        }
-    }
-}
+use core::net::SocketAddr;
 
 /// One worker's whole pipeline, without its I/O.
 pub struct Bundle {
-    pub(crate) settings: Settings,
-    pub(crate) ports: Vec<Port>,
-    pub(crate) peers: Peers,
-    pub(crate) learned: Learned,
-    pub(crate) counters: Counters,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) links: Links,
+    pub(crate) sessions: Sessions,
+    pub(crate) group: Group,
+    pub(crate) out: Outputs,
+    /// The control message that the I/O is sending.
+    spoken: Option<Spoken>,
     /// When timers ran last.
     pub(crate) polled: Instant,
-
-    // Sending: pack.rs, schedule.rs, tx.rs, repair.rs.
-    pub(crate) arena: Arena,
-    pub(crate) policies: Policies,
-    pub(crate) lanes: Lanes,
-    pub(crate) queue: FairQueue,
-    /// Frames for peers that make way for their successors.
-    pub(crate) deferred: Deferred,
-    /// Slots that have left the queue and have numbers, to be sent in this order.
-    pub(crate) outgoing: VecDeque<u64>,
-    /// What steps aside until its links take more.
-    pub(crate) stalled: Stalled,
-    /// Slots to be sent again, before anything new.
-    pub(crate) resend: VecDeque<Repair>,
-    /// Copies of cells for further links.
-    pub(crate) copies: Copies,
-    /// The batch that the I/O is sending.
-    pub(crate) flight: Option<Flight>,
-    /// Cells of another size than what links take now still have to leave.
-    pub(crate) cells_change: bool,
-    pub(crate) fit: Fit,
-    /// Frames read, and cells that they became, since a batch was asked for.
-    pub(crate) frames_between: u16,
-    pub(crate) cells_between: usize,
-    /// More frames are read before anything else is done.
-    pub(crate) expects_frames: bool,
-    /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
-    pub(crate) scratch: Vec<u8>,
-    pub(crate) run: Vec<u64>,
-    pub(crate) choices: Vec<Choice>,
     /// Reused: peers for which something is to be done.
-    pub(crate) overdue: Vec<u16>,
-
-    // Receiving: rx.rs.
-    pub(crate) pool: Pool,
-    pub(crate) ready: Ready,
-    /// The pieces of the frame that the I/O is delivering.
-    pub(crate) delivering: Vec<Piece>,
-    /// Reused: how many buffers each peer holds.
-    pub(crate) holders: Vec<(usize, u16)>,
-
-    // What nodes say to each other: membership.rs, heartbeat.rs, succession.rs.
-    /// Groups besides its own that this node takes for its own.
-    pub(crate) other_groups: Vec<u64>,
-    pub(crate) succession: Succession,
-    pub(crate) control: VecDeque<Control>,
-    pub(crate) control_bytes: Vec<u8>,
-    /// The control message that the I/O is sending.
-    pub(crate) spoken: Option<Spoken>,
-    /// This node ends.
-    pub(crate) ends: bool,
-    /// There is no peer, for the last one has said that it ends.
-    pub(crate) was_left: bool,
-    /// Nodes that were refused lately, and since when they are not told of.
-    pub(crate) refused: Vec<(NodeId, Instant)>,
-
-    // What is secret, and who is let in: sealing.rs, greeting.rs, handshake.rs.
-    pub(crate) security: Option<Box<dyn Security>>,
-    pub(crate) rekey: Rekey,
-    pub(crate) handshakes: Handshakes,
-    /// Where what leaves is sealed.
-    pub(crate) sealed: Vec<u8>,
+    overdue: Vec<u16>,
 }
 
 impl Bundle {
@@ -187,155 +56,491 @@ impl Bundle {
     pub fn new(now: Instant, settings: Settings) -> Self {
         assert!((1..=LINKS).contains(&settings.ports.len()), "1 to {LINKS} ports");
         assert!(settings.slots >= SLOTS_LEAST, "a peer may take the smallest cells only");
-        let cell_max = cell_that_fits(settings.ports.iter().map(|port| port.cell_max));
         Self {
-            ports: settings.ports.iter().map(|port| Port::new(now, port.clone())).collect(),
-            peers: Peers::new(settings.incarnation),
-            learned: Learned::new(Arc::clone(&settings.fdb)),
-            counters: Counters::default(),
-            events: VecDeque::new(),
-            polled: now,
-            arena: Arena::new(cell_max, settings.slots),
-            policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
-            lanes: Lanes::default(),
-            queue: FairQueue::default(),
-            deferred: Deferred::default(),
-            outgoing: VecDeque::new(),
-            stalled: Stalled::default(),
-            resend: VecDeque::new(),
-            copies: Copies::default(),
-            flight: None,
-            cells_change: false,
-            fit: Fit::default(),
-            frames_between: 0,
-            cells_between: 0,
-            expects_frames: false,
-            scratch: Vec::new(),
-            run: Vec::new(),
-            choices: Vec::new(),
-            overdue: Vec::new(),
-            pool: Pool::new(settings.buffers),
-            ready: Ready::default(),
-            delivering: Vec::new(),
-            holders: Vec::new(),
-            other_groups: Vec::new(),
-            succession: Succession::default(),
-            control: VecDeque::new(),
+            sender: Sender::new(&settings),
+            receiver: Receiver::new(settings.buffers, settings.repair),
+            links: Links::new(now, &settings.ports, settings.repair),
+            sessions: Sessions::new(now, settings.node, settings.incarnation),
+            group: Group::new(&settings),
+            out: Outputs::default(),
             spoken: None,
-            control_bytes: vec![0; HEADER + crate::link::heartbeat::CONTROL_MAX],
-            ends: false,
-            was_left: false,
-            refused: Vec::new(),
-            security: None,
-            rekey: Rekey::default(),
-            handshakes: Handshakes::new(now),
-            sealed: Vec::new(),
-            settings,
+            polled: now,
+            overdue: Vec::new(),
         }
+    }
+
+    /// The group, and all other parts.
+    pub(crate) fn split(&mut self) -> (&mut Group, Parts<'_>) {
+        let Self { sender, receiver, links, sessions, group, out, polled, .. } = self;
+        (group, Parts { sessions, links, sender, receiver, out, polled: *polled })
+    }
+
+    /// The sender, and what it needs.
+    pub(crate) fn sending(&mut self) -> (&mut Sender, Around<'_>) {
+        let Self { sender, links, sessions, out, polled, .. } = self;
+        (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })
     }
 
     /// From now on cells are sealed, and only the group is let in. To be called before any frame is read and any cell is
     /// heard; later only to change the group's keys. Sessions live on with whoever has one that is still accepted.
     pub fn set_security(&mut self, security: Box<dyn Security>, rekey: Rekey) {
-        self.security = Some(security);
-        self.rekey = rekey;
-        self.sealed.resize(crate::session::seal::SEALED_MAX, 0);
-        self.review_keys();
-        self.fit_cells();
+        self.sessions.secure(security, rekey);
+        let (_, mut parts) = self.split();
+        review_keys(&mut parts);
+        parts.fit_cells();
     }
 
     /// Writes to all memory that is set aside for cells. So the process has from its start what it will ever need for
     /// them, and none of it is first found missing under load. For a bundle without peers.
     pub fn touch_memory(&mut self) {
-        self.pool.touch();
-        self.arena.touch();
+        self.receiver.pool_mut().touch();
+        self.sender.touch_memory();
     }
 
     /// What is counted.
     #[must_use]
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.out.counters
     }
 
     /// The next event. To be asked after every other call; a log that is not read loses the oldest.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.out.events.pop()
     }
 
     /// The next gate of the device that is to be closed or opened. To be asked after frames were read and cells sent.
     pub fn poll_gate(&mut self) -> Option<gate::Change> {
-        self.queue.poll_gate()
-    }
-
-    pub(crate) fn log(&mut self, event: Event) {
-        if self.events.len() == EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
+        self.sender.poll_gate()
     }
 
     /// Changes how cells are distributed, from the next batch on: no cell that waits is lost. The policy goes by the
     /// options that the bundle was made with; classes keep theirs.
     pub fn set_policy(&mut self, kind: PolicyKind) {
-        self.policies.set(kind);
+        self.sender.set_policy(kind);
     }
 
     /// Changes which group this node says it is of, and of which others it takes nodes for peers, from the next hello on.
     /// Peers that have joined stay.
     pub fn set_groups(&mut self, group: u64, others: Vec<u64>) {
-        self.settings.group = group;
-        self.other_groups = others;
-    }
-
-    /// A NIC has gained or lost its carrier.
-    pub fn handle_carrier(&mut self, now: Instant, port: u8, carrier: bool) {
-        let Some(state) = self.ports.get_mut(usize::from(port)).filter(|port| port.is_member()) else {
-            return;
-        };
-        state.carrier = carrier;
-        state.full = false;
-        state.greet_at = now;
-        if carrier {
-            return;
-        }
-        for index in self.peers.indices() {
-            self.leave_link(now, index, port, Signal::Carrier);
-        }
+        self.group.set_groups(group, others);
     }
 
     /// When [`Self::handle_timeout`] is to be called, at the latest.
     #[must_use]
     pub fn poll_timeout(&mut self, now: Instant) -> Instant {
-        let ports = self.ports.iter().filter(|port| !port.is_vacant());
-        let mut at = ports.map(|port| port.greet_at).min().unwrap_or(now + HEARTBEAT_QUIET);
-        if self.cells_change {
-            at = at.min(self.polled + HEARTBEAT_BUSY);
-        }
-        at = self.handshakes.due().map_or(at, |due| at.min(due));
-        at = self.succession.waits_until().map_or(at, |until| at.min(until));
-        at = self.deferred.due(self.polled).map_or(at, |until| at.min(until));
-        self.peers.due(now, self.settings.repair).map_or(at, |due| at.min(due))
+        let ports = self.links.ports().iter().filter(|port| !port.is_vacant());
+        let at = ports.map(|port| port.greet_at).min().unwrap_or(now + HEARTBEAT_QUIET);
+        let others = [
+            self.sender.is_changing().then(|| self.polled + HEARTBEAT_BUSY),
+            self.sessions.handshakes_due(),
+            self.group.handover().waits_until(),
+            self.sender.deferred().due(self.polled),
+            self.links.due(),
+            self.receiver.due(now, &self.links),
+        ];
+        others.into_iter().flatten().fold(at, Instant::min)
     }
 
     /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.learned.tend(now);
-        self.step_back();
-        self.refit_cells();
-        self.see_off(now);
-        self.end_wait(now);
-        self.greet(now);
-        self.pass_handshakes(now);
         let mut overdue = core::mem::take(&mut self.overdue);
-        self.peers.list_overdue(now, self.settings.repair, &mut overdue);
-        self.beat(now, &overdue);
-        self.renew_keys(now, &overdue);
-        self.judge(now, &overdue);
-        self.give_up_gaps(now, &overdue);
-        self.forget_repairs(now);
-        self.end_lapsed(now, &overdue);
-        self.expire(now, &overdue);
+        let (group, mut parts) = self.split();
+        let (sender, mut around) = parts.sending();
+        sender.handle_timeout(now, &mut around);
+        hotplug::see_off(now, &mut parts);
+        group.handover_mut().end_wait(now);
+        group.greet(now, &mut parts);
+        parts.sessions.pass_handshakes(now);
+        overdue.clear();
+        parts.links.list_overdue(now, &mut overdue);
+        parts.receiver.list_overdue(now, parts.links, &mut overdue);
+        parts.links.beat(now, &overdue, parts.out);
+        group.renew_keys(now, &overdue, &mut parts);
+        parts.links.judge(now, parts.polled, &overdue, parts.out);
+        parts.receiver.give_up_gaps(now, &overdue, parts.links, &mut parts.out.counters);
+        parts.sender.forget_repairs(now, &mut parts.out.counters);
+        end_lapsed(now, &overdue, &mut parts);
+        expire(now, &overdue, &mut parts);
         self.overdue = overdue;
         self.polled = now;
     }
+
+    /// Whether another frame is to be read before the next batch is asked for.
+    #[must_use]
+    pub fn wants_frames(&self) -> bool {
+        self.sender.wants_frames(&self.sessions) && !self.group.handover().is_waiting()
+    }
+
+    /// Whether frames are taken at all: not while as much waits as may, or all frames would have to wait for one peer.
+    #[must_use]
+    pub fn takes_frames(&self) -> bool {
+        self.sender.takes_frames(&self.sessions) && !self.group.handover().is_waiting()
+    }
+
+    /// Whether more frames are read as soon as no batch is left to be sent: one that they might fill waits for them.
+    pub fn expect_frames(&mut self, expected: bool) {
+        self.sender.expect_frames(expected);
+    }
+
+    /// Where the next frame is to be read into: its virtio header, then its bytes.
+    pub fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.sender.read_space()
+    }
+
+    /// A frame was read into [`Self::read_space`]: `length` bytes, virtio header included.
+    pub fn handle_frame(&mut self, now: Instant, length: usize) {
+        let (sender, mut around) = self.sending();
+        sender.handle_frame(now, length, &mut around);
+    }
+
+    /// Whether cells wait to leave.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.sender.has_unsent()
+    }
+
+    /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
+    pub fn poll_batch(&mut self, now: Instant) -> Option<Batch<'_>> {
+        let (sender, around) = self.sending();
+        sender.poll_batch(now, around)
+    }
+
+    /// What became of the last batch.
+    pub fn handle_sent(&mut self, now: Instant, outcome: Outcome) {
+        let (_, mut parts) = self.split();
+        parts.sender.handle_sent(now, outcome, parts.links, parts.out);
+        parts.send_lost_again();
+    }
+
+    /// A port takes cells again.
+    pub fn handle_writable(&mut self, port: u8) {
+        self.links.port_mut(port).full = false;
+        self.sender.unpark();
+        for index in self.sessions.table().indices() {
+            self.links.catch_up(port, index, &mut self.out);
+            self.receiver.catch_up(index, &mut self.out.outbox);
+        }
+    }
+
+    /// The kernel says that `queued` bytes of a port have not left.
+    pub fn handle_queue(&mut self, now: Instant, port: u8, queued: usize) {
+        self.links.port_mut(port).handle_queue(now, queued);
+    }
+
+    /// Whether a port is likely to have a queue, so that the next batches depend on it: it was found busy before, or much
+    /// was handed over since the kernel was last asked.
+    #[must_use]
+    pub fn wants_queue(&self, port: u8) -> bool {
+        self.links.port(port).wants_queue()
+    }
+
+    /// How many bytes may wait in a port: what its send buffer is to be set to.
+    #[must_use]
+    pub fn queue_limit(&self, port: u8) -> u64 {
+        self.links.port(port).queue_limit()
+    }
+
+    /// A buffer to receive into, or `None` when all hold cells that wait.
+    pub fn lend(&mut self) -> Option<Buffer> {
+        self.receiver.lend(&self.links, &mut self.out.counters)
+    }
+
+    /// The I/O has read every port from `now` on until nothing was left, but for those in `behind` (a bit each). To be said
+    /// before [`Self::handle_timeout`]: a link does not owe what lies in its port's socket.
+    pub fn handle_read(&mut self, now: Instant, behind: u16) {
+        for (number, port) in (0..).zip(self.links.ports_mut()) {
+            port.handle_read(now, behind & 1 << number != 0);
+        }
+    }
+
+    /// Datagrams came in on a port: `length` bytes of the buffer, one each `segment` bytes.
+    pub fn handle_datagrams(
+        &mut self,
+        now: Instant,
+        port: u8,
+        from: SocketAddr,
+        buffer: Buffer,
+        length: usize,
+        segment: usize,
+    ) {
+        let length = length.min(buffer.len());
+        let Some(train) = self.receiver.take(buffer, length) else {
+            self.out.counters.drop_no_buffer += length.div_ceil(segment.max(1)) as u64;
+            return;
+        };
+        let origin = Origin { port, from };
+        let segment = u16::try_from(segment).unwrap_or(u16::MAX).max(1);
+        for start in (0..train.length).step_by(usize::from(segment)) {
+            let length = segment.min(train.length - start);
+            let cell = Piece { buffer: train.buffer, start: train.start + start, length };
+            self.out.counters.cells_heard += 1;
+            if self.handle_cell(now, origin, cell).is_err() {
+                self.out.counters.drop_malformed += 1;
+            }
+        }
+        self.receiver.done(train, &self.links, &mut self.out.counters);
+    }
+
+    fn handle_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
+        let (group, mut parts) = self.split();
+        let header = match Header::parse(parts.receiver.pool().bytes(cell)) {
+            Err(Malformed::Version) => return Err(Group::handle_other_version(now, cell, &mut parts)),
+            header => header?,
+        };
+        if parts.sessions.is_sealing() && header.epoch == 0 {
+            return group.handle_unsealed(now, origin, header.kind, cell, &mut parts);
+        }
+        if header.kind == Kind::Hello && header.epoch == 0 {
+            let hello = Hello::parse(&parts.receiver.pool().bytes(cell)[HEADER..])?;
+            group.handle_hello(now, origin, &hello, &mut parts);
+            return Ok(());
+        }
+        let session = parts.sessions.table().of_session(header.session);
+        let Some(peer) = session.or_else(|| group.confirm(now, &header, cell, &mut parts)) else {
+            parts.out.counters.drop_session += 1;
+            return Ok(());
+        };
+        let Parts { sessions, links, receiver, out, .. } = parts;
+        let seq = links.inbound(peer, header.link).and_then(|link| link.unwrap(header.link_seq));
+        let bytes = receiver.pool_mut().bytes_mut(cell);
+        let Some(tag) = sessions.open(now, peer, &header, seq, bytes, &mut out.counters)? else {
+            return Ok(());
+        };
+        let length = cell.length - tag;
+        self.handle_opened(now, origin, peer, &header, Piece { length, ..cell })
+    }
+
+    /// A cell of a peer came that is what it says.
+    fn handle_opened(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        peer: u16,
+        header: &Header,
+        cell: Piece,
+    ) -> Result<(), Malformed> {
+        let payload = &self.receiver.pool().bytes(cell)[HEADER..];
+        match header.kind {
+            Kind::Heartbeat => {
+                let heartbeat = Heartbeat::parse(payload)?;
+                if self.account(now, origin.port, peer, header) {
+                    self.handle_heartbeat(now, (origin.port, header.link), peer, &heartbeat);
+                }
+            }
+            Kind::Repair => {
+                let request = Request::parse(payload)?;
+                if self.account(now, origin.port, peer, header) {
+                    let (sender, mut around) = self.sending();
+                    sender.handle_request(peer, &request, &mut around);
+                }
+            }
+            Kind::Data => {
+                #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
+                let payload =
+                    Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
+                if self.account(now, origin.port, peer, header) {
+                    self.group.handover_mut().handle_data(now);
+                    let Self { receiver, links, out, .. } = self;
+                    receiver.handle_data(now, peer, header, payload, links, &mut out.counters);
+                }
+            }
+            Kind::Hello => {
+                let hello = Hello::parse(payload)?;
+                if self.account(now, origin.port, peer, header) && hello.link == header.link {
+                    let (group, mut parts) = self.split();
+                    group.handle_sealed_hello(now, origin, peer, &hello, &mut parts);
+                }
+            }
+            Kind::Handshake => return Err(Malformed::Field),
+        }
+        Ok(())
+    }
+
+    /// Enters a cell into the account of its link, and asks for what is missing; `false` when it is of another session.
+    fn account(&mut self, now: Instant, port: u8, peer: u16, header: &Header) -> bool {
+        let Some(missing) = self.links.account(now, port, peer, header, &mut self.out) else { return false };
+        if !missing.is_empty() {
+            self.out.counters.cells_missed += missing.end - missing.start;
+            self.receiver.miss(now, peer, header.link, missing, &mut self.out.outbox);
+        }
+        true
+    }
+
+    /// A heartbeat came over the peer's link to a port. Returns how many numbers were looked up: whatever heartbeats say, none
+    /// twice.
+    pub(crate) fn handle_heartbeat(
+        &mut self,
+        now: Instant,
+        port_and_link: (u8, u8),
+        peer: u16,
+        heartbeat: &Heartbeat,
+    ) -> u64 {
+        let times = (now, self.polled);
+        let skew = self.links.handle_heartbeat(times, port_and_link, peer, heartbeat, &mut self.out);
+        if let Some(skew) = skew {
+            self.receiver.saw_skew(now, peer, skew);
+        }
+        self.split().1.send_lost_again()
+    }
+
+    /// The next frame for the device.
+    pub fn poll_frame(&mut self, now: Instant) -> Option<Frame<'_>> {
+        let (source, peer, frame) = self.receiver.poll_frame(&mut self.out.counters)?;
+        if let Some(mac) = source {
+            self.sender.learn(now, mac, peer);
+        }
+        Some(frame)
+    }
+
+    /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`]. It counts as sent
+    /// unless [`Self::handle_control_sent`] says otherwise before the next call.
+    pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
+        loop {
+            let control = self.out.outbox.pop();
+            let written = match control {
+                Some(control) => self.write_control(now, control),
+                None => Some(self.write_handshake()?),
+            };
+            let Some(Written { port, to, length, numbered }) = written else { continue };
+            self.links.port_mut(port).handle_sent(length);
+            self.spoken = Some(Spoken { control, port, bytes: length, numbered });
+            return Some(ControlMessage { port, to, bytes: self.out.outbox.written(length) });
+        }
+    }
+
+    /// Writes a message; `None` when there is nobody to send it to.
+    fn write_control(&mut self, now: Instant, control: Control) -> Option<Written> {
+        let Self { receiver, links, sessions, group, out, .. } = self;
+        let outbox = &mut out.outbox;
+        match control {
+            Control::Heartbeat { port, peer } => links.write_heartbeat(now, port, peer, sessions, outbox),
+            Control::Repair { peer, after } => {
+                receiver.write_request(now, (peer, after), links, sessions, outbox)
+            }
+            hello => group.write_hello(hello, sessions, links, outbox),
+        }
+    }
+
+    fn write_handshake(&mut self) -> Option<Written> {
+        let ((port, to), cell) = self.sessions.next_handshake()?;
+        let space = self.out.outbox.space();
+        let length = cell.len().min(space.len());
+        space[..length].copy_from_slice(&cell[..length]);
+        Some(Written { port, to: Some(to), length, numbered: None })
+    }
+
+    /// What became of the last control message. When there was no room, its number is given back, for no byte has left, and
+    /// heartbeats and requests go when there is ([`Self::handle_writable`]). Otherwise nobody knows whether it has left, so
+    /// the number is lost: no number seals two cells. What else is not said is said again by its timer.
+    pub fn handle_control_sent(&mut self, outcome: Outcome) {
+        let Some(spoken) = self.spoken.take().filter(|_| outcome != Outcome::Sent) else { return };
+        let port = self.links.port_mut(spoken.port);
+        port.take_back(spoken.bytes);
+        if outcome != Outcome::Full {
+            self.out.counters.drop_refused += 1;
+            return;
+        }
+        port.full = true;
+        let Some(paths) = spoken.numbered.and_then(|index| self.links.get_mut(index)) else { return };
+        let link = &mut paths.outbound[usize::from(spoken.port)];
+        link.return_seqs(1);
+        match spoken.control {
+            Some(Control::Heartbeat { .. }) => link.owes_heartbeat = true,
+            // Over a link that has room, or later.
+            Some(again @ Control::Repair { peer, after: Some(_) }) => {
+                self.receiver.take_back_request(peer);
+                self.out.outbox.push_first(again);
+            }
+            Some(Control::Repair { after: None, .. }) => self.out.outbox.lose_first_copy(),
+            _ => {}
+        }
+    }
+
+    /// A NIC has gained or lost its carrier.
+    pub fn handle_carrier(&mut self, now: Instant, port: u8, carrier: bool) {
+        let Some(state) = self.links.member_mut(port) else { return };
+        state.carrier = carrier;
+        state.full = false;
+        state.greet_at = now;
+        if !carrier {
+            self.links.leave_all(now, port, Signal::Carrier, &mut self.out);
+            self.split().1.send_lost_again();
+        }
+    }
+
+    /// A port joins; returns its number, or `None` when all [`LINKS`] numbers are taken.
+    pub fn add_port(&mut self, now: Instant, settings: PortSettings) -> Option<u8> {
+        hotplug::add_port(now, settings, &mut self.split().1)
+    }
+
+    /// A port leaves. [`Self::has_port`] tells when it hears nothing more and its socket may be closed.
+    pub fn remove_port(&mut self, now: Instant, number: u8) {
+        hotplug::remove_port(now, number, &mut self.split().1);
+    }
+
+    /// The NIC of a port was replaced by another: what was known of its links is void.
+    pub fn replace_port(&mut self, now: Instant, number: u8, settings: PortSettings) {
+        hotplug::replace_port(now, number, settings, &mut self.split().1);
+    }
+
+    /// The largest cell of a port is another, for the MTU of its NIC has changed. The peers are told at once. Cells that
+    /// are too large and wait already are lost where they do not fit ([`Outcome::Lost`]), and repaired where they do. A port
+    /// that is too small for any cell carries nothing until it is larger again.
+    pub fn resize_port(&mut self, now: Instant, number: u8, cell_max: u16) {
+        hotplug::resize_port(now, number, cell_max, &mut self.split().1);
+    }
+
+    /// Whether a port of this number is there, be it on its way out.
+    #[must_use]
+    pub fn has_port(&self, number: u8) -> bool {
+        self.links.ports().get(usize::from(number)).is_some_and(|port| !port.is_vacant())
+    }
+
+    /// This node ends: tells all peers over all links. Only [`Self::poll_control`] is to be called afterwards.
+    pub fn end(&mut self, now: Instant) {
+        let (group, mut parts) = self.split();
+        group.end(now, &mut parts);
+    }
+
+    /// Whether there is no peer because the last one has said that it ends.
+    #[must_use]
+    pub fn was_left(&self) -> bool {
+        self.group.was_left()
+    }
+
+    /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Self::is_settled`] says
+    /// when nothing is under way.
+    pub fn rest(&mut self, now: Instant) {
+        let (group, mut parts) = self.split();
+        group.rest(now, &mut parts);
+    }
+
+    /// It is not replaced after all.
+    pub fn resume(&mut self) {
+        let (group, mut parts) = self.split();
+        group.resume(&mut parts);
+    }
+
+    /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
+    pub fn succeed(&mut self, now: Instant, peers: usize) {
+        self.group.handover_mut().succeed(now, peers);
+    }
+
+    /// Whether nothing is under way: all that was taken from the device was heard by the peers, all that was heard from
+    /// them is delivered, and they send nothing more.
+    #[must_use]
+    pub fn is_settled(&self, now: Instant) -> bool {
+        let Self { sender, receiver, links, group, .. } = self;
+        group.handover().is_quiet(now) && sender.is_idle() && receiver.is_whole() && links.are_heard()
+    }
+
+    /// Whether some peer can be reached, and is heard, or is about to be.
+    #[must_use]
+    pub fn has_way(&self) -> bool {
+        let waits = self.group.handover().is_waiting() || !self.sender.deferred().is_empty();
+        waits || self.links.iter().any(|paths| paths.is_way(self.polled))
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,65 @@
 //! What happened to peers and links: the events that a log shows.
 
-use crate::link::health::Signal;
-use crate::session::expiry::Lapse;
-use crate::session::security::PublicKey;
+use crate::security::PublicKey;
+use crate::time::Instant;
 use crate::wire::hello::{Name, NodeId};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// Events that are kept until someone asks.
+const EVENTS: usize = 256;
+/// A node that is refused is told of again after this time, and so many are at most.
+const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
+const REFUSED: usize = 16;
+
+/// What showed that a link is dead, and the figures behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Cells had left the sender, and none of them came although the other links brought theirs.
+    BurstSkew {
+        /// How many cells the link owed.
+        owed: u64,
+        /// For how long.
+        waited: Duration,
+    },
+    /// No heartbeat came.
+    Silence {
+        /// For how long.
+        waited: Duration,
+    },
+    /// The NIC lost its carrier or is gone.
+    Carrier,
+    /// The kernel refuses to send on it.
+    SendError,
+    /// The receiver says so.
+    Report,
+    /// This node takes the link out of the bundle.
+    Removed,
+    /// The peer takes the link out of the bundle.
+    Farewell,
+    /// The NIC at one end takes smaller cells only than any that is made.
+    TooSmall,
+}
+
+impl Signal {
+    /// Whether it only says that nothing was heard: the link may work all the same.
+    pub(crate) fn is_doubt(self) -> bool {
+        matches!(self, Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report)
+    }
+}
+
+/// Why the keys of a session could not be renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lapse {
+    /// The peer does not know a group key that is accepted.
+    KeyDropped,
+    /// Handshakes have failed for so long.
+    Unrenewed {
+        /// The age of the keys.
+        age: Duration,
+    },
+}
 
 /// Which way a link is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,4 +177,45 @@ pub enum Event {
         /// The share of cells that is lost, in parts of 10,000.
         lost: u32,
     },
+}
+
+/// Events that nobody has asked for yet.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    waiting: VecDeque<Event>,
+    /// Nodes that were refused lately, and since when they are not told of.
+    refused: Vec<(NodeId, Instant)>,
+}
+
+impl Events {
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        self.waiting.pop_front()
+    }
+
+    /// Something happened. Of too many events the oldest is lost.
+    pub(crate) fn log(&mut self, event: Event) {
+        if self.waiting.len() == EVENTS {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(event);
+    }
+
+    /// A node cannot be a peer. It comes again and again; it is told of once in a while.
+    pub(crate) fn refuse(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
+        self.refused.retain(|(_, since)| now.since(*since) < TELL_AGAIN_AFTER);
+        if self.refused.len() < REFUSED && self.refused.iter().all(|(node, _)| *node != peer) {
+            self.refused.push((peer, now));
+            self.log(Event::PeerRefused { peer, refusal });
+        }
+    }
+
+    /// A peer is a peer no more. It is told of, however many others were, and not again when it comes back soon.
+    pub(crate) fn shut_out(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
+        self.refused.retain(|(node, _)| *node != peer);
+        if self.refused.len() == REFUSED {
+            self.refused.remove(0);
+        }
+        self.refused.push((peer, now));
+        self.log(Event::PeerRefused { peer, refusal });
+    }
 }

@@ -1,7 +1,129 @@
-//! Who is there: peers, links that join and leave, and processes that make way for others.
+//! The group: who is there, which links join and leave, and processes that make way for others.
+//!
+//! What happens here concerns all that is kept of a peer, so each step is given all [`Parts`] of the node.
+//!
+//! ```text
+//!   membership  greetings, answers, departures         hotplug    links that join and leave
+//!   greeting    the same where cells are sealed        handover   a process that makes way for another
+//! ```
 
-pub(crate) mod greeting;
+mod greeting;
 pub(crate) mod handover;
 pub(crate) mod hotplug;
 pub(crate) mod membership;
-pub(crate) mod peer;
+
+use crate::group::handover::Handover;
+use crate::link::Links;
+use crate::outbox::Outputs;
+use crate::receive::Receiver;
+use crate::send::{Around, Sender};
+use crate::session::Sessions;
+use crate::settings::Settings;
+use crate::time::Instant;
+use crate::wire::hello::{Hello, Name};
+use alloc::vec::Vec;
+
+/// What this node says of itself, and whom it takes for one of its own.
+#[derive(Debug)]
+pub(crate) struct Group {
+    group: u64,
+    /// Groups besides its own that this node takes for its own.
+    others: Vec<u64>,
+    name: Name,
+    workers: u8,
+    takes_uso: bool,
+    handover: Handover,
+    /// This node ends.
+    ends: bool,
+    /// There is no peer, for the last one has said that it ends.
+    was_left: bool,
+}
+
+/// All else that belongs to the node.
+pub(crate) struct Parts<'a> {
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) links: &'a mut Links,
+    pub(crate) sender: &'a mut Sender,
+    pub(crate) receiver: &'a mut Receiver,
+    pub(crate) out: &'a mut Outputs,
+    /// When timers ran last.
+    pub(crate) polled: Instant,
+}
+
+impl Parts<'_> {
+    /// The sender, and what it needs.
+    pub(crate) fn sending(&mut self) -> (&mut Sender, Around<'_>) {
+        let Self { sessions, links, sender, out, polled, .. } = self;
+        (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })
+    }
+
+    /// What links may still bring has changed: cells are made as large as all take.
+    pub(crate) fn fit_cells(&mut self) {
+        self.send_lost_again();
+        self.sender.fit_cells(self.polled, self.links, self.sessions);
+    }
+
+    /// What may be lost on links that were left goes over the others. Returns how many numbers were looked up.
+    pub(crate) fn send_lost_again(&mut self) -> u64 {
+        let (sender, mut around) = self.sending();
+        sender.send_lost_again(&mut around)
+    }
+}
+
+impl Group {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            group: settings.group,
+            others: Vec::new(),
+            name: settings.name,
+            workers: settings.workers,
+            takes_uso: settings.takes_uso,
+            handover: Handover::default(),
+            ends: false,
+            was_left: false,
+        }
+    }
+
+    /// This node says that it is of another group, and takes nodes of others for its own.
+    pub(crate) fn set_groups(&mut self, group: u64, others: Vec<u64>) {
+        self.group = group;
+        self.others = others;
+    }
+
+    /// Whether there is no peer because the last one has said that it ends.
+    pub(crate) fn was_left(&self) -> bool {
+        self.was_left
+    }
+
+    pub(crate) fn handover(&self) -> &Handover {
+        &self.handover
+    }
+
+    pub(crate) fn handover_mut(&mut self) -> &mut Handover {
+        &mut self.handover
+    }
+
+    /// What this node says of itself on a port, to a peer or to everyone.
+    pub(crate) fn hello(&self, port: u8, peer: Option<u16>, sessions: &Sessions, links: &Links) -> Hello {
+        let session = peer.and_then(|index| sessions.table().get(index));
+        let link = peer.and_then(|index| links.get(index)).map(|paths| &paths.outbound[usize::from(port)]);
+        let state = links.port(port);
+        Hello {
+            node: sessions.node(),
+            incarnation: sessions.incarnation(),
+            group: self.group,
+            session: session.map_or(0, |session| session.session_in),
+            your_session: session.map_or(0, |session| session.session_out),
+            cell_max: state.settings.cell_max,
+            link: port,
+            workers: self.workers,
+            takes_uso: self.takes_uso,
+            leaves: !state.is_member(),
+            seals: sessions.is_sealing(),
+            asks: link.is_some_and(|link| link.endpoint.is_none() || link.outdated),
+            pauses: self.handover.rests(),
+            ends: self.ends,
+            name: self.name,
+        }
+    }
+}

@@ -1,8 +1,176 @@
-//! The way of a cell from the links to the device.
+//! The way of a cell from the links to the device: reorder, reassemble, deliver.
+//!
+//! The I/O fills buffers from [`Receiver::lend`], hands them over, and writes what [`Receiver::poll_frame`] gives to the
+//! device, until there is nothing more.
+//! Invariant: a frame is delivered at most once, whole, and in the order of its lane.
+//!
+//! ```text
+//!   pool       the buffers                      reorder, reorder_timeout   a lane's order, and how long a gap is waited for
+//!   reassemble records from the lane's stream   request                    what is asked for again
+//!   relief     who gives up what when buffers run out or lanes grow long
+//! ```
 
 pub(crate) mod deliver;
+pub(crate) mod lanes;
 pub(crate) mod pool;
-pub(crate) mod reassemble;
+mod reassemble;
 pub(crate) mod relief;
 pub(crate) mod reorder;
 pub(crate) mod reorder_timeout;
+mod request;
+
+use crate::counters::Counters;
+use crate::link::Links;
+use crate::receive::lanes::Lanes;
+use crate::receive::pool::{Buffer, Piece, Pool};
+use crate::receive::reassemble::Ready;
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// All that has come and is not delivered.
+pub(crate) struct Receiver {
+    pool: Pool,
+    ready: Ready,
+    /// The pieces of the frame that the I/O is delivering.
+    delivering: Vec<Piece>,
+    /// By the index of the peer.
+    peers: Vec<Option<Box<Lanes>>>,
+    /// Those that have gaps, and some that have none.
+    gapped: Vec<u16>,
+    /// Places that all lanes together have beyond those that empty ones keep.
+    surplus: usize,
+    /// Reused: how many buffers each peer holds.
+    holders: Vec<(usize, u16)>,
+    /// Whether lost cells are asked for.
+    repair: bool,
+}
+
+impl Receiver {
+    pub(crate) fn new(buffers: u16, repair: bool) -> Self {
+        Self {
+            pool: Pool::new(buffers),
+            ready: Ready::default(),
+            delivering: Vec::new(),
+            peers: Vec::new(),
+            gapped: Vec::new(),
+            surplus: 0,
+            holders: Vec::new(),
+            repair,
+        }
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// A buffer to receive into, or `None` when all hold cells that wait.
+    pub(crate) fn lend(&mut self, links: &Links, counters: &mut Counters) -> Option<Buffer> {
+        self.relieve_if_stuck(links, counters);
+        self.pool.lend()
+    }
+
+    /// Frames that are to be delivered.
+    pub(crate) fn frames(&self) -> usize {
+        self.ready.frames()
+    }
+
+    pub(crate) fn get(&self, index: u16) -> Option<&Lanes> {
+        self.peers.get(usize::from(index))?.as_deref()
+    }
+
+    fn get_mut(&mut self, index: u16) -> Option<&mut Lanes> {
+        self.peers.get_mut(usize::from(index))?.as_deref_mut()
+    }
+
+    /// All numbers that peers have, and some that none has.
+    fn indices(&self) -> impl Iterator<Item = u16> + use<> {
+        #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
+        let end = self.peers.len() as u16;
+        0..end
+    }
+
+    /// A peer is there, or begins anew; its numbers begin at `first`.
+    pub(crate) fn admit(&mut self, now: Instant, index: u16, first: u64) {
+        self.forget(index);
+        let place = usize::from(index);
+        if place >= self.peers.len() {
+            self.peers.resize_with(place + 1, || None);
+        }
+        self.peers[place] = Some(Box::new(Lanes::new(now, first)));
+    }
+
+    /// A peer is gone. What is complete is delivered.
+    pub(crate) fn remove(&mut self, index: u16) {
+        self.forget(index);
+        self.ready.disown(index);
+    }
+
+    /// Gives all cells of a peer that wait back to the pool.
+    fn forget(&mut self, index: u16) {
+        let Some(mut lanes) = self.peers.get_mut(usize::from(index)).and_then(Option::take) else { return };
+        lanes.release(&mut self.pool);
+        self.surplus -= lanes.surplus();
+    }
+
+    /// Whether no peer has a gap.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.peers.iter().flatten().all(|lanes| !lanes.has_gaps())
+    }
+
+    /// When the oldest gap of all is given up.
+    pub(crate) fn due(&mut self, now: Instant, links: &Links) -> Option<Instant> {
+        let Self { peers, gapped, repair, .. } = self;
+        let mut due = None;
+        gapped.retain(|index| {
+            let lanes = peers.get_mut(usize::from(*index)).and_then(Option::as_deref_mut);
+            let Some(lanes) = lanes.filter(|lanes| lanes.has_gaps()) else { return false };
+            let at = lanes.gap_deadline(now, round_trip(links, *index, *repair));
+            due = due.into_iter().chain(at).min();
+            true
+        });
+        due
+    }
+
+    /// Adds the peers whose gaps have been waited for long enough to `overdue`.
+    pub(crate) fn list_overdue(&mut self, now: Instant, links: &Links, overdue: &mut Vec<u16>) {
+        self.due(now, links);
+        for index in self.gapped.iter().copied() {
+            let round_trip = round_trip(links, index, self.repair);
+            let lanes = self.peers[usize::from(index)].as_deref_mut();
+            let at = lanes.and_then(|lanes| lanes.gap_deadline(now, round_trip));
+            if at.is_some_and(|at| at <= now) && !overdue.contains(&index) {
+                overdue.push(index);
+            }
+        }
+        overdue.sort_unstable();
+    }
+
+    /// Places that all lanes together have beyond those that empty ones keep.
+    #[cfg(test)]
+    pub(crate) fn surplus(&self) -> usize {
+        self.surplus
+    }
+
+    /// The links to a peer are so far apart.
+    pub(crate) fn saw_skew(&mut self, now: Instant, index: u16, skew: Duration) {
+        if let Some(lanes) = self.get_mut(index) {
+            lanes.timeout.saw_skew(now, skew);
+        }
+    }
+
+    /// Bytes of memory that a peer's lanes take.
+    pub(crate) fn bytes(&self, index: u16) -> usize {
+        self.get(index).map_or(0, Lanes::bytes)
+    }
+}
+
+/// With repair, the time to a peer and back.
+fn round_trip(links: &Links, index: u16, repair: bool) -> Option<Duration> {
+    repair.then(|| links.get(index).map(|paths| paths.round_trip()).unwrap_or_default())
+}

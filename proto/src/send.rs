@@ -1,16 +1,235 @@
-//! The way of a frame from the device to the links.
+//! The way of a frame from the device to the links: segment, queue, schedule, transmit.
+//!
+//! ```text
+//!   lane       which lane a flow takes               queue      a short, fair queue of each flow: chain, codel, ecn_mark
+//!   segment    a frame becomes cells                 schedule   which cells leave next, and over which link
+//!   ring       where cells lie                       transmit   batches for the links, and what became of them
+//!   fit        how large cells are                   park       what waits for a link of its own
+//!   deferred   what waits for a peer's successor     replicate  copies for further links;    repair   what is sent again
+//! ```
 
-pub(crate) mod chain;
-pub(crate) mod codel;
-pub(crate) mod deferred;
-pub(crate) mod ecn_mark;
+mod chain;
+mod codel;
+mod deferred;
+mod ecn_mark;
 pub(crate) mod fit;
-pub(crate) mod lane;
-pub(crate) mod park;
-pub(crate) mod queue;
-pub(crate) mod repair;
-pub(crate) mod replicate;
+mod lane;
+mod park;
+mod queue;
+mod repair;
+mod replicate;
 pub(crate) mod ring;
-pub(crate) mod schedule;
-pub(crate) mod segment;
+mod schedule;
+mod segment;
 pub(crate) mod transmit;
+
+use crate::counters::Counters;
+use crate::fdb::view::View;
+use crate::gate;
+use crate::link::Links;
+use crate::policy::class::Policies;
+use crate::policy::classify::Mac;
+use crate::policy::{Choice, PolicyKind};
+use crate::send::deferred::Deferred;
+use crate::send::fit::{Fit, cell_that_fits};
+use crate::send::lane::FlowLanes;
+use crate::send::park::Parked;
+use crate::send::queue::FairQueue;
+use crate::send::repair::{Budget, Repair};
+use crate::send::replicate::Replicas;
+use crate::send::ring::Ring;
+use crate::send::transmit::Flight;
+use crate::session::Sessions;
+use crate::settings::Settings;
+use crate::time::Instant;
+use crate::wire::cell::LANES;
+use crate::wire::hello::NodeId;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What the sender needs of the rest: who can be sent to, and over which links.
+pub(crate) struct Around<'a> {
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) links: &'a mut Links,
+    pub(crate) counters: &'a mut Counters,
+    /// When timers ran last.
+    pub(crate) polled: Instant,
+}
+
+/// What is kept of each peer.
+#[derive(Debug, Default)]
+struct Peer {
+    /// The number of the next cell of each lane to it.
+    lanes: [u64; LANES],
+    /// What may still be sent to it again.
+    repairs: Budget,
+}
+
+/// All that was read from the device and may still have to leave.
+pub(crate) struct Sender {
+    /// Which peer an address lives behind.
+    fdb: View,
+    policies: Policies,
+    flow_lanes: FlowLanes,
+    ring: Ring,
+    queue: FairQueue,
+    /// By the index of the peer.
+    peers: Vec<Peer>,
+    /// Frames for peers that make way for their successors.
+    deferred: Deferred,
+    /// Slots that have left the queue and have numbers, to be sent in this order.
+    outgoing: VecDeque<u64>,
+    /// What steps aside until its links take more.
+    parked: Parked,
+    /// Slots to be sent again, before anything new.
+    resend: VecDeque<Repair>,
+    /// Copies of cells for further links.
+    replicas: Replicas,
+    /// The batch that the I/O is sending.
+    flight: Option<Flight>,
+    /// Cells of another size than what links take now still have to leave.
+    cells_change: bool,
+    fit: Fit,
+    /// Frames read, and cells that they became, since a batch was asked for.
+    frames_between: u16,
+    cells_between: usize,
+    /// More frames are read before anything else is done.
+    expects_frames: bool,
+    /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
+    scratch: Vec<u8>,
+    run: Vec<u64>,
+    choices: Vec<Choice>,
+}
+
+impl Sender {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let cell_max = cell_that_fits(settings.ports.iter().map(|port| port.cell_max));
+        Self {
+            fdb: View::new(Arc::clone(&settings.fdb)),
+            policies: Policies::new(settings.policy, settings.policy_options.clone(), &settings.classes),
+            flow_lanes: FlowLanes::default(),
+            ring: Ring::new(cell_max, settings.slots),
+            queue: FairQueue::default(),
+            peers: Vec::new(),
+            deferred: Deferred::default(),
+            outgoing: VecDeque::new(),
+            parked: Parked::default(),
+            resend: VecDeque::new(),
+            replicas: Replicas::default(),
+            flight: None,
+            cells_change: false,
+            fit: Fit::default(),
+            frames_between: 0,
+            cells_between: 0,
+            expects_frames: false,
+            scratch: Vec::new(),
+            run: Vec::new(),
+            choices: Vec::new(),
+        }
+    }
+
+    /// Writes to all memory that is set aside for cells.
+    pub(crate) fn touch_memory(&mut self) {
+        self.ring.touch();
+    }
+
+    /// A peer is there, or begins anew.
+    pub(crate) fn admit(&mut self, now: Instant, index: u16, node: NodeId) {
+        self.begin(index);
+        self.fdb.meet_peer(now, index, node);
+    }
+
+    /// What is kept of a peer begins anew.
+    pub(crate) fn begin(&mut self, index: u16) {
+        let place = usize::from(index);
+        if place >= self.peers.len() {
+            self.peers.resize_with(place + 1, Peer::default);
+        }
+        self.peers[place] = Peer::default();
+    }
+
+    /// A peer has given us a session number: the numbers of its lanes begin at `first`.
+    pub(crate) fn join(&mut self, index: u16, first: u64) {
+        if let Some(peer) = self.peers.get_mut(usize::from(index)) {
+            peer.lanes = [first; LANES];
+        }
+    }
+
+    /// A peer is gone: what still waits for it is not sent.
+    pub(crate) fn remove(&mut self, index: u16, counters: &mut Counters) {
+        self.fdb.forget_peer(index);
+        self.forget_lanes(index, counters);
+    }
+
+    /// A peer's lanes end: what still waits for it will not be sent.
+    pub(crate) fn forget_lanes(&mut self, index: u16, counters: &mut Counters) {
+        counters.drop_no_link += self.queue.forget_peer(index, &mut self.ring);
+        self.ring.disown(index);
+    }
+
+    /// A frame from this address came from a peer.
+    pub(crate) fn learn(&mut self, now: Instant, mac: Mac, peer: u16) {
+        self.fdb.learn(now, mac, peer);
+    }
+
+    /// Does what is to be done from time to time.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, around: &mut Around<'_>) {
+        self.fdb.tend(now);
+        self.unpark();
+        self.refit_cells(around.polled, around.links, around.sessions);
+    }
+
+    /// Frames are distributed by another policy, from the next batch on.
+    pub(crate) fn set_policy(&mut self, kind: PolicyKind) {
+        self.policies.set(kind);
+    }
+
+    pub(crate) fn policy(&self) -> PolicyKind {
+        self.policies.kind()
+    }
+
+    /// The next gate of the device that is to be closed or opened.
+    pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
+        self.queue.poll_gate()
+    }
+
+    /// Bytes of the largest cell that is made now.
+    pub(crate) fn cell_max(&self, sessions: &Sessions) -> usize {
+        self.ring.cell_max() + sessions.tag()
+    }
+
+    /// Bytes of memory that is kept of each peer.
+    pub(crate) fn bytes_of_peer() -> usize {
+        size_of::<Peer>()
+    }
+
+    /// Whether cells of another size still have to leave.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.cells_change
+    }
+
+    /// Whether cells wait to leave.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.ring.has_waiting() || !self.resend.is_empty() || !self.parked.repairs.is_empty()
+    }
+
+    /// Whether nothing waits, not even for a peer's successor.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.has_unsent() && self.deferred.is_empty()
+    }
+
+    /// Cells that wait to be sent again.
+    pub(crate) fn repairs(&self) -> usize {
+        self.resend.len() + self.parked.repairs.len()
+    }
+
+    /// Frames for peers that make way for their successors.
+    pub(crate) fn deferred(&self) -> &Deferred {
+        &self.deferred
+    }
+
+    pub(crate) fn deferred_mut(&mut self) -> &mut Deferred {
+        &mut self.deferred
+    }
+}

@@ -1,10 +1,12 @@
 //! What can be seen from outside: peers and links as they stand.
 
 use crate::bundle::Bundle;
-use crate::group::peer::Peer;
+use crate::link::paths::Paths;
 use crate::policy::PolicyKind;
+use crate::security::PublicKey;
+use crate::send::Sender;
 use crate::session::keyring::Keyring;
-use crate::session::security::PublicKey;
+use crate::session::table::Session;
 use crate::time::Instant;
 use crate::wire::hello::{Name, NodeId};
 use core::net::SocketAddr;
@@ -100,25 +102,30 @@ impl Bundle {
     /// What is held now. Looks at each receive buffer.
     #[must_use]
     pub fn held(&self) -> Held {
+        let pool = self.receiver.pool();
         Held {
-            buffers_free: self.pool.available(),
-            buffers_lent: self.pool.lent(),
-            buffers_held: self.pool.held(),
-            frames: self.ready.frames(),
-            messages: self.control.len(),
-            repairs: self.resend.len() + self.stalled.repairs.len(),
+            buffers_free: pool.available(),
+            buffers_lent: pool.lent(),
+            buffers_held: pool.held(),
+            frames: self.receiver.frames(),
+            messages: self.out.outbox.len(),
+            repairs: self.sender.repairs(),
         }
     }
 
     /// All peers that have answered, with their links.
     pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = LinkStatus>)> {
-        self.peers.iter().filter(|peer| peer.is_joined()).map(|peer| {
-            let sealed = peer.keys.as_ref().map(SealStatus::of);
-            let key = peer.keys.as_ref().and_then(Keyring::peer);
-            let status = PeerStatus { node: peer.node, name: peer.name, heard: peer.heard(), sealed, key };
-            let links = peer.outbound.iter().zip(&peer.paired).zip(&self.ports).zip(0..);
+        let table = self.sessions.table();
+        let joined = move |index| table.get(index).filter(|session| session.is_joined());
+        table.indices().filter_map(move |index| {
+            let (session, paths) = (joined(index)?, self.links.get(index)?);
+            let sealed = session.keys.as_ref().map(SealStatus::of);
+            let key = session.keys.as_ref().and_then(Keyring::peer);
+            let (node, name) = (session.node, session.name);
+            let status = PeerStatus { node, name, heard: paths.heard(), sealed, key };
+            let links = paths.outbound.iter().zip(&paths.paired).zip(self.links.ports()).zip(0..);
             let links = links.filter_map(|(((link, paired), port), number)| {
-                let inbound = paired.map(|paired| &peer.inbound[usize::from(paired)]);
+                let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
                 Some(LinkStatus {
                     port: number,
                     endpoint: link.endpoint?,
@@ -135,24 +142,41 @@ impl Bundle {
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),
                 })
             });
-            (status, links)
+            Some((status, links))
         })
     }
 
     /// Bytes of memory that the state of each peer takes, cells that wait in receive buffers not included.
     pub fn peer_bytes(&self) -> impl Iterator<Item = usize> {
-        self.peers.iter().map(Peer::bytes)
+        let table = self.sessions.table();
+        let present = move |index: &u16| table.get(*index).is_some();
+        table.indices().filter(present).map(|index| {
+            let links = self.links.get(index).map_or(0, Paths::bytes);
+            size_of::<Session>() + links + self.receiver.bytes(index) + Sender::bytes_of_peer()
+        })
+    }
+
+    /// Whether every peer's device takes UDP superframes, so that ours may produce them.
+    #[must_use]
+    pub fn peers_take_uso(&self) -> bool {
+        self.sessions.table().iter().all(|session| session.takes_uso)
+    }
+
+    /// This node.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.sessions.node()
     }
 
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> PolicyKind {
-        self.policies.kind()
+        self.sender.policy()
     }
 
     /// Bytes of the largest cell that is made now.
     #[must_use]
     pub fn cell_max(&self) -> usize {
-        self.arena.cell_max() + self.tag()
+        self.sender.cell_max(&self.sessions)
     }
 }

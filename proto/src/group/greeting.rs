@@ -4,16 +4,18 @@
 //! begin a handshake with a stranger, or ask a peer for a sealed hello; it changes nothing by itself. Only sealed hellos,
 //! which are as fresh as any cell of the session, say where a peer listens and which links it takes out.
 
-use crate::bundle::Bundle;
 use crate::event::{Event, Refusal};
-use crate::group::membership::FORGET_AFTER;
-use crate::link::heartbeat::Control;
-use crate::receive::deliver::Origin;
+use crate::group::membership::{FORGET_AFTER, admit_as, answer_hello, greet_soon, join, pair, part};
+use crate::group::{Group, Parts};
+use crate::link::Links;
+use crate::outbox::{Control, Outputs};
 use crate::receive::pool::Piece;
-use crate::session::keyring::{Agreed, Keyring};
+use crate::session::Origin;
+use crate::session::handshake::{Agreement, Progress, may_join};
+use crate::session::keyring::Keyring;
 use crate::time::Instant;
 use crate::wire::Malformed;
-use crate::wire::cell::{HEADER, Kind, VERSION};
+use crate::wire::cell::{HEADER, Header, Kind, VERSION};
 use crate::wire::handshake::Marked;
 use crate::wire::hello::{Hello, greeter};
 use core::net::SocketAddr;
@@ -24,7 +26,7 @@ const ASK_EVERY: Duration = Duration::from_millis(20);
 /// The same on a link that is up.
 const ASK_RARELY: Duration = Duration::from_secs(1);
 
-impl Bundle {
+impl Group {
     /// A cell that is not sealed came where cells are sealed: a stranger may greet and take part in handshakes.
     pub(crate) fn handle_unsealed(
         &mut self,
@@ -32,153 +34,218 @@ impl Bundle {
         origin: Origin,
         kind: Kind,
         cell: Piece,
+        parts: &mut Parts<'_>,
     ) -> Result<(), Malformed> {
-        let Some(security) = &self.security else { return Err(Malformed::Field) };
-        let bytes = self.pool.bytes(cell);
+        let cell = parts.receiver.pool().bytes(cell);
         match kind {
             Kind::Hello => {
-                let (greeting, mark) = bytes.split_last_chunk().ok_or(Malformed::Truncated)?;
-                if security.marked_by(greeting, mark).is_some() {
+                let (greeting, mark) = cell.split_last_chunk().ok_or(Malformed::Truncated)?;
+                if parts.sessions.marked_by(greeting, mark).is_some() {
                     let hello = Hello::parse(greeting.get(HEADER..).ok_or(Malformed::Truncated)?)?;
-                    self.handle_greeting(now, origin, &hello);
+                    self.handle_greeting(now, origin, &hello, parts);
                 } else {
-                    self.counters.drop_mark += 1;
+                    parts.out.counters.drop_mark += 1;
                 }
             }
             Kind::Handshake => {
-                let Marked { covered, mark, .. } = Marked::split(bytes)?;
-                if let Some(key) = security.marked_by(covered, mark) {
-                    let bytes = bytes.to_vec();
-                    self.handle_handshake(now, origin, &bytes, key)?;
+                let Marked { covered, mark, .. } = Marked::split(cell)?;
+                if let Some(key) = parts.sessions.marked_by(covered, mark) {
+                    let cell = cell.to_vec();
+                    self.handle_handshake(now, origin, &cell, key, parts)?;
                 } else {
-                    self.counters.drop_mark += 1;
+                    parts.out.counters.drop_mark += 1;
                 }
             }
-            Kind::Data | Kind::Heartbeat | Kind::Repair => self.counters.drop_forged += 1,
+            Kind::Data | Kind::Heartbeat | Kind::Repair => parts.out.counters.drop_forged += 1,
         }
         Ok(())
     }
 
     /// A cell of another version came. Of all that could be one only a greeting with the group's mark is told of, for anyone
     /// can send the rest.
-    pub(crate) fn handle_other_version(&mut self, now: Instant, cell: Piece) -> Malformed {
-        let greeting = self.pool.bytes(cell).split_last_chunk();
+    pub(crate) fn handle_other_version(now: Instant, cell: Piece, parts: &mut Parts<'_>) -> Malformed {
+        let greeting = parts.receiver.pool().bytes(cell).split_last_chunk();
         let greeter = greeting.and_then(|(greeting, mark)| {
             let (theirs, node) = greeter(greeting)?;
-            self.security.as_ref()?.marked_by(greeting, mark).map(|_| (theirs, node))
+            parts.sessions.marked_by(greeting, mark).map(|_| (theirs, node))
         });
-        if let Some((theirs, node)) = greeter.filter(|(_, node)| *node != self.settings.node) {
-            self.refuse(now, node, Refusal::Version { ours: VERSION, theirs });
+        if let Some((theirs, node)) = greeter.filter(|(_, node)| *node != parts.sessions.node()) {
+            parts.out.events.refuse(now, node, Refusal::Version { ours: VERSION, theirs });
         }
         Malformed::Version
     }
 
     /// A node of the group is there, or was once.
-    pub(crate) fn handle_greeting(&mut self, now: Instant, origin: Origin, hello: &Hello) {
-        if hello.node == self.settings.node || !self.ports[usize::from(origin.port)].is_member() {
+    fn handle_greeting(&mut self, now: Instant, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
+        if hello.node == parts.sessions.node() || !parts.links.port(origin.port).is_member() {
             return;
         }
-        if !self.may_join(now, hello) {
+        let ours = self.hello(origin.port, None, parts.sessions, parts.links);
+        if !may_join(now, &ours, hello, &mut parts.out.events) {
             return;
         }
-        let Some(index) = self.peers.find(hello.node) else {
-            return self.begin_handshake(now, hello.node, (origin.port, origin.from));
+        let Parts { sessions, links, out, .. } = parts;
+        let route = (origin.port, origin.from);
+        let known = sessions.table().find(hello.node);
+        let Some((index, peer)) = known.and_then(|index| Some((index, sessions.table().get(index)?))) else {
+            return sessions.begin_handshake(now, hello.node, route, &ours, out);
         };
-        let Some(peer) = self.peers.get(index) else { return };
         if peer.incarnation == hello.incarnation {
-            if let Some(to) = self.whom_to_ask(now, index, origin, hello) {
-                self.ask(now, index, origin.port, to);
+            if let Some(to) = whom_to_ask(now, index, origin, hello, links) {
+                ask(now, index, (origin.port, to), links, out);
             }
         } else if peer.former != Some(hello.incarnation) {
-            self.begin_handshake(now, hello.node, (origin.port, origin.from));
+            sessions.begin_handshake(now, hello.node, route, &ours, out);
         }
     }
 
-    /// Where a peer is to be sent a sealed hello, if its greeting shows that one side may not know where the other is.
-    fn whom_to_ask(&self, now: Instant, index: u16, origin: Origin, hello: &Hello) -> Option<SocketAddr> {
-        let peer = self.peers.get(index)?;
-        let link = &peer.outbound[usize::from(origin.port)];
-        let paired = peer.paired[usize::from(origin.port)];
-        let health = |link: u8| &peer.inbound[usize::from(link)].health;
-        // What is sent to the endpoint of a link that is up arrives: that the peer is elsewhere may be a lie.
-        let works = link.up && link.endpoint.is_some() && paired.is_some_and(|link| health(link).is_up());
-        let pause = if works { ASK_RARELY } else { ASK_EVERY };
-        if link.asked.is_some_and(|(_, at)| now.since(at) < pause) {
-            return None;
+    /// A handshake cell came whose mark was made with the group key of this place.
+    fn handle_handshake(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        cell: &[u8],
+        key: usize,
+        parts: &mut Parts<'_>,
+    ) -> Result<(), Malformed> {
+        let ours = self.hello(origin.port, None, parts.sessions, parts.links);
+        match parts.sessions.handle_handshake(now, origin, cell, key, &ours, parts.out)? {
+            Progress::Nothing => {}
+            Progress::Greeted(hello) => self.handle_greeting(now, origin, &hello, parts),
+            Progress::Joins(agreement, routes) => {
+                if let Some(index) = self.join_sealed(now, *agreement, parts) {
+                    for route in routes {
+                        ask(now, index, route, parts.links, parts.out);
+                    }
+                }
+            }
+            Progress::Renewed(index) => {
+                if let Some(paths) = parts.links.get_mut(index) {
+                    paths.beat_at_once(now);
+                }
+                parts.out.counters.rekeys += 1;
+            }
         }
-        let prefers = hello.link == origin.port && paired != Some(hello.link);
-        let heard = |link: u8| now.since(health(link).heard()) <= FORGET_AFTER;
-        if !prefers && paired.is_some_and(|other| other != hello.link && heard(other)) {
-            return None;
-        }
-        if prefers || !works {
-            return Some(origin.from);
-        }
-        link.endpoint.filter(|_| link.cell_max != hello.cell_max)
+        Ok(())
     }
 
-    /// Asks a peer for a hello on a link.
-    pub(crate) fn ask(&mut self, now: Instant, index: u16, port: u8, to: SocketAddr) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let link = &mut peer.outbound[usize::from(port)];
-        (link.asked, link.outdated) = (Some((to, now)), true);
-        self.control.push_back(Control::Answer { port, peer: index, to });
+    /// A cell of a session that no peer has: when it was sealed with the keys of a tentative one, its sender has joined.
+    pub(crate) fn confirm(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        cell: Piece,
+        parts: &mut Parts<'_>,
+    ) -> Option<u16> {
+        let cell = parts.receiver.pool().bytes(cell);
+        let (agreement, serial) = parts.sessions.confirm(header, cell, &mut parts.out.counters)?;
+        let index = self.join_sealed(now, agreement, parts)?;
+        let session = parts.sessions.table_mut().get_mut(index)?;
+        (session.serial_heard, session.begun) = (serial, None);
+        Some(index)
+    }
+
+    /// Begins handshakes with the peers whose keys are old.
+    pub(crate) fn renew_keys(&self, now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
+        for index in overdue.iter().copied() {
+            if !parts.sessions.wants_keys(now, index) {
+                continue;
+            }
+            let Some(paths) = parts.links.get(index) else { continue };
+            let (node, routes) = (paths.node, paths.routes());
+            if let Some((port, _)) = routes.first() {
+                let ours = self.hello(*port, None, parts.sessions, parts.links);
+                parts.sessions.initiate(now, node, (&routes, true), &ours, parts.out);
+            }
+        }
     }
 
     /// A peer says of itself, in secret, where one of its links ends.
-    pub(crate) fn handle_sealed_hello(&mut self, now: Instant, origin: Origin, index: u16, hello: &Hello) {
-        let is_its = self.peers.get(index).is_some_and(|peer| peer.node == hello.node);
-        if !is_its || !self.ports[usize::from(origin.port)].is_member() {
+    pub(crate) fn handle_sealed_hello(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        index: u16,
+        hello: &Hello,
+        parts: &mut Parts<'_>,
+    ) {
+        let is_its = parts.sessions.table().get(index).is_some_and(|session| session.node == hello.node);
+        if !is_its || !parts.links.port(origin.port).is_member() {
             return;
         }
         if hello.leaves {
-            self.handle_farewell(now, origin, hello);
+            self.handle_farewell(now, origin, hello, parts);
             return;
         }
         if hello.pauses {
-            self.handle_pause(now, hello);
+            self.handle_pause(now, hello, parts);
             return;
         }
-        self.end_pause(index);
-        self.pair(now, index, origin, hello);
+        self.end_pause(index, parts);
+        pair(now, index, origin, hello, parts);
         if hello.asks {
-            self.answer_hello(index, origin);
+            answer_hello(index, origin, parts.out);
         }
-        self.fit_cells();
+        parts.fit_cells();
     }
 
     /// A node has shown that it has the keys of a session. What was known of its former self is void.
-    pub(crate) fn join_sealed(
-        &mut self,
-        now: Instant,
-        hello: &Hello,
-        session: u16,
-        agreed: Agreed,
-    ) -> Option<u16> {
+    fn join_sealed(&mut self, now: Instant, agreement: Agreement, parts: &mut Parts<'_>) -> Option<u16> {
+        let Agreement { hello, session, agreed } = agreement;
         let (mut former, mut serial_heard) = (None, 0);
-        if let Some(known) = self.peers.find(hello.node) {
-            let peer = self.peers.get(known)?;
+        if let Some(known) = parts.sessions.table().find(hello.node) {
+            let peer = parts.sessions.table().get(known)?;
             if peer.incarnation == hello.incarnation {
                 (former, serial_heard) = (peer.former, peer.serial_heard);
             } else {
                 former = Some(peer.incarnation);
             }
-            self.part(known);
+            part(known, parts);
         }
-        let index = self.peers.admit_as(now, hello, session, self.ports.len());
-        self.learned.meet_peer(now, index, hello.node);
-        let peer = self.peers.get_mut(index)?;
+        let index = admit_as(now, &hello, session, parts);
+        let peer = parts.sessions.table_mut().get_mut(index)?;
         peer.former = former;
         peer.serial_heard = serial_heard;
         peer.begun = Some(now);
-        peer.joined_at = now;
         peer.keys = Some(Keyring::new(now, agreed));
-        peer.join(self.settings.incarnation, hello.session);
+        peer.session_out = hello.session;
+        join(now, index, parts);
         self.was_left = false;
-        self.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });
-        self.end_pause(index);
-        self.fit_cells();
-        self.greet_soon(now);
+        parts.out.events.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });
+        self.end_pause(index, parts);
+        parts.fit_cells();
+        greet_soon(now, parts.links);
         Some(index)
     }
+}
+
+/// Where a peer is to be sent a sealed hello, if its greeting shows that one side may not know where the other is.
+fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &Links) -> Option<SocketAddr> {
+    let paths = links.get(index)?;
+    let link = &paths.outbound[usize::from(origin.port)];
+    let paired = paths.paired[usize::from(origin.port)];
+    let health = |link: u8| &paths.inbound[usize::from(link)].health;
+    // What is sent to the endpoint of a link that is up arrives: that the peer is elsewhere may be a lie.
+    let works = link.up && link.endpoint.is_some() && paired.is_some_and(|link| health(link).is_up());
+    let pause = if works { ASK_RARELY } else { ASK_EVERY };
+    if link.asked.is_some_and(|(_, at)| now.since(at) < pause) {
+        return None;
+    }
+    let prefers = hello.link == origin.port && paired != Some(hello.link);
+    let heard = |link: u8| now.since(health(link).heard()) <= FORGET_AFTER;
+    if !prefers && paired.is_some_and(|other| other != hello.link && heard(other)) {
+        return None;
+    }
+    if prefers || !works {
+        return Some(origin.from);
+    }
+    link.endpoint.filter(|_| link.cell_max != hello.cell_max)
+}
+
+/// Asks a peer for a hello on a link.
+fn ask(now: Instant, index: u16, (port, to): (u8, SocketAddr), links: &mut Links, out: &mut Outputs) {
+    let Some(paths) = links.get_mut(index) else { return };
+    let link = &mut paths.outbound[usize::from(port)];
+    (link.asked, link.outdated) = (Some((to, now)), true);
+    out.outbox.push(Control::Answer { port, peer: index, to });
 }

@@ -9,8 +9,8 @@
 //! Invariants: a pause concerns only what goes to the node that pauses; it lasts for [`PAUSE`] at most, and counts once
 //! for an incarnation, [`PAUSES`] times at once for a node, and else once in [`PAUSE_EVERY`].
 
-use crate::bundle::Bundle;
-use crate::link::heartbeat::Control;
+use crate::group::hotplug::tell_peers;
+use crate::group::{Group, Parts};
 use crate::time::Instant;
 use crate::wire::hello::{Hello, NodeId};
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub const PAUSE: Duration = Duration::from_millis(150);
 /// A node gets another pause after this time.
 const PAUSE_EVERY: Duration = Duration::from_secs(10);
 /// Pauses that a node may have at once: who tries upgrades makes some.
-const PAUSES: u32 = 8;
+pub(crate) const PAUSES: u32 = 8;
 /// Nodes whose pauses are remembered. When there are more, further ones get none until one of these is forgotten.
 const PAUSERS: usize = 64;
 /// When no data has come for this time, none is on its way: what a peer's ports may hold (1.5 ms), unless it is slow.
@@ -29,24 +29,54 @@ const QUIET: Duration = Duration::from_millis(3);
 
 /// Who makes way, and who is waited for.
 #[derive(Debug, Default)]
-pub(crate) struct Succession {
+pub(crate) struct Handover {
     /// This node pauses.
-    pub(crate) rests: bool,
+    rests: bool,
     /// When data came last.
-    pub(crate) heard: Instant,
+    heard: Instant,
     /// This node has replaced another one: until when it reads no frames, and until it has how many peers.
     wait: Option<(Instant, usize)>,
     /// Nodes that have paused lately, and when all their pauses are earned again.
     pausers: Vec<(NodeId, Instant)>,
 }
 
-impl Succession {
+impl Handover {
+    /// Data came.
+    pub(crate) fn handle_data(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Whether no data is on its way, as far as this node can tell.
+    pub(crate) fn is_quiet(&self, now: Instant) -> bool {
+        now.since(self.heard) >= QUIET
+    }
+
+    /// Whether this node is about to be replaced.
+    pub(crate) fn rests(&self) -> bool {
+        self.rests
+    }
+
+    /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
+    pub(crate) fn succeed(&mut self, now: Instant, peers: usize) {
+        self.wait = (peers > 0).then_some((now + PAUSE, peers));
+    }
+
+    /// Whether the device is to be left alone until the peers are there.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.wait.is_some()
+    }
+
+    /// Ends a wait for peers that lasts too long.
+    pub(crate) fn end_wait(&mut self, now: Instant) {
+        self.wait = self.wait.filter(|(until, _)| now < *until);
+    }
+
     pub(crate) fn waits_until(&self) -> Option<Instant> {
         self.wait.map(|(until, _)| until)
     }
 
     /// Takes one of the pauses of a node; returns whether it had one.
-    fn take_pause(&mut self, now: Instant, node: NodeId) -> bool {
+    pub(crate) fn take_pause(&mut self, now: Instant, node: NodeId) -> bool {
         self.pausers.retain(|(_, earned)| *earned > now);
         let place = self.pausers.iter().position(|(pauser, _)| *pauser == node).or_else(|| {
             let is_free = self.pausers.len() < PAUSERS;
@@ -63,91 +93,59 @@ impl Succession {
     }
 }
 
-impl Bundle {
-    /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Self::is_settled`] says
+impl Group {
+    /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Bundle::is_settled`](crate::Bundle::is_settled) says
     /// when nothing is under way.
-    pub fn rest(&mut self, now: Instant) {
-        self.succession.rests = true;
-        self.succession.heard = now;
-        self.tell_peers(|_| true);
+    pub(crate) fn rest(&mut self, now: Instant, parts: &mut Parts<'_>) {
+        self.handover.rests = true;
+        self.handover.heard = now;
+        tell_peers(parts, |_| true);
     }
 
     /// It is not replaced after all.
-    pub fn resume(&mut self) {
-        self.succession.rests = false;
-        self.tell_peers(|_| true);
-    }
-
-    /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
-    pub fn succeed(&mut self, now: Instant, peers: usize) {
-        self.succession.wait = (peers > 0).then_some((now + PAUSE, peers));
-    }
-
-    /// Whether nothing is under way: all that was taken from the device was heard by the peers, all that was heard from
-    /// them is delivered, and they send nothing more.
-    #[must_use]
-    pub fn is_settled(&self, now: Instant) -> bool {
-        let is_quiet = now.since(self.succession.heard) >= QUIET && !self.has_unsent();
-        let delivered = || self.peers.iter().all(|peer| peer.gapped == 0);
-        let heard =
-            || self.peers.iter().flat_map(|peer| &peer.outbound).all(|link| !link.up || link.is_heard());
-        is_quiet && self.deferred.is_empty() && delivered() && heard()
-    }
-
-    /// Whether some peer can be reached, and is heard, or is about to be.
-    #[must_use]
-    pub fn has_way(&self) -> bool {
-        let has_way = |peer: &crate::group::peer::Peer| {
-            let is_heard = peer.links_heard() != 0;
-            is_heard && peer.outbound.iter().any(|link| link.up) || peer.is_rising(self.polled)
-        };
-        self.is_waiting() || !self.deferred.is_empty() || self.peers.iter().any(has_way)
-    }
-
-    /// Whether the device is to be left alone until the peers are there.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.succession.wait.is_some()
-    }
-
-    /// Says hello to the peers on these ports: something about this node is new.
-    pub(crate) fn tell_peers(&mut self, ports: impl Fn(u8) -> bool) {
-        for index in self.peers.indices() {
-            let Some(peer) = self.peers.get(index).filter(|peer| peer.is_joined()) else { continue };
-            for (link, port) in peer.outbound.iter().zip(0..).filter(|(_, port)| ports(*port)) {
-                let answer = |to| Control::Answer { port, peer: index, to };
-                self.control.extend(link.endpoint.map(answer));
-            }
-        }
+    pub(crate) fn resume(&mut self, parts: &mut Parts<'_>) {
+        self.handover.rests = false;
+        tell_peers(parts, |_| true);
     }
 
     /// A peer pauses. Returns whether memory was set aside for what waits for it: as often as it has pauses left.
-    pub(crate) fn handle_pause(&mut self, now: Instant, hello: &Hello) -> bool {
-        let index = self.peers.find(hello.node);
-        let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) else { return false };
+    pub(crate) fn handle_pause(&mut self, now: Instant, hello: &Hello, parts: &mut Parts<'_>) -> bool {
+        let table = parts.sessions.table_mut();
+        let index = table.find(hello.node);
+        let Some(peer) = index.and_then(|index| table.get_mut(index)) else { return false };
         let is_new = peer.is_joined() && peer.incarnation == hello.incarnation && !peer.pauses;
         if !is_new {
             return false;
         }
         peer.pauses = true;
-        let goes_on = self.deferred.has_room(hello.node);
-        let may_wait = goes_on || self.succession.take_pause(now, hello.node);
-        may_wait && self.deferred.open(hello.node, hello.incarnation, now + PAUSE)
+        let deferred = parts.sender.deferred_mut();
+        let may_wait = deferred.has_room(hello.node) || self.handover.take_pause(now, hello.node);
+        may_wait && deferred.open(hello.node, hello.incarnation, now + PAUSE)
     }
 
     /// A peer is there, or there again.
-    pub(crate) fn end_pause(&mut self, index: u16) {
-        if let Some(peer) = self.peers.get_mut(index) {
+    pub(super) fn end_pause(&mut self, index: u16, parts: &mut Parts<'_>) {
+        if let Some(peer) = parts.sessions.table_mut().get_mut(index) {
             peer.pauses = false;
         }
-        let joined = || self.peers.iter().filter(|peer| peer.is_joined()).count();
-        self.succession.wait = self.succession.wait.filter(|(_, peers)| joined() < *peers);
-    }
-
-    /// Ends a wait for peers that lasts too long.
-    pub(crate) fn end_wait(&mut self, now: Instant) {
-        self.succession.wait = self.succession.wait.filter(|(until, _)| now < *until);
+        let joined = || parts.sessions.table().iter().filter(|peer| peer.is_joined()).count();
+        self.handover.wait = self.handover.wait.filter(|(_, peers)| joined() < *peers);
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_pausers_is_bounded() {
+        let mut handover = Handover::default();
+        let taken =
+            (0..1_000).filter(|number| handover.take_pause(Instant::default(), NodeId(1 + number))).count();
+        assert_eq!((taken, handover.pausers.len()), (PAUSERS, PAUSERS));
+        assert!(
+            handover.take_pause(Instant::from_nanos(10_001_000_000), NodeId(5_000)),
+            "the others are forgotten"
+        );
+    }
+}

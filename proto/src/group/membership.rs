@@ -5,14 +5,17 @@
 //! [`FORGET_AFTER`] is forgotten. Where cells are sealed, a greeting that bears the group's mark only makes this node act
 //! by itself ([`crate::group::greeting`]): a handshake gives the session, and sealed hellos say where a peer listens.
 
-use crate::bundle::Bundle;
-use crate::event::{Event, Refusal};
-use crate::group::peer::Peer;
-use crate::link::health::Signal;
-use crate::link::heartbeat::Control;
+use crate::event::{Event, Refusal, Signal};
+use crate::group::{Group, Parts};
+use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
-use crate::receive::deliver::Origin;
+use crate::link::paths::Paths;
+use crate::outbox::{Control, Outbox, Outputs, Written, header};
+use crate::security::{Number, TAG};
+use crate::session::handshake::may_join;
+use crate::session::{Origin, Sessions};
 use crate::time::Instant;
+use crate::wire::cell::{HEADER, Kind, wire_seq};
 use crate::wire::hello::{Hello, NodeId};
 use core::time::Duration;
 
@@ -20,147 +23,97 @@ use core::time::Duration;
 pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(10);
 /// Greetings of a port on which nobody has answered yet are this far apart, others ten times as far.
 const GREET_EVERY: Duration = Duration::from_millis(100);
-/// A node that is refused is told of again after this time, and so many are at most.
-const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
-const REFUSED: usize = 16;
 /// A hello is not answered while so many messages wait to be sent: one for each peer that there may be.
-const ANSWERS_BEHIND: usize = 1_024;
+pub(crate) const ANSWERS_BEHIND: usize = 1_024;
 
-impl Bundle {
+impl Group {
     /// Greets everyone on the ports whose time has come, and answers again who has not heard our answer.
-    pub(crate) fn greet(&mut self, now: Instant) {
-        for number in 0..self.ports.len() {
-            let port = &mut self.ports[number];
+    pub(crate) fn greet(&self, now: Instant, parts: &mut Parts<'_>) {
+        for number in 0..parts.links.ports().len() {
+            let port = &parts.links.ports()[number];
             if now < port.greet_at || !port.is_member() {
                 continue;
             }
-            let known = || self.peers.iter().filter(|peer| peer.outbound[number].endpoint.is_some());
-            let settled = known().next().is_some() && known().all(Peer::is_reached);
+            let known = || parts.links.iter().filter(|paths| paths.outbound[number].endpoint.is_some());
+            let settled = known().next().is_some() && known().all(Paths::is_reached);
+            let port = &mut parts.links.ports_mut()[number];
             port.greet_at = now + GREET_EVERY * if settled { 10 } else { 1 };
             if port.carrier {
-                self.greet_on(number);
+                greet_on(number, parts);
             }
-        }
-    }
-
-    /// Something about a peer is new: what it has to hear, and to say, is repeated soon.
-    pub(crate) fn greet_soon(&mut self, now: Instant) {
-        for port in self.ports.iter_mut().filter(|port| port.is_member()) {
-            port.greet_at = port.greet_at.min(now + GREET_EVERY);
-        }
-    }
-
-    fn greet_on(&mut self, number: usize) {
-        #[expect(clippy::cast_possible_truncation, reason = "at most LINKS ports")]
-        let port = number as u8;
-        let settings = &self.ports[number].settings;
-        let everyone = settings.multicast.then_some(Control::Greet { port, to: None });
-        let named = settings.greet.iter().map(|endpoint| Control::Greet { port, to: Some(*endpoint) });
-        self.control.extend(everyone.into_iter().chain(named));
-        for index in self.peers.indices() {
-            let Some(peer) = self.peers.get(index) else { continue };
-            let link = &peer.outbound[number];
-            let asked = link.asked.filter(|_| link.endpoint.is_none()).map(|(to, _)| to);
-            if let Some(to) = link.endpoint.filter(|_| !peer.is_joined()).or(asked) {
-                self.control.push_back(Control::Answer { port, peer: index, to });
-            }
-        }
-    }
-
-    /// What this node says of itself on a port, to a peer or to everyone.
-    pub(crate) fn hello(&self, port: u8, peer: Option<u16>) -> Hello {
-        let peer = peer.and_then(|index| self.peers.get(index));
-        let link = peer.map(|peer| &peer.outbound[usize::from(port)]);
-        Hello {
-            node: self.settings.node,
-            incarnation: self.settings.incarnation,
-            group: self.settings.group,
-            session: peer.map_or(0, |peer| peer.session_in),
-            your_session: peer.map_or(0, |peer| peer.session_out),
-            cell_max: self.ports[usize::from(port)].settings.cell_max,
-            link: port,
-            workers: self.settings.workers,
-            takes_uso: self.settings.takes_uso,
-            leaves: !self.ports[usize::from(port)].is_member(),
-            seals: self.security.is_some(),
-            asks: link.is_some_and(|link| link.endpoint.is_none() || link.outdated),
-            pauses: self.succession.rests,
-            ends: self.ends,
-            name: self.settings.name,
         }
     }
 
     /// A node says who it is, unsealed.
-    pub(crate) fn handle_hello(&mut self, now: Instant, origin: Origin, hello: &Hello) {
-        if hello.group != self.settings.group && !self.other_groups.contains(&hello.group) {
-            self.counters.drop_group += 1;
+    pub(crate) fn handle_hello(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        hello: &Hello,
+        parts: &mut Parts<'_>,
+    ) {
+        if hello.group != self.group && !self.others.contains(&hello.group) {
+            parts.out.counters.drop_group += 1;
             return;
         }
-        if hello.node == self.settings.node || !self.ports[usize::from(origin.port)].is_member() {
+        if hello.node == parts.sessions.node() || !parts.links.port(origin.port).is_member() {
             return;
         }
         if hello.seals {
-            return self.refuse(now, hello.node, Refusal::Seals);
+            return parts.out.events.refuse(now, hello.node, Refusal::Seals);
         }
         if hello.leaves {
-            self.handle_farewell(now, origin, hello);
+            self.handle_farewell(now, origin, hello, parts);
             return;
         }
         if hello.pauses {
-            self.handle_pause(now, hello);
+            self.handle_pause(now, hello, parts);
             return;
         }
-        let Some(index) = self.acquaint(now, hello) else { return };
-        self.pair(now, index, origin, hello);
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let was_joined = peer.is_joined();
+        let Some(index) = self.acquaint(now, hello, parts) else { return };
+        pair(now, index, origin, hello, parts);
+        let Some(session) = parts.sessions.table_mut().get_mut(index) else { return };
+        let was_joined = session.is_joined();
         if hello.session != 0 && !was_joined {
-            peer.join(self.settings.incarnation, hello.session);
+            session.session_out = hello.session;
         }
-        let (node, name, joined) = (peer.node, peer.name, peer.is_joined());
+        let (node, name, joined) = (session.node, session.name, session.is_joined());
         // An answer carries a session, so it is not answered in its turn unless its number for us is an old one.
-        let answer = hello.session == 0 || hello.your_session != peer.session_in;
+        let answer = hello.session == 0 || hello.your_session != session.session_in;
         if joined && !was_joined {
-            peer.beat_at_once(now);
-            peer.joined_at = now;
+            join(now, index, parts);
+            if let Some(paths) = parts.links.get_mut(index) {
+                paths.beat_at_once(now);
+            }
             self.was_left = false;
-            self.log(Event::PeerJoined { peer: node, name, sealed: false });
+            parts.out.events.log(Event::PeerJoined { peer: node, name, sealed: false });
         }
         if joined {
-            self.end_pause(index);
+            self.end_pause(index, parts);
         } else {
             // Should our answer be lost, the next greeting repeats it.
-            self.greet_soon(now);
+            greet_soon(now, parts.links);
         }
         if answer {
-            self.answer_hello(index, origin);
+            answer_hello(index, origin, parts.out);
         }
-        self.fit_cells();
-    }
-
-    /// A hello is answered, unless so much waits to be said: then it comes again.
-    pub(crate) fn answer_hello(&mut self, peer: u16, origin: Origin) {
-        if self.control.len() >= ANSWERS_BEHIND {
-            self.counters.hellos_unanswered += 1;
-            return;
-        }
-        self.control.push_back(Control::Answer { port: origin.port, peer, to: origin.from });
+        parts.fit_cells();
     }
 
     /// The peer that speaks, taken in if it is new.
-    fn acquaint(&mut self, now: Instant, hello: &Hello) -> Option<u16> {
-        let Some(index) = self.peers.find(hello.node) else {
-            return self.admit(now, hello, None);
+    fn acquaint(&mut self, now: Instant, hello: &Hello, parts: &mut Parts<'_>) -> Option<u16> {
+        let Some(index) = parts.sessions.table().find(hello.node) else {
+            return self.admit(now, hello, None, parts);
         };
-        let known = self.peers.get(index)?;
+        let known = parts.sessions.table().get(index)?;
         let former = known.incarnation;
         if former != hello.incarnation {
             // Of two incarnations that are heard in turn, the one that knows what was said last is alive.
             if known.former == Some(hello.incarnation) && hello.your_session != known.session_in {
                 return None;
             }
-            self.part(index);
-            return self.admit(now, hello, Some(former));
+            part(index, parts);
+            return self.admit(now, hello, Some(former), parts);
         }
         if hello.session == 0 || !known.is_joined() || known.session_out == hello.session {
             return Some(index);
@@ -170,170 +123,208 @@ impl Bundle {
             return None;
         }
         // It forgot us and gave us a new number: its lanes begin anew, and so do ours.
-        self.forget_lanes(index);
-        self.peers.renew(index, now, hello, &mut self.pool);
+        parts.sender.forget_lanes(index, &mut parts.out.counters);
+        parts.sessions.table_mut().renew(index, hello);
+        parts.sender.begin(index);
+        begin(now, index, parts);
         Some(index)
     }
 
     /// Takes a new peer in, unless it cannot be one.
-    fn admit(&mut self, now: Instant, hello: &Hello, former: Option<u64>) -> Option<u16> {
-        if !self.may_join(now, hello) {
+    fn admit(
+        &mut self,
+        now: Instant,
+        hello: &Hello,
+        former: Option<u64>,
+        parts: &mut Parts<'_>,
+    ) -> Option<u16> {
+        let ours = self.hello(0, None, parts.sessions, parts.links);
+        if !may_join(now, &ours, hello, &mut parts.out.events) {
             return None;
         }
-        let Some(index) = self.peers.admit(now, hello, self.ports.len()) else {
-            self.refuse(now, hello.node, Refusal::Full);
+        let Some(session) = parts.sessions.table_mut().draw_session(None, &[]) else {
+            parts.out.events.refuse(now, hello.node, Refusal::Full);
             return None;
         };
-        self.peers.get_mut(index)?.former = former;
-        self.learned.meet_peer(now, index, hello.node);
+        let index = admit_as(now, hello, session, parts);
+        parts.sessions.table_mut().get_mut(index)?.former = former;
         Some(index)
     }
 
-    /// Whether a node could be a peer; if not, it is refused.
-    pub(crate) fn may_join(&mut self, now: Instant, hello: &Hello) -> bool {
-        let (ours, theirs) = (self.settings.workers, hello.workers);
-        if ours != theirs {
-            self.refuse(now, hello.node, Refusal::Workers { ours, theirs });
-        }
-        ours == theirs
-    }
-
-    /// A node cannot be a peer. It comes again and again; it is told of once in a while.
-    pub(crate) fn refuse(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
-        self.refused.retain(|(_, since)| now.since(*since) < TELL_AGAIN_AFTER);
-        if self.refused.len() < REFUSED && self.refused.iter().all(|(node, _)| *node != peer) {
-            self.refused.push((peer, now));
-            self.log(Event::PeerRefused { peer, refusal });
-        }
-    }
-
-    /// A peer is a peer no more. It is told of, however many others were, and not again when it comes back soon.
-    pub(crate) fn shut_out(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
-        self.refused.retain(|(node, _)| *node != peer);
-        if self.refused.len() == REFUSED {
-            self.refused.remove(0);
-        }
-        self.refused.push((peer, now));
-        self.log(Event::PeerRefused { peer, refusal });
-    }
-
-    /// Notes where the peer listens on this port.
-    ///
-    /// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
-    /// else the first, so that both ends pair the same ports. A link that has been silent for long is no reason to refuse
-    /// another. A link that is too small for any cell is not used, as if the peer had taken it out.
-    pub(crate) fn pair(&mut self, now: Instant, index: u16, origin: Origin, hello: &Hello) {
-        if hello.cell_max < CELL_LEAST {
-            self.part_link(now, index, origin.port, hello.link, Signal::TooSmall);
-            return;
-        }
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let port = usize::from(origin.port);
-        let heard = |link: u8| now.since(peer.inbound[usize::from(link)].health.heard()) <= FORGET_AFTER;
-        let other = peer.paired[port].filter(|paired| *paired != hello.link && heard(*paired));
-        if other.is_some() && hello.link != origin.port {
-            return;
-        }
-        peer.paired[port] = Some(hello.link);
-        // The hello has come this way, so until heartbeats prove more the link is better than none.
-        let link = &mut peer.outbound[port];
-        link.doubted |= link.endpoint.is_none();
-        link.endpoint = Some(origin.from);
-        link.cell_max = hello.cell_max;
-        link.outdated = false;
-    }
-
-    /// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.
-    pub(crate) fn expire(&mut self, now: Instant, overdue: &[u16]) {
-        for index in overdue.iter().copied() {
-            let gone = self.peers.get(index).is_some_and(|peer| now.since(peer.heard()) > FORGET_AFTER);
-            if gone {
-                self.part(index);
+    /// Writes a hello to everyone, to an endpoint, or to a peer. A greeting shows by a mark that it comes from the group.
+    pub(crate) fn write_hello(
+        &self,
+        control: Control,
+        sessions: &mut Sessions,
+        links: &mut Links,
+        outbox: &mut Outbox,
+    ) -> Option<Written> {
+        match control {
+            Control::Greet { port, to } => {
+                let hello = self.hello(port, None, sessions, links);
+                let space = outbox.space();
+                header(Kind::Hello, port, 0).emit(space);
+                let mut length = HEADER + hello.emit(&mut space[HEADER..]);
+                let (greeting, rest) = space.split_at_mut(length);
+                if let Some(mark) = sessions.mark(greeting) {
+                    rest[..TAG].copy_from_slice(&mark);
+                    length += TAG;
+                }
+                Some(Written { port, to, length, numbered: None })
             }
+            Control::Answer { port, peer, to } | Control::Farewell { port, peer, to } => {
+                let hello = self.hello(port, Some(peer), sessions, links);
+                let space = outbox.space();
+                let mut length = HEADER + hello.emit(&mut space[HEADER..]);
+                let mut header = header(Kind::Hello, port, 0);
+                let session = sessions.table().get(peer);
+                (header.session, header.epoch) =
+                    session.map_or((0, 0), |session| (session.session_out, session.epoch()));
+                let is_sealed = header.epoch != 0;
+                let link = links.get_mut(peer).map(|paths| &mut paths.outbound[usize::from(port)]);
+                let seq = link.filter(|_| is_sealed).map(|link| link.take_seq(None));
+                header.link_seq = seq.map_or(0, wire_seq);
+                header.emit(space);
+                if let Some(seq) = seq {
+                    length = sessions.seal_control(peer, Number { link: port, seq }, space, length);
+                }
+                Some(Written { port, to: Some(to), length, numbered: is_sealed.then_some(peer) })
+            }
+            Control::Heartbeat { .. } | Control::Repair { .. } => None,
         }
-    }
-
-    /// A peer's lanes end: what still waits for it will not be sent.
-    fn forget_lanes(&mut self, index: u16) {
-        self.counters.drop_no_link += self.queue.forget_peer(index, &mut self.arena);
-        self.arena.disown(index);
-    }
-
-    /// A peer is not there any more.
-    pub(crate) fn part(&mut self, index: u16) {
-        if let Some(peer) = self.drop_peer(index) {
-            self.log(Event::PeerLeft { peer });
-        }
-    }
-
-    /// Drops a peer's state.
-    pub(crate) fn drop_peer(&mut self, index: u16) -> Option<NodeId> {
-        let peer = self.peers.remove(index, &mut self.pool)?;
-        self.learned.forget_peer(index);
-        self.ready.disown(index);
-        self.forget_lanes(index);
-        self.fit_cells();
-        Some(peer)
-    }
-
-    /// Whether every peer's device takes UDP superframes, so that ours may produce them.
-    #[must_use]
-    pub fn peers_take_uso(&self) -> bool {
-        self.peers.iter().all(|peer| peer.takes_uso)
-    }
-
-    /// This node.
-    #[must_use]
-    pub fn node(&self) -> NodeId {
-        self.settings.node
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bundle::Settings;
-    use crate::link::nic::PortSettings;
-    use alloc::vec;
-
-    #[test]
-    fn hellos_without_end_are_not_all_answered() {
-        let now = Instant::default();
-        let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
-        let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![PortSettings::new(1_452)]));
-        let hello = Hello { node: node(2), incarnation: 5, ..bundle.hello(0, None) };
-        let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
-        (0..5_000).for_each(|_| bundle.handle_hello(now, origin, &hello));
-        assert_eq!(bundle.held().messages, ANSWERS_BEHIND);
-        assert_eq!(bundle.counters().hellos_unanswered, 5_000 - ANSWERS_BEHIND as u64);
-        while bundle.poll_control(now).is_some() {}
-        bundle.handle_hello(now, origin, &hello);
-        assert_eq!(bundle.held().messages, 1, "it is answered again");
+/// Something about a peer is new: what it has to hear, and to say, is repeated soon.
+pub(super) fn greet_soon(now: Instant, links: &mut Links) {
+    for port in links.ports_mut().iter_mut().filter(|port| port.is_member()) {
+        port.greet_at = port.greet_at.min(now + GREET_EVERY);
     }
+}
 
-    #[test]
-    fn a_hello_of_a_former_self_that_comes_late_shuts_nobody_out() {
-        let now = Instant::default();
-        let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
-        let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![PortSettings::new(1_452)]));
-        let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
-        let hello =
-            |bundle: &Bundle, incarnation| Hello { node: node(2), incarnation, ..bundle.hello(0, None) };
-        let of = |bundle: &Bundle| {
-            let peer = bundle.peers.get(bundle.peers.find(node(2)).unwrap()).unwrap();
-            (peer.incarnation, peer.session_in)
-        };
-        for incarnation in [6, 5, 6] {
-            let hello = hello(&bundle, incarnation);
-            bundle.handle_hello(now, origin, &hello);
+fn greet_on(number: usize, parts: &mut Parts<'_>) {
+    let Parts { sessions, links, out, .. } = parts;
+    #[expect(clippy::cast_possible_truncation, reason = "at most LINKS ports")]
+    let port = number as u8;
+    let settings = &links.port(port).settings;
+    let everyone = settings.multicast.then_some(Control::Greet { port, to: None });
+    let named = settings.greet.iter().map(|endpoint| Control::Greet { port, to: Some(*endpoint) });
+    out.outbox.extend(everyone.into_iter().chain(named));
+    for index in sessions.table().indices() {
+        let (Some(session), Some(paths)) = (sessions.table().get(index), links.get(index)) else { continue };
+        let link = &paths.outbound[number];
+        let asked = link.asked.filter(|_| link.endpoint.is_none()).map(|(to, _)| to);
+        if let Some(to) = link.endpoint.filter(|_| !session.is_joined()).or(asked) {
+            out.outbox.push(Control::Answer { port, peer: index, to });
         }
-        let (incarnation, given) = of(&bundle);
-        assert_eq!(incarnation, 5, "the last one that was new");
-        let alive = Hello { session: 7, your_session: given, ..hello(&bundle, 6) };
-        bundle.handle_hello(now, origin, &alive);
-        assert_eq!(of(&bundle).0, 6, "who knows what was said last is alive");
-        let late = hello(&bundle, 5);
-        bundle.handle_hello(now, origin, &late);
-        assert_eq!(of(&bundle).0, 6);
     }
+}
+
+/// A hello is answered, unless so much waits to be said: then it comes again.
+pub(super) fn answer_hello(peer: u16, origin: Origin, out: &mut Outputs) {
+    if out.outbox.len() >= ANSWERS_BEHIND {
+        out.counters.hellos_unanswered += 1;
+        return;
+    }
+    out.outbox.push(Control::Answer { port: origin.port, peer, to: origin.from });
+}
+
+/// A new peer is taken in under a session number that was drawn for it.
+pub(crate) fn admit_as(now: Instant, hello: &Hello, session: u16, parts: &mut Parts<'_>) -> u16 {
+    let index = parts.sessions.table_mut().admit(hello, session);
+    parts.sender.admit(now, index, hello.node);
+    begin(now, index, parts);
+    index
+}
+
+/// What links and lanes know of a peer begins with its session.
+fn begin(now: Instant, index: u16, parts: &mut Parts<'_>) {
+    let table = parts.sessions.table();
+    let (Some(session), Some(first)) = (table.get(index), table.first_in(index)) else { return };
+    parts.links.admit(now, index, session.node, first);
+    parts.receiver.admit(now, index, first);
+}
+
+/// A peer has given us a session number.
+pub(crate) fn join(now: Instant, index: u16, parts: &mut Parts<'_>) {
+    let Some(first) = parts.sessions.table().first_out(index) else { return };
+    parts.sender.join(index, first);
+    if let Some(paths) = parts.links.get_mut(index) {
+        paths.join(now, first);
+    }
+}
+
+/// Notes where the peer listens on this port.
+///
+/// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
+/// else the first, so that both ends pair the same ports. A link that has been silent for long is no reason to refuse
+/// another. A link that is too small for any cell is not used, as if the peer had taken it out.
+pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
+    if hello.cell_max < CELL_LEAST {
+        parts.links.part(now, index, (origin.port, hello.link), Signal::TooSmall, parts.out);
+        parts.send_lost_again();
+        return;
+    }
+    let Some(paths) = parts.links.get_mut(index) else { return };
+    let port = usize::from(origin.port);
+    let heard = |link: u8| now.since(paths.inbound[usize::from(link)].health.heard()) <= FORGET_AFTER;
+    let other = paths.paired[port].filter(|paired| *paired != hello.link && heard(*paired));
+    if other.is_some() && hello.link != origin.port {
+        return;
+    }
+    paths.paired[port] = Some(hello.link);
+    // The hello has come this way, so until heartbeats prove more the link is better than none.
+    let link = &mut paths.outbound[port];
+    link.doubted |= link.endpoint.is_none();
+    link.endpoint = Some(origin.from);
+    link.cell_max = hello.cell_max;
+    link.outdated = false;
+}
+
+/// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.
+pub(crate) fn expire(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
+    for index in overdue.iter().copied() {
+        let gone = parts.links.get(index).is_some_and(|paths| now.since(paths.heard()) > FORGET_AFTER);
+        if gone {
+            part(index, parts);
+        }
+    }
+}
+
+/// Ends the sessions whose time is over. They are due, for heartbeats are.
+pub(crate) fn end_lapsed(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
+    for index in overdue.iter().copied() {
+        let Some(lapse) = parts.sessions.lapsed(now, index) else { continue };
+        if let Some(peer) = drop_peer(index, parts) {
+            parts.out.events.log(Event::PeerLapsed { peer, lapse });
+        }
+    }
+}
+
+/// Other group keys, or other nodes' keys, are accepted from now on: sessions with nodes that are not allowed end.
+pub(crate) fn review_keys(parts: &mut Parts<'_>) {
+    for (node, key) in parts.sessions.review_keys(parts.polled) {
+        if let Some(index) = parts.sessions.table().find(node) {
+            drop_peer(index, parts);
+            parts.out.counters.drop_not_allowed += 1;
+            parts.out.events.shut_out(parts.polled, node, Refusal::NotAllowed { key });
+        }
+    }
+}
+
+/// A peer is not there any more.
+pub(crate) fn part(index: u16, parts: &mut Parts<'_>) {
+    if let Some(peer) = drop_peer(index, parts) {
+        parts.out.events.log(Event::PeerLeft { peer });
+    }
+}
+
+/// Drops a peer's state.
+fn drop_peer(index: u16, parts: &mut Parts<'_>) -> Option<NodeId> {
+    let peer = parts.sessions.table_mut().remove(index)?;
+    parts.links.remove(index);
+    parts.receiver.remove(index);
+    parts.sender.remove(index, &mut parts.out.counters);
+    parts.fit_cells();
+    Some(peer)
 }

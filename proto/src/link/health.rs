@@ -17,6 +17,7 @@
 //! Source: P2, section 2.2. Thresholds: [`OWED_FOR`] must exceed the time in which a receiver is not scheduled (1 ms
 //! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
 
+use crate::event::Signal;
 use crate::link::adaptive_timeout::Patience;
 use crate::link::black_hole::{Account, OWED_FOR};
 use crate::link::hold_down::HoldDown;
@@ -36,42 +37,6 @@ pub(crate) const LATELY: Duration = Duration::from_millis(20);
 pub(crate) const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
 /// Heartbeats in a row that bring a link back.
 const HEARTBEATS_TO_RISE: u8 = 3;
-
-/// What showed that a link is dead, and the figures behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Cells had left the sender, and none of them came although the other links brought theirs.
-    BurstSkew {
-        /// How many cells the link owed.
-        owed: u64,
-        /// For how long.
-        waited: Duration,
-    },
-    /// No heartbeat came.
-    Silence {
-        /// For how long.
-        waited: Duration,
-    },
-    /// The NIC lost its carrier or is gone.
-    Carrier,
-    /// The kernel refuses to send on it.
-    SendError,
-    /// The receiver says so.
-    Report,
-    /// This node takes the link out of the bundle.
-    Removed,
-    /// The peer takes the link out of the bundle.
-    Farewell,
-    /// The NIC at one end takes smaller cells only than any that is made.
-    TooSmall,
-}
-
-impl Signal {
-    /// Whether it only says that nothing was heard: the link may work all the same.
-    pub(crate) fn is_doubt(self) -> bool {
-        matches!(self, Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report)
-    }
-}
 
 /// A change of the judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -159,10 +159,7 @@ mod tests {
             let next = link.next_seq();
             link.handle_departed(at(1), Sent { departed, queued: 0 });
             let change = link.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
-            matches!(
-                change,
-                Some(crate::link::health::Change::Down(crate::link::health::Signal::BurstSkew { .. }))
-            )
+            matches!(change, Some(crate::link::health::Change::Down(crate::event::Signal::BurstSkew { .. })))
         };
         assert!(!owes(&mut link, (1 << 31) - 1));
         assert!(owes(&mut link, 100), "those of its own are");

@@ -6,9 +6,9 @@
 //! Invariants: a frame comes out whole or not at all; each piece in the queue owns a reference to its buffer.
 
 use crate::counters::Counters;
-use crate::group::peer::NOBODY;
 use crate::receive::pool::{Piece, Pool};
 use crate::receive::reorder::Arrived;
+use crate::session::table::NOBODY;
 use crate::wire::cell::NO_RECORD;
 use crate::wire::record::{self, PREFIX, Start, VNET};
 use alloc::collections::VecDeque;

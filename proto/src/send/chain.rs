@@ -1,4 +1,4 @@
-//! The cells of a lane that wait, in order: a list whose links lie in the arena.
+//! The cells of a lane that wait, in order: a list whose links lie in the ring.
 //!
 //! Part of [`crate::send::queue`]. Cells are linked because a lane's slots are neighbours only as far as its frames were read
 //! one after the other. Together the cells are a stream of records; bytes can be cut out of it where they lie, as long as
@@ -6,7 +6,7 @@
 //!
 //! Invariant: from the first cell on, the links lead to `cells` cells, the last of them `last`.
 
-use crate::send::ring::{Arena, Slots};
+use crate::send::ring::{Ring, Slots};
 use crate::wire::cell::NO_RECORD;
 use crate::wire::record::{self, PREFIX, Start};
 
@@ -43,94 +43,94 @@ impl Chain {
     }
 
     /// Appends slots that have just been filled.
-    pub(crate) fn push(&mut self, arena: &mut Arena, slots: Slots) {
-        arena.link(&mut self.slots, slots);
+    pub(crate) fn push(&mut self, ring: &mut Ring, slots: Slots) {
+        ring.link(&mut self.slots, slots);
     }
 
     /// Takes the first cell out; it goes on waiting.
-    pub(crate) fn pop(&mut self, arena: &Arena) -> Option<u64> {
+    pub(crate) fn pop(&mut self, ring: &Ring) -> Option<u64> {
         let slot = self.first()?;
-        self.slots.first = arena.cell(slot).next;
+        self.slots.first = ring.cell(slot).next;
         self.slots.cells -= 1;
         Some(slot)
     }
 
     /// The first record that begins in the first cell, if one does.
-    pub(crate) fn record(&self, arena: &Arena) -> Option<Record> {
-        first_record(arena, self.first()?, 0)
+    pub(crate) fn record(&self, ring: &Ring) -> Option<Record> {
+        first_record(ring, self.first()?, 0)
     }
 
     /// The first record that begins in any cell.
-    pub(crate) fn next_record(&self, arena: &Arena) -> Option<Record> {
+    pub(crate) fn next_record(&self, ring: &Ring) -> Option<Record> {
         let (mut slot, mut before) = (self.first()?, 0);
         // At most as many rounds as the record that has begun has cells.
         for _ in 1..self.cells() {
-            if arena.cell(slot).first_record != NO_RECORD {
+            if ring.cell(slot).first_record != NO_RECORD {
                 break;
             }
-            before += arena.filled(slot).len();
-            slot = arena.cell(slot).next;
+            before += ring.filled(slot).len();
+            slot = ring.cell(slot).next;
         }
-        first_record(arena, slot, before)
+        first_record(ring, slot, before)
     }
 
     /// Drops that record.
-    pub(crate) fn drop_record(&mut self, arena: &mut Arena, record: Record) {
-        self.cut_out(arena, record.before + record.at, PREFIX + record.length);
+    pub(crate) fn drop_record(&mut self, ring: &mut Ring, record: Record) {
+        self.cut_out(ring, record.before + record.at, PREFIX + record.length);
     }
 
     /// Cuts `bytes` off the end of that record.
-    pub(crate) fn shorten_record(&mut self, arena: &mut Arena, record: Record, bytes: usize) {
+    pub(crate) fn shorten_record(&mut self, ring: &mut Ring, record: Record, bytes: usize) {
         let length = record.length - bytes;
-        record::emit(length, &mut arena.filled_mut(record.slot)[record.at..]);
-        self.cut_out(arena, record.before + record.at + PREFIX + length, bytes);
+        record::emit(length, &mut ring.filled_mut(record.slot)[record.at..]);
+        self.cut_out(ring, record.before + record.at + PREFIX + length, bytes);
     }
 
     /// Cuts out `count` bytes of the stream, up to the end of a record, from `offset` on, counted from the first cell's
     /// payload. Cells that become empty leave the chain.
-    fn cut_out(&mut self, arena: &mut Arena, mut offset: usize, mut count: usize) {
+    fn cut_out(&mut self, ring: &mut Ring, mut offset: usize, mut count: usize) {
         let (mut before, mut slot) = (None, self.slots.first);
         loop {
-            let length = arena.filled(slot).len();
+            let length = ring.filled(slot).len();
             if offset < length {
                 break;
             }
             offset -= length;
-            (before, slot) = (Some(slot), arena.cell(slot).next);
+            (before, slot) = (Some(slot), ring.cell(slot).next);
         }
         while count > 0 {
-            let here = count.min(arena.filled(slot).len() - offset);
-            let next = arena.cell(slot).next;
-            if arena.cut_from_cell(slot, offset, here) {
+            let here = count.min(ring.filled(slot).len() - offset);
+            let next = ring.cell(slot).next;
+            if ring.cut_from_cell(slot, offset, here) {
                 before = Some(slot);
             } else {
-                self.unlink(arena, before, slot);
+                self.unlink(ring, before, slot);
             }
             (slot, offset, count) = (next, 0, count - here);
         }
     }
 
-    fn unlink(&mut self, arena: &mut Arena, before: Option<u64>, slot: u64) {
-        let next = arena.cell(slot).next;
+    fn unlink(&mut self, ring: &mut Ring, before: Option<u64>, slot: u64) {
+        let next = ring.cell(slot).next;
         match before {
-            Some(before) => arena.cell_mut(before).next = next,
+            Some(before) => ring.cell_mut(before).next = next,
             None => self.slots.first = next,
         }
         if slot == self.slots.last {
             self.slots.last = before.unwrap_or_default();
         }
         self.slots.cells -= 1;
-        arena.release(slot);
+        ring.release(slot);
     }
 }
 
-fn first_record(arena: &Arena, slot: u64, before: usize) -> Option<Record> {
-    let at = arena.cell(slot).first_record;
+fn first_record(ring: &Ring, slot: u64, before: usize) -> Option<Record> {
+    let at = ring.cell(slot).first_record;
     if at == NO_RECORD {
         return None;
     }
     let at = usize::from(at);
-    match record::parse(&arena.filled(slot)[at..]) {
+    match record::parse(&ring.filled(slot)[at..]) {
         Ok(Start::Frame(length)) => Some(Record { slot, at, before, length }),
         _ => None,
     }
@@ -152,26 +152,26 @@ mod tests {
         bytes
     }
 
-    fn append(chain: &mut Chain, arena: &mut Arena, record: &[u8]) {
-        let slots = arena.append(record, chain.last(), Cell::default());
-        chain.push(arena, slots);
+    fn append(chain: &mut Chain, ring: &mut Ring, record: &[u8]) {
+        let slots = ring.append(record, chain.last(), Cell::default());
+        chain.push(ring, slots);
     }
 
     /// The records that begin in a chain, as a receiver finds them: lengths and marks. Checks where cells say that
     /// records begin.
-    fn records(chain: &Chain, arena: &Arena) -> Vec<(usize, u8)> {
+    fn records(chain: &Chain, ring: &Ring) -> Vec<(usize, u8)> {
         let (mut chain, mut found) = (*chain, Vec::new());
-        let begun = chain.next_record(arena).map(|record| record.before + record.at);
+        let begun = chain.next_record(ring).map(|record| record.before + record.at);
         let mut lacking = begun.unwrap_or_default();
-        while let Some(slot) = chain.pop(arena).filter(|_| begun.is_some()) {
-            let bytes = arena.filled(slot);
+        while let Some(slot) = chain.pop(ring).filter(|_| begun.is_some()) {
+            let bytes = ring.filled(slot);
             assert!(!bytes.is_empty());
             let mut at = lacking.min(bytes.len());
             lacking -= at;
             let begins = at < bytes.len() && bytes[at] != 0;
             assert!(!begins || !bytes[..at].contains(&0), "nothing is behind padding");
             assert_eq!(
-                arena.cell(slot).first_record,
+                ring.cell(slot).first_record,
                 if begins { u16::try_from(at).unwrap() } else { NO_RECORD }
             );
             while let Ok(Start::Frame(length)) = record::parse(&bytes[at..]) {
@@ -191,79 +191,79 @@ mod tests {
             lengths in proptest::collection::vec(24usize..400, 1..20),
             acts in proptest::collection::vec((0u8..4, 1usize..300), 1..40),
         ) {
-            let mut arena = Arena::new(CELL, 2_048);
+            let mut ring = Ring::new(CELL, 2_048);
             let mut chain = Chain::default();
             let mut expected: Vec<(usize, u8)> = lengths.into_iter().zip(1..).collect();
             for (length, mark) in &expected {
-                append(&mut chain, &mut arena, &made(*length, *mark));
+                append(&mut chain, &mut ring, &made(*length, *mark));
             }
-            prop_assert_eq!(records(&chain, &arena), expected.clone());
+            prop_assert_eq!(records(&chain, &ring), expected.clone());
             for (act, bytes) in acts {
-                let Some(record) = chain.next_record(&arena) else { break };
+                let Some(record) = chain.next_record(&ring) else { break };
                 prop_assert_eq!(record.length, expected[0].0);
                 if act == 3 {
                     // The first cell leaves, and with it the beginnings of some records.
-                    arena.release(chain.pop(&arena).unwrap());
-                    let rest = records(&chain, &arena);
+                    ring.release(chain.pop(&ring).unwrap());
+                    let rest = records(&chain, &ring);
                     expected.drain(..expected.len() - rest.len());
                     prop_assert_eq!(rest, expected.clone());
                     continue;
                 }
                 if act == 0 {
                     let cut = bytes.min(record.length - 24);
-                    chain.shorten_record(&mut arena, record, cut);
+                    chain.shorten_record(&mut ring, record, cut);
                     expected[0].0 -= cut;
                 } else {
-                    chain.drop_record(&mut arena, record);
+                    chain.drop_record(&mut ring, record);
                     expected.remove(0);
                 }
-                prop_assert_eq!(records(&chain, &arena), expected.clone());
-                append(&mut chain, &mut arena, &made(60, 200 + act));
+                prop_assert_eq!(records(&chain, &ring), expected.clone());
+                append(&mut chain, &mut ring, &made(60, 200 + act));
                 expected.push((60, 200 + act));
-                prop_assert_eq!(records(&chain, &arena), expected.clone());
+                prop_assert_eq!(records(&chain, &ring), expected.clone());
             }
         }
     }
 
     #[test]
     fn behind_the_end_of_a_record_that_has_begun_the_next_is_cut_out() {
-        let mut arena = Arena::new(CELL, 2_048);
+        let mut ring = Ring::new(CELL, 2_048);
         let mut chain = Chain::default();
         for mark in 1..=3 {
-            append(&mut chain, &mut arena, &made(126, mark));
+            append(&mut chain, &mut ring, &made(126, mark));
         }
         assert_eq!(chain.cells(), 4, "3 x 130 bytes in cells of 100");
-        assert_eq!(chain.pop(&arena), Some(0));
-        let record = chain.record(&arena).unwrap();
+        assert_eq!(chain.pop(&ring), Some(0));
+        let record = chain.record(&ring).unwrap();
         assert_eq!((record.slot, record.at, record.length), (1, 30, 126));
-        chain.drop_record(&mut arena, record);
-        assert_eq!((chain.cells(), arena.filled(1).len()), (3, 30));
-        assert_eq!(chain.record(&arena), None, "the end of the first one");
-        let record = chain.next_record(&arena).unwrap();
+        chain.drop_record(&mut ring, record);
+        assert_eq!((chain.cells(), ring.filled(1).len()), (3, 30));
+        assert_eq!(chain.record(&ring), None, "the end of the first one");
+        let record = chain.next_record(&ring).unwrap();
         assert_eq!((record.slot, record.at, record.length), (2, 0, 126));
-        chain.drop_record(&mut arena, record);
+        chain.drop_record(&mut ring, record);
         assert_eq!((chain.cells(), chain.first(), chain.last()), (1, Some(1), Some(1)));
     }
 
     #[test]
     fn nothing_is_put_behind_padding() {
-        let mut arena = Arena::new(CELL, 2_048);
+        let mut ring = Ring::new(CELL, 2_048);
         let mut chain = Chain::default();
         for (mark, length) in [(1, 126), (2, 62), (3, 60)] {
-            append(&mut chain, &mut arena, &made(length, mark));
+            append(&mut chain, &mut ring, &made(length, mark));
         }
         assert_eq!(
-            (chain.cells(), arena.filled(1).len()),
+            (chain.cells(), ring.filled(1).len()),
             (3, 100),
             "30 + 66 bytes, and too few left for a record"
         );
-        assert_eq!(chain.pop(&arena), Some(0));
+        assert_eq!(chain.pop(&ring), Some(0));
         for _ in 0..2 {
-            let record = chain.next_record(&arena).unwrap();
-            chain.drop_record(&mut arena, record);
+            let record = chain.next_record(&ring).unwrap();
+            chain.drop_record(&mut ring, record);
         }
         assert_eq!((chain.cells(), chain.last()), (1, Some(1)), "the end of the first record");
-        append(&mut chain, &mut arena, &made(60, 4));
-        assert_eq!(records(&chain, &arena), [(60, 4)]);
+        append(&mut chain, &mut ring, &made(60, 4));
+        assert_eq!(records(&chain, &ring), [(60, 4)]);
     }
 }

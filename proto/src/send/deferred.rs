@@ -7,10 +7,13 @@
 //!
 //! Invariant: [`ROOMS`] rooms at most, each of [`ROOM_BYTES`] at most; the frames of a room leave in their order.
 
-use crate::bundle::Bundle;
+use crate::link::paths::Paths;
 use crate::policy::class::Treatment;
 use crate::send::queue::{Flow, Place};
 use crate::send::ring::Cell;
+use crate::send::{Around, Sender};
+use crate::session::Sessions;
+use crate::session::table::Session;
 use crate::time::Instant;
 use crate::wire::hello::NodeId;
 use crate::wire::record::{PREFIX, RECORD_MAX};
@@ -108,35 +111,35 @@ impl Room {
     }
 }
 
-impl Bundle {
+impl Sender {
     /// Whether frames for a peer have to wait.
-    pub(crate) fn is_deferred(&self, peer: u16) -> bool {
+    pub(super) fn is_deferred(&self, peer: u16, sessions: &Sessions) -> bool {
         !self.deferred.is_empty()
-            && self.peers.get(peer).is_some_and(|peer| self.deferred.has_room(peer.node))
+            && sessions.table().get(peer).is_some_and(|peer| self.deferred.has_room(peer.node))
     }
 
     /// Whether nothing can be done with a frame but drop it: all that could come is for a peer that has no room left.
-    pub(crate) fn awaits_successor(&self) -> bool {
-        let only = || self.peers.only().and_then(|index| self.peers.get(index));
+    pub(super) fn awaits_successor(&self, sessions: &Sessions) -> bool {
+        let only = || sessions.table().only().and_then(|index| sessions.table().get(index));
         !self.deferred.is_empty() && only().is_some_and(|peer| self.deferred.is_full(peer.node))
     }
 
     /// The record in `scratch` waits for the successor of a peer.
-    pub(crate) fn defer(&mut self, like: Cell, place: Place) {
-        let Some(peer) = self.peers.get(like.peer) else { return };
+    pub(super) fn defer(&mut self, like: Cell, place: Place, around: &mut Around<'_>) {
+        let Some(peer) = around.sessions.table().get(like.peer) else { return };
         if !self.deferred.push(peer.node, like, place.flow, &self.scratch) {
-            self.counters.drop_deferred += 1;
+            around.counters.drop_deferred += 1;
         }
     }
 
     /// Frames whose peer is there again, or whose time is over, go on as if they had just been read.
-    pub(crate) fn readmit(&mut self, now: Instant) {
+    pub(crate) fn readmit(&mut self, now: Instant, around: &mut Around<'_>) {
         let mut place = 0;
         while place < self.deferred.rooms.len() {
             let room = &self.deferred.rooms[place];
-            if now < room.until && !self.is_back(room) {
+            if now < room.until && !is_back(room, around) {
                 place += 1;
-            } else if self.empty_room(now, place) {
+            } else if self.empty_room(now, place, around) {
                 self.deferred.rooms.remove(place);
             } else {
                 return;
@@ -144,27 +147,28 @@ impl Bundle {
         }
     }
 
-    /// Whether a peer can be sent to again: its successor has joined, or it goes on itself.
-    fn is_back(&self, room: &Room) -> bool {
-        let peer = self.peers.find(room.node).and_then(|index| self.peers.get(index));
-        let goes_on = |peer: &&crate::group::peer::Peer| peer.incarnation != room.incarnation || !peer.pauses;
-        peer.filter(goes_on).is_some_and(crate::group::peer::Peer::is_reachable)
-    }
-
     /// Queues what waits in a room, as far as there is space; returns whether nothing is left.
-    fn empty_room(&mut self, now: Instant, place: usize) -> bool {
-        let peer = self.peers.find(self.deferred.rooms[place].node);
-        while !self.cells_change && !self.arena.is_crowded() {
+    fn empty_room(&mut self, now: Instant, place: usize, around: &mut Around<'_>) -> bool {
+        let peer = around.sessions.table().find(self.deferred.rooms[place].node);
+        while !self.cells_change && !self.ring.is_crowded() {
             let Some(next) = self.deferred.rooms[place].pop(&mut self.scratch) else { return true };
             let Waiting { flow, lane, treatment, record } = next;
             match peer {
                 Some(peer) => {
                     let like = Cell { peer, lane, treatment, ..Cell::default() };
-                    self.append_record(now, like, self.queue.place(peer, flow), record - PREFIX);
+                    self.append_record(now, like, self.queue.place(peer, flow), record - PREFIX, around);
                 }
-                None => self.counters.drop_no_link += 1,
+                None => around.counters.drop_no_link += 1,
             }
         }
         false
     }
+}
+
+/// Whether a peer can be sent to again: its successor has joined, or it goes on itself.
+fn is_back(room: &Room, around: &Around<'_>) -> bool {
+    let table = around.sessions.table();
+    let goes_on = |peer: &Session| peer.incarnation != room.incarnation || !peer.pauses;
+    let index = table.find(room.node).filter(|index| table.get(*index).is_some_and(goes_on));
+    index.and_then(|index| around.links.get(index)).is_some_and(Paths::is_reachable)
 }

@@ -6,10 +6,10 @@
 //!
 //! Invariant: a flow changes its lane only when nothing of it is on its way, for the order among lanes is not kept.
 
-use crate::bundle::Bundle;
 use crate::policy::Waiting;
 use crate::send::queue::Flow;
 use crate::send::ring::Cell;
+use crate::send::{Around, Sender};
 use crate::time::Instant;
 use crate::wire::cell::LANES;
 use alloc::boxed::Box;
@@ -31,15 +31,15 @@ struct Entry {
 
 /// The lanes of all flows.
 #[derive(Debug)]
-pub(crate) struct Lanes(Box<[Entry]>);
+pub(super) struct FlowLanes(Box<[Entry]>);
 
-impl Default for Lanes {
+impl Default for FlowLanes {
     fn default() -> Self {
         Self(vec![Entry::default(); FLOWS].into_boxed_slice())
     }
 }
 
-impl Lanes {
+impl FlowLanes {
     fn entry(&mut self, flow: u64) -> &mut Entry {
         // Other bits than those that choose the lane.
         &mut self.0[usize::try_from(flow >> 32).unwrap_or_default() % FLOWS]
@@ -61,25 +61,25 @@ impl Lanes {
     }
 }
 
-impl Bundle {
+impl Sender {
     /// A cell as this one, in the lane of the flow to which its frame belongs.
-    pub(crate) fn in_lane(&mut self, now: Instant, like: Cell, flow: Flow) -> Cell {
-        let lane = self.lanes.kept(now, flow.hash).unwrap_or_else(|| {
-            let lane = lane_of(flow.hash, self.link_of(now, like).unwrap_or((0, 1)));
-            self.lanes.keep(now, flow.hash, lane);
+    pub(super) fn in_lane(&mut self, now: Instant, like: Cell, flow: Flow, around: &Around<'_>) -> Cell {
+        let lane = self.flow_lanes.kept(now, flow.hash).unwrap_or_else(|| {
+            let lane = lane_of(flow.hash, self.link_of(now, like, around).unwrap_or((0, 1)));
+            self.flow_lanes.keep(now, flow.hash, lane);
             lane
         });
         Cell { lane, ..like }
     }
 
     /// Which of the links to its peer, and of how many, the policy binds the flow to, if it does.
-    fn link_of(&mut self, now: Instant, like: Cell) -> Option<(usize, usize)> {
+    fn link_of(&mut self, now: Instant, like: Cell, around: &Around<'_>) -> Option<(usize, usize)> {
         let Cell { peer, treatment, .. } = like;
         if treatment.flow == 0 {
             return None;
         }
-        let cell_bytes = self.arena.cell_max() + self.tag();
-        self.list_choices(peer, cell_bytes);
+        let cell_bytes = self.cell_max(around.sessions);
+        self.list_choices(peer, cell_bytes, around);
         let waiting = Waiting { now, peer, flow: treatment.flow, cells: 1, cell_bytes };
         let index = self.policies.of(treatment).seat(&self.choices, &waiting)?;
         Some((index, self.choices.len()))
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_flow_changes_its_lane_only_after_silence() {
         let at = |ms| Instant::default() + Duration::from_millis(ms);
-        let mut lanes = Lanes::default();
+        let mut lanes = FlowLanes::default();
         assert_eq!(lanes.kept(at(1), 7), None);
         lanes.keep(at(1), 7, 5);
         assert_eq!(lanes.kept(at(900), 7), Some(5));

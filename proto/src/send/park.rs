@@ -6,64 +6,66 @@
 //!
 //! Invariant: the cells of a lane that stands still are the next of that lane; the queue gives none of it meanwhile.
 
-use crate::bundle::Bundle;
+use crate::link::nic::Port;
 use crate::send::repair::Repair;
 use crate::send::ring::Cell;
 use crate::send::schedule::Source;
+use crate::send::{Around, Sender};
 use alloc::collections::VecDeque;
 
 /// What stands still.
 #[derive(Debug, Default)]
-pub(crate) struct Stalled {
+pub(super) struct Parked {
     /// Slots that have numbers.
-    pub(crate) cells: VecDeque<u64>,
+    pub(super) cells: VecDeque<u64>,
     /// Slots to be sent again.
-    pub(crate) repairs: VecDeque<Repair>,
+    pub(super) repairs: VecDeque<Repair>,
 }
 
-impl Bundle {
+impl Sender {
     /// The policy waits for a link with the cells in `run`: lets others pass, if it may be only these that have to
     /// wait. Returns whether it is worth asking for other cells.
-    pub(crate) fn step_aside(&mut self, source: Source) -> bool {
-        let cell = *self.arena.cell(self.run[0]);
+    pub(super) fn step_aside(&mut self, source: Source, around: &Around<'_>) -> bool {
+        let cell = *self.ring.cell(self.run[0]);
         let is_bound = cell.treatment.flow != 0 || cell.treatment.class != 0;
         let lane = if is_bound && self.choices.iter().any(|choice| !choice.full) {
             Some(cell.lane)
-        } else if self.has_other_way() {
+        } else if has_other_way(around) {
             None
         } else {
             return false;
         };
         let stands_still =
             |other: &Cell| other.peer == cell.peer && lane.is_none_or(|lane| other.lane == lane);
-        let Self { arena, outgoing, resend, stalled, .. } = self;
+        let Self { ring, outgoing, resend, parked, .. } = self;
         match source {
             Source::New => {
-                move_to(outgoing, &mut stalled.cells, |slot| stands_still(arena.cell(*slot)));
+                move_to(outgoing, &mut parked.cells, |slot| stands_still(ring.cell(*slot)));
                 self.queue.pause(cell.peer, lane);
             }
             Source::Again => {
-                move_to(resend, &mut stalled.repairs, |repair| stands_still(arena.cell(repair.slot)));
+                move_to(resend, &mut parked.repairs, |repair| stands_still(ring.cell(repair.slot)));
             }
             Source::Copies(_) => return false,
         }
         true
     }
 
-    /// Whether other peers may be reached by a port that is not full.
-    fn has_other_way(&self) -> bool {
-        self.peers.only().is_none() && self.ports.iter().any(|port| port.carries() && !port.full)
-    }
-
     /// A port takes cells again, or a link has changed: what stands still tries again, before anything else.
-    pub(crate) fn step_back(&mut self) {
-        let Self { outgoing, resend, stalled, queue, .. } = self;
-        put_first(&mut stalled.repairs, resend);
-        if !stalled.cells.is_empty() {
-            put_first(&mut stalled.cells, outgoing);
+    pub(crate) fn unpark(&mut self) {
+        let Self { outgoing, resend, parked, queue, .. } = self;
+        put_first(&mut parked.repairs, resend);
+        if !parked.cells.is_empty() {
+            put_first(&mut parked.cells, outgoing);
             queue.resume();
         }
     }
+}
+
+/// Whether other peers may be reached by a port that is not full.
+fn has_other_way(around: &Around<'_>) -> bool {
+    let is_open = |port: &Port| port.carries() && !port.full;
+    around.sessions.table().only().is_none() && around.links.ports().iter().any(is_open)
 }
 
 /// Moves what `stands_still` to the end of `to`.

@@ -9,8 +9,8 @@
 //! Many queues share one of few lanes, which order what is on its way. A lane is a stream of records, so a turn that ends
 //! within a record is continued before another queue of that lane sends.
 //!
-//! What may wait altogether is bounded by the arena. When it is crowded, the flow of which most waits loses its oldest
-//! frame. Superframes of TCP are spared: when it is they that crowd the arena, reading stops, the device fills, and the
+//! What may wait altogether is bounded by the ring. When it is crowded, the flow of which most waits loses its oldest
+//! frame. Superframes of TCP are spared: when it is they that crowd the ring, reading stops, the device fills, and the
 //! kernel tells the sender, who then slows down without having lost anything. Those that stand still for much longer than
 //! others wait, because their link or peer is slow, are not spared: reading goes on for the others.
 //!
@@ -24,7 +24,7 @@ use crate::gate;
 use crate::send::chain::{Chain, Record};
 use crate::send::codel::{Codel, Limits};
 use crate::send::ecn_mark::{self, Told};
-use crate::send::ring::{Arena, Cell, Slots};
+use crate::send::ring::{Cell, Ring, Slots};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, LANES};
 use crate::wire::record::PREFIX;
@@ -104,7 +104,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) now: Instant,
     /// As many slots as `out` may hold.
     pub(crate) most: usize,
-    pub(crate) arena: &'a mut Arena,
+    pub(crate) ring: &'a mut Ring,
     pub(crate) counters: &'a mut Counters,
     /// Slots in the order in which they leave.
     pub(crate) out: &'a mut VecDeque<u64>,
@@ -165,13 +165,13 @@ impl FairQueue {
     }
 
     /// Slots that have just been filled for a peer wait there.
-    pub(crate) fn push(&mut self, arena: &mut Arena, peer: u16, place: Place, slots: Slots) {
+    pub(crate) fn push(&mut self, ring: &mut Ring, peer: u16, place: Place, slots: Slots) {
         if usize::from(peer) >= self.lanes.len() {
             self.lanes.resize_with(usize::from(peer) + 1, Default::default);
         }
         let queue = &mut self.queues[place.queue];
         queue.is_shared |= queue.is_listed && queue.flow != place.hash;
-        queue.chain.push(arena, slots);
+        queue.chain.push(ring, slots);
         if !queue.is_listed && queue.chain.cells() > 0 {
             if queue.flow != place.hash {
                 (queue.flow, queue.codel) = (place.hash, Codel::default());
@@ -215,7 +215,7 @@ impl FairQueue {
         let before = turn.out.len();
         // Each round gives a queue its quantum, ends a record, or takes a queue off a list.
         while let Some((index, is_new)) = self.next() {
-            let Some(Cell { peer, lane, .. }) = self.first(index, turn.arena) else {
+            let Some(Cell { peer, lane, .. }) = self.first(index, turn.ring) else {
                 self.handle_empty(index, is_new);
                 continue;
             };
@@ -252,8 +252,8 @@ impl FairQueue {
     }
 
     /// The first cell of a queue.
-    fn first(&self, index: usize, arena: &Arena) -> Option<Cell> {
-        self.queues[index].chain.first().map(|slot| *arena.cell(slot))
+    fn first(&self, index: usize, ring: &Ring) -> Option<Cell> {
+        self.queues[index].chain.first().map(|slot| *ring.cell(slot))
     }
 
     /// A queue has run empty in its turn.
@@ -285,11 +285,11 @@ impl FairQueue {
     /// Sends cells of a queue that are for one lane, until its turn is over.
     fn send(&mut self, index: usize, turn: &mut Turn<'_>, limits: Limits) {
         let lane = |cell: &Cell| (cell.peer, cell.lane);
-        let Some(first) = self.first(index, turn.arena) else { return };
+        let Some(first) = self.first(index, turn.ring) else { return };
         while self.queues[index].deficit > 0 && turn.out.len() < turn.most {
-            self.queues[index].tell(turn.now, limits, turn.arena, turn.counters);
+            self.queues[index].tell(turn.now, limits, turn.ring, turn.counters);
             self.watch_gate(index);
-            match self.first(index, turn.arena) {
+            match self.first(index, turn.ring) {
                 Some(next) if lane(&next) == lane(&first) => self.send_cell(index, turn),
                 _ => return,
             }
@@ -298,7 +298,7 @@ impl FairQueue {
 
     /// Sends what remains of a record of which part has left.
     fn end_record(&mut self, index: usize, turn: &mut Turn<'_>) {
-        let Some(Cell { peer, lane, .. }) = self.first(index, turn.arena) else { return };
+        let Some(Cell { peer, lane, .. }) = self.first(index, turn.ring) else { return };
         let begun = |queue: &Self| queue.lanes[usize::from(peer)][usize::from(lane)].begun == Some(index);
         while begun(self) && turn.out.len() < turn.most {
             self.send_cell(index, turn);
@@ -308,14 +308,14 @@ impl FairQueue {
     /// Sends the first cell of a queue.
     fn send_cell(&mut self, index: usize, turn: &mut Turn<'_>) {
         let queue = &mut self.queues[index];
-        let Some(slot) = queue.chain.pop(turn.arena) else { return };
-        let cell = *turn.arena.cell(slot);
+        let Some(slot) = queue.chain.pop(turn.ring) else { return };
+        let cell = *turn.ring.cell(slot);
         queue.deficit -= i32::from(cell.length) + HEADER_BYTES;
         turn.out.push_back(slot);
         self.wait = (self.wait * (WAIT_SHARE - 1) + turn.now.since(cell.since)) / WAIT_SHARE;
         let goes_on =
             |next: &Cell| (next.peer, next.lane) == (cell.peer, cell.lane) && next.first_record != 0;
-        let begun = self.first(index, turn.arena).filter(goes_on).map(|_| index);
+        let begun = self.first(index, turn.ring).filter(goes_on).map(|_| index);
         self.lanes[usize::from(cell.peer)][usize::from(cell.lane)].begun = begun;
         self.watch_gate(index);
     }
@@ -335,51 +335,51 @@ impl FairQueue {
         }
     }
 
-    /// Drops frames while the arena is crowded, unless it is their senders who should wait.
-    pub(crate) fn relieve(&mut self, now: Instant, arena: &mut Arena, counters: &mut Counters) {
-        while arena.is_crowded() && self.drop_of_fattest(now, arena) {
+    /// Drops frames while the ring is crowded, unless it is their senders who should wait.
+    pub(crate) fn relieve(&mut self, now: Instant, ring: &mut Ring, counters: &mut Counters) {
+        while ring.is_crowded() && self.drop_of_fattest(now, ring) {
             counters.drop_queue_full += 1;
         }
     }
 
     /// Drops the oldest frame of the queue in which most waits, among those that have more than their share and can be
     /// told in no other way; returns whether there is one.
-    fn drop_of_fattest(&mut self, now: Instant, arena: &mut Arena) -> bool {
+    fn drop_of_fattest(&mut self, now: Instant, ring: &mut Ring) -> bool {
         let waiting = || self.new.iter().chain(&self.old).map(|index| (*index, false));
         let queues = || waiting().chain(self.paused.iter().map(|(index, _)| (*index, true)));
-        let share = arena.waiting_max() / queues().count().max(1);
+        let share = ring.waiting_max() / queues().count().max(1);
         let stuck_after = STUCK_AFTER.max(self.wait * STUCK_WAITS);
         let is_stuck = |cell: &Cell| now.since(cell.since) > stuck_after;
         let mut fattest: Option<(usize, usize, Record)> = None;
         for (index, is_paused) in queues() {
             let chain = &self.queues[index].chain;
             let most = fattest.map_or(share, |(cells, ..)| cells + 1);
-            let Some(record) = chain.next_record(arena).filter(|_| chain.cells() >= most) else { continue };
-            let is_stuck = is_paused && self.first(index, arena).is_some_and(|first| is_stuck(&first));
+            let Some(record) = chain.next_record(ring).filter(|_| chain.cells() >= most) else { continue };
+            let is_stuck = is_paused && self.first(index, ring).is_some_and(|first| is_stuck(&first));
             if is_stuck || !self.queues[index].has_superframes {
                 fattest = Some((chain.cells(), index, record));
             }
         }
         let Some((_, index, record)) = fattest else { return false };
-        self.queues[index].chain.drop_record(arena, record);
+        self.queues[index].chain.drop_record(ring, record);
         self.watch_gate(index);
         true
     }
 
     /// A peer's lanes have ended: what waits for it is dropped. Returns how many cells that were.
-    pub(crate) fn forget_peer(&mut self, peer: u16, arena: &mut Arena) -> u64 {
+    pub(crate) fn forget_peer(&mut self, peer: u16, ring: &mut Ring) -> u64 {
         if let Some(lanes) = self.lanes.get_mut(usize::from(peer)) {
             *lanes = Default::default();
         }
         let mut forgotten = 0;
         for queue in &mut self.queues {
             for _ in 0..queue.chain.cells() {
-                let Some(slot) = queue.chain.pop(arena) else { break };
-                if arena.cell(slot).peer == peer {
-                    arena.release(slot);
+                let Some(slot) = queue.chain.pop(ring) else { break };
+                if ring.cell(slot).peer == peer {
+                    ring.release(slot);
                     forgotten += 1;
                 } else {
-                    queue.chain.push(arena, Slots { first: slot, last: slot, cells: 1 });
+                    queue.chain.push(ring, Slots { first: slot, last: slot, cells: 1 });
                 }
             }
         }
@@ -390,27 +390,27 @@ impl FairQueue {
 
 impl Queue {
     /// Tells the flow of congestion by the frame that begins in the first cell, if `CoDel` wants it.
-    fn tell(&mut self, now: Instant, limits: Limits, arena: &mut Arena, counters: &mut Counters) {
+    fn tell(&mut self, now: Instant, limits: Limits, ring: &mut Ring, counters: &mut Counters) {
         // Each round drops a record, but for the last.
-        while let Some(record) = self.chain.record(arena) {
+        while let Some(record) = self.chain.record(ring) {
             let Some(slot) = self.chain.first() else { return };
             let behind =
-                self.chain.cells() - (record.at + PREFIX + record.length).div_ceil(arena.payload_max());
-            let sojourn = now.since(arena.cell(slot).since);
+                self.chain.cells() - (record.at + PREFIX + record.length).div_ceil(ring.payload_max());
+            let sojourn = now.since(ring.cell(slot).since);
             // A superframe is the least that its sender can have here, and he is told otherwise before it is many.
-            let few = if self.has_superframes { arena.span() } else { 1 };
+            let few = if self.has_superframes { ring.span() } else { 1 };
             if !self.codel.judge(now, limits, sojourn, behind <= few) {
                 return;
             }
-            match ecn_mark::tell(&mut arena.filled_mut(slot)[record.at + PREFIX..], record.length) {
+            match ecn_mark::tell(&mut ring.filled_mut(slot)[record.at + PREFIX..], record.length) {
                 Told::Marked => counters.frames_marked += 1,
                 Told::Trimmed(bytes) => {
                     counters.frames_trimmed += 1;
-                    self.chain.shorten_record(arena, record, bytes);
+                    self.chain.shorten_record(ring, record, bytes);
                 }
                 Told::Not => {
                     counters.drop_queue_late += 1;
-                    self.chain.drop_record(arena, record);
+                    self.chain.drop_record(ring, record);
                     continue;
                 }
             }

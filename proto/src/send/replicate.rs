@@ -5,8 +5,9 @@
 //! [`BEHIND_MAX`] cells behind leaves the oldest of them out. A cell that every copy was lost of is sent again; one
 //! that another link still carries is not ([`crate::send::repair`]).
 
-use crate::bundle::Bundle;
+use crate::counters::Counters;
 use crate::send::schedule::Source;
+use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;
 use alloc::collections::VecDeque;
 use core::array;
@@ -16,19 +17,19 @@ const BEHIND_MAX: usize = 256;
 
 /// What waits, by port.
 #[derive(Debug)]
-pub(crate) struct Copies {
+pub(super) struct Replicas {
     ports: [VecDeque<u64>; LINKS],
 }
 
-impl Default for Copies {
+impl Default for Replicas {
     fn default() -> Self {
         Self { ports: array::from_fn(|_| VecDeque::with_capacity(BEHIND_MAX)) }
     }
 }
 
-impl Copies {
+impl Replicas {
     /// The slots that wait for a port.
-    pub(crate) fn waiting(&self, port: u8) -> &VecDeque<u64> {
+    pub(super) fn waiting(&self, port: u8) -> &VecDeque<u64> {
         &self.ports[usize::from(port)]
     }
 
@@ -44,38 +45,38 @@ impl Copies {
     }
 
     /// The first slots that wait for a port no longer do.
-    pub(crate) fn drop_first(&mut self, port: u8, count: usize) {
+    pub(super) fn drop_first(&mut self, port: u8, count: usize) {
         self.ports[usize::from(port)].drain(..count);
     }
 }
 
-impl Bundle {
+impl Sender {
     /// The first cells of `run` have left through `port`: the other links that were to choose from get a copy.
-    pub(crate) fn copy_to_others(&mut self, port: u8, cells: usize) {
+    pub(super) fn replicate(&mut self, port: u8, cells: usize, counters: &mut Counters) {
         for choice in self.choices.iter().filter(|choice| choice.port != port) {
             for slot in &self.run[..cells] {
-                self.counters.copies_skipped += self.copies.push(choice.port, *slot);
+                counters.copies_skipped += self.replicas.push(choice.port, *slot);
             }
         }
     }
 
     /// Puts copies that a port takes now into `run`, and their link into `choices`. Returns their peer and where they
     /// wait.
-    pub(crate) fn gather_copies(&mut self) -> Option<(u16, Source)> {
-        for port in (0u8..).take(self.ports.len()) {
-            if self.ports[usize::from(port)].full {
+    pub(super) fn gather_replicas(&mut self, around: &mut Around<'_>) -> Option<(u16, Source)> {
+        for port in (0u8..).take(around.links.ports().len()) {
+            if around.links.port(port).full {
                 continue;
             }
-            while let Some(slot) = self.copies.waiting(port).front().copied() {
-                let cell = *self.arena.cell(slot);
-                self.list_choices(cell.peer, self.sealed_bytes(slot));
+            while let Some(slot) = self.replicas.waiting(port).front().copied() {
+                let cell = *self.ring.cell(slot);
+                self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
                 self.choices.retain(|choice| choice.port == port);
-                if self.arena.keeps(slot) && !self.choices.is_empty() {
-                    self.list_run(slot, Source::Copies(port));
+                if self.ring.keeps(slot) && !self.choices.is_empty() {
+                    self.list_run(slot, Source::Copies(port), around.sessions);
                     return Some((cell.peer, Source::Copies(port)));
                 }
-                self.counters.copies_skipped += 1;
-                self.copies.drop_first(port, 1);
+                around.counters.copies_skipped += 1;
+                self.replicas.drop_first(port, 1);
             }
         }
         None
@@ -88,12 +89,12 @@ mod tests {
 
     #[test]
     fn a_port_that_is_far_behind_leaves_out_the_oldest() {
-        let mut copies = Copies::default();
+        let mut replicas = Replicas::default();
         let most = BEHIND_MAX as u64;
-        assert_eq!((0..most + 3).map(|slot| copies.push(1, slot)).sum::<u64>(), 3);
-        assert_eq!(copies.waiting(1).front(), Some(&3));
-        copies.drop_first(1, 2);
-        assert_eq!(copies.waiting(1).len(), BEHIND_MAX - 2);
-        assert!(copies.waiting(0).is_empty());
+        assert_eq!((0..most + 3).map(|slot| replicas.push(1, slot)).sum::<u64>(), 3);
+        assert_eq!(replicas.waiting(1).front(), Some(&3));
+        replicas.drop_first(1, 2);
+        assert_eq!(replicas.waiting(1).len(), BEHIND_MAX - 2);
+        assert!(replicas.waiting(0).is_empty());
     }
 }

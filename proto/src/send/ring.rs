@@ -2,7 +2,7 @@
 //! and in which sent cells stay for repair until the ring comes round.
 //!
 //! A slot is a cell as it travels: header room, then payload. A frame is read with the header rooms skipped
-//! ([`Arena::read_space`]), so it is in cells as soon as it is in memory, and neighbouring slots are one contiguous run
+//! ([`Ring::read_space`]), so it is in cells as soon as it is in memory, and neighbouring slots are one contiguous run
 //! of equal segments for `UDP_SEGMENT`. Each byte is copied by the two system calls and nowhere else.
 //!
 //! Cells leave in the order that [`crate::send::queue`] gives, and few are dropped before; a slot is free again then. New cells
@@ -11,8 +11,8 @@
 //!
 //! Invariant: the slots that the next frame is read into are free, and there are always enough of them.
 
-use crate::group::peer::NOBODY;
 use crate::policy::class::Treatment;
+use crate::session::table::NOBODY;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, NO_RECORD};
 use crate::wire::record::{PREFIX, RECORD_MAX, RECORD_START_MIN};
@@ -26,7 +26,7 @@ const PADDING_SHARE: usize = 8;
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cell {
-    /// The position under which the slot was filled; written by the arena alone.
+    /// The position under which the slot was filled; written by the ring alone.
     pub(crate) position: u64,
     /// Index of the peer that it is for.
     pub(crate) peer: u16,
@@ -61,7 +61,7 @@ pub(crate) struct Slots {
 }
 
 /// The ring of slots.
-pub(crate) struct Arena {
+pub(crate) struct Ring {
     bytes: Box<[u8]>,
     cells: Box<[Cell]>,
     /// Bytes of a slot.
@@ -76,11 +76,11 @@ pub(crate) struct Arena {
     floor: u64,
 }
 
-impl Arena {
+impl Ring {
     /// A ring of `slots` cells (a power of two) of at most `cell_max` bytes each.
     pub(crate) fn new(cell_max: u16, slots: usize) -> Self {
         assert!(slots.is_power_of_two(), "a position becomes an index by masking");
-        let mut arena = Self {
+        let mut ring = Self {
             bytes: Box::default(),
             cells: vec![Cell::default(); slots].into_boxed_slice(),
             stride: 0,
@@ -89,8 +89,8 @@ impl Arena {
             waiting: 0,
             floor: 0,
         };
-        arena.set_cell_max(usize::from(cell_max));
-        arena
+        ring.set_cell_max(usize::from(cell_max));
+        ring
     }
 
     /// Changes the size of cells. What was kept for repair is forgotten; nothing may be waiting to be sent.

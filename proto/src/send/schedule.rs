@@ -4,15 +4,16 @@
 //! numbers; the policy then chooses the link. Repairs come first, copies for further links before new cells.
 //! Invariant: a cell keeps its place in its lane whatever link it takes, and however often it is sent.
 
-use crate::bundle::Bundle;
-use crate::group::peer::Peer;
 use crate::link::nic::{Port, bytes_in};
 use crate::link::outbound::Outbound;
+use crate::link::paths::Paths;
 use crate::policy::{Choice, Share, Waiting};
 use crate::send::codel::Limits;
 use crate::send::queue::Turn;
 use crate::send::ring::Cell;
 use crate::send::transmit::BATCH_CELLS;
+use crate::send::{Around, Sender};
+use crate::session::Sessions;
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -31,35 +32,36 @@ const COMMIT_CELLS: usize = 2 * BATCH_CELLS;
 
 /// Where the cells of a batch waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// In the arena, to be sent for the first time.
+pub(super) enum Source {
+    /// In the ring, to be sent for the first time.
     New,
     /// In `resend`.
     Again,
-    /// In `copies`, for this port.
+    /// In `replicas`, for this port.
     Copies(u8),
 }
 
-impl Bundle {
+impl Sender {
     /// Takes the next cells out of the queue and gives them their numbers.
-    pub(crate) fn commit(&mut self, now: Instant) {
-        self.readmit(now);
-        let most = self.commit_limit();
-        let wanted = self.cells_in(WAIT_FOR).unwrap_or(usize::MAX);
-        self.queue.set_wanted(wanted.min(self.arena.waiting_max() / WANTED_SHARE));
+    pub(super) fn commit(&mut self, now: Instant, around: &mut Around<'_>) {
+        self.readmit(now, around);
+        let most = self.commit_limit(around.sessions);
+        let wanted = self.cells_in(WAIT_FOR, around.sessions).unwrap_or(usize::MAX);
+        self.queue.set_wanted(wanted.min(self.ring.waiting_max() / WANTED_SHARE));
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
-            let Self { queue, arena, counters, outgoing: out, peers, .. } = self;
-            let limits = |peer| Limits::of(peers.get(peer).map_or(Duration::ZERO, Peer::round_trip));
-            if !queue.take_turn(&mut Turn { now, most, arena, counters, out }, limits) {
+            let Self { queue, ring, outgoing: out, .. } = self;
+            let (links, counters) = (&*around.links, &mut *around.counters);
+            let limits = |peer| Limits::of(links.get(peer).map_or(Duration::ZERO, Paths::round_trip));
+            if !queue.take_turn(&mut Turn { now, most, ring, counters, out }, limits) {
                 return;
             }
-            let Self { arena, outgoing, .. } = self;
-            let Cell { peer, lane, .. } = *arena.cell(outgoing[numbered]);
-            let Some(peer) = self.peers.get_mut(peer) else { continue };
-            let next_seq = &mut peer.lanes_out[usize::from(lane)];
+            let Self { ring, outgoing, peers, .. } = self;
+            let Cell { peer, lane, .. } = *ring.cell(outgoing[numbered]);
+            let Some(peer) = peers.get_mut(usize::from(peer)) else { continue };
+            let next_seq = &mut peer.lanes[usize::from(lane)];
             for slot in outgoing.range(numbered..) {
-                arena.cell_mut(*slot).lane_seq = *next_seq;
+                ring.cell_mut(*slot).lane_seq = *next_seq;
                 *next_seq += 1;
             }
         }
@@ -67,71 +69,73 @@ impl Bundle {
 
     /// Whether cells should leave the queue: when none is left, or, where sending is limited by the processor rather than
     /// by links, when what is left does not fill a batch.
-    pub(crate) fn wants_commit(&self) -> bool {
-        self.outgoing.is_empty() || self.outgoing.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR).is_none()
+    pub(super) fn wants_commit(&self, sessions: &Sessions) -> bool {
+        self.outgoing.is_empty()
+            || self.outgoing.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR, sessions).is_none()
     }
 
     /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
-    fn commit_limit(&self) -> usize {
-        self.cells_in(COMMIT_FOR).map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS))
+    fn commit_limit(&self, sessions: &Sessions) -> usize {
+        self.cells_in(COMMIT_FOR, sessions).map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS))
     }
 
     /// How many cells the links of the last batch carry in a time, if their rates are known.
-    fn cells_in(&self, span: Duration) -> Option<usize> {
+    fn cells_in(&self, span: Duration, sessions: &Sessions) -> Option<usize> {
         let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
         let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
-        Some(usize::try_from(bytes).unwrap_or(usize::MAX) / self.cell_max())
+        Some(usize::try_from(bytes).unwrap_or(usize::MAX) / self.cell_max(sessions))
     }
 
     /// Bytes of the cell in a slot as it leaves.
-    pub(crate) fn sealed_bytes(&self, slot: u64) -> usize {
-        self.arena.cell_bytes(slot) + self.tag()
+    pub(super) fn sealed_bytes(&self, slot: u64, sessions: &Sessions) -> usize {
+        self.ring.cell_bytes(slot) + sessions.tag()
     }
 
     /// Which of the choices carries how many cells of `run`.
-    pub(crate) fn share(&mut self, peer: u16, source: Source) -> Option<Share> {
-        let (cells, cell_bytes) = (self.run.len(), self.sealed_bytes(self.run[0]));
-        let treatment = self.arena.cell(self.run[0]).treatment;
+    pub(super) fn share(&mut self, peer: u16, source: Source, around: &Around<'_>) -> Option<Share> {
+        let (cells, cell_bytes) = (self.run.len(), self.sealed_bytes(self.run[0], around.sessions));
+        let treatment = self.ring.cell(self.run[0]).treatment;
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
         }
-        let waiting = Waiting { now: self.polled, peer, flow: treatment.flow, cells, cell_bytes };
+        let waiting = Waiting { now: around.polled, peer, flow: treatment.flow, cells, cell_bytes };
         self.policies.of(treatment).share(&self.choices, &waiting)
     }
 
     /// Puts the slots that one batch can carry into `run` and the links that can carry them into `choices`. Returns
     /// the peer, and where they wait.
-    pub(crate) fn gather_run(&mut self) -> Option<(u16, Source)> {
+    pub(super) fn gather_run(&mut self, around: &mut Around<'_>) -> Option<(u16, Source)> {
         if self.resend.is_empty()
-            && let Some(copies) = self.gather_copies()
+            && let Some(replicas) = self.gather_replicas(around)
         {
-            return Some(copies);
+            return Some(replicas);
         }
         loop {
             let again = !self.resend.is_empty();
             let source = if again { Source::Again } else { Source::New };
             let repair = self.resend.front().map(|repair| repair.slot);
             let slot = repair.or_else(|| self.outgoing.front().copied())?;
-            let cell = *self.arena.cell(slot);
-            let kept = !again || self.arena.keeps(slot);
-            self.list_choices(cell.peer, self.sealed_bytes(slot));
+            let cell = *self.ring.cell(slot);
+            let kept = !again || self.ring.keeps(slot);
+            self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
             if kept && !self.choices.is_empty() {
-                self.list_run(slot, source);
+                self.list_run(slot, source, around.sessions);
                 return Some((cell.peer, source));
             }
-            self.counters.drop_no_link += 1;
+            around.counters.drop_no_link += 1;
             self.drop_first(source, 1);
         }
     }
 
     /// Lists the links to a peer that are up and take cells of so many bytes, without the suspect ones unless all are;
     /// the doubted ones when none is up.
-    pub(crate) fn list_choices(&mut self, index: u16, bytes: usize) {
+    pub(super) fn list_choices(&mut self, index: u16, bytes: usize, around: &Around<'_>) {
         self.choices.clear();
-        let Some(peer) = self.peers.get(index).filter(|peer| self.may_send(peer)) else { return };
+        let paths = around.links.get(index).filter(|_| around.sessions.may_send(index));
+        let Some(paths) = paths else { return };
         let fitting = || {
             let takes = |link: &Outbound, port: &Port| link.cell_max.min(port.settings.cell_max);
-            let links = peer.outbound.iter().zip(&self.ports).zip(0..);
+            let links = paths.outbound.iter().zip(around.links.ports()).zip(0..);
             links.filter(move |((link, port), _)| usize::from(takes(link, port)) >= bytes)
         };
         let any_up = fitting().any(|((link, _), _)| link.up);
@@ -151,33 +155,34 @@ impl Bundle {
     }
 
     /// Whether frames that are about to be read might fill the batch in `run`.
-    pub(crate) fn may_be_filled(&self, source: Source) -> bool {
+    pub(super) fn may_be_filled(&self, source: Source, sessions: &Sessions) -> bool {
         let is_last = source == Source::New && self.run.len() == self.outgoing.len();
-        let is_full = || self.run.len() == self.batch_cells(self.run[0]);
-        let is_closed = || self.sealed_bytes(self.run[self.run.len() - 1]) < self.sealed_bytes(self.run[0]);
+        let is_full = || self.run.len() == self.batch_cells(self.run[0], sessions);
+        let bytes = |slot| self.ring.cell_bytes(slot);
+        let is_closed = || bytes(self.run[self.run.len() - 1]) < bytes(self.run[0]);
         self.expects_frames && is_last && !is_full() && !is_closed()
     }
 
     /// Cells as long as the one in a slot that fit into a batch.
-    fn batch_cells(&self, slot: u64) -> usize {
-        BATCH_CELLS.min(BATCH_BYTES / self.sealed_bytes(slot))
+    fn batch_cells(&self, slot: u64, sessions: &Sessions) -> usize {
+        BATCH_CELLS.min(BATCH_BYTES / self.sealed_bytes(slot, sessions))
     }
 
     /// Lists the slots from the first one on that fit into one batch: same peer, sent alike, same length but for the
     /// last.
-    pub(crate) fn list_run(&mut self, slot: u64, source: Source) {
+    pub(super) fn list_run(&mut self, slot: u64, source: Source, sessions: &Sessions) {
         self.run.clear();
-        let first = *self.arena.cell(slot);
-        let most = self.batch_cells(slot);
+        let first = *self.ring.cell(slot);
+        let most = self.batch_cells(slot, sessions);
         while self.run.len() < most {
             let next = self.run.len();
             let slot = match source {
                 Source::New => self.outgoing.get(next).copied(),
                 Source::Again => self.resend.get(next).map(|repair| repair.slot),
-                Source::Copies(port) => self.copies.waiting(port).get(next).copied(),
+                Source::Copies(port) => self.replicas.waiting(port).get(next).copied(),
             };
-            let Some(slot) = slot.filter(|slot| self.arena.keeps(*slot)) else { return };
-            let cell = self.arena.cell(slot);
+            let Some(slot) = slot.filter(|slot| self.ring.keeps(*slot)) else { return };
+            let cell = self.ring.cell(slot);
             let alike = cell.peer == first.peer && cell.treatment == first.treatment;
             if !alike || cell.length > first.length {
                 return;
@@ -190,11 +195,11 @@ impl Bundle {
     }
 
     /// The first cells that wait no longer do.
-    pub(crate) fn drop_first(&mut self, source: Source, cells: usize) {
+    pub(super) fn drop_first(&mut self, source: Source, cells: usize) {
         match source {
-            Source::New => self.outgoing.drain(..cells).for_each(|slot| self.arena.release(slot)),
+            Source::New => self.outgoing.drain(..cells).for_each(|slot| self.ring.release(slot)),
             Source::Again => drop(self.resend.drain(..cells)),
-            Source::Copies(port) => self.copies.drop_first(port, cells),
+            Source::Copies(port) => self.replicas.drop_first(port, cells),
         }
     }
 }

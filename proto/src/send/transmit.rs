@@ -1,14 +1,16 @@
 //! Cells leave: batches for the links, numbered on the way, and what became of them.
 //!
-//! The I/O sends what [`Bundle::poll_batch`] gives until there is nothing more, and says by [`Bundle::handle_sent`] how
+//! The I/O sends what [`Bundle::poll_batch`](crate::Bundle::poll_batch) gives until there is nothing more, and says by [`Bundle::handle_sent`](crate::Bundle::handle_sent) how
 //! it went. When the links take everything, what is read in a turn passes the queue in the same turn.
 
-use crate::bundle::Bundle;
-use crate::link::health::Signal;
-use crate::link::heartbeat_pacing::earned;
+use crate::event::Signal;
+use crate::link::Links;
 use crate::link::outbound::Outbound;
+use crate::outbox::Outputs;
 use crate::policy::class::Treatment;
 use crate::send::schedule::Source;
+use crate::send::{Around, Sender};
+use crate::session::Sessions;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
 use core::net::SocketAddr;
@@ -24,20 +26,19 @@ pub struct Batch<'a> {
     pub to: SocketAddr,
     /// Bytes of each cell but the last.
     pub segment: usize,
-    bundle: &'a Bundle,
+    sender: &'a Sender,
     cells: usize,
-    /// Bytes of the batch when it is sealed.
-    sealed: Option<usize>,
+    /// The cells, when they are sealed.
+    sealed: Option<&'a [u8]>,
 }
 
 impl Batch<'_> {
     /// The bytes, in order: one slice when they are sealed, else one for each run of full cells that are neighbours in
     /// memory.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        let sealed = self.sealed.map(|bytes| &self.bundle.sealed[..bytes]);
-        let mut slots = if sealed.is_some() { &[] } else { &self.bundle.run[..self.cells] };
-        sealed.into_iter().chain(core::iter::from_fn(move || {
-            let (bytes, covered) = self.bundle.arena.run(slots)?;
+        let mut slots = if self.sealed.is_some() { &[] } else { &self.sender.run[..self.cells] };
+        self.sealed.into_iter().chain(core::iter::from_fn(move || {
+            let (bytes, covered) = self.sender.ring.run(slots)?;
             slots = &slots[covered..];
             Some(bytes)
         }))
@@ -49,7 +50,7 @@ impl Batch<'_> {
 pub enum Outcome {
     /// The kernel took it.
     Sent,
-    /// The port's queue is full: try again after [`Bundle::handle_writable`].
+    /// The port's queue is full: try again after [`Bundle::handle_writable`](crate::Bundle::handle_writable).
     Full,
     /// The kernel dropped it, for want of memory or because the NIC now takes only smaller cells; perhaps some have left.
     /// As if lost on the way: the port is sound, and repair is told by the peer.
@@ -59,7 +60,7 @@ pub enum Outcome {
 }
 
 /// The batch that the I/O is sending.
-pub(crate) struct Flight {
+pub(super) struct Flight {
     peer: u16,
     port: u8,
     cells: usize,
@@ -68,57 +69,54 @@ pub(crate) struct Flight {
     treatment: Treatment,
 }
 
-impl Bundle {
-    /// Whether cells wait to leave.
-    #[must_use]
-    pub fn has_unsent(&self) -> bool {
-        self.arena.has_waiting() || !self.resend.is_empty() || !self.stalled.repairs.is_empty()
-    }
-
+impl Sender {
     /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
-    pub fn poll_batch(&mut self, now: Instant) -> Option<Batch<'_>> {
+    pub(crate) fn poll_batch<'a>(&'a mut self, now: Instant, around: Around<'a>) -> Option<Batch<'a>> {
+        let mut around = around;
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
         (self.frames_between, self.cells_between) = (0, 0);
         let (index, source, share) = loop {
-            if self.wants_commit() {
-                self.commit(now);
+            if self.wants_commit(around.sessions) {
+                self.commit(now, &mut around);
             }
-            let Some((index, source)) = self.gather_run() else {
+            let Some((index, source)) = self.gather_run(&mut around) else {
                 // What stands still may be all that can be read.
-                self.queue.relieve(now, &mut self.arena, &mut self.counters);
+                self.queue.relieve(now, &mut self.ring, around.counters);
                 return None;
             };
-            if self.may_be_filled(source) {
+            if self.may_be_filled(source, around.sessions) {
                 return None;
             }
-            match self.share(index, source) {
+            match self.share(index, source, &around) {
                 Some(share) => break (index, source, share),
-                None if self.step_aside(source) => {}
+                None if self.step_aside(source, &around) => {}
                 None => return None,
             }
         };
-        let segment = self.sealed_bytes(self.run[0]);
-        let treatment = self.arena.cell(self.run[0]).treatment;
+        let segment = self.sealed_bytes(self.run[0], around.sessions);
+        let treatment = self.ring.cell(self.run[0]).treatment;
         let port = self.choices[share.index].port;
-        let room = self.ports[usize::from(port)].batch_limit() / segment as u64;
+        let room = around.links.port(port).batch_limit() / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         // Known before any number is taken: a batch that is not handed out takes none.
-        let to = self.peers.get(index)?.outbound[usize::from(port)].endpoint?;
-        let bytes = self.number(index, port, cells) + cells * self.tag();
+        let to = around.links.get(index)?.outbound[usize::from(port)].endpoint?;
+        let bytes = self.number(index, port, cells, &mut around) + cells * around.sessions.tag();
         self.flight = Some(Flight { peer: index, port, cells, bytes, source, treatment });
-        let sealed = self.security.is_some().then_some(bytes);
-        Some(Batch { port, to, segment, bundle: self, cells, sealed })
+        let sessions: &Sessions = around.sessions;
+        let sealed = sessions.is_sealing().then(|| sessions.sealed(bytes));
+        Some(Batch { port, to, segment, sender: self, cells, sealed })
     }
 
     /// Writes the headers of the first cells of `run`, and seals them; returns how many bytes they are without tags.
-    fn number(&mut self, index: u16, port: u8, cells: usize) -> usize {
-        let Some(peer) = self.peers.get_mut(index) else { return 0 };
-        let epoch = peer.epoch();
-        let link = &mut peer.outbound[usize::from(port)];
+    fn number(&mut self, index: u16, port: u8, cells: usize, around: &mut Around<'_>) -> usize {
+        let Some(peer) = around.sessions.table().get(index) else { return 0 };
+        let (epoch, session) = (peer.epoch(), peer.session_out);
+        let Some(paths) = around.links.get_mut(index) else { return 0 };
+        let link = &mut paths.outbound[usize::from(port)];
         let first = link.next_seq();
         let mut bytes = 0;
         for slot in &self.run[..cells] {
-            let cell = self.arena.cell_mut(*slot);
+            let cell = self.ring.cell_mut(*slot);
             cell.copies += 1;
             let cell = *cell;
             let header = Header {
@@ -129,59 +127,61 @@ impl Bundle {
                 link_seq: wire_seq(link.take_seq(Some(*slot))),
                 lane_seq: wire_seq(cell.lane_seq),
                 block_offset: cell.first_record,
-                session: peer.session_out,
+                session,
             };
-            header.emit(self.arena.slot_mut(*slot));
+            header.emit(self.ring.slot_mut(*slot));
             bytes += HEADER + usize::from(cell.length);
         }
-        self.seal_run(index, port, cells, first);
+        let cells = self.run[..cells].iter().map(|slot| self.ring.sent(*slot));
+        around.sessions.seal_run(index, port, first, cells);
         bytes
     }
 
     /// What became of the last batch.
-    pub fn handle_sent(&mut self, now: Instant, outcome: Outcome) {
+    pub(crate) fn handle_sent(
+        &mut self,
+        now: Instant,
+        outcome: Outcome,
+        links: &mut Links,
+        out: &mut Outputs,
+    ) {
         let Some(flight) = self.flight.take() else { return };
         match outcome {
-            Outcome::Sent => self.sent(now, &flight),
+            Outcome::Sent => self.sent(now, &flight, links, out),
             Outcome::Full => {
-                self.ports[usize::from(flight.port)].full = true;
-                self.take_back(&flight, Outbound::return_seqs);
+                links.port_mut(flight.port).full = true;
+                self.take_back(&flight, links, Outbound::return_seqs);
             }
             Outcome::Lost => {
-                self.counters.drop_refused += flight.cells as u64;
+                out.counters.drop_refused += flight.cells as u64;
                 // No byte of it says anything about the port's rate.
-                self.sent(now, &Flight { bytes: 0, ..flight });
+                self.sent(now, &Flight { bytes: 0, ..flight }, links, out);
             }
             Outcome::Refused => {
-                self.counters.drop_refused += flight.cells as u64;
-                self.take_back(&flight, Outbound::void_seqs);
-                self.leave_link(now, flight.peer, flight.port, Signal::SendError);
+                out.counters.drop_refused += flight.cells as u64;
+                self.take_back(&flight, links, Outbound::void_seqs);
+                links.leave(now, flight.peer, flight.port, Signal::SendError, out);
             }
         }
     }
 
-    fn sent(&mut self, now: Instant, flight: &Flight) {
-        let port = &mut self.ports[usize::from(flight.port)];
-        port.handle_sent(flight.bytes);
-        if let Some(peer) = self.peers.get_mut(flight.peer) {
-            let heard = peer.cells_heard();
-            if flight.source == Source::New {
-                peer.repairs.earn(flight.cells);
-            }
-            let link = &mut peer.outbound[usize::from(flight.port)];
-            link.mark(port.sent());
-            let due = link.beat.due(now, earned(link.sent(), heard), link.loss.is_suspect());
-            peer.heartbeat_at = peer.heartbeat_at.min(due);
+    fn sent(&mut self, now: Instant, flight: &Flight, links: &mut Links, out: &mut Outputs) {
+        let counters = &mut out.counters;
+        links.handle_sent(now, flight.peer, flight.port, flight.bytes);
+        if flight.source == Source::New
+            && let Some(peer) = self.peers.get_mut(usize::from(flight.peer))
+        {
+            peer.repairs.earn(flight.cells);
         }
-        self.counters.batches_sent += 1;
-        self.counters.cells_sent += flight.cells as u64;
+        counters.batches_sent += 1;
+        counters.cells_sent += flight.cells as u64;
         match flight.source {
             Source::New if self.policies.of(flight.treatment).copies() => {
-                self.copy_to_others(flight.port, flight.cells);
+                self.replicate(flight.port, flight.cells, counters);
             }
             Source::New => {}
-            Source::Again => self.counters.cells_repaired += flight.cells as u64,
-            Source::Copies(_) => self.counters.cells_copied += flight.cells as u64,
+            Source::Again => counters.cells_repaired += flight.cells as u64,
+            Source::Copies(_) => counters.cells_copied += flight.cells as u64,
         }
         let policy = self.policies.of(flight.treatment);
         policy.handle_sent(flight.treatment.flow, flight.port, flight.bytes as u64);
@@ -189,37 +189,12 @@ impl Bundle {
     }
 
     /// Cells have not left. Their numbers are returned if that is certain: no number seals two cells.
-    fn take_back(&mut self, flight: &Flight, numbers: fn(&mut Outbound, usize)) {
-        if let Some(peer) = self.peers.get_mut(flight.peer) {
-            numbers(&mut peer.outbound[usize::from(flight.port)], flight.cells);
+    fn take_back(&mut self, flight: &Flight, links: &mut Links, numbers: fn(&mut Outbound, usize)) {
+        if let Some(paths) = links.get_mut(flight.peer) {
+            numbers(&mut paths.outbound[usize::from(flight.port)], flight.cells);
         }
         for slot in &self.run[..flight.cells] {
-            self.arena.cell_mut(*slot).copies -= 1;
+            self.ring.cell_mut(*slot).copies -= 1;
         }
-    }
-
-    /// A port takes cells again.
-    pub fn handle_writable(&mut self, port: u8) {
-        self.ports[usize::from(port)].full = false;
-        self.step_back();
-        self.catch_up(port);
-    }
-
-    /// The kernel says that `queued` bytes of a port have not left.
-    pub fn handle_queue(&mut self, now: Instant, port: u8, queued: usize) {
-        self.ports[usize::from(port)].handle_queue(now, queued);
-    }
-
-    /// Whether a port is likely to have a queue, so that the next batches depend on it: it was found busy before, or much
-    /// was handed over since the kernel was last asked.
-    #[must_use]
-    pub fn wants_queue(&self, port: u8) -> bool {
-        self.ports[usize::from(port)].wants_queue()
-    }
-
-    /// How many bytes may wait in a port: what its send buffer is to be set to.
-    #[must_use]
-    pub fn queue_limit(&self, port: u8) -> u64 {
-        self.ports[usize::from(port)].queue_limit()
     }
 }

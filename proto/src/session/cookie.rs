@@ -8,7 +8,7 @@
 //! Invariant: what all initiations together cost in a second is bounded, whoever sends how many.
 //! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.3; RFC 6347 (DTLS), 4.2.1.
 
-use crate::session::security::{Security, TAG};
+use crate::security::{Security, TAG};
 use crate::time::{Instant, nanos};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

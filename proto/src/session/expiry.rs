@@ -15,10 +15,11 @@
 //!
 //! Invariant: 10 s after a group key was dropped, nothing is sealed any more with keys that go back to it.
 
-use crate::bundle::Bundle;
-use crate::event::{Event, Refusal};
-use crate::session::security::Rekey;
+use crate::event::Lapse;
+use crate::security::{PublicKey, Rekey};
+use crate::session::Sessions;
 use crate::time::Instant;
+use crate::wire::hello::NodeId;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -28,53 +29,28 @@ const DROPPED_FOR: Duration = Duration::from_secs(10);
 /// A session lapses when its keys are so many times as old as they are when they are to be renewed.
 const LIFETIMES: u32 = 3;
 
-/// Why the keys of a session could not be renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lapse {
-    /// The peer does not know a group key that is accepted.
-    KeyDropped,
-    /// Handshakes have failed for so long.
-    Unrenewed {
-        /// The age of the keys.
-        age: Duration,
-    },
-}
-
-impl Bundle {
-    /// Other group keys, or other nodes' keys, are accepted from now on. Handshakes under others end here, and so do sessions
-    /// with nodes that are not allowed.
-    pub(crate) fn review_keys(&mut self) {
-        let Some(security) = &self.security else { return };
+impl Sessions {
+    /// Other group keys, or other nodes' keys, are accepted from now on. Handshakes under others end here; returns the nodes
+    /// that are not allowed any more, with their keys.
+    pub(crate) fn review_keys(&mut self, now: Instant) -> Vec<(NodeId, Option<PublicKey>)> {
+        let Self { security: Some(security), handshakes, table, .. } = self else { return Vec::new() };
         let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
-        self.handshakes.keep_accepted(&**security);
+        handshakes.keep_accepted(&**security);
         let mut shut_out = Vec::new();
-        for peer in self.peers.iter_mut() {
-            let Some(keys) = &mut peer.keys else { continue };
-            keys.review(self.polled, is_accepted);
+        for session in table.iter_mut() {
+            let Some(keys) = &mut session.keys else { continue };
+            keys.review(now, is_accepted);
             if !security.accepts(keys.peer().as_ref()) {
-                shut_out.push((peer.node, keys.peer()));
+                shut_out.push((session.node, keys.peer()));
             }
         }
-        for (node, key) in shut_out {
-            if let Some(index) = self.peers.find(node) {
-                self.drop_peer(index);
-                self.counters.drop_not_allowed += 1;
-                self.shut_out(self.polled, node, Refusal::NotAllowed { key });
-            }
-        }
+        shut_out
     }
 
-    /// Ends the sessions whose time is over. They are due, for heartbeats are.
-    pub(crate) fn end_lapsed(&mut self, now: Instant, overdue: &[u16]) {
-        for index in overdue.iter().copied() {
-            let peer = self.peers.get(index);
-            let keys = peer.and_then(|peer| Some((peer.node, peer.keys.as_ref()?.age())));
-            let Some((peer, (since, dropped))) = keys else { continue };
-            if let Some(lapse) = lapse(now, since, dropped, self.rekey) {
-                self.drop_peer(index);
-                self.log(Event::PeerLapsed { peer, lapse });
-            }
-        }
+    /// Why the session with a peer is over, if it is.
+    pub(crate) fn lapsed(&self, now: Instant, index: u16) -> Option<Lapse> {
+        let (since, dropped) = self.table.get(index)?.keys.as_ref()?.age();
+        lapse(now, since, dropped, self.rekey)
     }
 }
 

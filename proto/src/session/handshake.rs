@@ -13,16 +13,17 @@
 //! Invariants: what is kept is bounded; nothing that can be repeated by somebody without the group key ends or changes a
 //! session, for only who made the handshake's own keys can seal a cell; the same initiation is answered by the same
 //! response, so losses cost no computation.
-//! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.4; the cryptography is behind [`crate::session::security`].
+//! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.4; the cryptography is behind [`crate::security`].
 
-pub(crate) mod initiator;
-pub(crate) mod responder;
+mod initiator;
+mod responder;
 
-use crate::bundle::Bundle;
-use crate::event::Refusal;
-use crate::receive::deliver::Origin;
+use crate::event::{Events, Refusal};
+use crate::outbox::Outputs;
+use crate::security::{self, PublicKey, Rejected, Security, SessionKeys, TAG};
 use crate::session::cookie::{Cookie, Cookies};
-use crate::session::security::{self, PublicKey, Rejected, Security, SessionKeys, TAG};
+use crate::session::keyring::Agreed;
+use crate::session::{Origin, Sessions};
 use crate::time::Instant;
 use crate::wire::Malformed;
 use crate::wire::handshake::{Marked, Message, Step};
@@ -62,7 +63,7 @@ pub(crate) struct Pending {
     session: u16,
     epoch: u8,
     serial: u32,
-    /// The group key under which it is held, as in [`Agreed`](crate::session::keyring::Agreed).
+    /// The group key under which it is held, as in [`Agreed`].
     group_key: [u8; TAG],
     /// It is to give a session that lives new keys.
     rekeys: bool,
@@ -138,11 +139,6 @@ impl Handshakes {
         self.pending.iter().map(Pending::due).chain(tentative).min()
     }
 
-    /// The next cell to be sent.
-    pub(crate) fn next_cell(&mut self) -> Option<(Route, Vec<u8>)> {
-        self.outgoing.pop_front()
-    }
-
     /// Drops what is held under a group key, or with a node's key, that is not accepted any more.
     pub(crate) fn keep_accepted(&mut self, security: &dyn Security) {
         let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
@@ -192,26 +188,68 @@ impl Handshakes {
     }
 }
 
-impl Bundle {
-    /// A handshake cell came whose mark was made with the group key of this place.
+/// A session that is to begin: a node has shown that it has its keys.
+pub(crate) struct Agreement {
+    /// What the node says of itself.
+    pub(crate) hello: Hello,
+    /// The number that it is to put into its cells.
+    pub(crate) session: u16,
+    pub(crate) agreed: Agreed,
+}
+
+/// What a handshake cell leads to.
+pub(crate) enum Progress {
+    /// Nothing, or only an answer.
+    Nothing,
+    /// A node has not heard that this node has joined it; it is to be treated as if it had greeted.
+    Greeted(Hello),
+    /// This node joins a peer, and asks it for hellos at these places.
+    Joins(Box<Agreement>, Vec<Route>),
+    /// The peer of this index has new keys.
+    Renewed(u16),
+}
+
+impl Sessions {
+    /// A handshake cell came whose mark was made with the group key of this place. `ours`: what this node says of itself on
+    /// the port.
     pub(crate) fn handle_handshake(
         &mut self,
         now: Instant,
         origin: Origin,
         cell: &[u8],
         key: usize,
-    ) -> Result<(), Malformed> {
+        ours: &Hello,
+        out: &mut Outputs,
+    ) -> Result<Progress, Malformed> {
         let marked = Marked::split(cell)?;
         let message = Message::parse(marked.covered)?;
-        if message.addressee != self.settings.node || !self.ports[usize::from(origin.port)].is_member() {
-            return Ok(());
+        if message.addressee != self.node || ours.leaves {
+            return Ok(Progress::Nothing);
         }
-        match message.step {
-            Step::Initiation => self.handle_initiation(now, origin, &message, &marked, key),
-            Step::Response => self.handle_response(now, origin, &message),
-            Step::Cookie => self.handle_cookie(origin, &message),
-        }
-        Ok(())
+        let progress = match message.step {
+            Step::Initiation => self.handle_initiation(now, origin, &message, &marked, (key, ours), out),
+            Step::Response => self.handle_response(now, origin, &message, ours, out),
+            Step::Cookie => {
+                self.handle_cookie(origin, &message);
+                None
+            }
+        };
+        Ok(progress.unwrap_or(Progress::Nothing))
+    }
+
+    /// The next cell of a handshake that is to be sent.
+    pub(crate) fn next_handshake(&mut self) -> Option<(Route, Vec<u8>)> {
+        self.handshakes.outgoing.pop_front()
+    }
+
+    /// When something is to be done about handshakes, at the latest.
+    pub(crate) fn handshakes_due(&self) -> Option<Instant> {
+        self.handshakes.due()
+    }
+
+    /// A port is gone or leads elsewhere: nothing more is sent where it led.
+    pub(crate) fn forget_port(&mut self, number: u8) {
+        self.handshakes.forget_port(number);
     }
 
     /// Sends initiations again, and forgets what has not come to anything.
@@ -233,57 +271,68 @@ impl Bundle {
         cell
     }
 
-    /// A message of a handshake was not taken. Its mark is true, so a member of the group has sent it.
-    fn reject(&mut self, now: Instant, node: NodeId, rejected: Rejected) {
-        match rejected {
-            Rejected::Forged => self.counters.drop_forged += 1,
-            Rejected::Cipher(theirs) => self.refuse(now, node, Refusal::Cipher { theirs }),
-        }
-    }
-
-    /// What this node says of itself in a handshake.
-    fn introduction(&self, port: u8, session: u16, your_session: u16) -> Vec<u8> {
-        let hello = Hello { session, your_session, ..self.hello(port, None) };
-        let mut payload = alloc::vec![0; HELLO_MAX];
-        let length = hello.emit(&mut payload);
-        payload.truncate(length);
-        payload
-    }
-
     /// What the other side, which has this key, says of itself, if it agrees with what stands outside.
     fn introduced(
-        &mut self,
+        &self,
         now: Instant,
         message: &Message<'_>,
         payload: &[u8],
         key: Option<PublicKey>,
+        (ours, out): (&Hello, &mut Outputs),
     ) -> Option<Hello> {
         let hello = Hello::parse(payload).ok();
         let agrees = |hello: &Hello| hello.node == message.node && hello.incarnation == message.incarnation;
         let Some(hello) = hello.filter(|hello| agrees(hello) && hello.session != 0) else {
-            self.counters.drop_malformed += 1;
+            out.counters.drop_malformed += 1;
             return None;
         };
-        (self.may_join(now, &hello) && self.is_allowed(now, hello.node, key)).then_some(hello)
+        let is_allowed = |out| self.is_allowed(now, hello.node, key, out);
+        (may_join(now, ours, &hello, &mut out.events) && is_allowed(out)).then_some(hello)
     }
 
     /// Whether a node with this key may be a peer.
-    fn is_allowed(&mut self, now: Instant, node: NodeId, key: Option<PublicKey>) -> bool {
+    fn is_allowed(&self, now: Instant, node: NodeId, key: Option<PublicKey>, out: &mut Outputs) -> bool {
         let accepts = self.security.as_ref().is_none_or(|security| security.accepts(key.as_ref()));
         if !accepts {
-            self.counters.drop_not_allowed += 1;
-            self.refuse(now, node, Refusal::NotAllowed { key });
+            out.counters.drop_not_allowed += 1;
+            out.events.refuse(now, node, Refusal::NotAllowed { key });
         }
         accepts
     }
 
     /// Whether a handshake that is to renew a peer's keys proves the key that the peer has. Who knows the group key alone
     /// cannot take a session over.
-    fn is_same(&mut self, now: Instant, index: u16, key: Option<PublicKey>) -> bool {
-        let peer = self.peers.get(index).and_then(|peer| Some((peer.node, peer.keys.as_ref()?.peer())));
+    fn is_same(&self, now: Instant, index: u16, key: Option<PublicKey>, out: &mut Outputs) -> bool {
+        let peer = self.table.get(index).and_then(|peer| Some((peer.node, peer.keys.as_ref()?.peer())));
         let Some((node, _)) = peer.filter(|(_, known)| *known != key) else { return true };
-        self.counters.drop_forged += 1;
-        self.refuse(now, node, Refusal::OtherKey { key });
+        out.counters.drop_forged += 1;
+        out.events.refuse(now, node, Refusal::OtherKey { key });
         false
     }
+}
+
+/// A message of a handshake was not taken. Its mark is true, so a member of the group has sent it.
+fn reject(now: Instant, node: NodeId, rejected: Rejected, out: &mut Outputs) {
+    match rejected {
+        Rejected::Forged => out.counters.drop_forged += 1,
+        Rejected::Cipher(theirs) => out.events.refuse(now, node, Refusal::Cipher { theirs }),
+    }
+}
+
+/// What this node says of itself in a handshake.
+fn introduction(ours: &Hello, session: u16, your_session: u16) -> Vec<u8> {
+    let hello = Hello { session, your_session, ..*ours };
+    let mut payload = alloc::vec![0; HELLO_MAX];
+    let length = hello.emit(&mut payload);
+    payload.truncate(length);
+    payload
+}
+
+/// Whether a node could be a peer of ours; if not, it is refused.
+pub(crate) fn may_join(now: Instant, ours: &Hello, hello: &Hello, events: &mut Events) -> bool {
+    let (ours, theirs) = (ours.workers, hello.workers);
+    if ours != theirs {
+        events.refuse(now, hello.node, Refusal::Workers { ours, theirs });
+    }
+    ours == theirs
 }

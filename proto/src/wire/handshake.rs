@@ -15,7 +15,7 @@ use super::Malformed;
 use super::cell::{HEADER, Header, Kind, NO_RECORD};
 use super::fields::{Reader, Writer};
 use super::hello::NodeId;
-use crate::session::security::TAG;
+use crate::security::TAG;
 use alloc::vec;
 use alloc::vec::Vec;
 

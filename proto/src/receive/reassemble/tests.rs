@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::receive::pool::BUFFER;
-use crate::send::ring::{Arena, Cell};
+use crate::send::ring::{Cell, Ring};
 use crate::time::Instant;
 use crate::wire::record::{ETHERNET, RECORD_START_MIN};
 use alloc::vec;
@@ -66,14 +66,14 @@ fn record_of(number: usize, length: usize) -> Vec<u8> {
 
 /// The cells of a stream of records: payload and block offset.
 fn cells(lengths: &[usize]) -> Vec<(Vec<u8>, u16)> {
-    let mut arena = Arena::new(116, 4_096);
+    let mut ring = Ring::new(116, 4_096);
     let mut end = 0u64;
     for (number, length) in lengths.iter().enumerate() {
         let open = end.checked_sub(1);
-        let slots = arena.append(&record_of(number, *length), open, Cell::default());
+        let slots = ring.append(&record_of(number, *length), open, Cell::default());
         end = if slots.cells > 0 { slots.last + 1 } else { end };
     }
-    (0..end).map(|slot| (arena.filled(slot).to_vec(), arena.cell(slot).first_record)).collect()
+    (0..end).map(|slot| (ring.filled(slot).to_vec(), ring.cell(slot).first_record)).collect()
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn near(_peer: u16) -> Limits {
 
 struct Fixture {
     now: Instant,
-    arena: Arena,
+    ring: Ring,
     queue: FairQueue,
     counters: Counters,
     out: VecDeque<u64>,
@@ -28,7 +28,7 @@ impl Fixture {
     fn new() -> Self {
         Self {
             now: Instant::from_nanos(1_000_000_000),
-            arena: Arena::new(CELL, 1_024),
+            ring: Ring::new(CELL, 1_024),
             queue: FairQueue::default(),
             counters: Counters::default(),
             out: VecDeque::new(),
@@ -53,26 +53,26 @@ impl Fixture {
         let like = Cell { peer: 0, lane, since: self.now, ..Cell::default() };
         let flow = Flow { hash: flow << 32 | flow, gate: u16::try_from(flow).ok(), is_superframe: kind != 0 };
         let place = self.queue.place(0, flow);
-        let slots = self.arena.append(&bytes, self.queue.open(place), like);
-        self.queue.push(&mut self.arena, 0, place, slots);
+        let slots = self.ring.append(&bytes, self.queue.open(place), like);
+        self.queue.push(&mut self.ring, 0, place, slots);
     }
 
     /// Takes so many cells; returns the lanes that they are of.
     fn take(&mut self, cells: usize) -> Vec<u8> {
-        let Self { now, arena, queue, counters, out, .. } = self;
-        let mut turn = Turn { now: *now, most: cells, arena, counters, out };
+        let Self { now, ring, queue, counters, out, .. } = self;
+        let mut turn = Turn { now: *now, most: cells, ring, counters, out };
         while turn.out.len() < cells && queue.take_turn(&mut turn, near) {}
         let slots = out.drain(..);
         slots
             .map(|slot| {
-                arena.release(slot);
-                arena.cell(slot).lane
+                ring.release(slot);
+                ring.cell(slot).lane
             })
             .collect()
     }
 
     fn relieve(&mut self) {
-        self.queue.relieve(self.now, &mut self.arena, &mut self.counters);
+        self.queue.relieve(self.now, &mut self.ring, &mut self.counters);
     }
 }
 
@@ -129,8 +129,8 @@ fn a_flow_that_waits_with_another_is_followed_by_its_next_frames() {
 fn a_lane_that_is_alone_leaves_in_one_turn() {
     let mut fixture = Fixture::new();
     fixture.push(1, 45, 1);
-    let Fixture { now, arena, queue, counters, out } = &mut fixture;
-    let mut turn = Turn { now: *now, most: 128, arena, counters, out };
+    let Fixture { now, ring, queue, counters, out } = &mut fixture;
+    let mut turn = Turn { now: *now, most: 128, ring, counters, out };
     assert!(queue.take_turn(&mut turn, near));
     assert_eq!(turn.out.len(), 45);
     assert!(!queue.take_turn(&mut turn, near));
@@ -149,17 +149,17 @@ fn a_flow_that_waits_too_long_loses_frames_until_it_does_no_longer() {
     fixture.take(1_000);
     fixture.push(1, 1, 0);
     fixture.take(1);
-    assert!(!fixture.arena.has_waiting());
+    assert!(!fixture.ring.has_waiting());
 }
 
 #[test]
 fn a_crowd_costs_the_fattest_flow_and_nobody_else() {
     let mut fixture = Fixture::new();
     (0..20).for_each(|_| fixture.push(1, 1, 0));
-    while !fixture.arena.is_crowded() {
+    while !fixture.ring.is_crowded() {
         fixture.push(2, 1, 0);
     }
-    let waiting = fixture.arena.waiting_max();
+    let waiting = fixture.ring.waiting_max();
     fixture.take(2);
     (0..50).for_each(|_| {
         fixture.push(2, 1, 0);
@@ -174,24 +174,24 @@ fn a_crowd_costs_the_fattest_flow_and_nobody_else() {
 fn superframes_of_tcp_are_spared_and_so_are_those_who_wait_beside_them() {
     let mut fixture = Fixture::new();
     (0..20).for_each(|_| fixture.push(1, 1, 0));
-    while !fixture.arena.is_crowded() {
+    while !fixture.ring.is_crowded() {
         fixture.push(2, 45, 1);
     }
     fixture.relieve();
     assert_eq!(fixture.counters.drop_queue_full, 0);
-    assert!(fixture.arena.is_crowded(), "reading stops");
+    assert!(fixture.ring.is_crowded(), "reading stops");
 }
 
 #[test]
 fn a_flow_of_superframes_loses_no_other_frame_either() {
     let mut fixture = Fixture::new();
     fixture.push(1, 1, 0);
-    while !fixture.arena.is_crowded() {
+    while !fixture.ring.is_crowded() {
         fixture.push(2, 45, 1);
         fixture.push(2, 1, 0);
     }
     fixture.take(46);
-    while !fixture.arena.is_crowded() {
+    while !fixture.ring.is_crowded() {
         fixture.push(2, 1, 0);
     }
     fixture.relieve();
@@ -209,10 +209,10 @@ fn a_sparse_flow_of_a_paused_lane_is_still_next() {
     fixture.push_of(9, 7, 1, 0);
     assert_eq!(fixture.take(1), []);
     fixture.queue.resume();
-    let Fixture { now, arena, queue, counters, out } = &mut fixture;
-    let mut turn = Turn { now: *now, most: 46, arena, counters, out };
+    let Fixture { now, ring, queue, counters, out } = &mut fixture;
+    let mut turn = Turn { now: *now, most: 46, ring, counters, out };
     while turn.out.len() < 46 && queue.take_turn(&mut turn, near) {}
-    let is_sparse = |slot: &u64| arena.cell(*slot).first_record == 0 && arena.filled(*slot)[PREFIX + 1] == 0;
+    let is_sparse = |slot: &u64| ring.cell(*slot).first_record == 0 && ring.filled(*slot)[PREFIX + 1] == 0;
     assert!(out.iter().any(is_sparse), "at most a record is before it");
 }
 
@@ -236,8 +236,8 @@ fn what_waits_for_a_peer_that_is_gone_is_forgotten() {
     let mut fixture = Fixture::new();
     fixture.push(1, 45, 1);
     fixture.push(5, 1, 0);
-    assert_eq!(fixture.queue.forget_peer(0, &mut fixture.arena), 46);
-    assert!(!fixture.arena.has_waiting());
+    assert_eq!(fixture.queue.forget_peer(0, &mut fixture.ring), 46);
+    assert!(!fixture.ring.has_waiting());
     assert_eq!(fixture.take(10), []);
     fixture.push(1, 1, 0);
     assert_eq!(fixture.take(10), [1]);
@@ -251,22 +251,22 @@ fn queues_of_one_lane_send_whole_records_and_the_sparse_one_is_next() {
     assert_eq!(fixture.take(60).len(), 60);
     fixture.push_of(3, 7, 1, 0);
     let begins = |fixture: &mut Fixture| {
-        let Fixture { now, arena, queue, counters, out } = fixture;
-        let mut turn = Turn { now: *now, most: 1, arena, counters, out };
+        let Fixture { now, ring, queue, counters, out } = fixture;
+        let mut turn = Turn { now: *now, most: 1, ring, counters, out };
         assert!(queue.take_turn(&mut turn, near));
         let slot = out.pop_front().unwrap();
-        arena.release(slot);
-        (arena.cell(slot).first_record == 0, arena.filled(slot)[PREFIX + 1] == 0)
+        ring.release(slot);
+        (ring.cell(slot).first_record == 0, ring.filled(slot)[PREFIX + 1] == 0)
     };
     assert!((0..30).all(|_| !begins(&mut fixture).0), "the record that has begun");
     assert_eq!(begins(&mut fixture), (true, true), "the sparse flow");
-    assert!(!fixture.arena.has_waiting());
+    assert!(!fixture.ring.has_waiting());
 }
 
 #[test]
 fn a_small_flow_among_a_hundred_large_ones_waits_for_a_record_at_most() {
     let mut fixture = Fixture::new();
-    fixture.arena = Arena::new(CELL, 16_384);
+    fixture.ring = Ring::new(CELL, 16_384);
     for flow in 0..100_u8 {
         (0..2).for_each(|_| fixture.push_of(flow.into(), flow % 16, 45, 1));
     }
@@ -284,7 +284,7 @@ fn a_small_flow_among_a_hundred_large_ones_waits_for_a_record_at_most() {
 fn superframes_that_wait_for_a_link_of_their_own_are_not_spared() {
     let mut fixture = Fixture::new();
     fixture.push(1, 1, 0);
-    while !fixture.arena.is_crowded() {
+    while !fixture.ring.is_crowded() {
         fixture.push(2, 45, 1);
     }
     fixture.queue.pause(0, Some(2));
@@ -293,9 +293,9 @@ fn superframes_that_wait_for_a_link_of_their_own_are_not_spared() {
     fixture.relieve();
     assert_eq!(fixture.counters.drop_queue_full, 0, "it may go on at once");
     fixture.later(1);
-    assert!(fixture.arena.is_crowded());
+    assert!(fixture.ring.is_crowded());
     fixture.relieve();
-    assert!(fixture.counters.drop_queue_full == 1 && !fixture.arena.is_crowded());
+    assert!(fixture.counters.drop_queue_full == 1 && !fixture.ring.is_crowded());
     fixture.queue.resume();
     assert_eq!(fixture.take(2), [2, 2], "what stood still is first");
 }
@@ -322,7 +322,7 @@ fn a_flow_with_more_than_its_share_is_shut_until_enough_has_left() {
     }
     assert_eq!(listen(&mut fixture), [(1, false)]);
     (0..2).for_each(|_| fixture.push(1, 40, 1));
-    fixture.queue.forget_peer(0, &mut fixture.arena);
+    fixture.queue.forget_peer(0, &mut fixture.ring);
     assert_eq!(listen(&mut fixture), [(1, true), (1, false)]);
     fixture.queue.set_wanted(usize::MAX);
     (0..10).for_each(|_| fixture.push(1, 45, 1));
@@ -338,18 +338,18 @@ proptest! {
         let mut fixture = Fixture::new();
         let mut sent: [Vec<u64>; 4] = Default::default();
         let mut drain = |fixture: &mut Fixture, most: usize| {
-            let Fixture { now, arena, queue, counters, out } = fixture;
-            let mut turn = Turn { now: *now, most, arena, counters, out };
+            let Fixture { now, ring, queue, counters, out } = fixture;
+            let mut turn = Turn { now: *now, most, ring, counters, out };
             while turn.out.len() < most && queue.take_turn(&mut turn, near) {}
             for slot in out.drain(..) {
-                let cell = *arena.cell(slot);
+                let cell = *ring.cell(slot);
                 sent[usize::from(cell.lane)].push(slot);
-                arena.release(slot);
+                ring.release(slot);
             }
         };
         let mut expected = [0; 12];
         for (flow, cells, most, pause) in steps {
-            if !fixture.arena.is_crowded() {
+            if !fixture.ring.is_crowded() {
                 let lane = u8::try_from(flow % 4).unwrap();
                 fixture.push_of(flow, lane, cells, 0);
                 expected[usize::try_from(flow).unwrap()] += cells;
@@ -363,11 +363,11 @@ proptest! {
         }
         fixture.queue.resume();
         drain(&mut fixture, 10_000);
-        prop_assert!(!fixture.arena.has_waiting());
+        prop_assert!(!fixture.ring.has_waiting());
         for slots in &sent {
             let mut lacking = 0;
             for slot in slots {
-                let bytes = fixture.arena.filled(*slot);
+                let bytes = fixture.ring.filled(*slot);
                 if lacking == 0 {
                     let Ok(record::Start::Frame(length)) = record::parse(bytes) else {
                         return Err(TestCaseError::fail("no record begins where one ended"));

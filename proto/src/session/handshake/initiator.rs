@@ -1,20 +1,30 @@
 //! The side that begins: with a stranger that greets, or with a peer whose keys are old.
 
-use super::{AGAIN_AFTER, Pending, RESEND_AFTER, RESEND_AFTER_MAX, ROUTES, Route, UNDER_WAY};
-use crate::bundle::Bundle;
-use crate::group::peer::Peer;
-use crate::receive::deliver::Origin;
-use crate::session::cookie;
+use super::{
+    AGAIN_AFTER, Agreement, Pending, Progress, RESEND_AFTER, RESEND_AFTER_MAX, ROUTES, Route, UNDER_WAY,
+    introduction, reject,
+};
+use crate::outbox::Outputs;
+use crate::security::{Rejected, TAG};
 use crate::session::keyring::{Agreed, Keyring};
-use crate::session::security::{Rejected, TAG};
+use crate::session::{Origin, Sessions, cookie};
 use crate::time::Instant;
 use crate::wire::handshake::{Message, Step};
 use crate::wire::hello::{Hello, NodeId};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-impl Bundle {
-    /// A stranger was heard there: begins a handshake with it, or has the one that is under way take this route, too.
-    pub(crate) fn begin_handshake(&mut self, now: Instant, node: NodeId, route: Route) {
+impl Sessions {
+    /// A stranger was heard there: begins a handshake with it, or has the one that is under way take this route, too. `ours`:
+    /// what this node says of itself on the route's port.
+    pub(crate) fn begin_handshake(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        route: Route,
+        ours: &Hello,
+        out: &mut Outputs,
+    ) {
         if let Some(pending) = self.handshakes.pending_with(node) {
             let is_new = pending.routes.iter().all(|(known, _)| *known != route);
             if is_new && pending.routes.len() < ROUTES {
@@ -24,28 +34,28 @@ impl Bundle {
             }
             return;
         }
-        self.initiate(now, node, &[route], false);
+        self.initiate(now, node, (&[route], false), ours, out);
     }
 
-    /// Begins handshakes with the peers whose keys are old.
-    pub(crate) fn renew_keys(&mut self, now: Instant, overdue: &[u16]) {
-        let (ours, limits) = (self.settings.node, self.rekey);
-        for index in overdue.iter().copied() {
-            let Some(peer) = self.peers.get(index) else { continue };
-            // One of the two would do: the other comes later.
-            let limits = if ours < peer.node { limits } else { limits.later() };
-            if peer.keys.as_ref().is_none_or(|keys| !keys.is_old(now, &limits)) {
-                continue;
-            }
-            let node = peer.node;
-            let routes = routes(peer);
-            if !routes.is_empty() && self.handshakes.pending_with(node).is_none() {
-                self.initiate(now, node, &routes, true);
-            }
-        }
+    /// Whether the keys of a peer are old, and nothing is done about it.
+    pub(crate) fn wants_keys(&mut self, now: Instant, index: u16) -> bool {
+        let Some(session) = self.table.get(index) else { return false };
+        // One of the two would do: the other comes later.
+        let limits = if self.node < session.node { self.rekey } else { self.rekey.later() };
+        let is_old = session.keys.as_ref().is_some_and(|keys| keys.is_old(now, &limits));
+        let node = session.node;
+        is_old && self.handshakes.pending_with(node).is_none()
     }
 
-    fn initiate(&mut self, now: Instant, node: NodeId, routes: &[Route], rekeys: bool) {
+    /// Begins a handshake with a node over all routes; `rekeys`: it is to give a session that lives new keys. `ours`: what this node says of itself on the port of the first.
+    pub(crate) fn initiate(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        (routes, rekeys): (&[Route], bool),
+        ours: &Hello,
+        out: &mut Outputs,
+    ) {
         let pending = &mut self.handshakes.pending;
         if pending.iter().any(|other| other.node == node && now < other.began + AGAIN_AFTER) {
             return;
@@ -55,23 +65,22 @@ impl Bundle {
             let Some(over) = pending.iter().position(|other| other.state.is_none()) else { return };
             pending.swap_remove(over);
         }
-        let known = self.peers.find(node);
+        let known = self.table.find(node);
         let Some(session) = self.session_for(known) else { return };
-        let peer = known.and_then(|index| self.peers.get(index));
+        let peer = known.and_then(|index| self.table.get(index));
         let your_session = peer.map_or(0, |peer| peer.session_out);
         let epoch = peer.and_then(|peer| peer.keys.as_ref()).map_or(1, Keyring::next_epoch);
-        let port = routes.first().map_or(0, |(port, _)| *port);
-        let payload = self.introduction(port, session, your_session);
+        let payload = introduction(ours, session, your_session);
         let Some(security) = &mut self.security else { return };
         let group_key = security.mark(0, &[]);
         let mut state = security.initiate();
         let mut body = Vec::new();
         if let Err(rejected) = state.write(&payload, &mut body) {
-            return self.reject(now, node, rejected);
+            return reject(now, node, rejected, out);
         }
         self.handshakes.serial += 1;
         let serial = self.handshakes.serial;
-        let (ours, incarnation) = (self.settings.node, self.settings.incarnation);
+        let (ours, incarnation) = (self.node, self.incarnation);
         let step = Step::Initiation;
         let message = Message { step, epoch, serial, node: ours, incarnation, addressee: node, body: &body };
         let cell = self.mark_message(0, &message);
@@ -93,8 +102,8 @@ impl Bundle {
 
     /// The session number to promise to a node: a peer keeps its own.
     fn session_for(&mut self, known: Option<u16>) -> Option<u16> {
-        let kept = known.and_then(|index| self.peers.get(index)).map(|peer| peer.session_in);
-        kept.or_else(|| self.peers.draw_session(None, &self.handshakes.promised()))
+        let kept = known.and_then(|index| self.table.get(index)).map(|peer| peer.session_in);
+        kept.or_else(|| self.table.draw_session(None, &self.handshakes.promised()))
     }
 
     pub(super) fn resend_initiations(&mut self, now: Instant) {
@@ -139,66 +148,60 @@ impl Bundle {
     }
 
     /// The other side has answered: both know the keys now, and this node speaks first.
-    pub(super) fn handle_response(&mut self, now: Instant, origin: Origin, message: &Message<'_>) {
-        let Some(pending) = self.handshakes.pending_with(message.node) else { return };
+    pub(super) fn handle_response(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        message: &Message<'_>,
+        ours: &Hello,
+        out: &mut Outputs,
+    ) -> Option<Progress> {
+        let pending = self.handshakes.pending_with(message.node)?;
         if pending.serial != message.serial || pending.epoch != message.epoch {
-            return;
+            return None;
         }
         let mut payload = Vec::new();
-        let Some(mut state) = pending.state.take() else { return };
+        let mut state = pending.state.take()?;
         if let Err(rejected) = state.read(message.body, &mut payload) {
             if rejected == Rejected::Forged {
                 pending.state = Some(state);
             }
-            return self.reject(now, message.node, rejected);
+            reject(now, message.node, rejected, out);
+            return None;
         }
         let (session, rekeys, epoch, group_key) =
             (pending.session, pending.rekeys, pending.epoch, pending.group_key);
         let routes: Vec<_> = pending.routes.iter().map(|(route, _)| *route).collect();
         let key = state.peer();
-        let Some(hello) = self.introduced(now, message, &payload, key) else { return };
+        let hello = self.introduced(now, message, &payload, key, (ours, out))?;
         if hello.your_session != session {
-            self.counters.drop_malformed += 1;
-            return;
+            out.counters.drop_malformed += 1;
+            return None;
         }
-        let known = self.peers.find(hello.node).filter(|index| self.is_session(*index, &hello));
+        let known = self.table.find(hello.node).filter(|index| self.is_session(*index, &hello));
         if let Some(index) = known {
-            if !rekeys || !self.is_same(now, index, key) {
-                return;
+            if !rekeys || !self.is_same(now, index, key, out) {
+                return None;
             }
-            let Some(peer) = self.peers.get_mut(index) else { return };
-            if let Some(keys) = &mut peer.keys {
-                keys.install(now, Agreed { epoch, keys: state.finish(), group_key, peer: key });
-                peer.beat_at_once(now);
-                self.counters.rekeys += 1;
-            }
-            return;
+            let keys = self.table.get_mut(index)?.keys.as_mut()?;
+            keys.install(now, Agreed { epoch, keys: state.finish(), group_key, peer: key });
+            return Some(Progress::Renewed(index));
         }
         let agreed = Agreed { epoch, keys: state.finish(), group_key, peer: key };
-        let Some(index) = self.join_sealed(now, &hello, session, agreed) else { return };
-        if self.settings.node < hello.node {
+        if self.node < hello.node {
             self.handshakes.tentative.retain(|tentative| tentative.hello.node != hello.node);
         }
         let here = (origin.port, origin.from);
-        for (port, to) in routes.into_iter().filter(|route| *route != here).chain([here]) {
-            self.ask(now, index, port, to);
-        }
+        let routes = routes.into_iter().filter(|route| *route != here).chain([here]).collect();
+        Some(Progress::Joins(Box::new(Agreement { hello, session, agreed }), routes))
     }
 
     /// Whether a hello belongs to the session that a peer has.
     pub(super) fn is_session(&self, index: u16, hello: &Hello) -> bool {
-        self.peers.get(index).is_some_and(|peer| {
+        self.table.get(index).is_some_and(|peer| {
             peer.incarnation == hello.incarnation
                 && peer.session_out == hello.session
                 && peer.session_in == hello.your_session
         })
     }
-}
-
-/// Where a peer listens: on the links that are up, else on all.
-fn routes(peer: &Peer) -> Vec<Route> {
-    let links =
-        || (0..).zip(&peer.outbound).filter_map(|(port, link)| Some((link.up, (port, link.endpoint?))));
-    let up: Vec<_> = links().filter(|(up, _)| *up).map(|(_, route)| route).collect();
-    if up.is_empty() { links().map(|(_, route)| route).collect() } else { up }
 }

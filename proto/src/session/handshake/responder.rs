@@ -1,12 +1,12 @@
 //! The side that answers, and keeps the session tentative until the other side has sealed a cell with its keys.
 
-use super::{SAY_AGAIN_AFTER, Tentative, UNDER_WAY};
-use crate::bundle::Bundle;
-use crate::receive::deliver::Origin;
-use crate::receive::pool::Piece;
+use super::{Agreement, Progress, SAY_AGAIN_AFTER, Tentative, UNDER_WAY, introduction, reject};
+use crate::counters::Counters;
+use crate::outbox::Outputs;
+use crate::security::Number;
 use crate::session::cookie::Admission;
 use crate::session::keyring::Agreed;
-use crate::session::security::Number;
+use crate::session::{Origin, Sessions};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, session_start, unwrap_seq};
 use crate::wire::handshake::{Marked, Message, Step};
@@ -17,7 +17,7 @@ use core::time::Duration;
 /// After this node has begun a session, its peer is given this time to confirm it before it may begin another.
 const OURS_COUNTS_FOR: Duration = Duration::from_secs(1);
 
-impl Bundle {
+impl Sessions {
     /// A node of the group begins a handshake.
     pub(super) fn handle_initiation(
         &mut self,
@@ -25,42 +25,51 @@ impl Bundle {
         origin: Origin,
         message: &Message<'_>,
         marked: &Marked<'_>,
-        key: usize,
-    ) {
+        (key, ours): (usize, &Hello),
+        out: &mut Outputs,
+    ) -> Option<Progress> {
         let has_begun = self.handshakes.pending_with(message.node).is_some();
-        if self.settings.node < message.node && has_begun && key == 0 {
+        if self.node < message.node && has_begun && key == 0 {
             // Both have begun: the initiation of the smaller node counts. But the other node may not accept the group key
             // of ours, if it speaks another.
-            return self.begin_handshake(now, message.node, (origin.port, origin.from));
+            self.begin_handshake(now, message.node, (origin.port, origin.from), ours, out);
+            return None;
         }
-        if self.is_repeated(now, origin, message) {
-            return;
+        if self.is_repeated(now, origin, message, &mut out.counters) {
+            return None;
         }
-        let Some(security) = &mut self.security else { return };
+        let security = self.security.as_mut()?;
         let stamp_covers = [marked.covered, marked.mark].concat();
         let cookies = &mut self.handshakes.cookies;
         match cookies.admit(now, &mut **security, origin.from, &stamp_covers, marked.stamp) {
-            Admission::Answer => self.answer(now, origin, message, key),
+            Admission::Answer => return self.answer(now, origin, message, (key, ours), out),
             Admission::Again(cookie) => {
                 let cell = self.mark_message(key, &self.reply(message, Step::Cookie, &cookie));
                 self.handshakes.send((origin.port, origin.from), cell);
             }
-            Admission::Drop => self.counters.drop_flood += 1,
+            Admission::Drop => out.counters.drop_flood += 1,
         }
+        None
     }
 
     /// Whether an initiation was heard before, or is of a node's past. One that was answered is answered again.
-    fn is_repeated(&mut self, now: Instant, origin: Origin, message: &Message<'_>) -> bool {
+    fn is_repeated(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        message: &Message<'_>,
+        counters: &mut Counters,
+    ) -> bool {
         let tentative = self.handshakes.tentative_with(message.node, message.incarnation);
         if let Some(tentative) = tentative.filter(|tentative| tentative.serial >= message.serial) {
             if tentative.serial == message.serial {
                 self.say_again(now, origin, message);
             } else {
-                self.counters.drop_replayed += 1;
+                counters.drop_replayed += 1;
             }
             return true;
         }
-        let Some(peer) = self.peers.find(message.node).and_then(|index| self.peers.get(index)) else {
+        let Some(peer) = self.table.find(message.node).and_then(|index| self.table.get(index)) else {
             return false;
         };
         let is_late = if peer.incarnation == message.incarnation {
@@ -68,7 +77,7 @@ impl Bundle {
         } else {
             peer.former == Some(message.incarnation)
         };
-        self.counters.drop_replayed += u64::from(is_late);
+        counters.drop_replayed += u64::from(is_late);
         is_late
     }
 
@@ -88,48 +97,57 @@ impl Bundle {
         }
     }
 
-    fn answer(&mut self, now: Instant, origin: Origin, message: &Message<'_>, key: usize) {
-        let Some(security) = &mut self.security else { return };
+    fn answer(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        message: &Message<'_>,
+        (key, ours): (usize, &Hello),
+        out: &mut Outputs,
+    ) -> Option<Progress> {
+        let security = self.security.as_mut()?;
         let group_key = security.mark(key, &[]);
         let mut state = security.respond(key);
         let mut payload = Vec::new();
         if let Err(rejected) = state.read(message.body, &mut payload) {
-            return self.reject(now, message.node, rejected);
+            reject(now, message.node, rejected, out);
+            return None;
         }
         let peer_key = state.peer();
-        let Some(hello) = self.introduced(now, message, &payload, peer_key) else { return };
-        let known = self.peers.find(hello.node);
+        let hello = self.introduced(now, message, &payload, peer_key, (ours, out))?;
+        let known = self.table.find(hello.node);
         let live = known.filter(|index| self.is_session(*index, &hello));
         if live.is_none() && self.counts_ours(now, &hello) {
             // It has not heard that this node has joined.
-            return self.handle_greeting(now, origin, &hello);
+            return Some(Progress::Greeted(hello));
         }
-        if live.is_some_and(|index| !self.is_same(now, index, peer_key)) {
-            return;
+        if live.is_some_and(|index| !self.is_same(now, index, peer_key, out)) {
+            return None;
         }
         if live.is_some_and(|index| self.next_epoch(index) != Some(message.epoch)) {
-            self.counters.drop_replayed += 1;
-            return;
+            out.counters.drop_replayed += 1;
+            return None;
         }
-        let session = match live.and_then(|index| self.peers.get(index)) {
+        let session = match live.and_then(|index| self.table.get(index)) {
             Some(peer) => Some(peer.session_in),
-            None => self.peers.draw_session(known, &self.handshakes.promised()),
+            None => self.table.draw_session(known, &self.handshakes.promised()),
         };
-        let Some(session) = session else { return };
-        let reply = self.introduction(origin.port, session, hello.session);
+        let session = session?;
+        let reply = introduction(ours, session, hello.session);
         let mut body = Vec::new();
         if let Err(rejected) = state.write(&reply, &mut body) {
-            return self.reject(now, message.node, rejected);
+            reject(now, message.node, rejected, out);
+            return None;
         }
         let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
         let mut keys = Some(state.finish());
-        if let Some(peer) = live.and_then(|index| self.peers.get_mut(index)) {
+        if let Some(peer) = live.and_then(|index| self.table.get_mut(index)) {
             peer.serial_heard = message.serial;
             if let (Some(keyring), Some(keys)) = (&mut peer.keys, keys.take()) {
                 keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key, peer: peer_key });
             }
         }
-        if self.settings.node < message.node || key == 0 {
+        if self.node < message.node || key == 0 {
             // What this node has begun itself is over, or the two sides would be in two sessions by turns.
             self.handshakes.finish(message.node);
         }
@@ -138,11 +156,12 @@ impl Bundle {
         let Message { serial, epoch, .. } = *message;
         let peer = peer_key;
         self.keep(Tentative { hello, serial, epoch, group_key, peer, session, keys, cell, began: now, said });
+        None
     }
 
     fn reply<'a>(&self, message: &Message<'_>, step: Step, body: &'a [u8]) -> Message<'a> {
         let Message { epoch, serial, node: addressee, .. } = *message;
-        let (node, incarnation) = (self.settings.node, self.settings.incarnation);
+        let (node, incarnation) = (self.node, self.incarnation);
         Message { step, epoch, serial, node, incarnation, addressee, body }
     }
 
@@ -160,29 +179,34 @@ impl Bundle {
 
     /// Whether the session that this node has begun with the same node lately stands.
     fn counts_ours(&self, now: Instant, hello: &Hello) -> bool {
-        let peer = self.peers.find(hello.node).and_then(|index| self.peers.get(index));
+        let peer = self.table.find(hello.node).and_then(|index| self.table.get(index));
         let same = peer.filter(|peer| peer.incarnation == hello.incarnation);
         same.and_then(|peer| peer.begun).is_some_and(|begun| now.since(begun) < OURS_COUNTS_FOR)
     }
 
     fn next_epoch(&self, index: u16) -> Option<u8> {
-        Some(self.peers.get(index)?.keys.as_ref()?.next_epoch())
+        Some(self.table.get(index)?.keys.as_ref()?.next_epoch())
     }
 
     /// A cell of a session that no peer has: when it was sealed with the keys of a tentative one, its sender has joined.
-    pub(crate) fn confirm(&mut self, now: Instant, header: &Header, cell: Piece) -> Option<u16> {
-        let ours = self.settings.incarnation;
+    /// Returns the session, and the serial number of the handshake that gave it.
+    pub(crate) fn confirm(
+        &mut self,
+        header: &Header,
+        cell: &[u8],
+        counters: &mut Counters,
+    ) -> Option<(Agreement, u32)> {
         let place = self.handshakes.tentative.iter().position(|tentative| {
             tentative.session == header.session && tentative.epoch == header.epoch && tentative.keys.is_some()
         })?;
         let tentative = &self.handshakes.tentative[place];
-        let first = session_start(tentative.hello.incarnation, ours, tentative.session);
+        let first = session_start(tentative.hello.incarnation, self.incarnation, tentative.session);
         let seq = unwrap_seq(header.link_seq, first).filter(|seq| *seq >= first)?;
         let number = Number { link: header.link, seq };
-        let (head, sealed) = self.pool.bytes(cell).split_at(HEADER);
+        let (head, sealed) = cell.split_at(HEADER);
         let opening = &tentative.keys.as_ref()?.opening;
         if !opening.open(number, head, &mut sealed.to_vec()) {
-            self.counters.drop_forged += 1;
+            counters.drop_forged += 1;
             return None;
         }
         let tentative = self.handshakes.tentative.remove(place);
@@ -190,9 +214,6 @@ impl Bundle {
         self.handshakes.tentative.retain(|other| other.hello.node != hello.node);
         self.handshakes.finish(hello.node);
         let agreed = Agreed { epoch, keys: keys?, group_key, peer };
-        let index = self.join_sealed(now, &hello, session, agreed)?;
-        let peer = self.peers.get_mut(index)?;
-        (peer.serial_heard, peer.begun) = (serial, None);
-        Some(index)
+        Some((Agreement { hello, session, agreed }, serial))
     }
 }

@@ -1,11 +1,8 @@
 //! One node among two peers that pause and come back.
 
 use super::*;
-use crate::bundle::Settings;
-use crate::link::nic::PortSettings;
+use crate::group::handover::{PAUSE, PAUSES};
 use crate::policy::classify::Mac;
-use crate::receive::deliver::Origin;
-use crate::send::transmit::Outcome;
 use alloc::vec;
 use core::net::SocketAddr;
 
@@ -45,8 +42,8 @@ fn with_peers() -> Bundle {
     let mut bundle = bundle();
     for number in [2, 3] {
         say(&mut bundle, number, 0, 5, false);
-        let index = bundle.peers.find(node(number)).unwrap();
-        bundle.learned.learn(at(0), host(number), index);
+        let index = bundle.find(node(number)).unwrap();
+        bundle.sender.learn(at(0), host(number), index);
     }
     bundle
 }
@@ -89,8 +86,8 @@ fn a_pause_holds_back_only_what_goes_to_who_pauses_and_the_successor_gets_it() {
     assert!(bundle.has_way() && !bundle.has_unsent());
     say(&mut bundle, 2, 20, 6, false);
     assert_eq!(sent(&mut bundle, 20), [endpoint(2)]);
-    let index = bundle.peers.find(node(2)).unwrap();
-    assert_eq!(bundle.peers.get(index).unwrap().incarnation, 6);
+    let index = bundle.find(node(2)).unwrap();
+    assert_eq!(bundle.session(index).incarnation, 6);
     read(&mut bundle, 2, 21, 100);
     assert_eq!(sent(&mut bundle, 21), [endpoint(2)], "nothing is to be waited for");
     assert_eq!(bundle.counters().frames_flooded, 0, "its host is still known, whatever place it has");
@@ -121,14 +118,14 @@ fn a_pause_ends_when_it_is_taken_back_and_by_itself() {
     assert_eq!(sent(&mut bundle, 179), []);
     bundle.handle_timeout(at(180));
     assert_eq!(sent(&mut bundle, 180), [endpoint(2)]);
-    assert!(bundle.deferred.is_empty());
+    assert!(bundle.sender.deferred().is_empty());
 }
 
 #[test]
 fn a_stranger_pauses_nobody() {
     let mut bundle = bundle();
     say(&mut bundle, 2, 0, 5, true);
-    assert!(bundle.deferred.is_empty() && bundle.peers.find(node(2)).is_none());
+    assert!(bundle.sender.deferred().is_empty() && bundle.find(node(2)).is_none());
 }
 
 /// A member that pauses, and is somebody new each millisecond: the traffic of the others leaves as it comes.
@@ -147,11 +144,11 @@ fn who_pauses_over_and_over_delays_nobody_and_soon_has_no_pause_left() {
         bundle.handle_timeout(at(round));
         while bundle.poll_control(at(round)).is_some() {}
         // The next one finds the place taken or not; what counts is how often it was.
-        pauses += u64::from(bundle.deferred.has_room(node(2)));
+        pauses += u64::from(bundle.sender.deferred().has_room(node(2)));
     }
-    assert!(bundle.deferred.is_empty());
+    assert!(bundle.sender.deferred().is_empty());
     assert!(pauses <= u64::from(PAUSES) * 150, "{pauses} ms");
-    let takes = |bundle: &mut Bundle, millis| bundle.succession.take_pause(at(millis), node(2));
+    let takes = |bundle: &mut Bundle, millis| bundle.group.handover_mut().take_pause(at(millis), node(2));
     assert!(!takes(&mut bundle, 9_000), "all are used up");
     assert!(takes(&mut bundle, 10_100) && !takes(&mut bundle, 10_200), "one has been earned");
     assert!(takes(&mut bundle, 200_000), "after a while all are");
@@ -162,24 +159,17 @@ fn who_pauses_over_and_over_delays_nobody_and_soon_has_no_pause_left() {
 fn pauses_without_end_set_memory_aside_eight_times() {
     let mut bundle = with_peers();
     let pausing = Hello { node: node(2), incarnation: 5, session: 7, pauses: true, ..bundle.hello(0, None) };
-    bundle.peers.get_mut(0).unwrap().outbound[0].up = true;
+    bundle.outbound()[0].up = true;
     let mut rooms = 0;
     for _ in 0..1_000 {
         rooms += u32::from(bundle.handle_pause(at(10), &pausing));
         say(&mut bundle, 2, 10, 5, false);
-        bundle.readmit(at(10));
+        let (sender, mut around) = bundle.sending();
+        sender.readmit(at(10), &mut around);
         while bundle.poll_control(at(10)).is_some() {}
-        assert!(bundle.deferred.is_empty());
+        assert!(bundle.sender.deferred().is_empty());
     }
     assert_eq!(rooms, PAUSES);
-}
-
-#[test]
-fn the_memory_of_pausers_is_bounded() {
-    let mut succession = Succession::default();
-    let taken = (0..1_000).filter(|number| succession.take_pause(at(0), NodeId(1 + number))).count();
-    assert_eq!((taken, succession.pausers.len()), (PAUSERS, PAUSERS));
-    assert!(succession.take_pause(at(10_001), NodeId(5_000)), "the others are forgotten");
 }
 
 #[test]
@@ -199,7 +189,7 @@ fn what_waits_for_one_peer_is_bounded_and_costs_the_others_nothing() {
     for millis in 20..2_000 {
         frames += sent(&mut bundle, millis).len();
     }
-    assert!(frames > 0 && bundle.deferred.is_empty());
+    assert!(frames > 0 && bundle.sender.deferred().is_empty());
     assert_eq!(bundle.counters().frames_sent, 201 - dropped);
 }
 
@@ -229,7 +219,7 @@ fn who_makes_way_itself_first_gives_away_what_waits() {
     assert!(!bundle.is_settled(at(50)));
     bundle.handle_timeout(at(160));
     drop(sent(&mut bundle, 160));
-    assert!(bundle.deferred.is_empty());
+    assert!(bundle.sender.deferred().is_empty());
 }
 
 #[test]

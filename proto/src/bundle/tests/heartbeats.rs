@@ -1,11 +1,9 @@
 //! What heartbeats of a peer that says anything cost, and how far they are believed.
 
 use super::*;
-use crate::bundle::Settings;
-use crate::link::nic::PortSettings;
-use crate::link::outbound::{LOG, Outbound};
-use crate::receive::deliver::Origin;
-use crate::wire::hello::{Hello, NodeId};
+use crate::link::outbound::LOG;
+use crate::wire::cell::wire_seq;
+use crate::wire::heartbeat::Heard;
 use alloc::vec;
 
 fn at(millis: u64) -> Instant {
@@ -22,19 +20,14 @@ fn bundle(now: Instant, ports: u8) -> Bundle {
         let from = SocketAddr::from(([192, 0, port, 2], 7420));
         bundle.handle_hello(now, Origin { port, from }, &hello);
     }
-    let links = &mut bundle.peers.get_mut(0).expect("it has joined").outbound;
-    links.iter_mut().for_each(|link| link.rise(now));
+    bundle.outbound().iter_mut().for_each(|link| link.rise(now));
     bundle
-}
-
-fn links(bundle: &mut Bundle) -> &mut [Outbound] {
-    &mut bundle.peers.get_mut(0).expect("it has joined").outbound
 }
 
 /// A heartbeat that says the same of all links: that nothing was heard, and whether they are up.
 fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartbeat {
-    let count = links(bundle).len();
-    let next = wire_seq(links(bundle)[0].heard());
+    let count = bundle.outbound().len();
+    let next = wire_seq(bundle.outbound()[0].heard());
     let mut heartbeat =
         Heartbeat { serial, sent_at: now.as_wire_micros(), echo_age: u32::MAX, ..Heartbeat::default() };
     heartbeat.heard_links = u8::try_from(count).expect("at most 16");
@@ -46,21 +39,22 @@ fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartb
 fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn() {
     const FLIPS: u16 = 1_000;
     let mut bundle = bundle(at(0), 16);
-    for link in links(&mut bundle) {
+    for link in bundle.outbound() {
         for _ in 0..LOG + 9 {
             link.take_seq(None);
         }
     }
-    bundle.control.clear();
+    bundle.out.outbox.waiting().clear();
     let mut looked_up = 0;
     for serial in 1..=FLIPS {
         let now = at(1_000 + u64::from(serial));
         let heartbeat = heartbeat(&mut bundle, now, serial, serial.is_multiple_of(2));
-        looked_up += bundle.handle_heartbeat(now, 0, 0, 0, &heartbeat);
+        looked_up += bundle.handle_heartbeat(now, (0, 0), 0, &heartbeat);
     }
     assert_eq!(looked_up, 16 * LOG as u64);
     bundle.handle_timeout(at(1_001 + u64::from(FLIPS)));
-    let answers = bundle.control.iter().filter(|control| matches!(control, Control::Heartbeat { .. }));
+    let answers =
+        bundle.out.outbox.waiting().iter().filter(|control| matches!(control, Control::Heartbeat { .. }));
     assert_eq!(answers.count(), 16);
 }
 
@@ -69,15 +63,15 @@ fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn
 #[test]
 fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let mut bundle = bundle(at(9_000), 1);
-    let link = &mut links(&mut bundle)[0];
+    let link = &mut bundle.outbound()[0];
     for _ in 0..100 {
         link.take_seq(None);
     }
     link.mark(0);
     let first = heartbeat(&mut bundle, at(10_000), 1, true);
-    bundle.handle_heartbeat(at(10_000), 0, 0, 0, &first);
+    bundle.handle_heartbeat(at(10_000), (0, 0), 0, &first);
     let second = heartbeat(&mut bundle, at(13_000), 2, true);
     let echo = at(13_000 - 10_000).as_wire_micros();
-    bundle.handle_heartbeat(at(13_000), 0, 0, 0, &Heartbeat { echo, echo_age: 0, ..second });
-    assert!(!links(&mut bundle)[0].up, "cells are owed for longer than any path is long");
+    bundle.handle_heartbeat(at(13_000), (0, 0), 0, &Heartbeat { echo, echo_age: 0, ..second });
+    assert!(!bundle.outbound()[0].up, "cells are owed for longer than any path is long");
 }

@@ -1,19 +1,15 @@
 //! Two bundles with real keys: what leaves is sealed, what comes back otherwise is refused.
 
 use super::*;
-use crate::bundle::Settings;
+use crate::group::membership::{admit_as, join};
 use crate::link::health::HEARTBEAT_QUIET;
-use crate::link::nic::PortSettings;
 use crate::policy::PolicyKind;
-use crate::send::transmit::Outcome;
+use crate::security::{self, SessionKeys};
+use crate::security::{Number, TAG};
 use crate::session::keyring::{Agreed, Keyring};
-use crate::session::security::{self, Rekey, SessionKeys};
 use crate::wire::cell::{Kind, wire_seq};
 use crate::wire::hello::NodeId;
-use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
-use core::net::SocketAddr;
 use core::time::Duration;
 use tabane_proto::security::{Number as TheirNumber, Security as _};
 use tabane_seal::{Cipher, Group, Random};
@@ -127,27 +123,30 @@ impl Pair {
         let mut pair = Self { nodes, now: Instant::default(), delivered: Default::default() };
         let hellos = [pair.nodes[0].hello(0, None), pair.nodes[1].hello(0, None)];
         let sessions = [0, 1].map(|node: usize| {
-            let admitted = pair.nodes[node].peers.admit(pair.now, &hellos[1 - node], usize::from(PORTS));
-            assert_eq!(admitted, Some(0));
-            pair.nodes[node].peers.get(0).unwrap().session_in
+            let mut parts = pair.nodes[node].split().1;
+            let number = parts.sessions.table_mut().draw_session(None, &[]).unwrap();
+            assert_eq!(admit_as(pair.now, &hellos[1 - node], number, &mut parts), 0);
+            number
         });
         for (node, agreed) in session(cipher, 1, 10).into_iter().enumerate() {
-            let peer = pair.nodes[node].peers.get_mut(0).unwrap();
-            peer.join(hellos[node].incarnation, sessions[1 - node]);
+            let peer = pair.nodes[node].session(0);
+            peer.session_out = sessions[1 - node];
             peer.keys = Some(Keyring::new(pair.now, agreed));
+            join(pair.now, 0, &mut pair.nodes[node].split().1);
+            let paths = pair.nodes[node].paths(0);
             for port in 0..PORTS {
-                peer.outbound[usize::from(port)].endpoint = Some(address(1 - node, port));
-                peer.outbound[usize::from(port)].cell_max = 1_452;
-                peer.paired[usize::from(port)] = Some(port);
+                paths.outbound[usize::from(port)].endpoint = Some(address(1 - node, port));
+                paths.outbound[usize::from(port)].cell_max = 1_452;
+                paths.paired[usize::from(port)] = Some(port);
             }
         }
         (0..10).for_each(|_| pair.pass(HEARTBEAT_QUIET));
-        assert!(pair.nodes.iter().all(|node| node.peers.get(0).unwrap().outbound.iter().all(|link| link.up)));
+        assert!(pair.nodes.iter().all(|node| node.links.get(0).unwrap().outbound.iter().all(|link| link.up)));
         pair
     }
 
     fn keys(&mut self, node: usize) -> &mut Keyring {
-        self.nodes[node].peers.get_mut(0).unwrap().keys.as_mut().unwrap()
+        self.nodes[node].session(0).keys.as_mut().unwrap()
     }
 
     /// What a node sends now.
@@ -207,7 +206,7 @@ impl Pair {
     }
 
     fn heard(&self, node: usize) -> u64 {
-        self.nodes[node].peers.get(0).unwrap().inbound.iter().map(|link| link.heard).sum()
+        self.nodes[node].links.get(0).unwrap().inbound.iter().map(|link| link.heard).sum()
     }
 }
 
@@ -225,7 +224,7 @@ fn frames_cross_and_nothing_of_them_is_seen() {
         }
         sent.iter().for_each(|cell| pair.deliver(cell));
         assert_eq!(pair.delivered[1], frames);
-        assert_eq!(pair.nodes[1].counters.drop_forged + pair.nodes[1].counters.drop_replayed, 0);
+        assert_eq!(pair.nodes[1].counters().drop_forged + pair.nodes[1].counters().drop_replayed, 0);
         assert_eq!(pair.nodes[1].cell_max(), 1_452);
     }
 }
@@ -242,9 +241,9 @@ fn whatever_is_touched_is_refused_and_counts_for_nothing() {
         for bit in 0..8 {
             let mut touched = sent.clone();
             touched.bytes[at] ^= 1 << bit;
-            let before = refused(&pair.nodes[1].counters);
+            let before = refused(&pair.nodes[1].counters());
             pair.deliver(&touched);
-            assert_eq!(refused(&pair.nodes[1].counters), before + 1, "bit {bit} of byte {at}");
+            assert_eq!(refused(&pair.nodes[1].counters()), before + 1, "bit {bit} of byte {at}");
         }
     }
     for length in HEADER..sent.bytes.len() {
@@ -267,15 +266,15 @@ fn what_is_repeated_is_refused() {
     sent.iter().for_each(|sent| pair.deliver(sent));
     let heard = pair.heard(1);
     sent.iter().rev().for_each(|sent| pair.deliver(sent));
-    assert_eq!(pair.nodes[1].counters.drop_replayed, sent.len() as u64);
+    assert_eq!(pair.nodes[1].counters().drop_replayed, sent.len() as u64);
     assert_eq!((pair.heard(1), &pair.delivered[1]), (heard, &vec![frame]));
 }
 
 #[test]
 fn what_is_not_sealed_is_refused() {
     let mut pair = Pair::new(Cipher::fastest());
-    let peer = pair.nodes[0].peers.get(0).unwrap();
-    let (seq, session) = (peer.outbound[0].next_seq(), peer.session_out);
+    let seq = pair.nodes[0].outbound()[0].next_seq();
+    let session = pair.nodes[0].session(0).session_out;
     for kind in [Kind::Data, Kind::Hello, Kind::Heartbeat, Kind::Repair] {
         let header = Header {
             kind,
@@ -293,7 +292,7 @@ fn what_is_not_sealed_is_refused() {
         pair.deliver(&Sent { from: 0, port: 0, bytes });
         assert_eq!(pair.heard(1), heard);
     }
-    let counters = pair.nodes[1].counters;
+    let counters = *pair.nodes[1].counters();
     assert_eq!((counters.drop_forged, counters.drop_mark), (3, 1), "who greets needs a mark");
 }
 
@@ -321,7 +320,7 @@ fn a_change_of_keys_loses_no_cell() {
     let fills = |frames: &[Vec<u8>]| frames.iter().map(|frame| frame[30]).collect::<Vec<_>>();
     assert_eq!((fills(&pair.delivered[0]), fills(&pair.delivered[1])), (vec![4, 5], vec![1, 2]));
     assert!(pair.delivered == [back, frames]);
-    assert_eq!([0, 1].map(|node| pair.nodes[node].counters.drop_forged), [0, 0]);
+    assert_eq!([0, 1].map(|node| pair.nodes[node].counters().drop_forged), [0, 0]);
 }
 
 #[test]
@@ -337,10 +336,10 @@ fn old_keys_die() {
     assert_eq!((pair.keys(0).epoch(), pair.keys(1).epoch()), (2, 2));
     let (early, late) = old.split_at(1);
     pair.deliver(&early[0]);
-    assert_eq!(pair.nodes[1].counters.drop_forged, 0);
+    assert_eq!(pair.nodes[1].counters().drop_forged, 0);
     pair.now = pair.now + Duration::from_secs(11);
     late.iter().for_each(|cell| pair.deliver(cell));
-    assert_eq!(pair.nodes[1].counters.drop_forged, late.len() as u64);
+    assert_eq!(pair.nodes[1].counters().drop_forged, late.len() as u64);
 }
 
 #[test]
@@ -369,8 +368,8 @@ fn lost_cells_are_sealed_again_under_other_numbers() {
     assert_eq!(pair.delivered[1].len(), 0);
     (0..3).for_each(|_| pair.pass(Duration::from_millis(1)));
     assert_eq!(pair.delivered[1], [frame]);
-    assert!(pair.nodes[0].counters.cells_repaired > 0);
-    assert_eq!(pair.nodes[1].counters.drop_replayed, 0);
+    assert!(pair.nodes[0].counters().cells_repaired > 0);
+    assert_eq!(pair.nodes[1].counters().drop_replayed, 0);
 }
 
 #[test]
@@ -378,7 +377,7 @@ fn a_number_is_given_again_only_if_nothing_left_under_it() {
     let mut pair = Pair::new(Cipher::fastest());
     let next = |pair: &Pair| -> u64 {
         pair.nodes[0]
-            .peers
+            .links
             .get(0)
             .unwrap()
             .outbound
@@ -417,8 +416,8 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
     use Outcome::{Full, Sent};
     let mut pair = Pair::new(Cipher::fastest());
     let state = |pair: &Pair| {
-        let links = &pair.nodes[0].peers.get(0).unwrap().outbound;
-        let port = &pair.nodes[0].ports[1];
+        let links = &pair.nodes[0].links.get(0).unwrap().outbound;
+        let port = pair.nodes[0].links.port(1);
         (links[1].next_seq(), port.sent(), port.queued(), port.full)
     };
     let before = state(&pair);
@@ -438,7 +437,7 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
     let said = say(&mut pair, [Sent, Sent]);
     assert_eq!((said.len(), said[0].0.port, said[0].1), (1, 1, Kind::Heartbeat));
     pair.deliver(&said[0].0);
-    let counters = pair.nodes[1].counters;
+    let counters = *pair.nodes[1].counters();
     assert_eq!((counters.cells_missed, counters.drop_forged, counters.drop_replayed), (0, 0, 0));
     assert_eq!(state(&pair).0, before.0 + 1);
 }
@@ -447,14 +446,20 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
 fn a_control_message_that_may_have_left_keeps_its_number() {
     let mut pair = Pair::new(Cipher::fastest());
     for (outcome, round) in [(Outcome::Lost, 1), (Outcome::Refused, 2)] {
-        let next = |pair: &Pair| pair.nodes[0].peers.get(0).unwrap().outbound[0].next_seq();
-        let (before, bytes) = (next(&pair), pair.nodes[0].ports[0].sent());
+        let next = |pair: &Pair| pair.nodes[0].links.get(0).unwrap().outbound[0].next_seq();
+        let (before, bytes) = (next(&pair), pair.nodes[0].links.port(0).sent());
         pair.now = pair.now + HEARTBEAT_QUIET;
         pair.nodes[0].handle_timeout(pair.now);
         say(&mut pair, [outcome, Outcome::Sent]);
-        assert_eq!((next(&pair), pair.nodes[0].ports[0].sent()), (before + 1, bytes));
-        assert_eq!((pair.nodes[0].counters.drop_refused, pair.nodes[0].ports[0].full), (round, false));
+        assert_eq!((next(&pair), pair.nodes[0].links.port(0).sent()), (before + 1, bytes));
+        assert_eq!((pair.nodes[0].counters().drop_refused, pair.nodes[0].links.port(0).full), (round, false));
     }
+}
+
+/// Numbers of the second node's first link are found missing.
+fn miss(pair: &mut Pair, numbers: core::ops::Range<u64>) {
+    let Bundle { receiver, out, .. } = &mut pair.nodes[0];
+    receiver.miss(pair.now, 0, 0, numbers, &mut out.outbox);
 }
 
 /// Both copies of a request find no room, one of them, or none: it comes to the peer as soon as there is some.
@@ -463,7 +468,7 @@ fn a_request_that_finds_no_room_goes_over_another_link_or_later() {
     use Outcome::{Full, Sent};
     for outcomes in [[Sent, Sent], [Full, Sent], [Sent, Full], [Full, Full]] {
         let mut pair = Pair::new(Cipher::fastest());
-        pair.nodes[0].miss(pair.now, 0, 0, 7..8);
+        miss(&mut pair, 7..8);
         let went = |said: &[(self::Sent, Kind, Outcome)]| {
             said.iter().filter(|(_, kind, outcome)| (*kind, *outcome) == (Kind::Repair, Sent)).count()
         };
@@ -479,11 +484,11 @@ fn a_request_that_finds_no_room_goes_over_another_link_or_later() {
 fn what_no_lane_waits_for_any_more_is_not_asked_for() {
     use Outcome::{Full, Sent};
     let mut pair = Pair::new(Cipher::fastest());
-    pair.nodes[0].miss(pair.now, 0, 0, 7..8);
+    miss(&mut pair, 7..8);
     say(&mut pair, [Full, Full]);
     pair.now = pair.now + crate::receive::reorder_timeout::LONGEST;
     (0..PORTS).for_each(|port| pair.nodes[0].handle_writable(port));
     assert!(say(&mut pair, [Sent, Sent]).iter().all(|(_, kind, _)| *kind != Kind::Repair));
-    pair.nodes[0].miss(pair.now, 0, 0, 9..10);
-    assert_eq!(pair.nodes[0].peers.get(0).unwrap().missing.gaps().len(), 1, "what is missing now");
+    miss(&mut pair, 9..10);
+    assert_eq!(pair.nodes[0].receiver.get(0).unwrap().missing(), 1, "what is missing now");
 }

@@ -1,0 +1,88 @@
+//! What bundles learn of hosts, over workers and departures.
+
+use super::*;
+use crate::fdb::Fdb;
+use crate::policy::classify::Mac;
+use crate::wire::cell::wire_seq;
+use alloc::sync::Arc;
+use alloc::vec;
+
+const HOST: Mac = [2, 0, 0, 0, 0, 9];
+const NOW: Instant = Instant::from_nanos(5_000_000_000);
+
+fn node(number: u8) -> NodeId {
+    NodeId::new([2, 0, 0, 0, 0, number], 7420)
+}
+
+/// A bundle of one of two workers with two peers, which it has met in this order.
+fn worker(fdb: &Arc<Fdb>, peers: [u8; 2]) -> Bundle {
+    let ports = vec![PortSettings::new(1_452)];
+    let fdb = Arc::clone(fdb);
+    let settings = Settings { slots: 512, buffers: 16, workers: 2, fdb, ..Settings::new(node(1), 1, ports) };
+    let mut bundle = Bundle::new(NOW, settings);
+    for number in peers {
+        let hello = Hello { node: node(number), session: 7, ..bundle.hello(0, None) };
+        let from = "192.0.2.2:7420".parse().unwrap();
+        bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+    }
+    bundle
+}
+
+/// Reads a frame to [`HOST`] from the device; returns to how many peers it goes, and whether it was flooded.
+fn send(bundle: &mut Bundle) -> (u64, u64) {
+    let before = *bundle.counters();
+    let part = bundle.read_space().next().unwrap();
+    part[..10].fill(0);
+    part[10..24].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    bundle.handle_frame(NOW, 70);
+    let after = bundle.counters();
+    (after.frames_sent - before.frames_sent, after.frames_flooded - before.frames_flooded)
+}
+
+#[test]
+fn a_flow_whose_answers_come_by_another_worker_is_not_flooded() {
+    let fdb = Arc::new(Fdb::new(0, 1));
+    let (mut one, mut other) = (worker(&fdb, [2, 3]), worker(&fdb, [3, 2]));
+    assert_eq!(send(&mut one), (2, 1), "nobody knows the host");
+    let place = other.find(node(3)).unwrap();
+    other.sender.learn(NOW, HOST, place);
+    assert_eq!(send(&mut other), (1, 0));
+    // This worker has the peer, but nothing has come from it here.
+    assert_eq!(send(&mut one), (1, 0));
+}
+
+/// A frame of a peer that is gone before the frame is delivered, and whose place is another's by then.
+#[test]
+fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
+    let mut bundle = worker(&Arc::new(Fdb::new(0, 1)), [2, 3]);
+    let place = bundle.find(node(2)).unwrap();
+    let session = bundle.session(place).session_in;
+    let first = bundle.sessions.table().first_in(place).unwrap();
+    let header = Header {
+        kind: Kind::Data,
+        epoch: 0,
+        link: 0,
+        lane: 0,
+        link_seq: wire_seq(first),
+        lane_seq: wire_seq(first),
+        block_offset: 0,
+        session,
+    };
+    let mut cell = [0; HEADER + 4 + 10 + 60];
+    header.emit(&mut cell);
+    crate::wire::record::emit(70, &mut cell[HEADER..]);
+    cell[HEADER + 14 + 6..][..6].copy_from_slice(&HOST);
+    let from = "192.0.2.2:7420".parse().unwrap();
+    let mut buffer = bundle.lend().unwrap();
+    buffer[..cell.len()].copy_from_slice(&cell);
+    bundle.handle_datagrams(NOW, 0, from, buffer, cell.len(), cell.len());
+    let say = |bundle: &mut Bundle, number, leaves| {
+        let hello = Hello { node: node(number), session: 7, leaves, ends: leaves, ..bundle.hello(0, None) };
+        bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+    };
+    say(&mut bundle, 2, true);
+    say(&mut bundle, 9, false);
+    assert_eq!(bundle.find(node(9)), Some(place));
+    assert!(bundle.poll_frame(NOW).is_some() && bundle.poll_frame(NOW).is_none());
+    assert_eq!(send(&mut bundle), (2, 1), "nobody knows the host");
+}

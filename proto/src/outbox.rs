@@ -1,0 +1,146 @@
+//! What nodes say to each other besides data, and has not been said yet.
+//!
+//! Whoever has something to say queues it here; it is written when the I/O asks, so that it says what is true then.
+
+use crate::counters::Counters;
+use crate::event::Events;
+use crate::security::TAG;
+use crate::wire::cell::{HEADER, Header, Kind, NO_RECORD, wire_seq};
+use crate::wire::heartbeat::HEARTBEAT_MAX;
+use crate::wire::hello::HELLO_MAX;
+use crate::wire::repair::REQUEST_MAX;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// The longest message.
+const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX)) + TAG;
+
+const fn max(one: usize, other: usize) -> usize {
+    if one > other { one } else { other }
+}
+
+/// A message that waits to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Control {
+    /// A hello to everyone, or to an endpoint.
+    Greet { port: u8, to: Option<SocketAddr> },
+    /// A hello to a peer.
+    Answer { port: u8, peer: u16, to: SocketAddr },
+    /// A hello to a peer that says that the port leaves.
+    Farewell { port: u8, peer: u16, to: SocketAddr },
+    /// A heartbeat.
+    Heartbeat { port: u8, peer: u16 },
+    /// What is missing, on the link with the shortest queue. `after`: the same went over that link.
+    Repair { peer: u16, after: Option<u8> },
+}
+
+/// A message that has been written.
+pub(crate) struct Written {
+    pub(crate) port: u8,
+    pub(crate) to: Option<SocketAddr>,
+    pub(crate) length: usize,
+    /// The peer that it took a link number of.
+    pub(crate) numbered: Option<u16>,
+}
+
+/// The message that the I/O is sending.
+pub(crate) struct Spoken {
+    /// `None`: it belongs to a handshake.
+    pub(crate) control: Option<Control>,
+    pub(crate) port: u8,
+    pub(crate) bytes: usize,
+    pub(crate) numbered: Option<u16>,
+}
+
+/// A control message for the I/O to send.
+pub struct ControlMessage<'a> {
+    /// The port to send through.
+    pub port: u8,
+    /// The endpoint; `None`: the multicast group.
+    pub to: Option<SocketAddr>,
+    /// The cell.
+    pub bytes: &'a [u8],
+}
+
+/// All messages that wait.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    waiting: VecDeque<Control>,
+    /// The message that was written last.
+    bytes: Vec<u8>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), bytes: vec![0; HEADER + CONTROL_MAX] }
+    }
+}
+
+impl Outbox {
+    pub(crate) fn push(&mut self, control: Control) {
+        self.waiting.push_back(control);
+    }
+
+    /// A message goes before all others.
+    pub(crate) fn push_first(&mut self, control: Control) {
+        self.waiting.push_front(control);
+    }
+
+    pub(crate) fn extend(&mut self, controls: impl Iterator<Item = Control>) {
+        self.waiting.extend(controls);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Control> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Queues a request for what a peer's links have lost, unless one waits already.
+    pub(crate) fn ask_repair(&mut self, index: u16) {
+        let waits = |control: &Control| matches!(control, Control::Repair { peer, .. } if *peer == index);
+        if !self.waiting.iter().any(waits) {
+            self.push(Control::Repair { peer: index, after: None });
+        }
+    }
+
+    /// Nothing was said of a request: its second copy, which is next, becomes the first.
+    pub(crate) fn lose_first_copy(&mut self) {
+        if let Some(Control::Repair { after, .. }) = self.waiting.front_mut() {
+            *after = None;
+        }
+    }
+
+    /// Where a message is written, header first.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// The message of `length` bytes that was written last.
+    pub(crate) fn written(&self, length: usize) -> &[u8] {
+        &self.bytes[..length]
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&mut self) -> &mut VecDeque<Control> {
+        &mut self.waiting
+    }
+}
+
+/// What comes out besides cells and frames.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    pub(crate) counters: Counters,
+    pub(crate) events: Events,
+    pub(crate) outbox: Outbox,
+}
+
+/// The header of a cell that belongs to no lane.
+pub(crate) fn header(kind: Kind, link: u8, seq: u64) -> Header {
+    let link_seq = wire_seq(seq);
+    Header { kind, epoch: 0, link, lane: 0, link_seq, lane_seq: 0, block_offset: NO_RECORD, session: 0 }
+}

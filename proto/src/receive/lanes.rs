@@ -1,0 +1,116 @@
+//! The receiving side of the lanes of one peer.
+
+use crate::receive::pool::Pool;
+use crate::receive::reassemble::Unpack;
+use crate::receive::reorder::Reorder;
+use crate::receive::reorder_timeout::Hold;
+use crate::time::Instant;
+use crate::wire::cell::LANES;
+use crate::wire::repair::Request;
+use core::time::Duration;
+
+/// One lane.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) reorder: Reorder,
+    pub(super) unpack: Unpack,
+    /// Its part of the surplus of all.
+    surplus: usize,
+}
+
+impl Lane {
+    /// The buffers in which its cells and pieces lie.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = u16> {
+        self.reorder.buffers().chain(self.unpack.buffers())
+    }
+
+    /// Counts its surplus anew; returns what it was and what it is.
+    pub(super) fn count_surplus(&mut self) -> (usize, usize) {
+        let surplus = self.reorder.surplus();
+        (core::mem::replace(&mut self.surplus, surplus), surplus)
+    }
+}
+
+/// All lanes of a peer.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    pub(super) lanes: [Lane; LANES],
+    /// Lanes with a gap, a bit each.
+    gapped: u16,
+    pub(super) timeout: Hold,
+    /// What is to be asked for again, and until when that is worth it.
+    pub(super) missing: Request,
+    pub(super) missing_until: Instant,
+    /// What it was asked for last.
+    pub(super) requested: Request,
+}
+
+impl Lanes {
+    /// Lanes whose numbers begin at `first`.
+    pub(super) fn new(now: Instant, first: u64) -> Self {
+        Self {
+            lanes: core::array::from_fn(|_| Lane { reorder: Reorder::new(first), ..Lane::default() }),
+            gapped: 0,
+            timeout: Hold::new(now),
+            missing: Request::default(),
+            missing_until: now,
+            requested: Request::default(),
+        }
+    }
+
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.gapped != 0
+    }
+
+    /// Lanes with a gap.
+    pub(super) fn gapped(&self) -> impl Iterator<Item = usize> + use<> {
+        let gapped = self.gapped;
+        (0..LANES).filter(move |lane| gapped & 1 << lane != 0)
+    }
+
+    /// A lane has a gap, or none.
+    pub(super) fn note_gap(&mut self, lane: u8) {
+        let has_gap = self.lanes[usize::from(lane)].reorder.gap_since().is_some();
+        let bit = 1 << lane;
+        self.gapped = if has_gap { self.gapped | bit } else { self.gapped & !bit };
+    }
+
+    /// How long a gap is waited for now. `round_trip`: with repair, to the peer and back.
+    pub(super) fn gap_wait(&mut self, now: Instant, round_trip: Option<Duration>) -> Duration {
+        self.timeout.wait(now, round_trip)
+    }
+
+    /// When the oldest gap is given up.
+    pub(super) fn gap_deadline(&mut self, now: Instant, round_trip: Option<Duration>) -> Option<Instant> {
+        let wait = self.gap_wait(now, round_trip);
+        self.gapped()
+            .filter_map(|lane| self.lanes[lane].reorder.waits_since())
+            .min()
+            .map(|since| since + wait)
+    }
+
+    /// Places that they have beyond those that empty ones keep.
+    pub(crate) fn surplus(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.surplus).sum()
+    }
+
+    /// Gaps that are to be asked for.
+    #[cfg(test)]
+    pub(crate) fn missing(&self) -> usize {
+        self.missing.gaps().len()
+    }
+
+    /// Gives all held cells back to the pool.
+    pub(super) fn release(&mut self, pool: &mut Pool) {
+        for lane in &mut self.lanes {
+            lane.reorder.drain().for_each(|cell| pool.release(cell.payload.buffer));
+            lane.unpack.discard(pool);
+        }
+    }
+
+    /// Bytes of memory that they take.
+    pub(super) fn bytes(&self) -> usize {
+        let heap = |lane: &Lane| lane.reorder.bytes() + lane.unpack.bytes();
+        size_of_val(self) + self.lanes.iter().map(heap).sum::<usize>()
+    }
+}

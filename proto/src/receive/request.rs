@@ -1,0 +1,100 @@
+//! What links have lost is asked for again, by number.
+//!
+//! A gap in a link's numbers is a loss, so it is asked for at once, and over two links, for links that lose cells lose
+//! requests. The other side: [`crate::send::repair`].
+
+use crate::link::Links;
+use crate::outbox::{Control, Outbox, Written, header};
+use crate::receive::Receiver;
+use crate::receive::lanes::Lanes;
+use crate::receive::reorder_timeout;
+use crate::security::Number;
+use crate::session::Sessions;
+use crate::time::Instant;
+use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
+use crate::wire::repair::{Gap, Request};
+use core::ops::Range;
+
+impl Lanes {
+    /// Forgets what is to be asked for if no lane waits for it any more: no link was up, or all were full.
+    fn forget_missing(&mut self, now: Instant) {
+        if now >= self.missing_until {
+            self.missing = Request::default();
+        }
+    }
+}
+
+impl Receiver {
+    /// Numbers of a peer's link are missing: asks for them.
+    pub(crate) fn miss(
+        &mut self,
+        now: Instant,
+        index: u16,
+        link: u8,
+        missing: Range<u64>,
+        outbox: &mut Outbox,
+    ) {
+        if !self.repair {
+            return;
+        }
+        let Some(lanes) = self.get_mut(index) else { return };
+        lanes.forget_missing(now);
+        if lanes.missing.gaps().is_empty() {
+            lanes.missing_until = now + reorder_timeout::LONGEST;
+        }
+        let count = u16::try_from(missing.end - missing.start).unwrap_or(u16::MAX);
+        lanes.missing.push(Gap { link, count, first: wire_seq(missing.start) });
+        outbox.ask_repair(index);
+    }
+
+    /// A port takes cells again: asks a peer for what could not be asked for.
+    pub(crate) fn catch_up(&mut self, index: u16, outbox: &mut Outbox) {
+        if self.get(index).is_some_and(|lanes| !lanes.missing.gaps().is_empty()) {
+            outbox.ask_repair(index);
+        }
+    }
+
+    /// A request did not leave: it is asked again, over a link that has room, or later.
+    pub(crate) fn take_back_request(&mut self, index: u16) {
+        if let Some(lanes) = self.get_mut(index) {
+            lanes.missing = lanes.requested;
+        }
+    }
+
+    /// Writes a request. One that is lost would not be repeated, so it goes twice, over two links where there are two. If all
+    /// links that are up are full, it goes when one of them takes cells again.
+    pub(crate) fn write_request(
+        &mut self,
+        now: Instant,
+        (index, after): (u16, Option<u8>),
+        links: &mut Links,
+        sessions: &mut Sessions,
+        outbox: &mut Outbox,
+    ) -> Option<Written> {
+        let lanes = self.get_mut(index)?;
+        lanes.forget_missing(now);
+        if lanes.missing.gaps().is_empty() {
+            return None;
+        }
+        let paths = links.get(index)?.outbound.iter().zip(links.ports()).zip(0u8..);
+        let up = paths.filter(|((link, port), _)| link.up && link.endpoint.is_some() && !port.full);
+        let shortest = up.min_by_key(|((_, port), number)| (Some(*number) == after, port.queued()));
+        let (_, port) = shortest?;
+        let request = if after.is_none() {
+            outbox.push_first(Control::Repair { peer: index, after: Some(port) });
+            lanes.missing
+        } else {
+            lanes.requested = core::mem::take(&mut lanes.missing);
+            lanes.requested
+        };
+        let link = &mut links.get_mut(index)?.outbound[usize::from(port)];
+        let (seq, to) = (link.take_seq(None), link.endpoint);
+        let peer = sessions.table().get(index)?;
+        let (session, epoch) = (peer.session_out, peer.epoch());
+        let space = outbox.space();
+        Header { session, epoch, ..header(Kind::Repair, port, seq) }.emit(space);
+        let length = HEADER + request.emit(&mut space[HEADER..]);
+        let length = sessions.seal_control(index, Number { link: port, seq }, space, length);
+        Some(Written { port, to, length, numbered: Some(index) })
+    }
+}

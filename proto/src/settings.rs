@@ -1,0 +1,75 @@
+//! What a bundle is made from.
+
+use crate::fdb::Fdb;
+use crate::link::nic::PortSettings;
+use crate::policy::class::Class;
+use crate::policy::{PolicyKind, PolicyOptions};
+use crate::wire::hello::{Name, NodeId};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What a bundle is made from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This node.
+    pub node: NodeId,
+    /// Differs after each start.
+    pub incarnation: u64,
+    /// Only nodes with the same group are peers.
+    pub group: u64,
+    /// This node's name.
+    pub name: Name,
+    /// How many workers the node runs.
+    pub workers: u8,
+    /// Whether the device takes UDP superframes.
+    pub takes_uso: bool,
+    /// How cells are distributed over links.
+    pub policy: PolicyKind,
+    /// What policies go by.
+    pub policy_options: PolicyOptions,
+    /// Frames that have another policy, at most [`CLASSES_MAX`](crate::policy::class::CLASSES_MAX): the first match decides.
+    pub classes: Vec<Class>,
+    /// Whether lost cells are asked for and sent again.
+    pub repair: bool,
+    /// The ports, at most [`LINKS`](crate::wire::cell::LINKS).
+    pub ports: Vec<PortSettings>,
+    /// Cell slots of the sender's ring, a power of two and at least 256: what can wait to leave, and what is kept for
+    /// repair. Less does not hold two of the longest frames when a peer takes the smallest cells only.
+    pub slots: usize,
+    /// Receive buffers of 64 KB.
+    pub buffers: u16,
+    /// What is known of where MAC addresses live: one table for all workers of the node.
+    pub fdb: Arc<Fdb>,
+}
+
+/// Cells that the sender keeps. Half of them may wait: a superframe of each of 90 flows. The others have left, and can be sent
+/// again: 10 Gbit/s for 5 ms.
+const SLOTS: usize = 8_192;
+/// In so many of the smallest cells, sealed, there is room for two of the longest frames.
+pub(crate) const SLOTS_LEAST: usize = 256;
+/// Receive buffers of 64 KB: what waits behind a gap for as long.
+const BUFFERS: u16 = 128;
+
+impl Settings {
+    /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s. Its table
+    /// of addresses is small and its own.
+    #[must_use]
+    pub fn new(node: NodeId, incarnation: u64, ports: Vec<PortSettings>) -> Self {
+        Self {
+            node,
+            incarnation,
+            group: 0,
+            name: Name::default(),
+            workers: 1,
+            takes_uso: true,
+            policy: PolicyKind::Adaptive,
+            policy_options: PolicyOptions::default(),
+            classes: Vec::new(),
+            repair: true,
+            ports,
+            slots: SLOTS,
+            buffers: BUFFERS,
+            fdb: Arc::new(Fdb::new(0, incarnation)),
+        }
+    }
+}
