@@ -1,7 +1,12 @@
 //! The bundle: what the device, the ports and the clock say goes in by `handle_*`, what is to be done comes out by
 //! `poll_*`. The head of the crate shows the order of the calls.
 //!
-//! It owns the parts and decides in which order they are asked; what each does is in its room.
+//! It owns the parts and decides in which order they are asked; what each does is in its room. What becomes of a cell that
+//! comes is in `incoming`, what nodes say to each other besides data in `control`, what can be seen in `status`.
+
+mod control;
+mod incoming;
+pub(crate) mod status;
 
 use crate::counters::Counters;
 use crate::event::{Event, Signal};
@@ -11,38 +16,33 @@ use crate::group::{Group, Parts, hotplug};
 use crate::link::Links;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::nic::PortSettings;
-use crate::outbox::{Control, ControlMessage, Outputs, Spoken, Written};
+use crate::outbox::{Outputs, Spoken};
 use crate::policy::PolicyKind;
 use crate::receive::Receiver;
 use crate::receive::deliver::Frame;
-use crate::receive::pool::{Buffer, Piece};
+use crate::receive::pool::Buffer;
 use crate::security::{Rekey, Security};
 use crate::send::transmit::{Batch, Outcome};
 use crate::send::{Around, Sender};
-use crate::session::{Origin, Sessions};
+use crate::session::Sessions;
 use crate::settings::{SLOTS_LEAST, Settings};
 use crate::time::Instant;
-use crate::wire::Malformed;
-use crate::wire::cell::{HEADER, Header, Kind, LINKS};
-use crate::wire::heartbeat::Heartbeat;
-use crate::wire::hello::Hello;
-use crate::wire::repair::Request;
+use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 /// One worker's whole pipeline, without its I/O.
 pub struct Bundle {
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
-    pub(crate) links: Links,
-    pub(crate) sessions: Sessions,
-    pub(crate) group: Group,
-    pub(crate) out: Outputs,
+    sender: Sender,
+    receiver: Receiver,
+    links: Links,
+    sessions: Sessions,
+    group: Group,
+    out: Outputs,
     /// The control message that the I/O is sending.
     spoken: Option<Spoken>,
     /// When timers ran last.
-    pub(crate) polled: Instant,
+    polled: Instant,
     /// Reused: peers for which something is to be done.
     overdue: Vec<u16>,
 }
@@ -59,9 +59,9 @@ impl Bundle {
         Self {
             sender: Sender::new(&settings),
             receiver: Receiver::new(settings.buffers, settings.repair),
-            links: Links::new(now, &settings.ports, settings.repair),
             sessions: Sessions::new(now, settings.node, settings.incarnation),
             group: Group::new(&settings),
+            links: Links::new(now, settings.ports, settings.repair),
             out: Outputs::default(),
             spoken: None,
             polled: now,
@@ -70,13 +70,13 @@ impl Bundle {
     }
 
     /// The group, and all other parts.
-    pub(crate) fn split(&mut self) -> (&mut Group, Parts<'_>) {
+    fn split(&mut self) -> (&mut Group, Parts<'_>) {
         let Self { sender, receiver, links, sessions, group, out, polled, .. } = self;
         (group, Parts { sessions, links, sender, receiver, out, polled: *polled })
     }
 
     /// The sender, and what it needs.
-    pub(crate) fn sending(&mut self) -> (&mut Sender, Around<'_>) {
+    fn sending(&mut self) -> (&mut Sender, Around<'_>) {
         let Self { sender, links, sessions, out, polled, .. } = self;
         (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })
     }
@@ -253,136 +253,6 @@ impl Bundle {
         }
     }
 
-    /// Datagrams came in on a port: `length` bytes of the buffer, one each `segment` bytes.
-    pub fn handle_datagrams(
-        &mut self,
-        now: Instant,
-        port: u8,
-        from: SocketAddr,
-        buffer: Buffer,
-        length: usize,
-        segment: usize,
-    ) {
-        let length = length.min(buffer.len());
-        let Some(train) = self.receiver.take(buffer, length) else {
-            self.out.counters.drop_no_buffer += length.div_ceil(segment.max(1)) as u64;
-            return;
-        };
-        let origin = Origin { port, from };
-        let segment = u16::try_from(segment).unwrap_or(u16::MAX).max(1);
-        for start in (0..train.length).step_by(usize::from(segment)) {
-            let length = segment.min(train.length - start);
-            let cell = Piece { buffer: train.buffer, start: train.start + start, length };
-            self.out.counters.cells_heard += 1;
-            if self.handle_cell(now, origin, cell).is_err() {
-                self.out.counters.drop_malformed += 1;
-            }
-        }
-        self.receiver.done(train, &self.links, &mut self.out.counters);
-    }
-
-    fn handle_cell(&mut self, now: Instant, origin: Origin, cell: Piece) -> Result<(), Malformed> {
-        let (group, mut parts) = self.split();
-        let header = match Header::parse(parts.receiver.pool().bytes(cell)) {
-            Err(Malformed::Version) => return Err(Group::handle_other_version(now, cell, &mut parts)),
-            header => header?,
-        };
-        if parts.sessions.is_sealing() && header.epoch == 0 {
-            return group.handle_unsealed(now, origin, header.kind, cell, &mut parts);
-        }
-        if header.kind == Kind::Hello && header.epoch == 0 {
-            let hello = Hello::parse(&parts.receiver.pool().bytes(cell)[HEADER..])?;
-            group.handle_hello(now, origin, &hello, &mut parts);
-            return Ok(());
-        }
-        let session = parts.sessions.table().of_session(header.session);
-        let Some(peer) = session.or_else(|| group.confirm(now, &header, cell, &mut parts)) else {
-            parts.out.counters.drop_session += 1;
-            return Ok(());
-        };
-        let Parts { sessions, links, receiver, out, .. } = parts;
-        let seq = links.inbound(peer, header.link).and_then(|link| link.unwrap(header.link_seq));
-        let bytes = receiver.pool_mut().bytes_mut(cell);
-        let Some(tag) = sessions.open(now, peer, &header, seq, bytes, &mut out.counters)? else {
-            return Ok(());
-        };
-        let length = cell.length - tag;
-        self.handle_opened(now, origin, peer, &header, Piece { length, ..cell })
-    }
-
-    /// A cell of a peer came that is what it says.
-    fn handle_opened(
-        &mut self,
-        now: Instant,
-        origin: Origin,
-        peer: u16,
-        header: &Header,
-        cell: Piece,
-    ) -> Result<(), Malformed> {
-        let payload = &self.receiver.pool().bytes(cell)[HEADER..];
-        match header.kind {
-            Kind::Heartbeat => {
-                let heartbeat = Heartbeat::parse(payload)?;
-                if self.account(now, origin.port, peer, header) {
-                    self.handle_heartbeat(now, (origin.port, header.link), peer, &heartbeat);
-                }
-            }
-            Kind::Repair => {
-                let request = Request::parse(payload)?;
-                if self.account(now, origin.port, peer, header) {
-                    let (sender, mut around) = self.sending();
-                    sender.handle_request(peer, &request, &mut around);
-                }
-            }
-            Kind::Data => {
-                #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
-                let payload =
-                    Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
-                if self.account(now, origin.port, peer, header) {
-                    self.group.handover_mut().handle_data(now);
-                    let Self { receiver, links, out, .. } = self;
-                    receiver.handle_data(now, peer, header, payload, links, &mut out.counters);
-                }
-            }
-            Kind::Hello => {
-                let hello = Hello::parse(payload)?;
-                if self.account(now, origin.port, peer, header) && hello.link == header.link {
-                    let (group, mut parts) = self.split();
-                    group.handle_sealed_hello(now, origin, peer, &hello, &mut parts);
-                }
-            }
-            Kind::Handshake => return Err(Malformed::Field),
-        }
-        Ok(())
-    }
-
-    /// Enters a cell into the account of its link, and asks for what is missing; `false` when it is of another session.
-    fn account(&mut self, now: Instant, port: u8, peer: u16, header: &Header) -> bool {
-        let Some(missing) = self.links.account(now, port, peer, header, &mut self.out) else { return false };
-        if !missing.is_empty() {
-            self.out.counters.cells_missed += missing.end - missing.start;
-            self.receiver.miss(now, peer, header.link, missing, &mut self.out.outbox);
-        }
-        true
-    }
-
-    /// A heartbeat came over the peer's link to a port. Returns how many numbers were looked up: whatever heartbeats say, none
-    /// twice.
-    pub(crate) fn handle_heartbeat(
-        &mut self,
-        now: Instant,
-        port_and_link: (u8, u8),
-        peer: u16,
-        heartbeat: &Heartbeat,
-    ) -> u64 {
-        let times = (now, self.polled);
-        let skew = self.links.handle_heartbeat(times, port_and_link, peer, heartbeat, &mut self.out);
-        if let Some(skew) = skew {
-            self.receiver.saw_skew(now, peer, skew);
-        }
-        self.split().1.send_lost_again()
-    }
-
     /// The next frame for the device.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Frame<'_>> {
         let (source, peer, frame) = self.receiver.poll_frame(&mut self.out.counters)?;
@@ -390,70 +260,6 @@ impl Bundle {
             self.sender.learn(now, mac, peer);
         }
         Some(frame)
-    }
-
-    /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`]. It counts as sent
-    /// unless [`Self::handle_control_sent`] says otherwise before the next call.
-    pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
-        loop {
-            let control = self.out.outbox.pop();
-            let written = match control {
-                Some(control) => self.write_control(now, control),
-                None => Some(self.write_handshake()?),
-            };
-            let Some(Written { port, to, length, numbered }) = written else { continue };
-            self.links.port_mut(port).handle_sent(length);
-            self.spoken = Some(Spoken { control, port, bytes: length, numbered });
-            return Some(ControlMessage { port, to, bytes: self.out.outbox.written(length) });
-        }
-    }
-
-    /// Writes a message; `None` when there is nobody to send it to.
-    fn write_control(&mut self, now: Instant, control: Control) -> Option<Written> {
-        let Self { receiver, links, sessions, group, out, .. } = self;
-        let outbox = &mut out.outbox;
-        match control {
-            Control::Heartbeat { port, peer } => links.write_heartbeat(now, port, peer, sessions, outbox),
-            Control::Repair { peer, after } => {
-                receiver.write_request(now, (peer, after), links, sessions, outbox)
-            }
-            hello => group.write_hello(hello, sessions, links, outbox),
-        }
-    }
-
-    fn write_handshake(&mut self) -> Option<Written> {
-        let ((port, to), cell) = self.sessions.next_handshake()?;
-        let space = self.out.outbox.space();
-        let length = cell.len().min(space.len());
-        space[..length].copy_from_slice(&cell[..length]);
-        Some(Written { port, to: Some(to), length, numbered: None })
-    }
-
-    /// What became of the last control message. When there was no room, its number is given back, for no byte has left, and
-    /// heartbeats and requests go when there is ([`Self::handle_writable`]). Otherwise nobody knows whether it has left, so
-    /// the number is lost: no number seals two cells. What else is not said is said again by its timer.
-    pub fn handle_control_sent(&mut self, outcome: Outcome) {
-        let Some(spoken) = self.spoken.take().filter(|_| outcome != Outcome::Sent) else { return };
-        let port = self.links.port_mut(spoken.port);
-        port.take_back(spoken.bytes);
-        if outcome != Outcome::Full {
-            self.out.counters.drop_refused += 1;
-            return;
-        }
-        port.full = true;
-        let Some(paths) = spoken.numbered.and_then(|index| self.links.get_mut(index)) else { return };
-        let link = &mut paths.outbound[usize::from(spoken.port)];
-        link.return_seqs(1);
-        match spoken.control {
-            Some(Control::Heartbeat { .. }) => link.owes_heartbeat = true,
-            // Over a link that has room, or later.
-            Some(again @ Control::Repair { peer, after: Some(_) }) => {
-                self.receiver.take_back_request(peer);
-                self.out.outbox.push_first(again);
-            }
-            Some(Control::Repair { after: None, .. }) => self.out.outbox.lose_first_copy(),
-            _ => {}
-        }
     }
 
     /// A NIC has gained or lost its carrier.

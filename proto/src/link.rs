@@ -69,9 +69,9 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(now: Instant, ports: &[PortSettings], repair: bool) -> Self {
+    pub(crate) fn new(now: Instant, ports: Vec<PortSettings>, repair: bool) -> Self {
         Self {
-            ports: ports.iter().map(|settings| Port::new(now, settings.clone())).collect(),
+            ports: ports.into_iter().map(|settings| Port::new(now, settings)).collect(),
             peers: Vec::new(),
             due: Vec::new(),
             touched: Vec::new(),

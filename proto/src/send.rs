@@ -107,7 +107,7 @@ impl Sender {
         let cell_max = cell_that_fits(settings.ports.iter().map(|port| port.cell_max));
         Self {
             fdb: View::new(Arc::clone(&settings.fdb)),
-            policies: Policies::new(settings.policy, settings.policy_options.clone(), &settings.classes),
+            policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),
             flow_lanes: FlowLanes::default(),
             ring: Ring::new(cell_max, settings.slots),
             queue: FairQueue::default(),

@@ -14,8 +14,15 @@ use super::*;
 use crate::group::membership::part;
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
+use crate::outbox::Control;
+use crate::session::Origin;
 use crate::session::table::Session;
+use crate::wire::cell::{HEADER, Header, Kind};
+use crate::wire::heartbeat::Heartbeat;
+use crate::wire::hello::Hello;
 use crate::wire::hello::NodeId;
+use crate::wire::repair::Request;
+use core::net::SocketAddr;
 
 /// What tests do to a bundle besides what the I/O does.
 impl Bundle {

@@ -241,9 +241,9 @@ fn whatever_is_touched_is_refused_and_counts_for_nothing() {
         for bit in 0..8 {
             let mut touched = sent.clone();
             touched.bytes[at] ^= 1 << bit;
-            let before = refused(&pair.nodes[1].counters());
+            let before = refused(pair.nodes[1].counters());
             pair.deliver(&touched);
-            assert_eq!(refused(&pair.nodes[1].counters()), before + 1, "bit {bit} of byte {at}");
+            assert_eq!(refused(pair.nodes[1].counters()), before + 1, "bit {bit} of byte {at}");
         }
     }
     for length in HEADER..sent.bytes.len() {

@@ -1,0 +1,72 @@
+//! What nodes say to each other besides data leaves: written when the I/O asks, so that it says what is true then.
+
+use crate::bundle::Bundle;
+use crate::outbox::{Control, ControlMessage, Spoken, Written};
+use crate::send::transmit::Outcome;
+use crate::time::Instant;
+
+impl Bundle {
+    /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`]. It counts as sent
+    /// unless [`Self::handle_control_sent`] says otherwise before the next call.
+    pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
+        loop {
+            let control = self.out.outbox.pop();
+            let written = match control {
+                Some(control) => self.write_control(now, control),
+                None => Some(self.write_handshake()?),
+            };
+            let Some(Written { port, to, length, numbered }) = written else { continue };
+            self.links.port_mut(port).handle_sent(length);
+            self.spoken = Some(Spoken { control, port, bytes: length, numbered });
+            return Some(ControlMessage { port, to, bytes: self.out.outbox.written(length) });
+        }
+    }
+
+    /// Writes a message; `None` when there is nobody to send it to.
+    fn write_control(&mut self, now: Instant, control: Control) -> Option<Written> {
+        let Self { receiver, links, sessions, group, out, .. } = self;
+        let outbox = &mut out.outbox;
+        match control {
+            Control::Heartbeat { port, peer } => links.write_heartbeat(now, port, peer, sessions, outbox),
+            Control::Repair { peer, after } => {
+                receiver.write_request(now, (peer, after), links, sessions, outbox)
+            }
+            hello => group.write_hello(hello, sessions, links, outbox),
+        }
+    }
+
+    fn write_handshake(&mut self) -> Option<Written> {
+        let ((port, to), cell) = self.sessions.next_handshake()?;
+        let space = self.out.outbox.space();
+        let length = cell.len().min(space.len());
+        space[..length].copy_from_slice(&cell[..length]);
+        Some(Written { port, to: Some(to), length, numbered: None })
+    }
+
+    /// What became of the last control message. When there was no room, its number is given back, for no byte has left, and
+    /// heartbeats and requests go when there is ([`Self::handle_writable`]). Otherwise nobody knows whether it has left, so
+    /// the number is lost: no number seals two cells. What else is not said is said again by its timer.
+    pub fn handle_control_sent(&mut self, outcome: Outcome) {
+        let Some(spoken) = self.spoken.take().filter(|_| outcome != Outcome::Sent) else { return };
+        let port = self.links.port_mut(spoken.port);
+        port.take_back(spoken.bytes);
+        if outcome != Outcome::Full {
+            self.out.counters.drop_refused += 1;
+            return;
+        }
+        port.full = true;
+        let Some(paths) = spoken.numbered.and_then(|index| self.links.get_mut(index)) else { return };
+        let link = &mut paths.outbound[usize::from(spoken.port)];
+        link.return_seqs(1);
+        match spoken.control {
+            Some(Control::Heartbeat { .. }) => link.owes_heartbeat = true,
+            // Over a link that has room, or later.
+            Some(again @ Control::Repair { peer, after: Some(_) }) => {
+                self.receiver.take_back_request(peer);
+                self.out.outbox.push_first(again);
+            }
+            Some(Control::Repair { after: None, .. }) => self.out.outbox.lose_first_copy(),
+            _ => {}
+        }
+    }
+}
