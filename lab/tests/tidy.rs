@@ -1,7 +1,7 @@
 //! The tree's own rules, checked over every Rust file of the repository (STYLE of the project, in short):
 //! files stay short, long ones keep their tests in a file of their own, `unsafe` stands in crate `io` only, and every
 //! file begins by saying what it is. And over the lock file: the daemon is linked with nothing that needs none of its
-//! rights.
+//! rights. And over the rooms of the core: none imports one that stands above it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,6 +53,50 @@ fn every_source_file_says_what_it_is() {
         let is_source = source.path.contains("src/");
         (is_source && !source.text.starts_with("//!")).then(|| "does not begin with a `//!` head".to_string())
     });
+}
+
+/// The rooms of the core: each imports only what stands before it.
+const ROOMS: [&str; 17] = [
+    "time", "counters", "gate", "security", "wire", "engine", "event", "outbox", "session", "link", "policy",
+    "fdb", "settings", "receive", "send", "group", "bundle",
+];
+
+#[test]
+fn rooms_of_the_core_import_only_what_stands_below_them() {
+    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
+    assert_none(|source| {
+        let path = source.path.strip_prefix("proto/src/").filter(|path| !is_test(path))?;
+        let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        if room == "lib" {
+            return None;
+        }
+        let Some(own) = place(room) else { return Some(format!("`{room}` is no room of the core")) };
+        let wrong = imports(&source.text)
+            .find(|import| *import != room && place(import).is_none_or(|place| place > own));
+        wrong.map(|import| format!("imports `{import}`, which does not stand below `{room}`"))
+    });
+}
+
+#[test]
+fn the_arrows_between_rooms_are_found() {
+    let text = "use crate::link::nic::Port;\n// crate::group\nfn f(at: crate::time::Instant) {}\n\
+                #[cfg(test)]\nmod tests {\n    use crate::bundle::Bundle;\n}\n";
+    assert_eq!(imports(text).collect::<Vec<_>>(), ["link", "time"]);
+}
+
+/// Whether a file of the core holds tests alone, which may look at everything.
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
+}
+
+/// The rooms that a file of the core names outside of comments and tests.
+fn imports(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.flat_map(|line| line.split("crate::").skip(1)).map(|rest| {
+        let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    })
 }
 
 /// What the programs that open no device are made of.

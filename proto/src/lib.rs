@@ -4,28 +4,37 @@
 //! an argument, and the same calls give the same results. `daemon` drives it with the kernel, `sim` with a made-up world.
 //!
 //! ```text
-//!   device                                                                            links
-//!     |  read_space, handle_frame                                poll_batch, handle_sent |
-//!     v                                                                                  ^
-//!   classify -> learn -> pack -> queue --> schedule (policy) --> number --> seal --------+   pack.rs, schedule.rs, tx.rs
+//!   device                                                                             links
+//!     |  read_space, handle_frame                                 poll_batch, handle_sent |
+//!     v                                                                                   ^
+//!   send      segment -> queue -> schedule (policy) -> transmit -> seal ------------------+
 //!
-//!   deliver  <- unpack <- reorder (hold) <-- inbound (link account) <- open <- header <--+   rx.rs
-//!     |                                                                                  |
-//!     v  poll_frame                                      lend (pool), handle_datagrams   v
-//!
-//!   beside it: fdb (what all workers have learned), class (which policy), copies (for further links),
-//!              stall (flows that wait for a link),
-//!              membership (who is there), greeting, handshake and cookie (who is let in),
-//!              heartbeat (what was sent and heard),
-//!              health, debt, patience, loss, hold_down (which link is dead or sick),
-//!              repair (what is sent again), gate (which flows the device takes), port (queue and rate),
-//!              fit (how large cells are), hotplug (ports that join and leave),
-//!              relief (who gives up what, when buffers run out or lanes grow long),
-//!              keyring and replay (what seals, opens and is refused),
-//!              succession and deferred (a process that makes way for another, and what waits for it),
-//!              status and event (what is seen),
-//!              engine (how buffers and fragments pass between a driver and its device; how a worker waits)
+//!   receive   deliver <- reassemble <- reorder <- account (link) <- open (session) <------+
+//!     |                                                                                   |
+//!     v  poll_frame                                             lend, handle_datagrams    v
 //! ```
+//!
+//! The rooms, each owning its state; a room imports only those below it:
+//!
+//! ```text
+//!   bundle    the parts, and the order of calls: incoming, control, status
+//!   group     who is there, links that join and leave, a process that makes way for another
+//!   send      frames on their way out              receive   cells on their way in
+//!   fdb       where addresses live                 policy    which link carries what
+//!   link      ports, and whether the paths over them work
+//!   session   who has which number, keys, handshakes
+//!   outbox, event, counters    what comes out besides cells and frames
+//!   wire, security, gate, time  formats and traits, without state;     engine   how a worker waits
+//! ```
+//!
+//! The way of one frame, of 60,000 bytes, to a peer with two links: [`Bundle::handle_frame`] finds its flow, its peer
+//! (`fdb`) and its lane (`send/lane`), and leaves it where it was read, cut into 42 cells (`send/segment`, `send/ring`), in
+//! its flow's queue (`send/queue`). [`Bundle::poll_batch`] takes cells out of the queues in turns, gives them their lane's
+//! numbers and a link (`send/schedule`, `policy`), writes their headers with the link's numbers (`send/transmit`), and seals
+//! them (`session/seal`). At the other end [`Bundle::handle_datagrams`] opens each cell (`bundle/incoming`), sees by the link's
+//! number what is missing (`link`) and asks for it (`receive/request`), and puts the cell into its lane
+//! (`receive/deliver`). When the lane has no gap, the frame's pieces are together (`receive/reassemble`), and
+//! [`Bundle::poll_frame`] hands them to the device without having copied them. `examples/two_nodes.rs` does all of it.
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`, and `handle_read`
 //! when all ports were read; `handle_queue` for each port, `handle_frame` while `wants_frames`; `handle_timeout` when
