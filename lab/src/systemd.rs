@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nix::mount::{MsFlags, mount, umount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tempfile::TempDir;
 
 use crate::clock::wait_for;
@@ -28,6 +28,8 @@ pub const UNITS: &str = "usr/lib/systemd/system";
 const SAID: &str = "/run/said";
 /// Units that others stand upon; without anything that a whole machine would need.
 const TARGETS: [&str; 6] = ["basic", "multi-user", "network", "shutdown", "sysinit", "umount"];
+/// A service that does not say in time that it has started, or does not end, is a failure.
+const MANAGER: &str = "[Manager]\nDefaultTimeoutStartSec=10s\nDefaultTimeoutStopSec=10s\n";
 /// Time for the manager to start, and for its processes to end.
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -74,7 +76,7 @@ impl Systemd {
         let outer = process.pid();
         let up = wait_for("a service manager", WITHIN, || {
             ensure!(process.is_running()?, "the service manager has ended");
-            let Some(pid) = child_of(outer) else { return Ok(None) };
+            let Some(pid) = manager_below(outer) else { return Ok(None) };
             let state = tool::run(enter(pid, "systemctl").arg("is-system-running"));
             Ok(state.is_ok_and(|state| state.trim() == "running").then_some(pid))
         });
@@ -146,13 +148,17 @@ fn stage(files: &[(&str, &[u8], u32)]) -> Result<TempDir> {
     write(&format!("{UNITS}/default.target"), b"[Unit]\nRequires=multi-user.target\n", 0o644)?;
     let said = format!("[Service]\nStandardError=append:{SAID}\n");
     write(&format!("{UNITS}/service.d/said.conf"), said.as_bytes(), 0o644)?;
+    write("etc/systemd/system.conf", MANAGER.as_bytes(), 0o644)?;
     files.iter().try_for_each(|(path, content, mode)| write(path, content, *mode))?;
     Ok(stage)
 }
 
-/// The only child of a process, if it has one yet.
-fn child_of(pid: u32) -> Option<u32> {
-    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?.trim().parse().ok()
+/// The only child of a process, once it is the manager: before that it is not in the container yet, and who entered it would
+/// speak to the manager of the machine.
+fn manager_below(pid: u32) -> Option<u32> {
+    let child = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?.trim().parse().ok()?;
+    let name = fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
+    (name.trim() == "systemd").then_some(child)
 }
 
 /// `program`, to be started in the namespaces of the process `pid`.
@@ -167,7 +173,7 @@ fn enter(pid: u32, program: impl AsRef<OsStr>) -> Command {
 #[derive(Debug)]
 struct Group {
     path: PathBuf,
-    mounted: TempDir,
+    mounted: PathBuf,
 }
 
 impl Group {
@@ -175,11 +181,13 @@ impl Group {
         let (mounted, none) = (tempfile::tempdir()?, None::<&str>);
         mount(Some("cgroup2"), mounted.path(), Some("cgroup2"), MsFlags::empty(), none)
             .context("mounting cgroup2")?;
-        let name = mounted.path().file_name().unwrap_or_default().to_string_lossy();
-        let path = mounted.path().join(format!("tabane-lab-{}", name.trim_start_matches('.')));
+        // What is mounted must not be removed with it.
+        let mounted = mounted.keep();
+        let name = mounted.file_name().unwrap_or_default().to_string_lossy();
+        let path = mounted.join(format!("tabane-lab-{}", name.trim_start_matches('.')));
+        let made = fs::create_dir(&path).context("making a group");
         let group = Group { path, mounted };
-        fs::create_dir(&group.path).context("making a group")?;
-        Ok(group)
+        made.map(|()| group)
     }
 
     /// Takes away the group and those in it, once their processes have ended.
@@ -194,11 +202,14 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Err(error) = self.remove() {
+        if self.path.is_dir()
+            && let Err(error) = self.remove()
+        {
             eprintln!("{} stays: {error:#}", self.path.display());
         }
-        if let Err(error) = umount(self.mounted.path()) {
-            eprintln!("{} stays: {error}", self.mounted.path().display());
+        let unmounted = umount2(&self.mounted, MntFlags::MNT_DETACH).map_err(anyhow::Error::from);
+        if let Err(error) = unmounted.and_then(|()| Ok(fs::remove_dir(&self.mounted)?)) {
+            eprintln!("{} stays: {error:#}", self.mounted.display());
         }
     }
 }
