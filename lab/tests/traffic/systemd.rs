@@ -94,8 +94,11 @@ fn unit() -> Result<()> {
 /// Another process each time, while the unit stays active and no datagram is lost.
 fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first: u32) -> Result<()> {
     let since = systemd.property(SERVICE, "ActiveEnterTimestampMonotonic")?;
-    let to = SocketAddr::new(address(1), 0);
-    let flow = Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?;
+    let flow = |from: usize, to: usize| {
+        let at = SocketAddr::new(address(to), 0);
+        Sequence::start(topology.host(from), topology.host(to), at, PACE, TIMED)
+    };
+    let flows = [flow(0, 1)?, flow(1, 0)?];
     let mut processes = vec![first];
     for _ in 0..RELOADS {
         systemd.systemctl(&format!("reload {SERVICE}"))?;
@@ -105,8 +108,10 @@ fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first:
         has_no_rights_of_root(systemd, now)?;
         whole(peer)?;
     }
-    let outcome = flow.finish()?;
-    ensure!(outcome.sent > 0 && outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
+    for flow in flows {
+        let outcome = flow.finish()?;
+        ensure!(outcome.sent > 0 && outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
+    }
     let active = [
         systemd.property(SERVICE, "ActiveState")? == "active",
         systemd.property(SERVICE, "ActiveEnterTimestampMonotonic")? == since,
