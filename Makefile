@@ -122,7 +122,7 @@ scale: rust
 	target/release/tabane-sim --scale 2,16,64,256
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark \
-              mpirun=openmpi-bin setpriv=util-linux ss=iproute2
+              mpirun=openmpi-bin setpriv=util-linux ss=iproute2 systemd=systemd
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and

@@ -49,6 +49,7 @@ pub mod slot_device;
 pub mod soak;
 pub mod status;
 pub mod strip;
+pub mod systemd;
 pub mod tool;
 pub mod topology;
 pub mod vlan;

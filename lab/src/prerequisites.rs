@@ -68,6 +68,8 @@ pub const GANESHA: Tool = Tool { program: "ganesha.nfsd", package: "nfs-ganesha 
 pub const NFS_CAT: Tool = Tool { program: "nfs-cat", package: "libnfs-utils" };
 /// Runs a program as another user.
 pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
+/// Starts and watches services.
+pub const SYSTEMD: Tool = Tool { program: "systemd", package: "systemd" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 
@@ -122,14 +124,20 @@ pub fn require_tun() -> Result<(), Missing> {
 /// # Errors
 /// What the kernel, or the rights of this process, lack.
 pub fn require_xdp() -> Result<(), Missing> {
-    let rights = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    if !rustix::process::getuid().is_root() || !rights.split_whitespace().eq(["0", "0", "4294967295"]) {
+    if !is_all_powerful() {
         return Err(Missing::new("AF_XDP needs root outside of user namespaces".to_owned()));
     }
     match rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None) {
         Ok(_) => Ok(()),
         Err(error) => Err(Missing::new(format!("the kernel has no AF_XDP: {error}"))),
     }
+}
+
+/// Whether this process is root, and not of a user namespace only.
+#[must_use]
+pub fn is_all_powerful() -> bool {
+    let users = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::getuid().is_root() && users.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Checks that the executable `tabane` stands at `path`.

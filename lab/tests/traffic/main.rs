@@ -40,6 +40,7 @@ mod slow_peer;
 mod soak;
 mod stage;
 mod streams;
+mod systemd;
 mod upgrade;
 mod vlan;
 mod window;
@@ -52,7 +53,7 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_lab::bundle;
 use tabane_lab::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, TCPDUMP, Tool, require_daemon, require_tools, require_xdp,
+    ETHTOOL, IPERF3, MPIRUN, SETPRIV, SYSTEMD, TCPDUMP, Tool, require_daemon, require_tools, require_xdp,
 };
 use tabane_lab::sandbox::{self, Side};
 
@@ -73,6 +74,7 @@ enum Need {
     DaemonAndEthtool,
     DaemonAndXdp,
     DaemonAndGuest,
+    DaemonAndSystemd,
     Mpirun,
 }
 
@@ -142,6 +144,7 @@ fn cases() -> Vec<Case> {
         service::cases(),
         slow_peer::cases(),
         soak::cases(),
+        systemd::cases(),
         upgrade::cases(),
         attack::cases(),
         window::cases(),
@@ -163,6 +166,10 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndEthtool => daemon().and_then(|()| tool(ETHTOOL)),
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
+        Need::DaemonAndSystemd => daemon()
+            .and_then(|()| tool(SYSTEMD))
+            .and_then(|()| tool(SETPRIV))
+            .and_then(|()| tabane_lab::systemd::require()),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))

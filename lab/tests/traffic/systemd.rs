@@ -1,0 +1,167 @@
+//! The unit that is installed with the program, under systemd itself: it starts, reloads, ends and is restarted, and is what
+//! docs/security.md says.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_lab::bundle::{Bundle, DEVICE, Options, Protection, address, program};
+use tabane_lab::clock::wait_for;
+use tabane_lab::netns::Namespace;
+use tabane_lab::process::Process;
+use tabane_lab::status::Status;
+use tabane_lab::systemd::{Systemd, UNITS};
+use tabane_lab::tool;
+use tabane_lab::topology::{Topology, nic};
+use tabane_lab::workload::sequence::{Pace, Sequence};
+
+use crate::stage::{FAST, options, plan, send_file};
+use crate::{Case, Need};
+
+/// As packaged.
+const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
+const SERVICE: &str = "tabane@tb0.service";
+const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
+const LINKS: usize = 2;
+const RELOADS: usize = 2;
+const FILE: u64 = 4 << 20;
+const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
+const TIMED: Duration = Duration::from_secs(30);
+/// The unit waits for 5 s before it restarts a daemon.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(12);
+const ANALYSED_WITHIN: Duration = Duration::from_secs(10);
+/// Exposure to which docs/security.md commits the unit, in tenths.
+const EXPOSURE_MAX: &str = "--threshold=19";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("systemd_starts_reloads_restarts_and_stops_the_unit", Need::DaemonAndSystemd, unit)]
+}
+
+fn unit() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let key = directory.path().join("key");
+    std::fs::write(&key, KEY)?;
+    let options = Options { protection: Protection::KeyFile(key), ..options()? };
+    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
+    let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
+    let config = format!("address = [\"{}/24\"]\n{links}", address(0));
+    let tabane = std::fs::read(program(None)?)?;
+    let systemd = Systemd::start(
+        host,
+        &[
+            (&format!("{UNITS}/tabane@.service"), UNIT, 0o644),
+            ("usr/bin/tabane", &tabane, 0o755),
+            ("etc/tabane/tb0.toml", config.as_bytes(), 0o644),
+            ("etc/tabane/tb0.key", KEY.as_bytes(), 0o600),
+        ],
+    )?;
+    analysed(&systemd)?;
+
+    systemd.systemctl(&format!("start {SERVICE}"))?;
+    ensure!(has_device(host)?, "active before its device");
+    let first = main_process(&systemd)?;
+    let status = systemd.systemctl(&format!("status {SERVICE}"))?;
+    ensure!(
+        status.contains("active (running)") && status.contains(&format!("Main PID: {first} ")),
+        "{status}"
+    );
+    has_no_rights_of_root(&systemd, first)?;
+    whole(&mut peer)?;
+    reloads(&topology, &systemd, &mut peer, first)?;
+    send_file(host, topology.host(1), address(1), FILE)?;
+
+    let killed = main_process(&systemd)?;
+    tool::run(systemd.command("kill").args(["-KILL", &killed.to_string()]))?;
+    wait_for("another daemon", RESTARTED_WITHIN, || {
+        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
+        Ok((is_active && systemd.property(SERVICE, "NRestarts")? == "1").then_some(()))
+    })?;
+    ensure!(main_process(&systemd)? != killed, "{killed} was killed");
+    whole(&mut peer)?;
+    send_file(topology.host(1), host, address(0), FILE)?;
+
+    systemd.systemctl(&format!("stop {SERVICE}"))?;
+    ensure!(!has_device(host)?, "{DEVICE} outlived its service");
+    let state = ["ActiveState", "Result"].map(|name| systemd.property(SERVICE, name));
+    ensure!(
+        matches!(&state, [Ok(state), Ok(result)] if state == "inactive" && result == "success"),
+        "{state:?}"
+    );
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// Another process each time, while the unit stays active and no datagram is lost.
+fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first: u32) -> Result<()> {
+    let since = systemd.property(SERVICE, "ActiveEnterTimestampMonotonic")?;
+    let flow = |from: usize, to: usize| {
+        let at = SocketAddr::new(address(to), 0);
+        Sequence::start(topology.host(from), topology.host(to), at, PACE, TIMED)
+    };
+    let flows = [flow(0, 1)?, flow(1, 0)?];
+    let mut processes = vec![first];
+    for _ in 0..RELOADS {
+        systemd.systemctl(&format!("reload {SERVICE}"))?;
+        let now = main_process(systemd)?;
+        ensure!(!processes.contains(&now), "the bundle stays with process {now}");
+        processes.push(now);
+        has_no_rights_of_root(systemd, now)?;
+        whole(peer)?;
+    }
+    for flow in flows {
+        let outcome = flow.finish()?;
+        ensure!(outcome.sent > 0 && outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
+    }
+    let active = [
+        systemd.property(SERVICE, "ActiveState")? == "active",
+        systemd.property(SERVICE, "ActiveEnterTimestampMonotonic")? == since,
+        systemd.property(SERVICE, "NRestarts")? == "0",
+    ];
+    ensure!(active == [true; 3], "not active all the time: {active:?}");
+    Ok(())
+}
+
+/// The process that systemd follows, which has to be the one that has the bundle.
+fn main_process(systemd: &Systemd) -> Result<u32> {
+    let followed = systemd.property(SERVICE, "MainPID")?.parse()?;
+    let answer = tool::run(systemd.command("tabane").args(["status", DEVICE, "--json"]))?;
+    let status: Status = serde_json::from_str(&answer)?;
+    ensure!(status.pid == followed, "systemd follows {followed}, and {} has the bundle", status.pid);
+    Ok(followed)
+}
+
+fn has_no_rights_of_root(systemd: &Systemd, pid: u32) -> Result<()> {
+    let rights = tool::run(systemd.command("cat").arg(format!("/proc/{pid}/status")))?;
+    let line = |name: &str| rights.lines().find(|line| line.starts_with(name)).context(name.to_owned());
+    let is_root = line("Uid:")?.split_whitespace().skip(1).any(|id| id == "0");
+    ensure!(!is_root && line("Seccomp:")?.ends_with('2') && line("NoNewPrivs:")?.ends_with('1'), "{rights}");
+    Ok(())
+}
+
+fn analysed(systemd: &Systemd) -> Result<()> {
+    let analyse = |arguments: &[&str]| {
+        let mut command = systemd.command("systemd-analyze");
+        command.args(arguments).arg(SERVICE);
+        Process::start(command)?.wait(ANALYSED_WITHIN)
+    };
+    let verified = analyse(&["verify"])?;
+    let said = format!("{}{}", verified.output, verified.complaint);
+    ensure!(verified.status.success() && said.trim().is_empty(), "systemd-analyze verify: {said}");
+    let rated = analyse(&["security", "--no-pager", EXPOSURE_MAX])?;
+    let figure = rated.output.lines().last().unwrap_or_default().to_owned();
+    println!("{figure}");
+    ensure!(
+        rated.status.success() && figure.contains("Overall exposure level"),
+        "{figure}: {}",
+        rated.complaint
+    );
+    Ok(())
+}
+
+fn has_device(host: &Namespace) -> Result<bool> {
+    Ok(host.ip("-brief link")?.contains(DEVICE))
+}
+
+fn whole(peer: &mut Bundle<'_>) -> Result<()> {
+    peer.wait_until("all links", |status| status.is_ready(1, LINKS)).map(drop)
+}
