@@ -1,105 +1,92 @@
-# Every entry point of the project. `make demo` and `make test` need only a Rust toolchain (1.95 or later) on a
-# Debian-like machine; what else they need they install, or name.
+# Every entry point of the project. `make demo` and `make test` need only a Rust toolchain on a Debian-like machine; what
+# else they need they install, or name.
 
 CARGO ?= cargo
-# One seed of the simulation for `make sim SEED=…`; without it, a range of seeds.
-SEED ?=
-SEEDS ?= 0..5000
-# Seeds of `make nightly`.
-NIGHTLY_SEEDS ?= 0..100000
-# Seconds that each fuzz target runs in `make fuzz`.
-FUZZ_SECONDS ?= 60
-# Minutes and faults of `make soak`.
-SOAK_MINUTES ?= 15
-SOAK_FAULTS ?= 1000
+# The oldest Rust that builds this, as Cargo.toml declares it.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-# Debian package of the guest's kernel, for `make vm-setup`.
-VM_KERNEL ?= linux-image-amd64
-
-# The lab's commands.
-LAB := demo bench engines failover aggregate loss mesh skew soak attack peers netem vlan guests moderation papers p1 p3 apps
-
-.PHONY: help build compare scenario $(LAB) vm-setup aggligator test lint sim nightly scale fuzz fuzz-corpus sbom clean rust
+.PHONY: help build install uninstall test demo bench papers lab sim fuzz fuzz-corpus lint style sbom vm-setup rivals clean rust
 
 help:
-	@echo "make demo    one TCP connection over two links, one of which dies: about a minute after the build"
-	@echo "make test    all tests, about 10 minutes with the build"
-	@echo "make bench   throughput, CPU, round trips beside bare links, MPTCP and sockets, and each receive engine: about 10 minutes"
-	@echo "make engines  the receive engines at loads from 10/s to 1,000,000/s: about 3 minutes"
-	@echo "make failover  what a failing link costs: 8 faults x 2 to 4 links x repair off, on, duplicate: about 10 minutes"
-	@echo "make mesh    8 hosts, all pairs at once, a switch dies and returns: about 2 minutes"
-	@echo "make aggregate  TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 11 minutes"
-	@echo "make loss    TCP over links that lose frames: bare, and bundled without and with repair: about 9 minutes"
-	@echo "make skew    which of four senders sits on which link, under tlb and tlb-history: about 3 minutes"
-	@echo "make soak    SOAK_FAULTS=$(SOAK_FAULTS) random faults under TCP, UDP and QUIC in SOAK_MINUTES=$(SOAK_MINUTES)"
-	@echo "make attack  a hostile node on one link: forged and replayed cells, floods, a wrong key: about 4 minutes"
-	@echo "make peers   bonding, team, MPTCP and bundles side by side in a guest with Debian's kernel: about 20 minutes"
-	@echo "make guests  two virtual machines that share memory (ivshmem) and nothing else; one is killed and returns: about 3 minutes"
-	@echo "make moderation  two virtual machines with e1000e NICs that gather their interrupts: one link, balance-rr, bundle: about 6 minutes"
-	@echo "make papers  the papers' measurements, repeated: published figures beside ours (docs/results.md, target/lab/papers.html): about 14 minutes, and 9 for P2.npb"
-	@echo "make p1      of these, P1: how sent buffers come back, and what is copied: about 2 minutes"
-	@echo "make p3      of these, P3: through memory in units of 512 B, as fast as it is and as slow as the paper's device was: about 4 minutes"
-	@echo "make apps    nginx, PostgreSQL and nfs-ganesha over one link, over two, and while a switch dies: about 3 minutes"
-	@echo "make netem   the lab's wire emulator beside the kernel's, in the same guest: about 9 minutes"
-	@echo "make vlan    a VLAN on the device beside the device itself, in that guest: about 3 minutes"
-	@echo "make scenario FILE=lab/scenarios/two-gigabit.toml  an experiment from a file (docs/scenarios.md)"
-	@echo "make compare A=old.json B=new.json  what changed between two reports, and whether it is more than noise"
-	@echo "make vm-setup  fetches that kernel, QEMU and virtme-ng (470 MB in target/vm); peers, netem, vlan, guests, moderation and papers do it by themselves"
-	@echo "make sim     simulate SEEDS=$(SEEDS), or replay one: make sim SEED=7"
-	@echo "make nightly   simulate NIGHTLY_SEEDS=$(NIGHTLY_SEEDS), on all processors: about a quarter of an hour"
-	@echo "make scale   what each frame and each peer costs one of 2 to 256 nodes, simulated"
-	@echo "make fuzz    coverage-guided fuzzing, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target (needs a nightly toolchain)"
-	@echo "make fuzz-corpus  keeps what make fuzz has found in fuzz/found.tar.gz"
-	@echo "make sbom    what the installed programs are made of (CycloneDX), and the licence texts of all of it, in target/sbom"
-	@echo "make build   release binaries in target/release"
-	@echo "measurements end well when their verdicts are met, or known to fall short and no worse (lab/expected.toml)"
-	@echo "make lint    formatting and clippy"
+	@echo "make build      release programs in target/release"
+	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
+	@echo "make test       all tests: about 10 minutes with the build"
+	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
+	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
+	@echo "make papers     the papers' measurements, published beside ours: 25 minutes"
+	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
+	@echo "    engines failover aggregate loss mesh skew soak attack apps p1 p3"
+	@echo "    in guests with Debian's kernel: peers netem vlan guests moderation"
+	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
+	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
+	@echo "make sim        seeds SEEDS=0..5000 of the simulation; SEED=7 replays one,"
+	@echo "                ARGS='--nightly 0..100000' uses all processors and goes on"
+	@echo "make fuzz       FUZZ_SECONDS=60 for each target (needs a nightly toolchain);"
+	@echo "                make fuzz-corpus keeps what it has found"
+	@echo "make lint       format, clippy, rustdoc, licences, dependencies, Rust $(MSRV)"
+	@echo "make sbom       what the programs are made of, and all licence texts"
+	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm"
+	@echo "make clean      removes target/"
+	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
 
 rust:
-	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.95 or later, see https://rustup.rs"; exit 2; }
+	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust $(MSRV) or later, see https://rustup.rs"; exit 2; }
+
+# --- use ---
 
 build: rust
 	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-lab
 
-# What each of the lab's commands needs.
-LAB_TOOLS := ip=iproute2 tc=iproute2
-demo:      LAB_TOOLS += iperf3=iperf3 ethtool=ethtool
-bench:     LAB_TOOLS += iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
-aggregate: LAB_TOOLS += iperf3=iperf3
-loss:      LAB_TOOLS += iperf3=iperf3
-peers:     LAB_TOOLS += iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
-netem:     LAB_TOOLS += iperf3=iperf3
-vlan:      LAB_TOOLS += iperf3=iperf3
-moderation: LAB_TOOLS += iperf3=iperf3 ethtool=ethtool
-p1:        LAB_TOOLS += taskset=util-linux
-papers:    LAB_TOOLS += iperf3=iperf3 taskset=util-linux mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
-apps:      LAB_TOOLS += nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
-           ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
-papers:    LAB_OPTIONS := --throttle --markdown docs/results.md --html target/lab/papers.html
-p3:        LAB_OPTIONS := --throttle
-peers netem vlan guests moderation papers: vm-setup
-peers: aggligator
-peers: export PATH := $(CURDIR)/target/peers/bin:$(PATH)
-soak:      LAB_OPTIONS := --minutes $(SOAK_MINUTES) --faults $(SOAK_FAULTS)
+PREFIX ?= /usr/local
+DESTDIR ?=
+BIN := $(DESTDIR)$(PREFIX)/bin
+UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
+DOC := $(DESTDIR)$(PREFIX)/share/doc/tabane
+PROGRAMS := tabane tabane-probe
 
-$(LAB): build
-	@lab/packages.sh $(LAB_TOOLS)
-	target/release/tabane-lab $@ $(LAB_OPTIONS)
+# Builds nothing, so that root need not have a toolchain: `make build && sudo make install`.
+install:
+	@cd target/release && ls $(PROGRAMS) >/dev/null || { echo "nothing to install yet: make build"; exit 2; }
+	install -D -t $(BIN) $(PROGRAMS:%=target/release/%)
+	install -d $(UNITS)
+	sed 's,/usr/bin/,$(PREFIX)/bin/,' 'packaging/tabane@.service' > '$(UNITS)/tabane@.service'
+	chmod 644 '$(UNITS)/tabane@.service'
+	install -D -m 644 -t $(DOC) README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs/*.md
 
-# Reports lie in target/lab.
-compare: build
-	@test -n "$(A)" && test -n "$(B)" || { echo "make compare needs two reports: make compare A=old.json B=new.json"; exit 2; }
-	target/release/tabane-lab compare $(A) $(B)
+uninstall:
+	rm -f $(PROGRAMS:%=$(BIN)/%) '$(UNITS)/tabane@.service'
+	rm -rf $(DOC)
 
-scenario: build
-	@test -n "$(FILE)" || { echo "make scenario needs a file: make scenario FILE=lab/scenarios/two-gigabit.toml"; exit 2; }
-	target/release/tabane-lab run $(FILE)
+# --- measure ---
 
-# A bonder that others publish. Without it, its row is missing.
-aggligator: rust
-	@command -v agg-tunnel >/dev/null || test -x target/peers/bin/agg-tunnel \
-	  || $(CARGO) install --quiet --locked --root target/peers --version 0.18.12 --no-default-features aggligator-util \
-	  || echo "going on without agg-tunnel"
+RUN ?= help
+ARGS ?=
+# Debian package of the guests' kernel.
+VM_KERNEL ?= linux-image-amd64
+
+# What an experiment needs besides iproute2, as COMMAND=PACKAGE, and what it is told unless ARGS says something else.
+demo_TOOLS := iperf3=iperf3 ethtool=ethtool
+bench_TOOLS := iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
+aggregate_TOOLS := iperf3=iperf3
+loss_TOOLS := iperf3=iperf3
+peers_TOOLS := iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
+netem_TOOLS := iperf3=iperf3
+vlan_TOOLS := iperf3=iperf3
+moderation_TOOLS := iperf3=iperf3 ethtool=ethtool
+p1_TOOLS := taskset=util-linux
+papers_TOOLS := iperf3=iperf3 taskset=util-linux mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
+apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
+              ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
+papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html
+p3_ARGS := --throttle
+GUESTS := peers netem vlan guests moderation papers
+
+demo bench papers:
+	@$(MAKE) --no-print-directory lab RUN=$@
+
+lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),peers),rivals)
+	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
+	PATH="$(CURDIR)/target/rivals/bin:$$PATH" target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
 
 VM_TOOLS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod python3=python3-venv
 # A guest's kernel is emulated, and shares this machine's files; nothing is installed but the tools.
@@ -107,19 +94,13 @@ vm-setup:
 	@lab/packages.sh $(VM_TOOLS)
 	@lab/vm-setup.sh target/vm $(VM_KERNEL)
 
-# With debug assertions, as in `make test`, so that what fails there fails here.
-sim: rust
-	$(CARGO) build --locked -p tabane-sim
-	target/debug/tabane-sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+# A bonder that others publish. Without it, its row is missing.
+rivals: rust
+	@command -v agg-tunnel >/dev/null || test -x target/rivals/bin/agg-tunnel \
+	  || $(CARGO) install --quiet --locked --root target/rivals --version 0.18.12 --no-default-features aggligator-util \
+	  || echo "going on without agg-tunnel"
 
-# Failing seeds are named with the command that replays them, and the others go on.
-nightly: rust
-	$(CARGO) build --locked -p tabane-sim
-	target/debug/tabane-sim --nightly $(NIGHTLY_SEEDS)
-
-scale: rust
-	$(CARGO) build --release --locked -p tabane-sim
-	target/release/tabane-sim --scale 2,16,64,256
+# --- check ---
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark \
               mpirun=openmpi-bin setpriv=util-linux ss=iproute2 systemd=systemd
@@ -129,16 +110,45 @@ TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtoo
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names.
 test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
-	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory style
 	@mkdir -p target
 	{ $(CARGO) test --locked --workspace --tests && echo all passed; } 2>&1 | tee target/test.log
 	@tail -n 1 target/test.log | grep -qx 'all passed' || { lab/skips.sh target/test.log; exit 1; }
 	@lab/skips.sh target/test.log
 
-lint: rust
+style: rust
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
+LINTERS := target/tools/bin
+# clippy::incompatible_msrv, one of its warnings, knows what std had in the Rust of `rust-version`; cargo itself refuses a
+# dependency that wants a later one. Where another toolchain is in use and that one is installed, it compiles everything.
+lint: style $(LINTERS)/cargo-deny-0.20.2 $(LINTERS)/cargo-machete-0.9.2
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --document-private-items
+	$(LINTERS)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
+	@$(LINTERS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; exit 0; } \
+	  && $(LINTERS)/cargo-deny --locked check --disable-fetch advisories
+	$(LINTERS)/cargo-machete --with-metadata
+	@grep -q 'Rust toolchain ($(MSRV) ' README.md || { echo "README.md names another Rust than Cargo.toml ($(MSRV))"; exit 1; }
+	@case "$$(rustc --version)" in "rustc $(MSRV)."*) echo "compiled with Rust $(MSRV), the oldest that may";; \
+	  *) rustup run $(MSRV) true 2>/dev/null || { echo "not compiled with Rust $(MSRV): rustup toolchain install $(MSRV)"; exit 0; }; \
+	     rustup run $(MSRV) cargo check --locked --workspace --all-targets --target-dir target/msrv;; esac
+
+# Tools that others publish, as NAME-VERSION.
+$(LINTERS)/%: | rust
+	$(CARGO) install --quiet --locked --root target/tools --version $(lastword $(subst -, ,$*)) $(patsubst %-$(lastword $(subst -, ,$*)),%,$*)
+	@touch $@
+
+# One seed of the simulation, else a range.
+SEED ?=
+SEEDS ?= 0..5000
+# With debug assertions, as in `make test`, so that what fails there fails here.
+sim: rust
+	$(CARGO) build --locked -p tabane-sim
+	target/debug/tabane-sim $(or $(ARGS),$(if $(SEED),--seed $(SEED),--seeds $(SEEDS)))
+
+# Seconds for each target.
+FUZZ_SECONDS ?= 60
 fuzz: rust
 	@rustup run nightly rustc --version >/dev/null 2>&1 || { echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 2; }
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked --version 0.13.2 cargo-fuzz

@@ -181,8 +181,8 @@ struct UpFlags {
     #[arg(long)]
     name: Option<String>,
     /// One link; can be repeated. Without peers it finds them by IPv6 multicast. Without any IP, as Ethernet frames:
-    /// ether:NIC[,engine=auto|xdp|packet][,completion=WAY][,rate=RATE][,weight=N]. In place of a NIC:
-    /// mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME], memory that is shared with the other nodes
+    /// `ether:NIC[,engine=auto|xdp|packet][,completion=WAY][,rate=RATE][,weight=N]`. In place of a NIC:
+    /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, memory that is shared with the other nodes
     #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]
     links: Vec<LinkSettings>,
     /// Key file, the same on every node: who has it is let in, and nobody else reads or changes what the links carry
