@@ -13,7 +13,7 @@ use tabane_lab::status::Status;
 use tabane_lab::systemd::{Systemd, UNITS};
 use tabane_lab::tool;
 use tabane_lab::topology::{Topology, nic};
-use tabane_lab::workload::sequence::{Pace, Sequence};
+use tabane_lab::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, plan, send_file};
 use crate::{Case, Need};
@@ -25,8 +25,8 @@ const KEY: &str = "7365727669636573206172652073746172746564206279206120736572766
 const LINKS: usize = 2;
 const RELOADS: usize = 2;
 const FILE: u64 = 4 << 20;
-const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
-const TIMED: Duration = Duration::from_secs(30);
+/// Sent through the reloads, for some seconds.
+const LONG_FILE: u64 = 96 << 20;
 /// The unit waits for 5 s before it restarts a daemon.
 const RESTARTED_WITHIN: Duration = Duration::from_secs(12);
 const ANALYSED_WITHIN: Duration = Duration::from_secs(10);
@@ -91,12 +91,12 @@ fn unit() -> Result<()> {
     peer.stop()?.success("a daemon told to stop").map(drop)
 }
 
-/// Another process each time, while the unit stays active and no datagram is lost.
+/// Another process each time, while the unit stays active and connections in both directions live on.
 fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first: u32) -> Result<()> {
     let since = systemd.property(SERVICE, "ActiveEnterTimestampMonotonic")?;
     let flow = |from: usize, to: usize| {
         let at = SocketAddr::new(address(to), 0);
-        Sequence::start(topology.host(from), topology.host(to), at, PACE, TIMED)
+        Transfer::start(topology.host(from), topology.host(to), at, Source::random(LONG_FILE, from as u64)?)
     };
     let flows = [flow(0, 1)?, flow(1, 0)?];
     let mut processes = vec![first];
@@ -110,7 +110,7 @@ fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first:
     }
     for flow in flows {
         let outcome = flow.finish()?;
-        ensure!(outcome.sent > 0 && outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
+        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
     }
     let active = [
         systemd.property(SERVICE, "ActiveState")? == "active",
