@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Context;
 use tabane_io::netlink::{self, Nic, NicEvent};
 use tabane_io::{AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
-use tabane_proto::PortSettings;
+use tabane_proto::LinkSettings;
 use tabane_proto::wire::cell::LINKS;
 use tabane_seal::sha256;
 
@@ -50,7 +50,7 @@ struct Member {
 /// What one worker needs to take a link in.
 struct Share {
     socket: (String, AnyLink),
-    settings: PortSettings,
+    settings: LinkSettings,
 }
 
 impl Links {
@@ -91,8 +91,8 @@ impl Links {
         let number = numbers.iter().copied().flatten().next();
         let all = numbers.len() == self.askers.count() && numbers.iter().all(|other| *other == number);
         let Some(number) = number.filter(|_| all) else {
-            if let Some(port) = number {
-                self.askers.ask(|answer| Command::Leave { port, answer });
+            if let Some(link) = number {
+                self.askers.ask(|answer| Command::Leave { link, answer });
             }
             return Err(Refusal::Failed(format!("not all workers took link {} in", link.nic)));
         };
@@ -107,7 +107,7 @@ impl Links {
     /// Takes a link out, and returns its number when its sockets are closed. `local` tells links over one NIC apart.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
-        let gone = self.askers.ask(|answer| Command::Leave { port: number, answer });
+        let gone = self.askers.ask(|answer| Command::Leave { link: number, answer });
         // A worker that was told lets it go, be it late.
         self.lock()[usize::from(number)] = None;
         if gone.len() < self.askers.count() {
@@ -164,7 +164,7 @@ impl Links {
         }
         let present = || members.iter().flatten();
         let mut config = self.config.clone();
-        let primary = config.policy_options.primary.and_then(|port| members.get(usize::from(port))?.as_ref());
+        let primary = config.policy_options.primary.and_then(|link| members.get(usize::from(link))?.as_ref());
         let number = primary.and_then(|primary| present().position(|member| std::ptr::eq(member, primary)));
         config.policy_options.primary = number.and_then(|number| u8::try_from(number).ok());
         config.links = present().map(|member| member.link.clone()).collect();
@@ -177,7 +177,7 @@ impl Links {
         let present =
             (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
         let over_nic = |member: &Member| member.link.window.is_none() && !member.leaving && !member.lost;
-        for (port, member) in present.filter(|(_, member)| over_nic(member)) {
+        for (link, member) in present.filter(|(_, member)| over_nic(member)) {
             let nic = match event {
                 NicEvent::Changed(nic) if nic.index == member.nic => Some(nic.clone()),
                 NicEvent::Gone { index, .. } if *index == member.nic => None,
@@ -189,29 +189,29 @@ impl Links {
                 _ => continue,
             };
             match nic {
-                Some(nic) => self.follow_nic(port, member, &nic),
+                Some(nic) => self.follow_nic(link, member, &nic),
                 None => {
                     member.lost = true;
                     self.tell(
                         "nic-gone",
-                        port,
+                        link,
                         &member.link.nic,
                         "is gone; the link waits for one of this name",
                     );
-                    self.askers.tell(|| Command::Carrier { port, carrier: false });
+                    self.askers.tell(|| Command::Carrier { link, carrier: false });
                 }
             }
         }
     }
 
     /// The NIC of a link is now like this.
-    fn follow_nic(&self, port: u8, member: &mut Member, nic: &Nic) {
+    fn follow_nic(&self, link: u8, member: &mut Member, nic: &Nic) {
         let Medium { carrier, cell_max, .. } = Medium::of_nic(nic, &member.link);
-        self.askers.tell(|| Command::Carrier { port, carrier });
+        self.askers.tell(|| Command::Carrier { link, carrier });
         if nic.mtu != 0 && cell_max != member.cell_max {
             member.cell_max = cell_max;
-            self.tell("nic-mtu", port, &member.link.nic, &mtu_told(nic, cell_max, &member.link));
-            self.askers.tell(|| Command::Resize { port, cell_max });
+            self.tell("nic-mtu", link, &member.link.nic, &mtu_told(nic, cell_max, &member.link));
+            self.askers.tell(|| Command::Resize { link, cell_max });
         }
     }
 
@@ -220,13 +220,13 @@ impl Links {
         let mut members = self.lock();
         let present =
             (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
-        for (port, member) in present.filter(|(_, member)| !member.leaving && member.lost) {
+        for (link, member) in present.filter(|(_, member)| !member.leaving && member.lost) {
             let opened = Medium::usable(&member.link)
                 .and_then(|medium| Ok((self.open(&mut member.link, &medium)?, medium)));
             match opened {
                 Ok((shares, medium)) => {
                     let replace = |Share { socket, settings }, answer| Command::Replace {
-                        port,
+                        link,
                         socket,
                         settings,
                         answer,
@@ -235,8 +235,8 @@ impl Links {
                         tracing::warn!(nic = member.link.nic, "not all workers took the NIC back");
                     }
                     *member = Member::new(member.link.clone(), &medium);
-                    self.askers.tell(|| Command::Carrier { port, carrier: medium.carrier });
-                    self.tell("nic-back", port, &member.link.nic, "is back");
+                    self.askers.tell(|| Command::Carrier { link, carrier: medium.carrier });
+                    self.tell("nic-back", link, &member.link.nic, "is back");
                 }
                 Err(reason) => tracing::debug!("{reason}"),
             }
@@ -255,7 +255,7 @@ impl Links {
         }
         let open = |number| {
             let socket = (link.nic.clone(), bind(&self.config, link, number)?);
-            Ok(Share { socket, settings: port_settings(link, medium, number) })
+            Ok(Share { socket, settings: link_settings(link, medium, number) })
         };
         let shares = (0..self.config.workers).map(open).collect();
         link.ether = wanted;
@@ -393,9 +393,9 @@ fn noted(mut bound: impl tabane_io::Link + Into<AnyLink>) -> AnyLink {
 }
 
 /// What worker `number`'s core has to know of a link.
-pub(crate) fn port_settings(link: &LinkConfig, medium: &Medium, number: u16) -> PortSettings {
+pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> LinkSettings {
     let greet = |peer: &std::net::SocketAddr| std::net::SocketAddr::new(peer.ip(), peer.port() + number);
-    PortSettings {
+    LinkSettings {
         cell_max: medium.cell_max,
         greet: link.peers.iter().map(greet).collect(),
         multicast: multicast(link),

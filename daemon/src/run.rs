@@ -168,7 +168,7 @@ impl Parts {
     fn settings(&self, incarnation: u64, number: u16, fdb: &Arc<Fdb>) -> Settings {
         let (host, config) = (rustix::system::uname(), &self.config);
         let links = config.links.iter().zip(&self.media);
-        let ports = links.map(|(link, medium)| links::port_settings(link, medium, number)).collect();
+        let links = links.map(|(link, medium)| links::link_settings(link, medium, number)).collect();
         Settings {
             group: config.group(),
             name: Name::new(&host.nodename().to_string_lossy()),
@@ -179,7 +179,7 @@ impl Parts {
             policy_options: config.policy_options,
             classes: config.classes.clone(),
             fdb: Arc::clone(fdb),
-            ..Settings::new(NodeId::new(self.mac, config.port), incarnation, ports)
+            ..Settings::new(NodeId::new(self.mac, config.port), incarnation, links)
         }
     }
 }

@@ -128,8 +128,8 @@ impl Running {
     /// Lets workers begin that another process's workers have made way for.
     /// `peers`: how many those had.
     pub(crate) fn begin(&self, peers: usize) {
-        for port in self.dark.iter().copied() {
-            self.askers.tell(|| Command::Carrier { port, carrier: false });
+        for link in self.dark.iter().copied() {
+            self.askers.tell(|| Command::Carrier { link, carrier: false });
         }
         self.askers.tell(|| Command::Succeed { peers });
         let detail = format!("version {} took over", env!("CARGO_PKG_VERSION"));

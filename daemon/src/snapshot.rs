@@ -140,12 +140,12 @@ fn completion_status(method: reclaim::Method, counted: &reclaim::Counters) -> Co
     }
 }
 
-fn path_status(path: &tabane_proto::LinkStatus, links: &[LinkStatus]) -> PathStatus {
+fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathStatus {
     let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let state = |up: bool| if up { PathState::Up } else { PathState::Down };
-    let link = links.iter().find(|link| link.link == u32::from(path.port));
+    let link = links.iter().find(|link| link.link == u32::from(path.link));
     PathStatus {
-        link: path.port.into(),
+        link: path.link.into(),
         nic: link.map_or(String::new(), |link| link.nic.clone()),
         endpoint: path.endpoint.to_string(),
         tx: if path.sending && path.suspect { PathState::Suspect } else { state(path.sending) },

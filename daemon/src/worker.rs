@@ -8,7 +8,7 @@
 //! device's is neither. Only when the core takes no more the device fills, and the kernel tells the sending sockets.
 
 mod command;
-mod ports;
+mod links;
 mod rest;
 mod wait;
 
@@ -29,7 +29,7 @@ use crate::device::Device;
 use crate::events::EventLog;
 use crate::group::Protection;
 pub(crate) use command::{Command, Files};
-use ports::Port;
+use links::WatchedLink;
 use rest::Rest;
 
 /// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
@@ -74,8 +74,8 @@ pub(crate) struct Shared {
 pub(crate) struct Worker {
     bundle: Bundle,
     queue: TapQueue,
-    /// By number; a number without a port is free.
-    ports: Vec<Option<Port>>,
+    /// By number; a number without a link is free.
+    links: Vec<Option<WatchedLink>>,
     /// Ports that leave, and who waits for that.
     leaving: Vec<(u8, Sender<()>)>,
     poll: Poll,
@@ -129,8 +129,8 @@ impl Worker {
         poll.add(&queue, TAP, Interest::Read)?;
         poll.add(&*waker, WAKER, Interest::Read)?;
         let (nics, links): (Vec<_>, Vec<_>) = links.into_iter().unzip();
-        let watched = |(number, link)| Port::watched(&poll, number, link).map(Some);
-        let ports = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
+        let watched = |(number, io)| WatchedLink::watched(&poll, number, io).map(Some);
+        let links = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
         let (leaving, tap_watched, has_left, rest, moved) = (Vec::new(), true, false, None, Moved::default());
         let read_again = None;
@@ -139,7 +139,7 @@ impl Worker {
         Ok(Self {
             bundle,
             queue,
-            ports,
+            links,
             leaving,
             poll,
             waker,
@@ -213,9 +213,9 @@ impl Worker {
         let (mut now, mut left) = (began, readable);
         for _ in 0..ROUNDS {
             let round = left;
-            for port in (0..self.ports.len()).filter(|port| round & 1 << port != 0) {
-                if self.receive_once(port) {
-                    left &= !(1 << port);
+            for link in (0..self.links.len()).filter(|link| round & 1 << link != 0) {
+                if self.receive_once(link) {
+                    left &= !(1 << link);
                 }
             }
             now = clock();
@@ -228,8 +228,8 @@ impl Worker {
     }
 
     /// One receive call; returns whether nothing is left.
-    fn receive_once(&mut self, port: usize) -> bool {
-        let Some(state) = &mut self.ports[port] else { return true };
+    fn receive_once(&mut self, link: usize) -> bool {
+        let Some(state) = &mut self.links[link] else { return true };
         while self.lent.len() < RECEIVE {
             let Some(buffer) = self.bundle.lend() else { break };
             self.lent.push(buffer);
@@ -241,7 +241,7 @@ impl Worker {
             ReceiveBuffer::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
         });
         // An error of the socket (a NIC that went down) shows in the link's health.
-        let came = state.link.receive(&mut slots[..room]).unwrap_or(0);
+        let came = state.io.receive(&mut slots[..room]).unwrap_or(0);
         let now = clock();
         let met: [_; RECEIVE] = std::array::from_fn(|slot| {
             let slot = &slots[slot];
@@ -249,8 +249,8 @@ impl Worker {
         });
         for (length, segment, from) in met.into_iter().take(came) {
             let Some(buffer) = self.lent.pop() else { break };
-            #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
-            self.bundle.handle_datagrams(now, port as u8, from, buffer, length, segment);
+            #[expect(clippy::cast_possible_truncation, reason = "at most 16 links")]
+            self.bundle.handle_datagrams(now, link as u8, from, buffer, length, segment);
         }
         self.deliver(now);
         came < room
@@ -275,11 +275,11 @@ impl Worker {
 
     /// Notes which links take cells again.
     fn find_room(&mut self, writable: u16) {
-        for port in 0..self.ports.len() {
-            if writable & 1 << port != 0 {
-                #[expect(clippy::cast_possible_truncation, reason = "at most 16 ports")]
-                self.bundle.handle_writable(port as u8);
-                self.watch_room(port, false);
+        for link in 0..self.links.len() {
+            if writable & 1 << link != 0 {
+                #[expect(clippy::cast_possible_truncation, reason = "at most 16 links")]
+                self.bundle.handle_writable(link as u8);
+                self.watch_room(link, false);
             }
         }
     }
@@ -335,10 +335,10 @@ impl Worker {
     /// their turn.
     fn send(&mut self, now: Instant) {
         while let Some(message) = self.bundle.poll_control(now) {
-            let number = usize::from(message.port);
-            let Some(port) = &mut self.ports[number] else { continue };
-            let to = message.to.unwrap_or(port.group);
-            let sent = port.link.send(&to, &[IoSlice::new(message.bytes)], message.bytes.len());
+            let number = usize::from(message.link);
+            let Some(link) = &mut self.links[number] else { continue };
+            let to = message.to.unwrap_or(link.group);
+            let sent = link.io.send(&to, &[IoSlice::new(message.bytes)], message.bytes.len());
             let outcome = self.outcome(number, sent);
             self.bundle.handle_control_sent(outcome);
             if outcome == Outcome::Full {
@@ -354,67 +354,67 @@ impl Worker {
                 self.has_left = false;
                 break;
             };
-            let port = usize::from(batch.port);
+            let link = usize::from(batch.link);
             let mut pieces = [IoSlice::new(&[]); tabane_proto::BATCH_CELLS];
             let mut count = 0;
             for (piece, slice) in pieces.iter_mut().zip(batch.slices()) {
                 *piece = IoSlice::new(slice);
                 count += 1;
             }
-            let sent = self.ports[port]
+            let sent = self.links[link]
                 .as_mut()
-                .map(|port| port.link.send(&batch.to, &pieces[..count], batch.segment));
+                .map(|link| link.io.send(&batch.to, &pieces[..count], batch.segment));
             let sent = sent.unwrap_or_else(|| Sent::Refused(std::io::ErrorKind::NotConnected.into()));
-            let outcome = self.outcome(port, sent);
+            let outcome = self.outcome(link, sent);
             self.bundle.handle_sent(now, outcome);
             if outcome == Outcome::Full {
-                self.watch_room(port, true);
+                self.watch_room(link, true);
             }
         }
         self.shared.device.follow_gates(&mut self.bundle);
     }
 
     /// What became of a run, in the core's words.
-    fn outcome(&self, port: usize, sent: Sent) -> Outcome {
+    fn outcome(&self, link: usize, sent: Sent) -> Outcome {
         let (outcome, error) = match sent {
             Sent::Done => return Outcome::Sent,
             Sent::Full => return Outcome::Full,
             Sent::Lost(error) => (Outcome::Lost, error),
             Sent::Refused(error) => (Outcome::Refused, error),
         };
-        tracing::debug!(nic = self.nics[port], %error, ?outcome, "not sent");
+        tracing::debug!(nic = self.nics[link], %error, ?outcome, "not sent");
         outcome
     }
 
     /// Tells the core how full the links are, and keeps their send buffers as short as it wants them.
     fn measure(&mut self, now: Instant) {
-        let ports = (0..).zip(&mut self.ports);
-        for (number, port) in ports.filter_map(|(number, port)| Some((number, port.as_mut()?))) {
-            if !self.bundle.wants_queue(number) && now.since(port.measured) < IDLE_MEASURE {
+        let links = (0..).zip(&mut self.links);
+        for (number, link) in links.filter_map(|(number, link)| Some((number, link.as_mut()?))) {
+            if !self.bundle.wants_queue(number) && now.since(link.measured) < IDLE_MEASURE {
                 continue;
             }
-            port.measured = now;
-            self.bundle.handle_queue(now, number, port.link.queued_bytes());
+            link.measured = now;
+            self.bundle.handle_queue(now, number, link.io.queued_bytes());
             let limit = self.bundle.queue_limit(number);
-            if limit.abs_diff(port.send_buffer) > port.send_buffer / BUFFER_SLACK {
-                port.send_buffer = limit;
+            if limit.abs_diff(link.send_buffer) > link.send_buffer / BUFFER_SLACK {
+                link.send_buffer = limit;
                 let bytes = usize::try_from(limit).unwrap_or(usize::MAX);
-                if let Err(error) = port.link.set_send_buffer(bytes) {
+                if let Err(error) = link.io.set_send_buffer(bytes) {
                     tracing::warn!(nic = self.nics[usize::from(number)], %error, "the send buffer keeps its size");
                 }
             }
         }
     }
 
-    fn watch_room(&mut self, port: usize, wanted: bool) {
-        let Some(state) = &mut self.ports[port] else { return };
+    fn watch_room(&mut self, link: usize, wanted: bool) {
+        let Some(state) = &mut self.links[link] else { return };
         state.wants_room = wanted;
         if state.room_watched == wanted {
             return;
         }
-        let Some(watched) = state.link.watched().filter(|_| state.link.tells_of_room()) else { return };
+        let Some(watched) = state.io.watched().filter(|_| state.io.tells_of_room()) else { return };
         let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
-        match self.poll.modify(watched, port as u64, interest) {
+        match self.poll.modify(watched, link as u64, interest) {
             Ok(()) => state.room_watched = wanted,
             Err(error) => self.shared.device.count_unwatched(&error),
         }
@@ -452,8 +452,8 @@ impl Worker {
         if changed {
             self.shared.device.follow_reach(now, self.shared.number, &self.bundle);
             self.shared.device.follow_peers(now, self.shared.number, &self.bundle);
-            for port in self.ports.iter_mut().flatten() {
-                while let Some(notice) = port.link.take_notice() {
+            for link in self.links.iter_mut().flatten() {
+                while let Some(notice) = link.io.take_notice() {
                     tracing::warn!("{notice}");
                 }
             }

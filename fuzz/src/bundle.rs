@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use tabane_proto::LinkSettings;
 use tabane_proto::PolicyKind;
-use tabane_proto::PortSettings;
 use tabane_proto::wire::cell::{HEADER, Kind, LANES, NO_RECORD, wire_seq};
 use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
 use tabane_proto::wire::hello::HELLO_MAX;
@@ -17,7 +17,7 @@ use tabane_sim::hostile::way::Way;
 use tabane_sim::hostile::{self, Deed};
 use tabane_sim::random::{Random, Stream};
 
-use crate::world::{HONEST, JUDGED, MEMBER, PORTS, Shape, World, frame, host};
+use crate::world::{HONEST, JUDGED, MEMBER, NICS, Shape, World, frame, host};
 
 /// Steps of one input, and cells that they say together: a record as long as there is, a byte in each cell, twice.
 const STEPS_MAX: usize = 300;
@@ -97,18 +97,18 @@ struct Session {
 impl Session {
     fn step(&mut self, input: &mut Input<'_>) -> Option<()> {
         let step = input.u8()?;
-        let port = step >> 4 & 1;
+        let nic = step >> 4 & 1;
         match step & 15 {
-            0 => self.begin(port, input)?,
-            1 => self.crumbs(port, input)?,
-            2 => self.raw_data(port, input)?,
-            3 => self.misplaced(port, input)?,
-            4 => self.misnumbered(port, input)?,
-            5 => self.raw_control(port, input)?,
-            6 => self.bent_control(port, input)?,
-            7 => self.gaps(port, input)?,
-            8 => self.deed(port, input)?,
-            9 => self.many(port, input)?,
+            0 => self.begin(nic, input)?,
+            1 => self.crumbs(nic, input)?,
+            2 => self.raw_data(nic, input)?,
+            3 => self.misplaced(nic, input)?,
+            4 => self.misnumbered(nic, input)?,
+            5 => self.raw_control(nic, input)?,
+            6 => self.bent_control(nic, input)?,
+            7 => self.gaps(nic, input)?,
+            8 => self.deed(nic, input)?,
+            9 => self.many(nic, input)?,
             10 => self.world.turn(Duration::from_micros(one_of(&TIMES, input.u8()?))),
             11 => {
                 let turns = input.u8()? & 7;
@@ -116,23 +116,23 @@ impl Session {
             }
             12 => self.world.shape = one_of(&[Shape::Single, Shape::Sparse, Shape::Long], input.u8()?),
             13 => self.device_frames(input)?,
-            14 => self.fault(port, input.u8()?),
-            _ => self.stranger(port, input)?,
+            14 => self.fault(nic, input.u8()?),
+            _ => self.stranger(nic, input)?,
         }
         Some(())
     }
 
     /// The member says cells that `make` gives, unless its way is not known or it has said enough.
-    fn say(&mut self, port: u8, cells: usize, make: impl Fn(&mut Way, &mut hostile::way::Lanes) -> Vec<u8>) {
-        let Some((way, lanes)) = self.world.way(port) else { return };
+    fn say(&mut self, nic: u8, cells: usize, make: impl Fn(&mut Way, &mut hostile::way::Lanes) -> Vec<u8>) {
+        let Some((way, lanes)) = self.world.way(nic) else { return };
         let Some(left) = self.cells.checked_sub(cells) else { return };
         let cells: Vec<_> = (0..cells).map(|_| make(way, lanes)).collect();
         self.cells = left;
-        self.world.say(port, &cells);
+        self.world.say(nic, &cells);
     }
 
     /// A record that says it is so long begins, and so much of it is here.
-    fn begin(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn begin(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, says, here) = (input.lane()?, input.u16()?, input.u16()?);
         let longest = VNET + FRAME_MAX;
         let says = if says == u16::MAX { longest } else { usize::from(says).clamp(VNET + ETHERNET, longest) };
@@ -141,34 +141,34 @@ impl Session {
         payload.extend(frame(MEMBER, [0xff; 6], says, 0));
         payload.truncate((usize::from(here) % PAYLOAD_MAX).max(RECORD_START_MIN));
         self.lacks[usize::from(lane)] = (PREFIX + says).saturating_sub(payload.len());
-        self.say(port, 1, |way, lanes| way.data(lanes, lane, 0, &payload));
+        self.say(nic, 1, |way, lanes| way.data(lanes, lane, 0, &payload));
         Some(())
     }
 
     /// Cells in which no record begins: what goes on with the one that has.
-    fn crumbs(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn crumbs(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, count, size) = (input.lane()?, one_of(&CRUMBS, input.u8()?), input.u8()?.max(1));
         let lacks = &mut self.lacks[usize::from(lane)];
         let count = if count == usize::MAX { lacks.div_ceil(usize::from(size)) } else { count };
         *lacks = lacks.saturating_sub(count * usize::from(size));
         let payload = vec![0; usize::from(size)];
-        self.say(port, count, |way, lanes| way.data(lanes, lane, NO_RECORD, &payload));
+        self.say(nic, count, |way, lanes| way.data(lanes, lane, NO_RECORD, &payload));
         Some(())
     }
 
     /// A data cell with any content.
-    fn raw_data(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn raw_data(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, first_record, payload) = (input.lane()?, input.u16()?, input.bytes()?);
-        self.say(port, 1, |way, lanes| way.data(lanes, lane, first_record, payload));
+        self.say(nic, 1, |way, lanes| way.data(lanes, lane, first_record, payload));
         Some(())
     }
 
     /// A frame whose lane number lies elsewhere, so often.
-    fn misplaced(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn misplaced(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, jump, stays) = (input.lane()?, input.u8()?, input.u8()?);
         let far = one_of(&JUMPS, jump >> 2);
         let payload = whole(u32::from(jump));
-        self.say(port, usize::from(jump & 3) + 1, |way, lanes| {
+        self.say(nic, usize::from(jump & 3) + 1, |way, lanes| {
             let next = &mut lanes.next[usize::from(lane)];
             let seq = wire_seq(u64::from(*next).wrapping_add_signed(far));
             *next = if stays & 1 == 0 { seq.wrapping_add(1) } else { *next };
@@ -178,10 +178,10 @@ impl Session {
     }
 
     /// A frame whose link number lies elsewhere.
-    fn misnumbered(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn misnumbered(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, jump, stays) = (input.lane()?, one_of(&JUMPS, input.u8()?), input.u8()?);
         let payload = whole(7);
-        self.say(port, 1, |way, lanes| {
+        self.say(nic, 1, |way, lanes| {
             if let Some(skipped) = u64::try_from(jump).ok().filter(|_| stays & 1 == 0) {
                 way.skip(skipped);
                 return way.data(lanes, lane, 0, &payload);
@@ -196,17 +196,17 @@ impl Session {
     }
 
     /// A control cell with any content.
-    fn raw_control(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn raw_control(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (kind, payload) = (kind(input.u8()?), input.bytes()?);
-        self.say(port, 1, |way, _| way.control(kind, payload));
+        self.say(nic, 1, |way, _| way.control(kind, payload));
         Some(())
     }
 
     /// A true control cell, over which bytes are laid.
-    fn bent_control(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn bent_control(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (what, over) = (input.u8()?, input.bytes()?);
         let now = self.world.now.as_wire_micros();
-        self.say(port, 1, |way, _| {
+        self.say(nic, 1, |way, _| {
             let mut payload = vec![0; HEARTBEAT_MAX.max(HELLO_MAX)];
             let hello = way.hello.filter(|_| what & 1 == 0);
             let length = match hello {
@@ -221,9 +221,9 @@ impl Session {
     }
 
     /// A request for so many numbers, in so many gaps, before what was heard.
-    fn gaps(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn gaps(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (gaps, count, link) = (input.u8()? & 63, input.u16()?, input.u8()? & 15);
-        self.say(port, 1, |way, _| {
+        self.say(nic, 1, |way, _| {
             let mut request = Request::default();
             let first = way.heard[usize::from(link)].wrapping_sub(count.into());
             let gap = Gap { link, count: count.max(1), first };
@@ -236,18 +236,18 @@ impl Session {
     }
 
     /// What the simulator's hostile member does.
-    fn deed(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn deed(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (deed, seed) = (one_of(&Deed::ALL, input.u8()?), input.u16()?);
         let mut random = Random::new(seed.into(), Stream::Hostile);
-        let (way, lanes) = self.world.way(port)?;
+        let (way, lanes) = self.world.way(nic)?;
         let cells = hostile::cells(deed, way, lanes, &mut random);
         self.cells = self.cells.checked_sub(cells.len())?;
-        self.world.say(port, &cells);
+        self.world.say(nic, &cells);
         Some(())
     }
 
     /// Begun records, gaps or hellos on all lanes at once, so often.
-    fn many(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn many(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (what, count, size) = (input.u8()?, usize::from(input.u8()?), input.u16()?);
         let mut payload = vec![0; PREFIX];
         record::emit(VNET + FRAME_MAX, &mut payload);
@@ -255,14 +255,14 @@ impl Session {
         let lane = |number: usize| u8::try_from(number % LANES).unwrap_or_default();
         for number in 0..count {
             match what & 3 {
-                0 => self.say(port, 1, |way, lanes| way.data(lanes, lane(number), 0, &payload)),
-                1 => self.say(port, 1, |way, lanes| way.data(lanes, lane(number), NO_RECORD, &payload)),
-                2 => self.say(port, 1, |way, lanes| {
+                0 => self.say(nic, 1, |way, lanes| way.data(lanes, lane(number), 0, &payload)),
+                1 => self.say(nic, 1, |way, lanes| way.data(lanes, lane(number), NO_RECORD, &payload)),
+                2 => self.say(nic, 1, |way, lanes| {
                     let next = &mut lanes.next[usize::from(lane(number))];
                     *next = next.wrapping_add(2 + u32::from(what >> 2));
                     way.data(lanes, lane(number), 0, &payload)
                 }),
-                _ => self.say(port, 1, |way, _| {
+                _ => self.say(nic, 1, |way, _| {
                     let Some(mut hello) = way.hello else { return Vec::new() };
                     (hello.asks, hello.your_session) = (true, 0);
                     hello.cell_max = size.wrapping_add(u16::from(lane(number)));
@@ -288,50 +288,50 @@ impl Session {
     }
 
     /// Something happens to a link or a node.
-    fn fault(&mut self, port: u8, what: u8) {
+    fn fault(&mut self, nic: u8, what: u8) {
         let now = self.world.now;
         let value = what >> 4;
         match what & 15 {
-            0 => self.world.judged().handle_carrier(now, port, value & 1 == 0),
-            1 => self.world.cut[usize::from(port)] = value & 1 == 0,
-            2 => self.world.judged().remove_port(now, 1),
-            3 if !self.world.judged().has_port(1) => {
-                self.world.judged().add_port(now, PortSettings::new(1_452));
+            0 => self.world.judged().handle_carrier(now, nic, value & 1 == 0),
+            1 => self.world.cut[usize::from(nic)] = value & 1 == 0,
+            2 => self.world.judged().remove_link(now, 1),
+            3 if !self.world.judged().has_link(1) => {
+                self.world.judged().add_link(now, LinkSettings::new(1_452));
             }
-            4 => self.world.judged().resize_port(now, port, 548 + 64 * u16::from(value)),
+            4 => self.world.judged().resize_link(now, nic, 548 + 64 * u16::from(value)),
             5 => self.world.judged().set_policy(one_of(&PolicyKind::ALL, value)),
             6 => self.world.judged().rest(now),
             7 => self.world.judged().resume(),
-            8 => self.world.judged().handle_queue(now, port, usize::from(value) << 12),
+            8 => self.world.judged().handle_queue(now, nic, usize::from(value) << 12),
             9 => self.world.runs[usize::from(HONEST)] = value & 1 == 0,
             10 => self.world.runs[usize::from(MEMBER)] = value & 1 == 0,
             11..=13 if self.restarts > 0 => {
                 self.restarts -= 1;
                 self.world.restart(one_of(&[MEMBER, HONEST, JUDGED], what & 15));
             }
-            _ => self.world.judged().handle_writable(port),
+            _ => self.world.judged().handle_writable(nic),
         }
     }
 
     /// Any bytes from any address.
-    fn stranger(&mut self, port: u8, input: &mut Input<'_>) -> Option<()> {
+    fn stranger(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (node, bytes) = (input.u8()?, input.bytes()?);
-        let to = Place { node: JUDGED, port };
-        self.world.hear(to, Place { node, port }, bytes, bytes.len());
-        self.world.say(port, &[]);
+        let to = Place { node: JUDGED, nic };
+        self.world.hear(to, Place { node, nic }, bytes, bytes.len());
+        self.world.say(nic, &[]);
         Some(())
     }
 
     /// The hostility ends, and everything works again.
     fn end(mut self) {
         let now = self.world.now;
-        self.world.cut = [false; PORTS as usize];
+        self.world.cut = [false; NICS as usize];
         self.world.runs = [true; 3];
         let judged = self.world.judged();
         judged.resume();
-        for port in 0..PORTS {
-            judged.handle_carrier(now, port, true);
-            judged.handle_writable(port);
+        for nic in 0..NICS {
+            judged.handle_carrier(now, nic, true);
+            judged.handle_writable(nic);
         }
         self.world.runs[usize::from(MEMBER)] = false;
         self.world.assert_delivers(HONEST);
@@ -363,8 +363,8 @@ fn report(way: &Way, sent_at: u32) -> Heartbeat {
         echo: sent_at,
         echo_age: 0,
         serial: u16::MAX,
-        sent_links: PORTS,
-        heard_links: PORTS,
+        sent_links: NICS,
+        heard_links: NICS,
         ..Heartbeat::default()
     };
     heartbeat.sent.iter_mut().for_each(|sent| sent.departed = wire_seq(way.next()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tabane_proto::security::{Rekey, Security, TAG};
 use tabane_proto::wire::cell::HEADER;
-use tabane_proto::{BUFFER, Bundle, Event, Instant, NodeId, Outcome, PortSettings, Settings};
+use tabane_proto::{BUFFER, Bundle, Event, Instant, LinkSettings, NodeId, Outcome, Settings};
 use tabane_seal::{Cipher, Group, Random};
 
 /// The virtio and Ethernet headers of an empty broadcast frame.
@@ -304,6 +304,6 @@ fn endpoint(node: usize) -> SocketAddr {
 
 fn settings(number: u8, restarts: u64) -> Settings {
     let node = NodeId::new([2, 0, 0, 0, 0, number], 7420);
-    let ports = vec![PortSettings::new(1452)];
-    Settings { slots: 256, buffers: 16, ..Settings::new(node, 10 * restarts + u64::from(number) + 1, ports) }
+    let nics = vec![LinkSettings::new(1452)];
+    Settings { slots: 256, buffers: 16, ..Settings::new(node, 10 * restarts + u64::from(number) + 1, nics) }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tabane_proto::security::Rekey;
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::wire::record::{ETHERNET, FRAME_MAX, VNET};
-use tabane_proto::{BUFFER, Bundle, Instant, NodeId, Outcome, PortSettings, Settings};
+use tabane_proto::{BUFFER, Bundle, Instant, LinkSettings, NodeId, Outcome, Settings};
 use tabane_seal::{Cipher, Group, Random};
 use tabane_sim::cable::Place;
 use tabane_sim::hostile::tap::TappedGroup;
@@ -26,7 +26,7 @@ pub(crate) const MEMBER: u8 = 1;
 pub(crate) const HONEST: u8 = 2;
 const NODES: u8 = 3;
 /// Ports of each.
-pub(crate) const PORTS: u8 = 2;
+pub(crate) const NICS: u8 = 2;
 /// Receive buffers of the judged bundle: more than a record in single bytes fills.
 const BUFFERS: u16 = 64;
 /// Pieces of a frame that the device takes in one write.
@@ -74,7 +74,7 @@ pub(crate) struct World {
     /// Nodes that take part: the others neither run nor hear.
     pub(crate) runs: [bool; NODES as usize],
     /// Links that carry nothing.
-    pub(crate) cut: [bool; PORTS as usize],
+    pub(crate) cut: [bool; NICS as usize],
     pub(crate) shape: Shape,
     starts: u64,
     /// What [`World::send`] is looked for by at the judged bundle, and whether it has come.
@@ -95,7 +95,7 @@ impl World {
             bundles: Vec::new(),
             member,
             runs: [true; NODES as usize],
-            cut: [false; PORTS as usize],
+            cut: [false; NICS as usize],
             shape: Shape::Single,
             starts: 0,
             awaited: None,
@@ -106,7 +106,7 @@ impl World {
             world.bundles.push(bundle);
         }
         for _ in 0..TURNS {
-            if (0..PORTS).all(|port| world.way(port).is_some()) && world.is_met() {
+            if (0..NICS).all(|nic| world.way(nic).is_some()) && world.is_met() {
                 return world;
             }
             world.turn(TURN);
@@ -119,14 +119,14 @@ impl World {
             let links = bundle.peers().flat_map(|(_, links)| links);
             links.filter(|link| link.sending && link.receiving).count()
         });
-        links.min() == Some(usize::from((NODES - 1) * PORTS))
+        links.min() == Some(usize::from((NODES - 1) * NICS))
     }
 
     fn start(&mut self, node: u8, repair: bool) -> Bundle {
         self.starts += 1;
         let id = NodeId::new([2, 0, 0, 0, 0, node], 7420);
-        let ports = (0..PORTS).map(|_| PortSettings::new(1_452)).collect();
-        let settings = Settings::new(id, 10 * self.starts + u64::from(node), ports);
+        let nics = (0..NICS).map(|_| LinkSettings::new(1_452)).collect();
+        let settings = Settings::new(id, 10 * self.starts + u64::from(node), nics);
         let mut bundle =
             Bundle::new(self.now, Settings { slots: SLOTS, buffers: BUFFERS, repair, ..settings });
         if self.is_sealed {
@@ -149,18 +149,18 @@ impl World {
         &mut self.bundles[usize::from(JUDGED)]
     }
 
-    /// The member's way to the judged bundle over a port, once its bundle has shown how to speak there.
-    pub(crate) fn way(&mut self, port: u8) -> Option<(&mut Way, &mut Lanes)> {
-        self.member.way(Place { node: MEMBER, port }, Place { node: JUDGED, port })
+    /// The member's way to the judged bundle over a nic, once its bundle has shown how to speak there.
+    pub(crate) fn way(&mut self, nic: u8) -> Option<(&mut Way, &mut Lanes)> {
+        self.member.way(Place { node: MEMBER, nic }, Place { node: JUDGED, nic })
     }
 
     /// The member says cells to the judged bundle.
-    pub(crate) fn say(&mut self, port: u8, cells: &[Vec<u8>]) {
-        let from = Place { node: MEMBER, port };
+    pub(crate) fn say(&mut self, nic: u8, cells: &[Vec<u8>]) {
+        let from = Place { node: MEMBER, nic };
         for alike in cells.chunk_by(|one, other| one.len() == other.len()) {
             let length = alike[0].len().max(1);
             for train in alike.chunks((self.shape.train() / length).max(1)) {
-                self.hear(Place { node: JUDGED, port }, from, &train.concat(), length);
+                self.hear(Place { node: JUDGED, nic }, from, &train.concat(), length);
             }
         }
         self.deliver(JUDGED);
@@ -168,7 +168,7 @@ impl World {
 
     /// A datagram train reaches a node.
     pub(crate) fn hear(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
-        if !self.runs[usize::from(to.node)] || self.cut[usize::from(to.port)] {
+        if !self.runs[usize::from(to.node)] || self.cut[usize::from(to.nic)] {
             return;
         }
         bytes.chunks(segment.max(1)).for_each(|cell| self.member.watch_heard(to, from, cell));
@@ -176,7 +176,7 @@ impl World {
         let Some(mut buffer) = bundle.lend() else { return };
         let length = bytes.len().min(BUFFER);
         buffer[..length].copy_from_slice(&bytes[..length]);
-        bundle.handle_datagrams(self.now, to.port, from.endpoint(), buffer, length, segment);
+        bundle.handle_datagrams(self.now, to.nic, from.endpoint(), buffer, length, segment);
     }
 
     /// What is complete goes to a node's device.
@@ -215,13 +215,13 @@ impl World {
     pub(crate) fn turn(&mut self, time: Duration) {
         self.now = self.now + time;
         for node in (0..NODES).filter(|node| self.runs[usize::from(*node)]).collect::<Vec<_>>() {
-            for (port, to, bytes, segment) in self.speak(node) {
-                let from = Place { node, port };
+            for (nic, to, bytes, segment) in self.speak(node) {
+                let from = Place { node, nic };
                 self.member.watch_sent(from, to.map(Place::endpoint), &bytes, segment);
-                if self.cut[usize::from(port)] {
+                if self.cut[usize::from(nic)] {
                     continue;
                 }
-                let others = (0..NODES).filter(|other| *other != node).map(|node| Place { node, port });
+                let others = (0..NODES).filter(|other| *other != node).map(|node| Place { node, nic });
                 for place in others.filter(|place| to.is_none_or(|to| to == *place)).collect::<Vec<_>>() {
                     self.hear(place, from, &bytes, segment);
                 }
@@ -230,11 +230,11 @@ impl World {
         }
     }
 
-    /// What a node has to say: by which port, to whom, the bytes and the length of each cell.
+    /// What a node has to say: by which nic, to whom, the bytes and the length of each cell.
     fn speak(&mut self, node: u8) -> Vec<(u8, Option<Place>, Vec<u8>, usize)> {
         let now = self.now;
         let bundle = &mut self.bundles[usize::from(node)];
-        (0..PORTS).for_each(|port| bundle.handle_queue(now, port, 0));
+        (0..NICS).for_each(|nic| bundle.handle_queue(now, nic, 0));
         if now >= bundle.poll_timeout(now) {
             bundle.handle_timeout(now);
         }
@@ -242,12 +242,12 @@ impl World {
         while let Some(message) = bundle.poll_control(now) {
             let to = message.to.and_then(Place::of);
             if message.to.is_none() || to.is_some() {
-                said.push((message.port, to, message.bytes.to_vec(), message.bytes.len()));
+                said.push((message.link, to, message.bytes.to_vec(), message.bytes.len()));
             }
         }
         while let Some(batch) = bundle.poll_batch(now) {
             let bytes: Vec<u8> = batch.slices().flatten().copied().collect();
-            said.extend(Place::of(batch.to).map(|to| (batch.port, Some(to), bytes, batch.segment)));
+            said.extend(Place::of(batch.to).map(|to| (batch.link, Some(to), bytes, batch.segment)));
             bundle.handle_sent(now, Outcome::Sent);
         }
         while bundle.poll_event().is_some() {}

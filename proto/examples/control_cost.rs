@@ -13,7 +13,7 @@ use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello, NodeId};
 use tabane_proto::wire::record::{self, ETHERNET, VNET};
 use tabane_proto::wire::repair::{GAPS_MAX, Gap, REQUEST_MAX, Request};
-use tabane_proto::{Bundle, Instant, Outcome, PortSettings, Settings};
+use tabane_proto::{Bundle, Instant, LinkSettings, Outcome, Settings};
 use tabane_seal::{Cipher, Group, Random};
 
 /// Cells of each kind that are timed.
@@ -215,7 +215,7 @@ impl Scene {
     }
 
     fn request(&mut self) -> Vec<u8> {
-        let last = self.bundle.peers().flat_map(|(_, links)| links).map(|link| link.cells_sent).next();
+        let last = self.bundle.peers().flat_map(|(_, links)| links).map(|path| path.cells_sent).next();
         let last = session_start(1, 5, 7) + last.unwrap_or_default();
         let count = LOG / u16::try_from(GAPS_MAX).unwrap_or(1);
         let mut request = Request::default();
@@ -257,7 +257,7 @@ fn node(number: u16) -> NodeId {
 }
 
 fn bundle(number: u16, incarnation: u64) -> Bundle {
-    let settings = Settings::new(node(number), incarnation, vec![PortSettings::new(1_452)]);
+    let settings = Settings::new(node(number), incarnation, vec![LinkSettings::new(1_452)]);
     Bundle::new(Instant::from_nanos(1_000_000_000), Settings { slots: 8_192, ..settings })
 }
 

@@ -2,37 +2,37 @@
 
 use std::net::SocketAddr;
 use std::time::Duration;
-use tabane_proto::{Bundle, Instant, NodeId, Outcome, PortSettings, Settings};
+use tabane_proto::{Bundle, Instant, LinkSettings, NodeId, Outcome, Settings};
 
 /// Where a node is on a link.
-fn place(node: u8, port: u8) -> SocketAddr {
-    SocketAddr::from(([10, port, 0, node], 7420))
+fn place(node: u8, link: u8) -> SocketAddr {
+    SocketAddr::from(([10, link, 0, node], 7420))
 }
 
 /// All that `from` has to say now arrives at `to`.
 fn pass(now: Instant, from: u8, speaker: &mut Bundle, hearer: &mut Bundle) {
-    let mut hear = |port, bytes: &[u8], segment| {
+    let mut hear = |link, bytes: &[u8], segment| {
         let mut buffer = hearer.lend().expect("little waits");
         buffer[..bytes.len()].copy_from_slice(bytes);
-        hearer.handle_datagrams(now, port, place(from, port), buffer, bytes.len(), segment);
+        hearer.handle_datagrams(now, link, place(from, link), buffer, bytes.len(), segment);
     };
     speaker.handle_timeout(now);
     while let Some(message) = speaker.poll_control(now) {
-        hear(message.port, message.bytes, message.bytes.len());
+        hear(message.link, message.bytes, message.bytes.len());
     }
     while let Some(batch) = speaker.poll_batch(now) {
         let train = batch.slices().flatten().copied().collect::<Vec<_>>();
-        println!("node {from} sends {} cells over link {}", train.len().div_ceil(batch.segment), batch.port);
-        hear(batch.port, &train, batch.segment);
+        println!("node {from} sends {} cells over link {}", train.len().div_ceil(batch.segment), batch.link);
+        hear(batch.link, &train, batch.segment);
         speaker.handle_sent(now, Outcome::Sent);
     }
 }
 
 fn main() {
-    let (start, ports) = (Instant::default(), vec![PortSettings::new(1_452); 2]);
+    let (start, links) = (Instant::default(), vec![LinkSettings::new(1_452); 2]);
     let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
     let [mut one, mut two] =
-        [1, 2].map(|number| Bundle::new(start, Settings::new(node(number), number.into(), ports.clone())));
+        [1, 2].map(|number| Bundle::new(start, Settings::new(node(number), number.into(), links.clone())));
     for millis in 0..60 {
         let now = start + Duration::from_millis(millis);
         pass(now, 1, &mut one, &mut two);

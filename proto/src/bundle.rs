@@ -1,4 +1,4 @@
-//! The bundle: what the device, the ports and the clock say goes in by `handle_*`, what is to be done comes out by
+//! The bundle: what the device, the links and the clock say goes in by `handle_*`, what is to be done comes out by
 //! `poll_*`. The head of the crate shows the order of the calls.
 //!
 //! It owns the parts and decides in which order they are asked; what each does is in its room. What becomes of a cell that
@@ -15,7 +15,7 @@ use crate::group::membership::{end_lapsed, expire, review_keys};
 use crate::group::{Group, Parts, hotplug};
 use crate::link::Links;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
-use crate::link::nic::PortSettings;
+use crate::link::nic::LinkSettings;
 use crate::outbox::{Outputs, Spoken};
 use crate::policy::PolicyKind;
 use crate::receive::Receiver;
@@ -51,17 +51,17 @@ impl Bundle {
     /// A bundle without peers.
     ///
     /// # Panics
-    /// When there is no port, there are more than [`LINKS`], there are too many classes, or the ring has too few slots.
+    /// When there is no link, there are more than [`LINKS`], there are too many classes, or the ring has too few slots.
     #[must_use]
     pub fn new(now: Instant, settings: Settings) -> Self {
-        assert!((1..=LINKS).contains(&settings.ports.len()), "1 to {LINKS} ports");
+        assert!((1..=LINKS).contains(&settings.links.len()), "1 to {LINKS} links");
         assert!(settings.slots >= SLOTS_LEAST, "a peer may take the smallest cells only");
         Self {
             sender: Sender::new(&settings),
             receiver: Receiver::new(settings.buffers, settings.repair),
             sessions: Sessions::new(now, settings.node, settings.incarnation),
             group: Group::new(&settings),
-            links: Links::new(now, settings.ports, settings.repair),
+            links: Links::new(now, settings.links, settings.repair),
             out: Outputs::default(),
             spoken: None,
             polled: now,
@@ -128,8 +128,8 @@ impl Bundle {
     /// When [`Self::handle_timeout`] is to be called, at the latest.
     #[must_use]
     pub fn poll_timeout(&mut self, now: Instant) -> Instant {
-        let ports = self.links.ports().iter().filter(|port| !port.is_vacant());
-        let at = ports.map(|port| port.greet_at).min().unwrap_or(now + HEARTBEAT_QUIET);
+        let links = self.links.all().iter().filter(|link| !link.is_vacant());
+        let at = links.map(|link| link.greet_at).min().unwrap_or(now + HEARTBEAT_QUIET);
         let others = [
             self.sender.is_changing().then(|| self.polled + HEARTBEAT_BUSY),
             self.sessions.handshakes_due(),
@@ -154,7 +154,7 @@ impl Bundle {
         overdue.clear();
         parts.links.list_overdue(now, &mut overdue);
         parts.receiver.list_overdue(now, parts.links, &mut overdue);
-        parts.links.beat(now, &overdue, parts.out);
+        parts.links.send_heartbeats(now, &overdue, parts.out);
         group.renew_keys(now, &overdue, &mut parts);
         parts.links.judge(now, parts.polled, &overdue, parts.out);
         parts.receiver.give_up_gaps(now, &overdue, parts.links, &mut parts.out.counters);
@@ -212,32 +212,32 @@ impl Bundle {
         parts.send_lost_again();
     }
 
-    /// A port takes cells again.
-    pub fn handle_writable(&mut self, port: u8) {
-        self.links.port_mut(port).full = false;
+    /// A link takes cells again.
+    pub fn handle_writable(&mut self, link: u8) {
+        self.links[link].full = false;
         self.sender.unpark();
         for index in self.sessions.table().indices() {
-            self.links.catch_up(port, index, &mut self.out);
+            self.links.catch_up(link, index, &mut self.out);
             self.receiver.catch_up(index, &mut self.out.outbox);
         }
     }
 
-    /// The kernel says that `queued` bytes of a port have not left.
-    pub fn handle_queue(&mut self, now: Instant, port: u8, queued: usize) {
-        self.links.port_mut(port).handle_queue(now, queued);
+    /// The kernel says that `queued` bytes of a link have not left.
+    pub fn handle_queue(&mut self, now: Instant, link: u8, queued: usize) {
+        self.links[link].handle_queue(now, queued);
     }
 
-    /// Whether a port is likely to have a queue, so that the next batches depend on it: it was found busy before, or much
+    /// Whether a link is likely to have a queue, so that the next batches depend on it: it was found busy before, or much
     /// was handed over since the kernel was last asked.
     #[must_use]
-    pub fn wants_queue(&self, port: u8) -> bool {
-        self.links.port(port).wants_queue()
+    pub fn wants_queue(&self, link: u8) -> bool {
+        self.links[link].wants_queue()
     }
 
-    /// How many bytes may wait in a port: what its send buffer is to be set to.
+    /// How many bytes may wait in a link: what its send buffer is to be set to.
     #[must_use]
-    pub fn queue_limit(&self, port: u8) -> u64 {
-        self.links.port(port).queue_limit()
+    pub fn queue_limit(&self, link: u8) -> u64 {
+        self.links[link].queue_limit()
     }
 
     /// A buffer to receive into, or `None` when all hold cells that wait.
@@ -245,11 +245,11 @@ impl Bundle {
         self.receiver.lend(&self.links, &mut self.out.counters)
     }
 
-    /// The I/O has read every port from `now` on until nothing was left, but for those in `behind` (a bit each). To be said
-    /// before [`Self::handle_timeout`]: a link does not owe what lies in its port's socket.
+    /// The I/O has read every link from `now` on until nothing was left, but for those in `behind` (a bit each). To be said
+    /// before [`Self::handle_timeout`]: a path does not owe what lies unread in its link's socket.
     pub fn handle_read(&mut self, now: Instant, behind: u16) {
-        for (number, port) in (0..).zip(self.links.ports_mut()) {
-            port.handle_read(now, behind & 1 << number != 0);
+        for (number, link) in (0..).zip(self.links.all_mut()) {
+            link.handle_read(now, behind & 1 << number != 0);
         }
     }
 
@@ -263,43 +263,43 @@ impl Bundle {
     }
 
     /// A NIC has gained or lost its carrier.
-    pub fn handle_carrier(&mut self, now: Instant, port: u8, carrier: bool) {
-        let Some(state) = self.links.member_mut(port) else { return };
+    pub fn handle_carrier(&mut self, now: Instant, link: u8, carrier: bool) {
+        let Some(state) = self.links.member_mut(link) else { return };
         state.carrier = carrier;
         state.full = false;
         state.greet_at = now;
         if !carrier {
-            self.links.leave_all(now, port, Signal::Carrier, &mut self.out);
+            self.links.leave_all(now, link, Signal::Carrier, &mut self.out);
             self.split().1.send_lost_again();
         }
     }
 
-    /// A port joins; returns its number, or `None` when all [`LINKS`] numbers are taken.
-    pub fn add_port(&mut self, now: Instant, settings: PortSettings) -> Option<u8> {
-        hotplug::add_port(now, settings, &mut self.split().1)
+    /// A link joins; returns its number, or `None` when all [`LINKS`] numbers are taken.
+    pub fn add_link(&mut self, now: Instant, settings: LinkSettings) -> Option<u8> {
+        hotplug::add_link(now, settings, &mut self.split().1)
     }
 
-    /// A port leaves. [`Self::has_port`] tells when it hears nothing more and its socket may be closed.
-    pub fn remove_port(&mut self, now: Instant, number: u8) {
-        hotplug::remove_port(now, number, &mut self.split().1);
+    /// A link leaves. [`Self::has_link`] tells when it hears nothing more and its socket may be closed.
+    pub fn remove_link(&mut self, now: Instant, number: u8) {
+        hotplug::remove_link(now, number, &mut self.split().1);
     }
 
-    /// The NIC of a port was replaced by another: what was known of its links is void.
-    pub fn replace_port(&mut self, now: Instant, number: u8, settings: PortSettings) {
-        hotplug::replace_port(now, number, settings, &mut self.split().1);
+    /// The NIC of a link was replaced by another: what was known of its paths is void.
+    pub fn replace_link(&mut self, now: Instant, number: u8, settings: LinkSettings) {
+        hotplug::replace_link(now, number, settings, &mut self.split().1);
     }
 
-    /// The largest cell of a port is another, for the MTU of its NIC has changed. The peers are told at once. Cells that
-    /// are too large and wait already are lost where they do not fit ([`Outcome::Lost`]), and repaired where they do. A port
+    /// The largest cell of a link is another, for the MTU of its NIC has changed. The peers are told at once. Cells that
+    /// are too large and wait already are lost where they do not fit ([`Outcome::Lost`]), and repaired where they do. A link
     /// that is too small for any cell carries nothing until it is larger again.
-    pub fn resize_port(&mut self, now: Instant, number: u8, cell_max: u16) {
-        hotplug::resize_port(now, number, cell_max, &mut self.split().1);
+    pub fn resize_link(&mut self, now: Instant, number: u8, cell_max: u16) {
+        hotplug::resize_link(now, number, cell_max, &mut self.split().1);
     }
 
-    /// Whether a port of this number is there, be it on its way out.
+    /// Whether a link of this number is there, be it on its way out.
     #[must_use]
-    pub fn has_port(&self, number: u8) -> bool {
-        self.links.ports().get(usize::from(number)).is_some_and(|port| !port.is_vacant())
+    pub fn has_link(&self, number: u8) -> bool {
+        self.links.all().get(usize::from(number)).is_some_and(|link| !link.is_vacant())
     }
 
     /// This node ends: tells all peers over all links. Only [`Self::poll_control`] is to be called afterwards.
@@ -337,14 +337,14 @@ impl Bundle {
     #[must_use]
     pub fn is_settled(&self, now: Instant) -> bool {
         let Self { sender, receiver, links, group, .. } = self;
-        group.handover().is_quiet(now) && sender.is_idle() && receiver.is_whole() && links.are_heard()
+        group.handover().is_quiet(now) && sender.is_idle() && receiver.is_whole() && links.are_received()
     }
 
     /// Whether some peer can be reached, and is heard, or is about to be.
     #[must_use]
     pub fn has_way(&self) -> bool {
         let waits = self.group.handover().is_waiting() || !self.sender.deferred().is_empty();
-        waits || self.links.iter().any(|paths| paths.is_way(self.polled))
+        waits || self.links.all_paths().any(|paths| paths.is_way(self.polled))
     }
 }
 

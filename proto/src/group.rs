@@ -103,11 +103,11 @@ impl Group {
         &mut self.handover
     }
 
-    /// What this node says of itself on a port, to a peer or to everyone.
-    pub(crate) fn hello(&self, port: u8, peer: Option<u16>, sessions: &Sessions, links: &Links) -> Hello {
+    /// What this node says of itself on a link, to a peer or to everyone.
+    pub(crate) fn hello(&self, link: u8, peer: Option<u16>, sessions: &Sessions, links: &Links) -> Hello {
         let session = peer.and_then(|index| sessions.table().get(index));
-        let link = peer.and_then(|index| links.get(index)).map(|paths| &paths.outbound[usize::from(port)]);
-        let state = links.port(port);
+        let path = peer.and_then(|index| links.paths(index)).map(|paths| &paths.outbound[usize::from(link)]);
+        let state = &links[link];
         Hello {
             node: sessions.node(),
             incarnation: sessions.incarnation(),
@@ -115,12 +115,12 @@ impl Group {
             session: session.map_or(0, |session| session.session_in),
             your_session: session.map_or(0, |session| session.session_out),
             cell_max: state.settings.cell_max,
-            link: port,
+            link,
             workers: self.workers,
             takes_uso: self.takes_uso,
             leaves: !state.is_member(),
             seals: sessions.is_sealing(),
-            asks: link.is_some_and(|link| link.endpoint.is_none() || link.outdated),
+            asks: path.is_some_and(|path| path.endpoint.is_none() || path.outdated),
             pauses: self.handover.rests(),
             ends: self.ends,
             name: self.name,

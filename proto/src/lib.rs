@@ -21,7 +21,7 @@
 //!   group     who is there, links that join and leave, a process that makes way for another
 //!   send      frames on their way out              receive   cells on their way in
 //!   fdb       where addresses live                 policy    which link carries what
-//!   link      ports, and whether the paths over them work
+//!   link      links, and whether the paths over them work
 //!   session   who has which number, keys, handshakes
 //!   outbox, event, counters    what comes out besides cells and frames
 //!   wire, security, gate, time  formats and traits, without state;     engine   how a worker waits
@@ -37,7 +37,7 @@
 //! [`Bundle::poll_frame`] hands them to the device without having copied them. `examples/two_nodes.rs` does all of it.
 //!
 //! One turn of a worker, in this order: `handle_datagrams` for what came, `poll_frame` until `None`, and `handle_read`
-//! when all ports were read; `handle_queue` for each port, `handle_frame` while `wants_frames`; `handle_timeout` when
+//! when all links were read; `handle_queue` for each link, `handle_frame` while `wants_frames`; `handle_timeout` when
 //! `poll_timeout` has come, and `poll_frame` again; `poll_control` and `handle_control_sent` until `None`;
 //! `expect_frames` when more can be read, then `poll_batch` and `handle_sent` until `None`; `poll_event` until `None`.
 
@@ -67,14 +67,14 @@ pub mod time;
 pub mod wire;
 
 pub use bundle::Bundle;
-pub use bundle::status::{Held, LinkStatus, PeerStatus, SealStatus};
+pub use bundle::status::{Held, PathStatus, PeerStatus, SealStatus};
 pub use counters::Counters;
 pub use event::{Direction, Event, Lapse, Refusal, Signal};
 pub use fdb::Fdb;
 pub use group::handover::PAUSE;
 pub use group::hotplug::GRACE;
 pub use link::black_hole::OWED_FOR;
-pub use link::nic::{CELL_LEAST, PortSettings};
+pub use link::nic::{CELL_LEAST, LinkSettings};
 pub use outbox::ControlMessage;
 pub use policy::class::{Class, Match};
 pub use policy::classify::HashLayers;

@@ -25,20 +25,20 @@ const fn max(one: usize, other: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     /// A hello to everyone, or to an endpoint.
-    Greet { port: u8, to: Option<SocketAddr> },
+    Greet { link: u8, to: Option<SocketAddr> },
     /// A hello to a peer.
-    Answer { port: u8, peer: u16, to: SocketAddr },
-    /// A hello to a peer that says that the port leaves.
-    Farewell { port: u8, peer: u16, to: SocketAddr },
+    Answer { link: u8, peer: u16, to: SocketAddr },
+    /// A hello to a peer that says that the link leaves.
+    Farewell { link: u8, peer: u16, to: SocketAddr },
     /// A heartbeat.
-    Heartbeat { port: u8, peer: u16 },
+    Heartbeat { link: u8, peer: u16 },
     /// What is missing, on the link with the shortest queue. `after`: the same went over that link.
     Repair { peer: u16, after: Option<u8> },
 }
 
 /// A message that has been written.
 pub(crate) struct Written {
-    pub(crate) port: u8,
+    pub(crate) link: u8,
     pub(crate) to: Option<SocketAddr>,
     pub(crate) length: usize,
     /// The peer that it took a link number of.
@@ -49,15 +49,15 @@ pub(crate) struct Written {
 pub(crate) struct Spoken {
     /// `None`: it belongs to a handshake.
     pub(crate) control: Option<Control>,
-    pub(crate) port: u8,
+    pub(crate) link: u8,
     pub(crate) bytes: usize,
     pub(crate) numbered: Option<u16>,
 }
 
 /// A control message for the I/O to send.
 pub struct ControlMessage<'a> {
-    /// The port to send through.
-    pub port: u8,
+    /// The link to send through.
+    pub link: u8,
     /// The endpoint; `None`: the multicast group.
     pub to: Option<SocketAddr>,
     /// The cell.

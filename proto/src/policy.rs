@@ -28,17 +28,17 @@ use core::time::Duration;
 /// A link as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
-    /// The port that the link uses.
-    pub(crate) port: u8,
-    /// How long it takes until what waits in the port has left.
+    /// Its number.
+    pub(crate) link: u8,
+    /// How long it takes until what waits in the link has left.
     pub(crate) wait: Duration,
     /// Bytes per second, when known.
     pub(crate) rate: Option<u64>,
-    /// The port's part of the traffic, as the user states it.
+    /// The link's part of the traffic, as the user states it.
     pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives.
     pub(crate) skew: Duration,
-    /// The port takes no more at the moment.
+    /// The link takes no more at the moment.
     pub(crate) full: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// All cells for one link, or `None` while its port is full: who is bound to a link waits for it.
+    /// All cells for one link, or `None` while it is full: who is bound to a link waits for it.
     fn all(choices: &[Choice], index: usize, waiting: &Waiting) -> Option<Self> {
         (!choices[index].full).then_some(Self { index, cells: waiting.cells })
     }
@@ -75,8 +75,8 @@ impl Share {
 
 /// Distributes cells over links.
 trait Distribute: fmt::Debug + Send {
-    /// How many of the cells that wait go to which link next; `None`: better wait until a port takes more. `choices`
-    /// is not empty and sorted by port.
+    /// How many of the cells that wait go to which link next; `None`: better wait until a link takes more. `choices`
+    /// is not empty and sorted by link.
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
 
     /// The index of the link that a flow is bound to, if the policy tells flows apart.
@@ -85,9 +85,9 @@ trait Distribute: fmt::Debug + Send {
         None
     }
 
-    /// The kernel took so many bytes of a flow for a port.
-    fn handle_sent(&mut self, flow: u32, port: u8, bytes: u64) {
-        let _ = (flow, port, bytes);
+    /// The kernel took so many bytes of a flow for a link.
+    fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
+        let _ = (flow, link, bytes);
     }
 }
 
@@ -175,7 +175,7 @@ impl core::error::Error for UnknownPolicy {}
 /// What the policies that have options go by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyOptions {
-    /// `active-backup`: the port that is used while its link is up.
+    /// `active-backup`: the link that is used while its path is up.
     pub primary: Option<u8>,
     /// `active-backup`: whether the primary takes over again when it has come back.
     pub preempt: bool,
@@ -239,8 +239,8 @@ impl Policy {
         self.state.seat(choices, waiting)
     }
 
-    pub(crate) fn handle_sent(&mut self, flow: u32, port: u8, bytes: u64) {
-        self.state.handle_sent(flow, port, bytes);
+    pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
+        self.state.handle_sent(flow, link, bytes);
     }
 }
 
@@ -272,8 +272,8 @@ mod example {
     pub(super) const GIGABIT: u64 = 125_000_000;
 
     /// A link that is idle.
-    pub(super) fn choice(port: u8, rate: Option<u64>) -> Choice {
-        Choice { port, wait: Duration::ZERO, rate, weight: None, skew: Duration::ZERO, full: false }
+    pub(super) fn choice(link: u8, rate: Option<u64>) -> Choice {
+        Choice { link, wait: Duration::ZERO, rate, weight: None, skew: Duration::ZERO, full: false }
     }
 
     /// Cells of a flow.

@@ -172,5 +172,5 @@ impl Receiver {
 
 /// With repair, the time to a peer and back.
 fn round_trip(links: &Links, index: u16, repair: bool) -> Option<Duration> {
-    repair.then(|| links.get(index).map(|paths| paths.round_trip()).unwrap_or_default())
+    repair.then(|| links.paths(index).map(|paths| paths.round_trip()).unwrap_or_default())
 }

@@ -104,7 +104,7 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let cell_max = cell_that_fits(settings.ports.iter().map(|port| port.cell_max));
+        let cell_max = cell_that_fits(settings.links.iter().map(|link| link.cell_max));
         Self {
             fdb: View::new(Arc::clone(&settings.fdb)),
             policies: Policies::new(settings.policy, settings.policy_options, &settings.classes),

@@ -27,7 +27,7 @@ use core::net::SocketAddr;
 /// Where a cell came in.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
-    pub(crate) port: u8,
+    pub(crate) link: u8,
     pub(crate) from: SocketAddr,
 }
 

@@ -1,7 +1,7 @@
 //! What a bundle is made from.
 
 use crate::fdb::Fdb;
-use crate::link::nic::PortSettings;
+use crate::link::nic::LinkSettings;
 use crate::policy::class::Class;
 use crate::policy::{PolicyKind, PolicyOptions};
 use crate::wire::hello::{Name, NodeId};
@@ -31,8 +31,8 @@ pub struct Settings {
     pub classes: Vec<Class>,
     /// Whether lost cells are asked for and sent again.
     pub repair: bool,
-    /// The ports, at most [`LINKS`](crate::wire::cell::LINKS).
-    pub ports: Vec<PortSettings>,
+    /// The links, at most [`LINKS`](crate::wire::cell::LINKS).
+    pub links: Vec<LinkSettings>,
     /// Cell slots of the sender's ring, a power of two and at least 256: what can wait to leave, and what is kept for
     /// repair. Less does not hold two of the longest frames when a peer takes the smallest cells only.
     pub slots: usize,
@@ -54,7 +54,7 @@ impl Settings {
     /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s. Its table
     /// of addresses is small and its own.
     #[must_use]
-    pub fn new(node: NodeId, incarnation: u64, ports: Vec<PortSettings>) -> Self {
+    pub fn new(node: NodeId, incarnation: u64, links: Vec<LinkSettings>) -> Self {
         Self {
             node,
             incarnation,
@@ -66,7 +66,7 @@ impl Settings {
             policy_options: PolicyOptions::default(),
             classes: Vec::new(),
             repair: true,
-            ports,
+            links,
             slots: SLOTS,
             buffers: BUFFERS,
             fdb: Arc::new(Fdb::new(0, incarnation)),

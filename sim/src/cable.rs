@@ -13,23 +13,23 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::Instant;
 
-/// The UDP port of every endpoint.
+/// The UDP nic of every endpoint.
 const UDP_PORT: u16 = 7420;
 
-/// A port of a node: the end of a cable.
+/// A nic of a node: the end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The node.
     pub node: u8,
-    /// Its port.
-    pub port: u8,
+    /// Its nic.
+    pub nic: u8,
 }
 
 impl Place {
-    /// Its endpoint: `fd00::node:port`.
+    /// Its endpoint: `fd00::node:nic`.
     #[must_use]
     pub fn endpoint(self) -> SocketAddr {
-        let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, self.node.into(), self.port.into());
+        let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, self.node.into(), self.nic.into());
         SocketAddr::new(IpAddr::V6(address), UDP_PORT)
     }
 
@@ -37,14 +37,14 @@ impl Place {
     #[must_use]
     pub fn of(endpoint: SocketAddr) -> Option<Self> {
         let IpAddr::V6(address) = endpoint.ip() else { return None };
-        let [0xfd00, 0, 0, 0, 0, 0, node, port] = address.segments() else { return None };
-        Some(Self { node: u8::try_from(node).ok()?, port: u8::try_from(port).ok()? })
+        let [0xfd00, 0, 0, 0, 0, 0, node, nic] = address.segments() else { return None };
+        Some(Self { node: u8::try_from(node).ok()?, nic: u8::try_from(nic).ok()? })
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "n{}p{}", self.node, self.port)
+        write!(out, "n{}p{}", self.node, self.nic)
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     fn arrival(at: Instant) -> Arrival {
-        Arrival { at, from: Place { node: 0, port: 0 }, is_injected: false, bytes: Rc::from([0; 60]) }
+        Arrival { at, from: Place { node: 0, nic: 0 }, is_injected: false, bytes: Rc::from([0; 60]) }
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub type Where = Option<NodeNumber>;
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing passes in either direction, and the carrier stays: a dead switch behind a live port.
+    /// Nothing passes in either direction, and the carrier stays: a dead switch behind a live nic.
     BlackHole(LinkNumber, Where),
     /// Nothing passes from the node to the switch.
     Mute(LinkNumber, Where),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Its bundle joins, answers and is heard as any other. What it sends is watched, so that further cells continue its
-//! numbers under its session and its key; they go out of its own ports to whom its bundle speaks with. Without keys a
+//! numbers under its session and its key; they go out of its own nics to whom its bundle speaks with. Without keys a
 //! session belongs to whoever names it, so there it names no other's (`docs/wire.md`, 11).
 //!
 //! What it does to itself is its own business: [`crate::traffic`] judges neither what it is sent nor what is delivered in
@@ -176,7 +176,7 @@ impl Member {
         ways.for_each(|way| way.heard[usize::from(header.link)] = header.link_seq);
     }
 
-    /// The way from a port of its bundle to a place, with its lanes to the node there; `None`: it cannot be continued.
+    /// The way from a nic of its bundle to a place, with its lanes to the node there; `None`: it cannot be continued.
     pub fn way(&mut self, from: Place, to: Place) -> Option<(&mut Way, &mut Lanes)> {
         let is_it = |way: &&mut Way| (way.from, way.to) == (from, to) && way.is_known();
         let way = self.ways.iter_mut().find(is_it)?;

@@ -86,7 +86,7 @@ impl Injector {
     pub(crate) fn new(topology: &Topology, random: Random) -> Self {
         let nodes = (0u8..).zip(&topology.nodes);
         let cables = nodes.flat_map(|(node, settings)| {
-            (0u8..).zip(&settings.cables).map(move |(port, cable)| (Place { node, port }, cable.link))
+            (0u8..).zip(&settings.cables).map(move |(nic, cable)| (Place { node, nic }, cable.link))
         });
         let (places, links) = cables.unzip();
         let (recent, recorded) = (VecDeque::new(), Vec::new());

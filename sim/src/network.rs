@@ -58,7 +58,7 @@ impl Losses {
 /// All cables.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// By node, by port.
+    /// By node, by nic.
     cables: Vec<Vec<Cable>>,
     random: Random,
     pub(crate) losses: Losses,
@@ -75,7 +75,7 @@ impl Network {
     }
 
     pub(crate) fn cable(&mut self, place: Place) -> &mut Cable {
-        &mut self.cables[usize::from(place.node)][usize::from(place.port)]
+        &mut self.cables[usize::from(place.node)][usize::from(place.nic)]
     }
 
     /// Where the cables of a link end.
@@ -83,7 +83,7 @@ impl Network {
         let nodes = (0u8..).zip(&self.cables).filter(|(node, _)| at.is_none_or(|at| at == *node));
         let places = nodes.flat_map(|(node, cables)| {
             let on_link = (0u8..).zip(cables).filter(|(_, cable)| cable.link == link);
-            on_link.map(move |(port, _)| Place { node, port })
+            on_link.map(move |(nic, _)| Place { node, nic })
         });
         places.collect()
     }
@@ -172,7 +172,7 @@ impl Network {
     fn put(&mut self, agenda: &mut Agenda, now: Instant, passage: Passage) {
         self.put_in += 1;
         let Self { cables, random, .. } = self;
-        let cable = &mut cables[usize::from(passage.from.node)][usize::from(passage.from.port)];
+        let cable = &mut cables[usize::from(passage.from.node)][usize::from(passage.from.nic)];
         let at = cable.up.push(now, passage.bytes.len(), random);
         agenda.push(at, Event::Switch(passage));
     }
@@ -209,7 +209,7 @@ impl Network {
 
     fn pass_down(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage, to: Place) {
         let Self { cables, random, losses, .. } = self;
-        let cable = &mut cables[usize::from(to.node)][usize::from(to.port)];
+        let cable = &mut cables[usize::from(to.node)][usize::from(to.nic)];
         if cable.down.is_out() {
             losses.outage += 1;
         } else if !cable.down.has_room(now, passage.bytes.len()) {

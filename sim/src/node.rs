@@ -14,7 +14,7 @@ use crate::worker::Worker;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
-use tabane_proto::{Bundle, Counters, Fdb, Instant, Name, NodeId, PortSettings, Settings};
+use tabane_proto::{Bundle, Counters, Fdb, Instant, LinkSettings, Name, NodeId, Settings};
 use tabane_seal::{Cipher, Group, Random};
 
 /// The key that all nodes share, and no stranger.
@@ -27,9 +27,9 @@ pub(crate) struct Node {
     pub(crate) settings: NodeSettings,
     /// What its next bundle is made from.
     bundle_settings: Settings,
-    /// By port.
+    /// By nic.
     pub(crate) sockets: Vec<Socket>,
-    /// The bundle's number of each port; `None`: not in the bundle.
+    /// The bundle's number of each nic; `None`: not in the bundle.
     pub(crate) numbers: Vec<Option<u8>>,
     /// Ports that are on their way out of the bundle.
     pub(crate) leaving: Vec<bool>,
@@ -90,27 +90,27 @@ impl Node {
         now + self.settings.clock - self.slept
     }
 
-    /// The numbers of its ports.
-    pub(crate) fn ports(&self) -> core::ops::Range<u8> {
+    /// The numbers of its nics.
+    pub(crate) fn nics(&self) -> core::ops::Range<u8> {
         0..u8::try_from(self.sockets.len()).unwrap_or_default()
     }
 
-    /// Where a port's cable begins.
-    pub(crate) fn place(&self, port: u8) -> Place {
-        Place { node: self.number, port }
+    /// Where a nic's cable begins.
+    pub(crate) fn place(&self, nic: u8) -> Place {
+        Place { node: self.number, nic }
     }
 
-    /// A port's socket.
-    pub(crate) fn socket(&mut self, port: u8) -> &mut Socket {
-        &mut self.sockets[usize::from(port)]
+    /// A nic's socket.
+    pub(crate) fn socket(&mut self, nic: u8) -> &mut Socket {
+        &mut self.sockets[usize::from(nic)]
     }
 
     /// A NIC interrupts: what is in its ring goes to the socket. Returns whether that was due.
-    pub(crate) fn interrupt(&mut self, world: &mut Surroundings<'_>, port: u8) -> bool {
-        let place = self.place(port);
+    pub(crate) fn interrupt(&mut self, world: &mut Surroundings<'_>, nic: u8) -> bool {
+        let place = self.place(nic);
         let Surroundings { network, agenda, now, .. } = world;
         let (was_due, dropped) =
-            self.socket(port).receive(|received| network.interrupt(agenda, *now, place, received));
+            self.socket(nic).receive(|received| network.interrupt(agenda, *now, place, received));
         network.losses.receive_buffer += dropped;
         was_due
     }
@@ -146,19 +146,19 @@ impl Node {
         self.bundle_settings.fdb = Arc::new(Fdb::new(0, self.bundle_settings.incarnation));
         let tap = world.member.tap();
         self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings, &tap);
-        self.numbers = self.ports().map(Some).collect();
+        self.numbers = self.nics().map(Some).collect();
         self.leaving.fill(false);
-        for port in self.ports() {
-            let carrier = world.network.cable(self.place(port)).has_carrier();
-            world.network.losses.receive_buffer += self.socket(port).waiting();
-            *self.socket(port) = Socket::default();
-            self.socket(port).carrier = Some(carrier);
+        for nic in self.nics() {
+            let carrier = world.network.cable(self.place(nic)).has_carrier();
+            world.network.losses.receive_buffer += self.socket(nic).waiting();
+            *self.socket(nic) = Socket::default();
+            self.socket(nic).carrier = Some(carrier);
         }
     }
 
-    /// What the bundle's port at the end of a cable is made from.
-    pub(crate) fn port_settings(&self, port: u8) -> PortSettings {
-        self.bundle_settings.ports[usize::from(port)].clone()
+    /// What the bundle's nic at the end of a cable is made from.
+    pub(crate) fn link_settings(&self, nic: u8) -> LinkSettings {
+        self.bundle_settings.links[usize::from(nic)].clone()
     }
 
     /// What the node's bundles have counted since the beginning.
@@ -221,11 +221,11 @@ fn bundle(now: Instant, node: &NodeSettings, settings: &Settings, tap: &Tap) -> 
 /// What a node's bundle is made from.
 fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Settings {
     let node = &topology.nodes[usize::from(number)];
-    let port = |cable: &CableSettings| PortSettings {
+    let nic = |cable: &CableSettings| LinkSettings {
         greet: if node.multicast { Vec::new() } else { others(number, cable, topology) },
         multicast: node.multicast,
         weight: cable.weight,
-        ..PortSettings::new(cable.cell_max)
+        ..LinkSettings::new(cable.cell_max)
     };
     let identity = NodeId::new([2, 0, 0, 0, 0, number], 7420);
     Settings {
@@ -237,7 +237,7 @@ fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Setting
         repair: node.repair,
         slots: node.slots,
         buffers: node.buffers,
-        ..Settings::new(identity, incarnation, node.cables.iter().map(port).collect())
+        ..Settings::new(identity, incarnation, node.cables.iter().map(nic).collect())
     }
 }
 
@@ -246,7 +246,7 @@ fn others(number: u8, cable: &CableSettings, topology: &Topology) -> Vec<SocketA
     let nodes = (0u8..).zip(&topology.nodes).filter(|(other, _)| *other != number);
     let endpoints = nodes.flat_map(|(node, settings)| {
         let on_link = (0u8..).zip(&settings.cables).filter(|(_, other)| other.link == cable.link);
-        on_link.map(move |(port, _)| Place { node, port }.endpoint())
+        on_link.map(move |(nic, _)| Place { node, nic }.endpoint())
     });
     endpoints.collect()
 }

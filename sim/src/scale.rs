@@ -9,10 +9,10 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant as Wall;
-use tabane_proto::{Bundle, Instant, Name, NodeId, Outcome, PortSettings, Settings};
+use tabane_proto::{Bundle, Instant, LinkSettings, Name, NodeId, Outcome, Settings};
 
 /// Links of every node.
-const PORTS: u8 = 2;
+const NICS: u8 = 2;
 /// Simulated time between two turns of every node.
 const TICK: Duration = Duration::from_micros(100);
 /// Turns in which all nodes find each other.
@@ -65,7 +65,7 @@ pub(crate) fn measure(nodes: u16) -> Result<Cost, String> {
         star.turn(0);
     }
     let up: usize = star.hub.peers().map(|(_, links)| links.filter(|link| link.sending).count()).sum();
-    if up != usize::from(nodes - 1) * usize::from(PORTS) {
+    if up != usize::from(nodes - 1) * usize::from(NICS) {
         return Err(format!("{nodes} nodes: {up} links of the hub are up"));
     }
     star.frames = 0;
@@ -146,9 +146,9 @@ impl Star {
         }
         while let Some(train) = self.wire.pop_front() {
             match place(train.to) {
-                (0, port) => self.hub_hears(port, &train),
-                (number, port) => {
-                    hear(&mut self.peers[usize::from(number) - 1], self.now, port, &train);
+                (0, nic) => self.hub_hears(nic, &train),
+                (number, nic) => {
+                    hear(&mut self.peers[usize::from(number) - 1], self.now, nic, &train);
                 }
             }
         }
@@ -172,9 +172,9 @@ impl Star {
         self.beside += began.elapsed();
     }
 
-    fn hub_hears(&mut self, port: u8, train: &Train) {
+    fn hub_hears(&mut self, nic: u8, train: &Train) {
         let began = Wall::now();
-        let frames = hear(&mut self.hub, self.now, port, train);
+        let frames = hear(&mut self.hub, self.now, nic, train);
         if train.is_data {
             _ = self.hub.poll_timeout(self.now);
             self.frames += frames;
@@ -212,16 +212,16 @@ fn send(bundle: &mut Bundle, now: Instant, number: u16, wire: &mut VecDeque<Trai
 fn send_control(bundle: &mut Bundle, now: Instant, number: u16, wire: &mut VecDeque<Train>) {
     while let Some(message) = bundle.poll_control(now) {
         let Some(to) = message.to else { continue };
-        let (from, bytes) = (endpoint(number, message.port), message.bytes.to_vec());
+        let (from, bytes) = (endpoint(number, message.link), message.bytes.to_vec());
         wire.push_back(Train { from, to, segment: bytes.len(), bytes, is_data: false });
     }
     while bundle.poll_event().is_some() {}
-    (0..PORTS).for_each(|port| bundle.handle_queue(now, port, 0));
+    (0..NICS).for_each(|nic| bundle.handle_queue(now, nic, 0));
 }
 
 fn send_batches(bundle: &mut Bundle, now: Instant, number: u16, wire: &mut VecDeque<Train>) {
     while let Some(batch) = bundle.poll_batch(now) {
-        let (from, to, segment) = (endpoint(number, batch.port), batch.to, batch.segment);
+        let (from, to, segment) = (endpoint(number, batch.link), batch.to, batch.segment);
         let bytes = batch.slices().collect::<Vec<_>>().concat();
         wire.push_back(Train { from, to, bytes, segment, is_data: true });
         bundle.handle_sent(now, Outcome::Sent);
@@ -229,10 +229,10 @@ fn send_batches(bundle: &mut Bundle, now: Instant, number: u16, wire: &mut VecDe
 }
 
 /// A train comes in; returns how many frames that brought.
-fn hear(bundle: &mut Bundle, now: Instant, port: u8, train: &Train) -> u64 {
+fn hear(bundle: &mut Bundle, now: Instant, nic: u8, train: &Train) -> u64 {
     let Some(mut buffer) = bundle.lend() else { return 0 };
     buffer[..train.bytes.len()].copy_from_slice(&train.bytes);
-    bundle.handle_datagrams(now, port, train.from, buffer, train.bytes.len(), train.segment);
+    bundle.handle_datagrams(now, nic, train.from, buffer, train.bytes.len(), train.segment);
     let mut frames = 0;
     while bundle.poll_frame(now).is_some() {
         frames += 1;
@@ -241,15 +241,15 @@ fn hear(bundle: &mut Bundle, now: Instant, port: u8, train: &Train) -> u64 {
 }
 
 fn settings(number: u16, slots: usize, buffers: u16) -> Settings {
-    let greet = |port| if number == 0 { Vec::new() } else { vec![endpoint(0, port)] };
-    let port = |port| PortSettings { greet: greet(port), multicast: false, ..PortSettings::new(1_452) };
+    let greet = |nic| if number == 0 { Vec::new() } else { vec![endpoint(0, nic)] };
+    let nic = |nic| LinkSettings { greet: greet(nic), multicast: false, ..LinkSettings::new(1_452) };
     let identity = NodeId::new(mac(number), 7420);
     Settings {
         group: 0x7461_6261_6e65,
         name: Name::new(&format!("n{number}")),
         slots,
         buffers,
-        ..Settings::new(identity, u64::from(number) + 1, (0..PORTS).map(port).collect())
+        ..Settings::new(identity, u64::from(number) + 1, (0..NICS).map(nic).collect())
     }
 }
 
@@ -258,15 +258,15 @@ fn mac(number: u16) -> [u8; 6] {
     [2, 0, 0, 0, high, low]
 }
 
-/// Where a node's port listens: `fd00::node:port`.
-fn endpoint(number: u16, port: u8) -> SocketAddr {
-    SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, number, port.into())), 7420)
+/// Where a node's nic listens: `fd00::node:nic`.
+fn endpoint(number: u16, nic: u8) -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, number, nic.into())), 7420)
 }
 
 fn place(endpoint: SocketAddr) -> (u16, u8) {
     let IpAddr::V6(address) = endpoint.ip() else { return (0, 0) };
-    let [.., number, port] = address.segments();
-    (number, u8::try_from(port).unwrap_or_default())
+    let [.., number, nic] = address.segments();
+    (number, u8::try_from(nic).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tabane_proto::BUFFER;
 /// Bytes that wait at most: less than the daemon asks the kernel for.
 const RECEIVE_BUFFER: usize = 4 * 1024 * 1024;
 
-/// A socket, bound to a port.
+/// A socket, bound to a nic.
 #[derive(Debug, Default)]
 pub(crate) struct Socket {
     received: VecDeque<Arrival>,
@@ -91,7 +91,7 @@ mod tests {
         let mut socket = Socket::default();
         let arrival = |(node, length): &(u8, usize)| Arrival {
             at: Instant::default(),
-            from: Place { node: *node, port: 0 },
+            from: Place { node: *node, nic: 0 },
             is_injected: false,
             bytes: Rc::from(vec![0; *length]),
         };
@@ -121,7 +121,7 @@ mod tests {
         let mut socket = socket(&[(1, 1_000_000); 3]);
         let two = [Arrival {
             at: Instant::default(),
-            from: Place { node: 1, port: 0 },
+            from: Place { node: 1, nic: 0 },
             is_injected: false,
             bytes: Rc::from(vec![0; 1_500_000]),
         }];

@@ -105,7 +105,7 @@ impl<'t> Surroundings<'t> {
         mix(self.seed ^ self.starts.rotate_left(32))
     }
 
-    /// A port greets as it does after a start.
+    /// A nic greets as it does after a start.
     pub(crate) fn greeted_anew(&mut self) {
         self.starts += 1;
     }

@@ -83,11 +83,11 @@ impl fmt::Display for Plan {
             writeln!(out, " gro {gro} multicast {multicast} clock {:?}", node.clock)?;
             writeln!(out, "n{number} {:?}, sealed {:?}", node.policy_options, node.sealed)?;
             node.classes.iter().try_for_each(|class| writeln!(out, "n{number} {class:?}"))?;
-            for (cable, port) in node.cables.iter().zip(0..) {
+            for (cable, nic) in node.cables.iter().zip(0..) {
                 let (link, Way { rate, delay, jitter, loss, queue }) = (cable.link, cable.down);
                 write!(
                     out,
-                    "n{number}p{port} link {link}: {rate} bit/s, delay 2 x {delay:?}, jitter {jitter:?}"
+                    "n{number}p{nic} link {link}: {rate} bit/s, delay 2 x {delay:?}, jitter {jitter:?}"
                 )?;
                 write!(out, ", loss {loss} ppm, queue {queue} bytes, cells of {}", cable.cell_max)?;
                 writeln!(out, ", interrupts {} / {:?}", cable.coalesce.frames, cable.coalesce.delay)?;
@@ -158,7 +158,7 @@ fn slots(random: &mut Random, links: &[Link]) -> usize {
 fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> Link {
     let micros = Duration::from_micros;
     let slower = if unequal { random.within(1..=10) } else { 1 };
-    // What a bundle hands to a port before it knows the port's rate, 64 KB and a batch, takes a link of less than
+    // What a bundle hands to a nic before it knows the nic's rate, 64 KB and a batch, takes a link of less than
     // 50 Mbit/s longer than a heartbeat may be late.
     let rate = (base.rate / slower).max(if is_faultless { 50 } else { 20 } * MEGABIT);
     let queue_micros = random.pick(&[2_000, 10_000, 50_000]);
@@ -189,8 +189,8 @@ fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> L
 /// How a node distributes cells: `adaptive` as often as all others together.
 fn policies(random: &mut Random, node: &mut NodeSettings) {
     node.policy = policy(random);
-    let ports = node.cables.len() as u64;
-    let primary = random.chance(700_000).then(|| u8::try_from(random.below(ports)).unwrap_or_default());
+    let nics = node.cables.len() as u64;
+    let primary = random.chance(700_000).then(|| u8::try_from(random.below(nics)).unwrap_or_default());
     let preempt = random.chance(500_000);
     node.policy_options = PolicyOptions { primary, preempt, hash: random.pick(&HashLayers::ALL) };
     if random.chance(300_000) {
@@ -225,7 +225,7 @@ fn switches(random: &mut Random, topology: &Topology) -> Vec<(Duration, NodeNumb
     (0..count).map(|_| switch(random)).collect()
 }
 
-/// Now and then cables are plugged into other ports than at the other nodes.
+/// Now and then cables are plugged into other nics than at the other nodes.
 fn cross(random: &mut Random, cables: &mut [CableSettings]) {
     if random.chance(200_000) {
         for index in (1..cables.len()).rev() {

@@ -1,10 +1,10 @@
 //! What the world is made of: nodes, the links that join them, and how good each direction of each cable is.
 //!
 //! ```text
-//!   node 0 ── port 0 ── cable ──┐            ┌── cable ── port 0 ── node 1
+//!   node 0 ── nic 0 ── cable ──┐            ┌── cable ── nic 0 ── node 1
 //!     │                         ├─ switch 0 ─┤                        │
 //!     │       (up) ->           └────────────┘      <- (up)           │
-//!     └───── port 1 ── cable ──── switch 1 ──── cable ── port 1 ──────┘
+//!     └───── nic 1 ── cable ──── switch 1 ──── cable ── nic 1 ──────┘
 //! ```
 //!
 //! A link is a switch with a cable to each node. `up` is the way from the node to the switch: its queue is the NIC's,
@@ -105,7 +105,7 @@ impl Link {
 /// Bytes that a NIC takes at most, whatever the bundle asks for: an order above the largest that it asks for.
 const NIC_QUEUE: u64 = 4 * 1024 * 1024;
 
-/// What a cable is made from: it ends in a port of its node.
+/// What a cable is made from: it ends in a nic of its node.
 #[derive(Clone, Copy, Debug)]
 pub struct CableSettings {
     /// The link that it leads to.
@@ -118,14 +118,14 @@ pub struct CableSettings {
     pub coalesce: Coalesce,
     /// The largest cell that the NIC takes, in bytes.
     pub cell_max: u16,
-    /// The port's part of the traffic under `weighted`.
+    /// The nic's part of the traffic under `weighted`.
     pub weight: Option<u32>,
 }
 
 /// What a node is made from.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Its cables, by port.
+    /// Its cables, by nic.
     pub cables: Vec<CableSettings>,
     /// What its clock shows when the world begins: nodes' clocks are unrelated.
     pub clock: Duration,

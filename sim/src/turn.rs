@@ -55,12 +55,12 @@ impl Node {
 
     /// What the sockets' state has become.
     fn tell_changes(&mut self, now: Instant) {
-        for port in self.ports() {
-            let Some(number) = self.number(port) else { continue };
-            if let Some(carrier) = self.socket(port).carrier.take() {
+        for nic in self.nics() {
+            let Some(number) = self.number(nic) else { continue };
+            if let Some(carrier) = self.socket(nic).carrier.take() {
                 self.bundle.handle_carrier(now, number, carrier);
             }
-            if core::mem::take(&mut self.socket(port).writable) {
+            if core::mem::take(&mut self.socket(nic).writable) {
                 self.bundle.handle_writable(number);
             }
         }
@@ -69,18 +69,18 @@ impl Node {
     /// Hands what the sockets hold to the bundle, and what comes out of it to the device.
     fn receive(&mut self, world: &mut Surroundings<'_>, now: Instant) {
         let (mut total, mut behind) = (0, 0);
-        for port in self.ports() {
-            let Some(number) = self.number(port) else { continue };
+        for nic in self.nics() {
+            let Some(number) = self.number(nic) else { continue };
             let mut datagrams = 0;
             behind |= 1 << number;
             while datagrams < self.worker.reads_at_once()
-                && let Some(train) = self.sockets[usize::from(port)].next_train(self.settings.gro)
+                && let Some(train) = self.sockets[usize::from(nic)].next_train(self.settings.gro)
             {
                 datagrams += train.datagrams;
-                self.receive_train(world, now, (port, number), &train);
+                self.receive_train(world, now, (nic, number), &train);
             }
             total += datagrams;
-            if self.sockets[usize::from(port)].waiting() == 0 {
+            if self.sockets[usize::from(nic)].waiting() == 0 {
                 behind &= !(1 << number);
             }
         }
@@ -95,7 +95,7 @@ impl Node {
         &mut self,
         world: &mut Surroundings<'_>,
         now: Instant,
-        (port, number): (u8, u8),
+        (nic, number): (u8, u8),
         train: &Train,
     ) {
         let mut lent = self.bundle.lend();
@@ -103,8 +103,8 @@ impl Node {
             self.deliver(world, now);
             lent = self.bundle.lend();
         }
-        let place = self.place(port);
-        let arrivals = self.sockets[usize::from(port)].take(train);
+        let place = self.place(nic);
+        let arrivals = self.sockets[usize::from(nic)].take(train);
         let Some(mut buffer) = lent else {
             world.network.losses.no_buffer += train.datagrams as u64;
             return;
@@ -150,11 +150,11 @@ impl Node {
         read || due || spoke || sent
     }
 
-    /// Tells the bundle how much waits in each port, and sets the send buffers as it wants them.
+    /// Tells the bundle how much waits in each nic, and sets the send buffers as it wants them.
     fn tell_queues(&mut self, world: &mut Surroundings<'_>, now: Instant) {
-        for port in self.ports() {
-            let Some(number) = self.number(port) else { continue };
-            let cable = world.network.cable(self.place(port));
+        for nic in self.nics() {
+            let Some(number) = self.number(nic) else { continue };
+            let cable = world.network.cable(self.place(nic));
             let queued = usize::try_from(cable.up.queued(world.now)).unwrap_or(usize::MAX);
             self.bundle.handle_queue(now, number, queued);
             cable.set_send_buffer(self.bundle.queue_limit(number));
@@ -189,8 +189,8 @@ impl Node {
         let (node, cables) = (self.number, self.numbers.clone());
         while let Some(message) = self.bundle.poll_control(now) {
             messages += 1;
-            let Some(port) = cables.iter().position(|number| *number == Some(message.port)) else { continue };
-            let from = crate::cable::Place { node, port: u8::try_from(port).unwrap_or_default() };
+            let Some(nic) = cables.iter().position(|number| *number == Some(message.link)) else { continue };
+            let from = crate::cable::Place { node, nic: u8::try_from(nic).unwrap_or_default() };
             let outcome = world.send_control(from, message.to, message.bytes);
             self.bundle.handle_control_sent(outcome);
         }
@@ -206,8 +206,8 @@ impl Node {
         while let Some(batch) = self.bundle.poll_batch(now) {
             self.batch.clear();
             batch.slices().for_each(|slice| self.batch.extend_from_slice(slice));
-            let (port, to, segment) = (batch.port, batch.to, batch.segment);
-            let cable = self.cable_at(port);
+            let (nic, to, segment) = (batch.link, batch.to, batch.segment);
+            let cable = self.cable_at(nic);
             if cable
                 .is_some_and(|cable| segment > usize::from(self.settings.cables[usize::from(cable)].cell_max))
             {

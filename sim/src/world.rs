@@ -209,18 +209,18 @@ impl<'t> World<'t> {
             Event::Switch(passage) => surroundings.switch(&passage),
             Event::Interrupt(place) => {
                 let node = &mut nodes[usize::from(place.node)];
-                if node.interrupt(surroundings, place.port) {
+                if node.interrupt(surroundings, place.nic) {
                     node.turn(surroundings);
                 }
             }
             Event::Writable(place) => {
                 let node = &mut nodes[usize::from(place.node)];
-                node.socket(place.port).writable = true;
+                node.socket(place.nic).writable = true;
                 node.turn(surroundings);
             }
             Event::Carrier(place, carrier) => {
                 let node = &mut nodes[usize::from(place.node)];
-                node.socket(place.port).carrier = Some(carrier);
+                node.socket(place.nic).carrier = Some(carrier);
                 node.turn(surroundings);
             }
             Event::Timer(node) => {
@@ -323,8 +323,8 @@ impl<'t> World<'t> {
         let state = &mut nodes[usize::from(node)];
         for place in surroundings.network.places(link, Some(node)) {
             if begins {
-                state.unplug(surroundings, place.port);
-            } else if !state.plug(surroundings, place.port) {
+                state.unplug(surroundings, place.nic);
+            } else if !state.plug(surroundings, place.nic) {
                 let later = surroundings.now + tabane_proto::GRACE / 4;
                 surroundings.agenda.push(later, Event::Fault(Fault::Removed(link, node), false));
             }

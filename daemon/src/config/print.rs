@@ -56,7 +56,7 @@ impl fmt::Display for Config {
 impl Config {
     fn print_policy_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.policy_options;
-        match options.primary.and_then(|port| self.links.get(usize::from(port))) {
+        match options.primary.and_then(|link| self.links.get(usize::from(link))) {
             Some(link) => writeln!(f, "primary = {}", text(&link.nic)),
             None => writeln!(f, "# primary: none, so that active-backup keeps the link that it has"),
         }?;

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use tabane_io::AnyLink;
 use tabane_proto::engine::receive;
-use tabane_proto::{Instant, PolicyKind, PortSettings};
+use tabane_proto::{Instant, LinkSettings, PolicyKind};
 
 use super::rest::Rest;
 use super::{Worker, clock};
@@ -17,7 +17,7 @@ pub(crate) enum Command {
     /// A NIC gained or lost its carrier.
     Carrier {
         /// Number of the link.
-        port: u8,
+        link: u8,
         /// Whether it has one.
         carrier: bool,
     },
@@ -26,32 +26,32 @@ pub(crate) enum Command {
         /// The name of its NIC, and its socket.
         socket: (String, AnyLink),
         /// What the core has to know of it.
-        settings: PortSettings,
+        settings: LinkSettings,
         /// Where its number is told; `None`: it could not be taken in.
         answer: Sender<Option<u8>>,
     },
     /// Use another NIC in the place of one that was deleted.
     Replace {
         /// Number of the link.
-        port: u8,
+        link: u8,
         /// The name of the NIC, and the socket over it.
         socket: (String, AnyLink),
         /// What the core has to know of it.
-        settings: PortSettings,
+        settings: LinkSettings,
         /// Who waits for it to be done.
         answer: Sender<()>,
     },
     /// The largest cell of a link is another.
     Resize {
         /// Number of the link.
-        port: u8,
+        link: u8,
         /// Bytes of its largest cell.
         cell_max: u16,
     },
     /// Take a link out.
     Leave {
         /// Its number.
-        port: u8,
+        link: u8,
         /// Who waits for its socket to be closed.
         answer: Sender<()>,
     },
@@ -124,16 +124,16 @@ impl Worker {
     pub(super) fn execute(&mut self, now: Instant, command: Command) -> bool {
         match command {
             Command::Stop => return true,
-            Command::Carrier { port, carrier } => self.bundle.handle_carrier(now, port, carrier),
+            Command::Carrier { link, carrier } => self.bundle.handle_carrier(now, link, carrier),
             Command::Join { socket, settings, answer } => {
                 let _ = answer.send(self.join(now, socket, settings));
             }
-            Command::Replace { port, socket, settings, answer } => {
-                self.replace(now, port, socket, settings);
+            Command::Replace { link, socket, settings, answer } => {
+                self.replace(now, link, socket, settings);
                 let _ = answer.send(());
             }
-            Command::Resize { port, cell_max } => self.bundle.resize_port(now, port, cell_max),
-            Command::Leave { port, answer } => self.leave(now, port, answer),
+            Command::Resize { link, cell_max } => self.bundle.resize_link(now, link, cell_max),
+            Command::Leave { link, answer } => self.leave(now, link, answer),
             Command::Policy { kind, answer } => {
                 let old = self.bundle.policy();
                 if old != kind {
@@ -153,9 +153,9 @@ impl Worker {
                 let _ = answer.send(());
             }
             Command::Snapshot(asker) => {
-                let links = (0..).zip(self.nics.iter().zip(&self.ports));
+                let links = (0..).zip(self.nics.iter().zip(&self.links));
                 let links =
-                    links.filter_map(|(number, (nic, port))| Some((number, &nic[..], &port.as_ref()?.link)));
+                    links.filter_map(|(number, (nic, link))| Some((number, &nic[..], &link.as_ref()?.io)));
                 let _ = asker.send(Snapshot::of(
                     self.shared.number,
                     &self.bundle,
@@ -181,7 +181,7 @@ impl Worker {
     }
 
     fn files(&self) -> std::io::Result<Files> {
-        let links = self.ports.iter().flatten().map(|port| port.link.as_fd().try_clone_to_owned());
+        let links = self.links.iter().flatten().map(|link| link.io.as_fd().try_clone_to_owned());
         let links = links.collect::<std::io::Result<_>>()?;
         let queue = self.queue.as_fd().try_clone_to_owned()?;
         Ok(Files { number: self.shared.number, queue, links })

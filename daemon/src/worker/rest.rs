@@ -67,14 +67,14 @@ impl Worker {
 
     /// Programs at the NICs end with this process; from now on their cells come where the next one finds them.
     fn leave_programs(&mut self) {
-        let Self { ports, bundle, .. } = self;
-        for (number, port) in (0..).zip(ports).filter_map(|(number, port)| Some((number, port.as_mut()?))) {
-            let AnyLink::Ether(link) = &mut port.link else { continue };
-            if link.hides_room() {
-                link.hand_over();
-                port.send_buffer = 0;
+        let Self { links, bundle, .. } = self;
+        for (number, link) in (0..).zip(links).filter_map(|(number, link)| Some((number, link.as_mut()?))) {
+            let AnyLink::Ether(io) = &mut link.io else { continue };
+            if io.hides_room() {
+                io.hand_over();
+                link.send_buffer = 0;
                 // From now on a descriptor tells of room; whether there is some shows when cells are sent.
-                if std::mem::take(&mut port.wants_room) {
+                if std::mem::take(&mut link.wants_room) {
                     bundle.handle_writable(number);
                 }
             }
@@ -83,9 +83,9 @@ impl Worker {
 
     /// The process that has taken over sits in the windows of memory now.
     fn leave_seats_to_others(&mut self) {
-        for port in self.ports.iter_mut().flatten() {
-            if let AnyLink::Mem(link) = &mut port.link {
-                link.hand_over();
+        for link in self.links.iter_mut().flatten() {
+            if let AnyLink::Mem(io) = &mut link.io {
+                io.hand_over();
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tabane_proto::Instant;
 use tabane_proto::engine::receive::Wait;
 
-use super::ports::Port;
+use super::links::WatchedLink;
 use super::{READ_AGAIN, Ready, TAP, WAKER, Worker, clock};
 
 impl Worker {
@@ -21,15 +21,15 @@ impl Worker {
         self.engine.turn(now, std::mem::take(&mut self.moved));
         let due = self.bundle.poll_timeout(now);
         let due = self.wait_until(due, now);
-        let ports = || self.ports.iter().flatten();
-        let within = ports().filter_map(|port| port.link.glance_within(port.wants_room)).min();
+        let links = || self.links.iter().flatten();
+        let within = links().filter_map(|link| link.io.glance_within(link.wants_room)).min();
         let mut due = within.map_or(due, |within| due.min(now + within));
-        let deaf = self.bits_of(Port::is_deaf);
+        let deaf = self.bits_of(WatchedLink::is_deaf);
         if deaf != 0 {
             due = due.min(now + READ_AGAIN);
         }
-        let ports = || self.ports.iter().flatten();
-        let unannounced = ports().filter_map(|port| port.link.poll()).min();
+        let links = || self.links.iter().flatten();
+        let unannounced = links().filter_map(|link| link.io.poll()).min();
         loop {
             let wait = self.engine.next(now, due, unannounced);
             let timeout = match wait {
@@ -66,32 +66,32 @@ impl Worker {
         heard.unwrap_or_else(|error| {
             self.shared.device.count_unwatched(&error);
             // Anything may be ready, and whoever is asked in vain says so.
-            let (readable, writable) = (self.bits_of(|_| true), self.bits_of(|port| port.wants_room));
+            let (readable, writable) = (self.bits_of(|_| true), self.bits_of(|link| link.wants_room));
             Ready { tap: true, tap_failed: true, waker: true, readable, writable }
         })
     }
 
-    /// The ports of which something holds, a bit each.
-    fn bits_of(&self, holds: impl Fn(&Port) -> bool) -> u16 {
-        let ports = (0..).zip(&self.ports);
-        let those = ports.filter(|(_, port)| port.as_ref().is_some_and(&holds));
+    /// The links of which something holds, a bit each.
+    fn bits_of(&self, holds: impl Fn(&WatchedLink) -> bool) -> u16 {
+        let links = (0..).zip(&self.links);
+        let those = links.filter(|(_, link)| link.as_ref().is_some_and(&holds));
         those.fold(0, |bits, (number, _): (u16, _)| bits | 1 << number)
     }
 
     /// Looks where no descriptor tells, and notes what is there as what epoll would have said; `true`: somebody came or went.
     fn glance(&mut self, now: Instant, ready: &mut Ready) -> bool {
         let mut changed = false;
-        for (number, port) in (0_u8..).zip(&mut self.ports) {
-            let Some(port) = port else { continue };
-            let seen = port.link.glance(Duration::from_nanos(now.as_nanos()), port.wants_room);
+        for (number, link) in (0_u8..).zip(&mut self.links) {
+            let Some(link) = link else { continue };
+            let seen = link.io.glance(Duration::from_nanos(now.as_nanos()), link.wants_room);
             ready.readable |= u16::from(seen.readable) << number;
             ready.writable |= u16::from(seen.writable) << number;
             if let Some(faults) = seen.faults {
                 let nic = &self.nics[usize::from(number)];
                 tracing::warn!(nic, ?faults, "another node writes what cannot be true");
             }
-            if let Some(carrier) = seen.carrier.filter(|carrier| *carrier != port.carrier) {
-                port.carrier = carrier;
+            if let Some(carrier) = seen.carrier.filter(|carrier| *carrier != link.carrier) {
+                link.carrier = carrier;
                 self.bundle.handle_carrier(now, number, carrier);
                 changed = true;
             }
@@ -108,9 +108,9 @@ impl Ready {
                 self.tap_failed |= event.error;
             }
             WAKER => self.waker = true,
-            port => {
-                self.readable |= u16::from(event.readable || event.error) << port;
-                self.writable |= u16::from(event.writable) << port;
+            link => {
+                self.readable |= u16::from(event.readable || event.error) << link;
+                self.writable |= u16::from(event.writable) << link;
             }
         }
     }

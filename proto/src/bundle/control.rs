@@ -15,10 +15,10 @@ impl Bundle {
                 Some(control) => self.write_control(now, control),
                 None => Some(self.write_handshake()?),
             };
-            let Some(Written { port, to, length, numbered }) = written else { continue };
-            self.links.port_mut(port).handle_sent(length);
-            self.spoken = Some(Spoken { control, port, bytes: length, numbered });
-            return Some(ControlMessage { port, to, bytes: self.out.outbox.written(length) });
+            let Some(Written { link, to, length, numbered }) = written else { continue };
+            self.links[link].handle_sent(length);
+            self.spoken = Some(Spoken { control, link, bytes: length, numbered });
+            return Some(ControlMessage { link, to, bytes: self.out.outbox.written(length) });
         }
     }
 
@@ -27,7 +27,7 @@ impl Bundle {
         let Self { receiver, links, sessions, group, out, .. } = self;
         let outbox = &mut out.outbox;
         match control {
-            Control::Heartbeat { port, peer } => links.write_heartbeat(now, port, peer, sessions, outbox),
+            Control::Heartbeat { link, peer } => links.write_heartbeat(now, link, peer, sessions, outbox),
             Control::Repair { peer, after } => {
                 receiver.write_request(now, (peer, after), links, sessions, outbox)
             }
@@ -36,11 +36,11 @@ impl Bundle {
     }
 
     fn write_handshake(&mut self) -> Option<Written> {
-        let ((port, to), cell) = self.sessions.next_handshake()?;
+        let ((link, to), cell) = self.sessions.next_handshake()?;
         let space = self.out.outbox.space();
         let length = cell.len().min(space.len());
         space[..length].copy_from_slice(&cell[..length]);
-        Some(Written { port, to: Some(to), length, numbered: None })
+        Some(Written { link, to: Some(to), length, numbered: None })
     }
 
     /// What became of the last control message. When there was no room, its number is given back, for no byte has left, and
@@ -48,18 +48,18 @@ impl Bundle {
     /// the number is lost: no number seals two cells. What else is not said is said again by its timer.
     pub fn handle_control_sent(&mut self, outcome: Outcome) {
         let Some(spoken) = self.spoken.take().filter(|_| outcome != Outcome::Sent) else { return };
-        let port = self.links.port_mut(spoken.port);
-        port.take_back(spoken.bytes);
+        let link = &mut self.links[spoken.link];
+        link.take_back(spoken.bytes);
         if outcome != Outcome::Full {
             self.out.counters.drop_refused += 1;
             return;
         }
-        port.full = true;
-        let Some(paths) = spoken.numbered.and_then(|index| self.links.get_mut(index)) else { return };
-        let link = &mut paths.outbound[usize::from(spoken.port)];
-        link.return_seqs(1);
+        link.full = true;
+        let Some(paths) = spoken.numbered.and_then(|index| self.links.paths_mut(index)) else { return };
+        let path = &mut paths.outbound[usize::from(spoken.link)];
+        path.return_seqs(1);
         match spoken.control {
-            Some(Control::Heartbeat { .. }) => link.owes_heartbeat = true,
+            Some(Control::Heartbeat { .. }) => path.owes_heartbeat = true,
             // Over a link that has room, or later.
             Some(again @ Control::Repair { peer, after: Some(_) }) => {
                 self.receiver.take_back_request(peer);

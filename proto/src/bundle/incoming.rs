@@ -15,11 +15,11 @@ use crate::wire::repair::Request;
 use core::net::SocketAddr;
 
 impl Bundle {
-    /// Datagrams came in on a port: `length` bytes of the buffer, one each `segment` bytes.
+    /// Datagrams came in on a link: `length` bytes of the buffer, one each `segment` bytes.
     pub fn handle_datagrams(
         &mut self,
         now: Instant,
-        port: u8,
+        link: u8,
         from: SocketAddr,
         buffer: Buffer,
         length: usize,
@@ -30,7 +30,7 @@ impl Bundle {
             self.out.counters.drop_no_buffer += length.div_ceil(segment.max(1)) as u64;
             return;
         };
-        let origin = Origin { port, from };
+        let origin = Origin { link, from };
         let segment = u16::try_from(segment).unwrap_or(u16::MAX).max(1);
         for start in (0..train.length).step_by(usize::from(segment)) {
             let length = segment.min(train.length - start);
@@ -63,7 +63,7 @@ impl Bundle {
             return Ok(());
         };
         let Parts { sessions, links, receiver, out, .. } = parts;
-        let seq = links.inbound(peer, header.link).and_then(|link| link.unwrap(header.link_seq));
+        let seq = links.inbound(peer, header.link).and_then(|path| path.unwrap(header.link_seq));
         let bytes = receiver.pool_mut().bytes_mut(cell);
         let Some(tag) = sessions.open(now, peer, &header, seq, bytes, &mut out.counters)? else {
             return Ok(());
@@ -85,13 +85,13 @@ impl Bundle {
         match header.kind {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
-                if self.account(now, origin.port, peer, header) {
-                    self.handle_heartbeat(now, (origin.port, header.link), peer, &heartbeat);
+                if self.account(now, origin.link, peer, header) {
+                    self.handle_heartbeat(now, (origin.link, header.link), peer, &heartbeat);
                 }
             }
             Kind::Repair => {
                 let request = Request::parse(payload)?;
-                if self.account(now, origin.port, peer, header) {
+                if self.account(now, origin.link, peer, header) {
                     let (sender, mut around) = self.sending();
                     sender.handle_request(peer, &request, &mut around);
                 }
@@ -100,7 +100,7 @@ impl Bundle {
                 #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
                 let payload =
                     Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
-                if self.account(now, origin.port, peer, header) {
+                if self.account(now, origin.link, peer, header) {
                     self.group.handover_mut().handle_data(now);
                     let Self { receiver, links, out, .. } = self;
                     receiver.handle_data(now, peer, header, payload, links, &mut out.counters);
@@ -108,7 +108,7 @@ impl Bundle {
             }
             Kind::Hello => {
                 let hello = Hello::parse(payload)?;
-                if self.account(now, origin.port, peer, header) && hello.link == header.link {
+                if self.account(now, origin.link, peer, header) && hello.link == header.link {
                     let (group, mut parts) = self.split();
                     group.handle_sealed_hello(now, origin, peer, &hello, &mut parts);
                 }
@@ -119,8 +119,8 @@ impl Bundle {
     }
 
     /// Enters a cell into the account of its link, and asks for what is missing; `false` when it is of another session.
-    fn account(&mut self, now: Instant, port: u8, peer: u16, header: &Header) -> bool {
-        let Some(missing) = self.links.account(now, port, peer, header, &mut self.out) else { return false };
+    fn account(&mut self, now: Instant, link: u8, peer: u16, header: &Header) -> bool {
+        let Some(missing) = self.links.account(now, link, peer, header, &mut self.out) else { return false };
         if !missing.is_empty() {
             self.out.counters.cells_missed += missing.end - missing.start;
             self.receiver.miss(now, peer, header.link, missing, &mut self.out.outbox);
@@ -128,7 +128,7 @@ impl Bundle {
         true
     }
 
-    /// A heartbeat came over the peer's link to a port. Returns how many numbers were looked up: whatever heartbeats say, none
+    /// A heartbeat came over a path. Returns how many numbers were looked up: whatever heartbeats say, none
     /// twice.
     pub(crate) fn handle_heartbeat(
         &mut self,

@@ -14,9 +14,9 @@ use core::time::Duration;
 
 /// One link to a peer.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkStatus {
-    /// Our port.
-    pub port: u8,
+pub struct PathStatus {
+    /// Our link.
+    pub link: u8,
     /// Where the peer listens.
     pub endpoint: SocketAddr,
     /// Whether cells are sent.
@@ -31,9 +31,9 @@ pub struct LinkStatus {
     pub round_trip: Option<Duration>,
     /// How much later than on the fastest link our cells arrive there.
     pub skew: Duration,
-    /// The port's rate in bits per second, when known.
+    /// The link's rate in bits per second, when known.
     pub rate: Option<u64>,
-    /// Bytes that wait in the port.
+    /// Bytes that wait in the link.
     pub queued: u64,
     /// Cells sent on the link, of every kind.
     pub cells_sent: u64,
@@ -114,30 +114,30 @@ impl Bundle {
     }
 
     /// All peers that have answered, with their links.
-    pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = LinkStatus>)> {
+    pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = PathStatus>)> {
         let table = self.sessions.table();
         let joined = move |index| table.get(index).filter(|session| session.is_joined());
         table.indices().filter_map(move |index| {
-            let (session, paths) = (joined(index)?, self.links.get(index)?);
+            let (session, paths) = (joined(index)?, self.links.paths(index)?);
             let sealed = session.keys.as_ref().map(SealStatus::of);
             let key = session.keys.as_ref().and_then(Keyring::peer);
             let (node, name) = (session.node, session.name);
             let status = PeerStatus { node, name, heard: paths.heard(), sealed, key };
-            let links = paths.outbound.iter().zip(&paths.paired).zip(self.links.ports()).zip(0..);
-            let links = links.filter_map(|(((link, paired), port), number)| {
+            let links = paths.outbound.iter().zip(&paths.paired).zip(self.links.all()).zip(0..);
+            let links = links.filter_map(|(((path, paired), link), number)| {
                 let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
-                Some(LinkStatus {
-                    port: number,
-                    endpoint: link.endpoint?,
-                    sending: link.up,
-                    suspect: link.loss.is_suspect(),
-                    lost: link.loss.share(),
+                Some(PathStatus {
+                    link: number,
+                    endpoint: path.endpoint?,
+                    sending: path.up,
+                    suspect: path.loss.is_suspect(),
+                    lost: path.loss.share(),
                     receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
-                    round_trip: link.round_trip,
-                    skew: link.skew,
-                    rate: port.rate().map(|bytes| bytes.saturating_mul(8)),
-                    queued: port.queued(),
-                    cells_sent: link.sent(),
+                    round_trip: path.round_trip,
+                    skew: path.skew,
+                    rate: link.rate().map(|bytes| bytes.saturating_mul(8)),
+                    queued: link.queued(),
+                    cells_sent: path.sent(),
                     cells_heard: inbound.map_or(0, |inbound| inbound.heard),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),
                 })
@@ -151,7 +151,7 @@ impl Bundle {
         let table = self.sessions.table();
         let present = move |index: &u16| table.get(*index).is_some();
         table.indices().filter(present).map(|index| {
-            let links = self.links.get(index).map_or(0, Paths::bytes);
+            let links = self.links.paths(index).map_or(0, Paths::bytes);
             size_of::<Session>() + links + self.receiver.bytes(index) + Sender::bytes_of_peer()
         })
     }

@@ -26,8 +26,8 @@ use core::net::SocketAddr;
 
 /// What tests do to a bundle besides what the I/O does.
 impl Bundle {
-    fn hello(&self, port: u8, peer: Option<u16>) -> Hello {
-        self.group.hello(port, peer, &self.sessions, &self.links)
+    fn hello(&self, link: u8, peer: Option<u16>) -> Hello {
+        self.group.hello(link, peer, &self.sessions, &self.links)
     }
 
     fn handle_hello(&mut self, now: Instant, origin: Origin, hello: &Hello) {
@@ -54,7 +54,7 @@ impl Bundle {
     }
 
     fn paths(&mut self, index: u16) -> &mut Paths {
-        self.links.get_mut(index).expect("it is there")
+        self.links.paths_mut(index).expect("it is there")
     }
 
     fn outbound(&mut self) -> &mut [Outbound] {

@@ -77,22 +77,22 @@ impl Group {
 
     /// A node of the group is there, or was once.
     fn handle_greeting(&mut self, now: Instant, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
-        if hello.node == parts.sessions.node() || !parts.links.port(origin.port).is_member() {
+        if hello.node == parts.sessions.node() || !parts.links[origin.link].is_member() {
             return;
         }
-        let ours = self.hello(origin.port, None, parts.sessions, parts.links);
+        let ours = self.hello(origin.link, None, parts.sessions, parts.links);
         if !may_join(now, &ours, hello, &mut parts.out.events) {
             return;
         }
         let Parts { sessions, links, out, .. } = parts;
-        let route = (origin.port, origin.from);
+        let route = (origin.link, origin.from);
         let known = sessions.table().find(hello.node);
         let Some((index, peer)) = known.and_then(|index| Some((index, sessions.table().get(index)?))) else {
             return sessions.begin_handshake(now, hello.node, route, &ours, out);
         };
         if peer.incarnation == hello.incarnation {
             if let Some(to) = whom_to_ask(now, index, origin, hello, links) {
-                ask(now, index, (origin.port, to), links, out);
+                ask(now, index, (origin.link, to), links, out);
             }
         } else if peer.former != Some(hello.incarnation) {
             sessions.begin_handshake(now, hello.node, route, &ours, out);
@@ -108,7 +108,7 @@ impl Group {
         key: usize,
         parts: &mut Parts<'_>,
     ) -> Result<(), Malformed> {
-        let ours = self.hello(origin.port, None, parts.sessions, parts.links);
+        let ours = self.hello(origin.link, None, parts.sessions, parts.links);
         match parts.sessions.handle_handshake(now, origin, cell, key, &ours, parts.out)? {
             Progress::Nothing => {}
             Progress::Greeted(hello) => self.handle_greeting(now, origin, &hello, parts),
@@ -120,7 +120,7 @@ impl Group {
                 }
             }
             Progress::Renewed(index) => {
-                if let Some(paths) = parts.links.get_mut(index) {
+                if let Some(paths) = parts.links.paths_mut(index) {
                     paths.beat_at_once(now);
                 }
                 parts.out.counters.rekeys += 1;
@@ -151,10 +151,10 @@ impl Group {
             if !parts.sessions.wants_keys(now, index) {
                 continue;
             }
-            let Some(paths) = parts.links.get(index) else { continue };
+            let Some(paths) = parts.links.paths(index) else { continue };
             let (node, routes) = (paths.node, paths.routes());
-            if let Some((port, _)) = routes.first() {
-                let ours = self.hello(*port, None, parts.sessions, parts.links);
+            if let Some((link, _)) = routes.first() {
+                let ours = self.hello(*link, None, parts.sessions, parts.links);
                 parts.sessions.initiate(now, node, (&routes, true), &ours, parts.out);
             }
         }
@@ -170,7 +170,7 @@ impl Group {
         parts: &mut Parts<'_>,
     ) {
         let is_its = parts.sessions.table().get(index).is_some_and(|session| session.node == hello.node);
-        if !is_its || !parts.links.port(origin.port).is_member() {
+        if !is_its || !parts.links[origin.link].is_member() {
             return;
         }
         if hello.leaves {
@@ -221,31 +221,31 @@ impl Group {
 
 /// Where a peer is to be sent a sealed hello, if its greeting shows that one side may not know where the other is.
 fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &Links) -> Option<SocketAddr> {
-    let paths = links.get(index)?;
-    let link = &paths.outbound[usize::from(origin.port)];
-    let paired = paths.paired[usize::from(origin.port)];
-    let health = |link: u8| &paths.inbound[usize::from(link)].health;
+    let paths = links.paths(index)?;
+    let path = &paths.outbound[usize::from(origin.link)];
+    let paired = paths.paired[usize::from(origin.link)];
+    let health = |theirs: u8| &paths.inbound[usize::from(theirs)].health;
     // What is sent to the endpoint of a link that is up arrives: that the peer is elsewhere may be a lie.
-    let works = link.up && link.endpoint.is_some() && paired.is_some_and(|link| health(link).is_up());
+    let works = path.up && path.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
     let pause = if works { ASK_RARELY } else { ASK_EVERY };
-    if link.asked.is_some_and(|(_, at)| now.since(at) < pause) {
+    if path.asked.is_some_and(|(_, at)| now.since(at) < pause) {
         return None;
     }
-    let prefers = hello.link == origin.port && paired != Some(hello.link);
-    let heard = |link: u8| now.since(health(link).heard()) <= FORGET_AFTER;
+    let prefers = hello.link == origin.link && paired != Some(hello.link);
+    let heard = |theirs: u8| now.since(health(theirs).heard()) <= FORGET_AFTER;
     if !prefers && paired.is_some_and(|other| other != hello.link && heard(other)) {
         return None;
     }
     if prefers || !works {
         return Some(origin.from);
     }
-    link.endpoint.filter(|_| link.cell_max != hello.cell_max)
+    path.endpoint.filter(|_| path.cell_max != hello.cell_max)
 }
 
 /// Asks a peer for a hello on a link.
-fn ask(now: Instant, index: u16, (port, to): (u8, SocketAddr), links: &mut Links, out: &mut Outputs) {
-    let Some(paths) = links.get_mut(index) else { return };
-    let link = &mut paths.outbound[usize::from(port)];
-    (link.asked, link.outdated) = (Some((to, now)), true);
-    out.outbox.push(Control::Answer { port, peer: index, to });
+fn ask(now: Instant, index: u16, (link, to): (u8, SocketAddr), links: &mut Links, out: &mut Outputs) {
+    let Some(paths) = links.paths_mut(index) else { return };
+    let path = &mut paths.outbound[usize::from(link)];
+    (path.asked, path.outdated) = (Some((to, now)), true);
+    out.outbox.push(Control::Answer { link, peer: index, to });
 }

@@ -24,7 +24,7 @@ const PAUSE_EVERY: Duration = Duration::from_secs(10);
 pub(crate) const PAUSES: u32 = 8;
 /// Nodes whose pauses are remembered. When there are more, further ones get none until one of these is forgotten.
 const PAUSERS: usize = 64;
-/// When no data has come for this time, none is on its way: what a peer's ports may hold (1.5 ms), unless it is slow.
+/// When no data has come for this time, none is on its way: what a peer's links may hold (1.5 ms), unless it is slow.
 const QUIET: Duration = Duration::from_millis(3);
 
 /// Who makes way, and who is waited for.

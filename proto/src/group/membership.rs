@@ -1,6 +1,6 @@
 //! Who is a peer: greetings, answers, departures.
 //!
-//! Beside the path. Every port greets everyone; whoever hears a stranger answers it with a session number, and is
+//! Beside the path. Every link greets everyone; whoever hears a stranger answers it with a session number, and is
 //! answered in turn. A restarted node has another incarnation: its old state is void. A peer that no link has heard for
 //! [`FORGET_AFTER`] is forgotten. Where cells are sealed, a greeting that bears the group's mark only makes this node act
 //! by itself ([`crate::group::greeting`]): a handshake gives the session, and sealed hellos say where a peer listens.
@@ -21,24 +21,24 @@ use core::time::Duration;
 
 /// A silent peer's state is dropped after this time.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(10);
-/// Greetings of a port on which nobody has answered yet are this far apart, others ten times as far.
+/// Greetings of a link on which nobody has answered yet are this far apart, others ten times as far.
 const GREET_EVERY: Duration = Duration::from_millis(100);
 /// A hello is not answered while so many messages wait to be sent: one for each peer that there may be.
 pub(crate) const ANSWERS_BEHIND: usize = 1_024;
 
 impl Group {
-    /// Greets everyone on the ports whose time has come, and answers again who has not heard our answer.
+    /// Greets everyone on the links whose time has come, and answers again who has not heard our answer.
     pub(crate) fn greet(&self, now: Instant, parts: &mut Parts<'_>) {
-        for number in 0..parts.links.ports().len() {
-            let port = &parts.links.ports()[number];
-            if now < port.greet_at || !port.is_member() {
+        for number in 0..parts.links.all().len() {
+            let link = &parts.links.all()[number];
+            if now < link.greet_at || !link.is_member() {
                 continue;
             }
-            let known = || parts.links.iter().filter(|paths| paths.outbound[number].endpoint.is_some());
+            let known = || parts.links.all_paths().filter(|paths| paths.outbound[number].endpoint.is_some());
             let settled = known().next().is_some() && known().all(Paths::is_reached);
-            let port = &mut parts.links.ports_mut()[number];
-            port.greet_at = now + GREET_EVERY * if settled { 10 } else { 1 };
-            if port.carrier {
+            let link = &mut parts.links.all_mut()[number];
+            link.greet_at = now + GREET_EVERY * if settled { 10 } else { 1 };
+            if link.carrier {
                 greet_on(number, parts);
             }
         }
@@ -56,7 +56,7 @@ impl Group {
             parts.out.counters.drop_group += 1;
             return;
         }
-        if hello.node == parts.sessions.node() || !parts.links.port(origin.port).is_member() {
+        if hello.node == parts.sessions.node() || !parts.links[origin.link].is_member() {
             return;
         }
         if hello.seals {
@@ -82,7 +82,7 @@ impl Group {
         let answer = hello.session == 0 || hello.your_session != session.session_in;
         if joined && !was_joined {
             join(now, index, parts);
-            if let Some(paths) = parts.links.get_mut(index) {
+            if let Some(paths) = parts.links.paths_mut(index) {
                 paths.beat_at_once(now);
             }
             self.was_left = false;
@@ -160,35 +160,35 @@ impl Group {
         outbox: &mut Outbox,
     ) -> Option<Written> {
         match control {
-            Control::Greet { port, to } => {
-                let hello = self.hello(port, None, sessions, links);
+            Control::Greet { link, to } => {
+                let hello = self.hello(link, None, sessions, links);
                 let space = outbox.space();
-                header(Kind::Hello, port, 0).emit(space);
+                header(Kind::Hello, link, 0).emit(space);
                 let mut length = HEADER + hello.emit(&mut space[HEADER..]);
                 let (greeting, rest) = space.split_at_mut(length);
                 if let Some(mark) = sessions.mark(greeting) {
                     rest[..TAG].copy_from_slice(&mark);
                     length += TAG;
                 }
-                Some(Written { port, to, length, numbered: None })
+                Some(Written { link, to, length, numbered: None })
             }
-            Control::Answer { port, peer, to } | Control::Farewell { port, peer, to } => {
-                let hello = self.hello(port, Some(peer), sessions, links);
+            Control::Answer { link, peer, to } | Control::Farewell { link, peer, to } => {
+                let hello = self.hello(link, Some(peer), sessions, links);
                 let space = outbox.space();
                 let mut length = HEADER + hello.emit(&mut space[HEADER..]);
-                let mut header = header(Kind::Hello, port, 0);
+                let mut header = header(Kind::Hello, link, 0);
                 let session = sessions.table().get(peer);
                 (header.session, header.epoch) =
                     session.map_or((0, 0), |session| (session.session_out, session.epoch()));
                 let is_sealed = header.epoch != 0;
-                let link = links.get_mut(peer).map(|paths| &mut paths.outbound[usize::from(port)]);
-                let seq = link.filter(|_| is_sealed).map(|link| link.take_seq(None));
+                let path = links.paths_mut(peer).map(|paths| &mut paths.outbound[usize::from(link)]);
+                let seq = path.filter(|_| is_sealed).map(|path| path.take_seq(None));
                 header.link_seq = seq.map_or(0, wire_seq);
                 header.emit(space);
                 if let Some(seq) = seq {
-                    length = sessions.seal_control(peer, Number { link: port, seq }, space, length);
+                    length = sessions.seal_control(peer, Number { link, seq }, space, length);
                 }
-                Some(Written { port, to: Some(to), length, numbered: is_sealed.then_some(peer) })
+                Some(Written { link, to: Some(to), length, numbered: is_sealed.then_some(peer) })
             }
             Control::Heartbeat { .. } | Control::Repair { .. } => None,
         }
@@ -197,25 +197,27 @@ impl Group {
 
 /// Something about a peer is new: what it has to hear, and to say, is repeated soon.
 pub(super) fn greet_soon(now: Instant, links: &mut Links) {
-    for port in links.ports_mut().iter_mut().filter(|port| port.is_member()) {
-        port.greet_at = port.greet_at.min(now + GREET_EVERY);
+    for link in links.all_mut().iter_mut().filter(|link| link.is_member()) {
+        link.greet_at = link.greet_at.min(now + GREET_EVERY);
     }
 }
 
 fn greet_on(number: usize, parts: &mut Parts<'_>) {
     let Parts { sessions, links, out, .. } = parts;
-    #[expect(clippy::cast_possible_truncation, reason = "at most LINKS ports")]
-    let port = number as u8;
-    let settings = &links.port(port).settings;
-    let everyone = settings.multicast.then_some(Control::Greet { port, to: None });
-    let named = settings.greet.iter().map(|endpoint| Control::Greet { port, to: Some(*endpoint) });
+    #[expect(clippy::cast_possible_truncation, reason = "at most LINKS links")]
+    let link = number as u8;
+    let settings = &links[link].settings;
+    let everyone = settings.multicast.then_some(Control::Greet { link, to: None });
+    let named = settings.greet.iter().map(|endpoint| Control::Greet { link, to: Some(*endpoint) });
     out.outbox.extend(everyone.into_iter().chain(named));
     for index in sessions.table().indices() {
-        let (Some(session), Some(paths)) = (sessions.table().get(index), links.get(index)) else { continue };
-        let link = &paths.outbound[number];
-        let asked = link.asked.filter(|_| link.endpoint.is_none()).map(|(to, _)| to);
-        if let Some(to) = link.endpoint.filter(|_| !session.is_joined()).or(asked) {
-            out.outbox.push(Control::Answer { port, peer: index, to });
+        let (Some(session), Some(paths)) = (sessions.table().get(index), links.paths(index)) else {
+            continue;
+        };
+        let path = &paths.outbound[number];
+        let asked = path.asked.filter(|_| path.endpoint.is_none()).map(|(to, _)| to);
+        if let Some(to) = path.endpoint.filter(|_| !session.is_joined()).or(asked) {
+            out.outbox.push(Control::Answer { link, peer: index, to });
         }
     }
 }
@@ -226,7 +228,7 @@ pub(super) fn answer_hello(peer: u16, origin: Origin, out: &mut Outputs) {
         out.counters.hellos_unanswered += 1;
         return;
     }
-    out.outbox.push(Control::Answer { port: origin.port, peer, to: origin.from });
+    out.outbox.push(Control::Answer { link: origin.link, peer, to: origin.from });
 }
 
 /// A new peer is taken in under a session number that was drawn for it.
@@ -249,42 +251,42 @@ fn begin(now: Instant, index: u16, parts: &mut Parts<'_>) {
 pub(crate) fn join(now: Instant, index: u16, parts: &mut Parts<'_>) {
     let Some(first) = parts.sessions.table().first_out(index) else { return };
     parts.sender.join(index, first);
-    if let Some(paths) = parts.links.get_mut(index) {
+    if let Some(paths) = parts.links.paths_mut(index) {
         paths.join(now, first);
     }
 }
 
-/// Notes where the peer listens on this port.
+/// Notes where the peer listens on this link.
 ///
-/// Where switches join several ports, a port hears several links of a peer: the one with its own number is taken,
-/// else the first, so that both ends pair the same ports. A link that has been silent for long is no reason to refuse
+/// Where switches join several links, a link hears several links of a peer: the one with its own number is taken,
+/// else the first, so that both ends pair the same links. A link that has been silent for long is no reason to refuse
 /// another. A link that is too small for any cell is not used, as if the peer had taken it out.
 pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
     if hello.cell_max < CELL_LEAST {
-        parts.links.part(now, index, (origin.port, hello.link), Signal::TooSmall, parts.out);
+        parts.links.part(now, index, (origin.link, hello.link), Signal::TooSmall, parts.out);
         parts.send_lost_again();
         return;
     }
-    let Some(paths) = parts.links.get_mut(index) else { return };
-    let port = usize::from(origin.port);
+    let Some(paths) = parts.links.paths_mut(index) else { return };
+    let link = usize::from(origin.link);
     let heard = |link: u8| now.since(paths.inbound[usize::from(link)].health.heard()) <= FORGET_AFTER;
-    let other = paths.paired[port].filter(|paired| *paired != hello.link && heard(*paired));
-    if other.is_some() && hello.link != origin.port {
+    let other = paths.paired[link].filter(|paired| *paired != hello.link && heard(*paired));
+    if other.is_some() && hello.link != origin.link {
         return;
     }
-    paths.paired[port] = Some(hello.link);
+    paths.paired[link] = Some(hello.link);
     // The hello has come this way, so until heartbeats prove more the link is better than none.
-    let link = &mut paths.outbound[port];
-    link.doubted |= link.endpoint.is_none();
-    link.endpoint = Some(origin.from);
-    link.cell_max = hello.cell_max;
-    link.outdated = false;
+    let path = &mut paths.outbound[link];
+    path.doubted |= path.endpoint.is_none();
+    path.endpoint = Some(origin.from);
+    path.cell_max = hello.cell_max;
+    path.outdated = false;
 }
 
 /// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.
 pub(crate) fn expire(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
     for index in overdue.iter().copied() {
-        let gone = parts.links.get(index).is_some_and(|paths| now.since(paths.heard()) > FORGET_AFTER);
+        let gone = parts.links.paths(index).is_some_and(|paths| now.since(paths.heard()) > FORGET_AFTER);
         if gone {
             part(index, parts);
         }

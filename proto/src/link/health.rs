@@ -4,7 +4,7 @@
 //! that still has shown nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::link::black_hole`]).
 //! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one was heard is dead,
 //! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
-//! peers come in by the same port, cells may be waiting in the switch, and more time is given ([`crate::link::incast`]); more, too,
+//! peers come in by the same link, cells may be waiting in the switch, and more time is given ([`crate::link::incast`]); more, too,
 //! after errors ([`crate::link::adaptive_timeout`]). When *all*
 //! links fall silent at once, it is far more likely that the peer or we did not get the processor, so that takes 200 ms.
 //!
@@ -134,7 +134,7 @@ impl Health {
     }
 
     /// Judges the link. `next`: the number after the highest that was heard; `skew`: how much later than the fastest
-    /// link it is; `crowded`: whether the port is; `any_heard`: when any link of the peer was heard last.
+    /// link it is; `crowded`: whether the link is; `any_heard`: when any path from the peer was heard last.
     pub(crate) fn poll(
         &mut self,
         now: Instant,

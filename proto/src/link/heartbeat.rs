@@ -9,7 +9,7 @@ use crate::link::black_hole::OWED_FOR;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::heartbeat_pacing::earned;
 use crate::link::incast::OTHERS_HEARD_WITHIN;
-use crate::link::nic::Port;
+use crate::link::nic::Link;
 use crate::link::outbound::ESTIMATE_MAX;
 use crate::outbox::{Control, Outbox, Outputs, Written, header};
 use crate::security::Number;
@@ -24,9 +24,9 @@ const NOT_SCHEDULED: Duration = Duration::from_millis(20);
 
 impl Links {
     /// Queues heartbeats for the peers whose time has come.
-    pub(crate) fn beat(&mut self, now: Instant, overdue: &[u16], out: &mut Outputs) {
+    pub(crate) fn send_heartbeats(&mut self, now: Instant, overdue: &[u16], out: &mut Outputs) {
         for index in overdue.iter().copied() {
-            let Some(paths) = self.get_mut(index).filter(|paths| now >= paths.heartbeat_at) else {
+            let Some(paths) = self.paths_mut(index).filter(|paths| now >= paths.heartbeat_at) else {
                 continue;
             };
             let (is_rising, heard) = (paths.is_rising(now), paths.cells_heard());
@@ -34,58 +34,58 @@ impl Links {
             if !paths.is_joined() {
                 continue;
             }
-            // As [`Self::get_mut`], which touched it already: the ports are looked at meanwhile.
+            // As [`Self::paths_mut`], which touched it already: `own` is read meanwhile.
             let Some(paths) = self.peers[usize::from(index)].as_deref_mut() else { continue };
-            for ((link, state), port) in paths.outbound.iter_mut().zip(&self.ports).zip(0..) {
-                if link.endpoint.is_none() || !state.carries() {
+            for ((path, state), link) in paths.outbound.iter_mut().zip(&self.own).zip(0..) {
+                if path.endpoint.is_none() || !state.carries() {
                     continue;
                 }
-                let earned = earned(link.sent(), heard);
-                let suspect = link.loss.is_suspect();
-                if is_rising || link.beat.due(now, earned, suspect) <= now {
-                    link.beat.handle_beat(now, earned);
-                    out.outbox.push(Control::Heartbeat { port, peer: index });
+                let earned = earned(path.sent(), heard);
+                let suspect = path.loss.is_suspect();
+                if is_rising || path.beat.due(now, earned, suspect) <= now {
+                    path.beat.handle_beat(now, earned);
+                    out.outbox.push(Control::Heartbeat { link, peer: index });
                 }
-                paths.heartbeat_at = paths.heartbeat_at.min(link.beat.due(now, earned, suspect));
+                paths.heartbeat_at = paths.heartbeat_at.min(path.beat.due(now, earned, suspect));
             }
         }
     }
 
-    /// Writes a heartbeat to a peer; `None` when there is nobody to send it to, or the port takes none now.
+    /// Writes a heartbeat to a peer; `None` when there is nobody to send it to, or the link takes none now.
     pub(crate) fn write_heartbeat(
         &mut self,
         now: Instant,
-        port: u8,
+        link: u8,
         index: u16,
         sessions: &mut Sessions,
         outbox: &mut Outbox,
     ) -> Option<Written> {
-        let is_full = self.port(port).full;
-        let paths = self.get_mut(index)?;
+        let is_full = self[link].full;
+        let paths = self.paths_mut(index)?;
         if is_full {
-            paths.outbound[usize::from(port)].owes_heartbeat = true;
+            paths.outbound[usize::from(link)].owes_heartbeat = true;
             return None;
         }
         paths.serial = paths.serial.wrapping_add(1);
-        let heartbeat = self.heartbeat(now, port, index)?;
-        let link = &mut self.get_mut(index)?.outbound[usize::from(port)];
-        let to = link.endpoint?;
-        let seq = link.take_seq(None);
+        let heartbeat = self.heartbeat(now, link, index)?;
+        let path = &mut self.paths_mut(index)?.outbound[usize::from(link)];
+        let to = path.endpoint?;
+        let seq = path.take_seq(None);
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
         let space = outbox.space();
-        Header { session, epoch, ..header(Kind::Heartbeat, port, seq) }.emit(space);
+        Header { session, epoch, ..header(Kind::Heartbeat, link, seq) }.emit(space);
         let length = HEADER + heartbeat.emit(&mut space[HEADER..]);
-        let length = sessions.seal_control(index, Number { link: port, seq }, space, length);
-        Some(Written { port, to: Some(to), length, numbered: Some(index) })
+        let length = sessions.seal_control(index, Number { link, seq }, space, length);
+        Some(Written { link, to: Some(to), length, numbered: Some(index) })
     }
 
-    /// What is to be said to a peer over a port.
-    fn heartbeat(&mut self, now: Instant, port: u8, index: u16) -> Option<Heartbeat> {
-        let Self { ports, peers, .. } = self;
+    /// What is to be said to a peer over a link.
+    fn heartbeat(&mut self, now: Instant, link: u8, index: u16) -> Option<Heartbeat> {
+        let Self { own, peers, .. } = self;
         let paths = peers.get_mut(usize::from(index))?.as_deref_mut()?;
-        let paired = paths.paired[usize::from(port)].map(usize::from);
-        let echo = paired.and_then(|link| paths.inbound[link].echo(now));
+        let paired = paths.paired[usize::from(link)].map(usize::from);
+        let echo = paired.and_then(|theirs| paths.inbound[theirs].echo(now));
         let mut heartbeat = Heartbeat {
             serial: paths.serial,
             sent_at: now.as_wire_micros(),
@@ -93,126 +93,126 @@ impl Links {
             echo_age: echo.map_or(u32::MAX, |(_, age)| wire_micros(age)),
             ..Heartbeat::default()
         };
-        for ((sent, link), port) in heartbeat.sent.iter_mut().zip(&mut paths.outbound).zip(&*ports) {
-            let queued = u32::try_from(port.queued()).unwrap_or(u32::MAX);
-            *sent = Sent { departed: wire_seq(link.departed(port.departed())), queued };
+        for ((sent, path), link) in heartbeat.sent.iter_mut().zip(&mut paths.outbound).zip(&*own) {
+            let queued = u32::try_from(link.queued()).unwrap_or(u32::MAX);
+            *sent = Sent { departed: wire_seq(path.departed(link.departed())), queued };
             heartbeat.sent_links += 1;
         }
         let fastest = paths.fastest();
-        for (number, (heard, link)) in (0..).zip(heartbeat.heard.iter_mut().zip(&paths.inbound)) {
-            if link.heard == 0 {
+        for (theirs, (heard, path)) in (0..).zip(heartbeat.heard.iter_mut().zip(&paths.inbound)) {
+            if path.heard == 0 {
                 continue;
             }
-            let port = paths.paired.iter().position(|paired| *paired == Some(number));
-            heartbeat.heard_links = number + 1;
+            let link = paths.paired.iter().position(|paired| *paired == Some(theirs));
+            heartbeat.heard_links = theirs + 1;
             *heard = Heard {
-                next: wire_seq(link.next_seq()),
-                count: wire_seq(link.heard),
-                skew_micros: wire_micros(link.skew(fastest)),
-                up: link.health.is_up(),
-                behind: port.is_some_and(|port| ports[port].is_behind),
+                next: wire_seq(path.next_seq()),
+                count: wire_seq(path.heard),
+                skew_micros: wire_micros(path.skew(fastest)),
+                up: path.health.is_up(),
+                behind: link.is_some_and(|link| own[link].is_behind),
             };
         }
         Some(heartbeat)
     }
 
-    /// A heartbeat came over the peer's `link` to `port`. `read`: when what had come was read last. Returns how much later than
+    /// A heartbeat came over the peer's link `theirs` to our `link`. `read`: when what had come was read last. Returns how much later than
     /// on the fastest link cells come on this one.
     pub(crate) fn handle_heartbeat(
         &mut self,
         (now, read): (Instant, Instant),
-        (port, link): (u8, u8),
+        (link, theirs): (u8, u8),
         index: u16,
         heartbeat: &Heartbeat,
         out: &mut Outputs,
     ) -> Option<Duration> {
-        let ports = self.ports.len();
-        let paths = self.get_mut(index)?;
-        paths.inbound[usize::from(link)].handle_heartbeat(now, heartbeat.sent_at);
-        let skew = paths.inbound[usize::from(link)].skew(paths.fastest());
+        let links = self.own.len();
+        let paths = self.paths_mut(index)?;
+        paths.inbound[usize::from(theirs)].handle_heartbeat(now, heartbeat.sent_at);
+        let skew = paths.inbound[usize::from(theirs)].skew(paths.fastest());
         let round_trip = round_trip(now, heartbeat);
         if let Some(sample) = round_trip {
-            paths.outbound[usize::from(port)].handle_round_trip(sample);
+            paths.outbound[usize::from(link)].handle_round_trip(sample);
         }
         let order = (heartbeat.sent_at, heartbeat.serial);
         if paths.latest_report.is_some_and(|latest| !is_later(order, latest)) {
             return Some(skew);
         }
         paths.latest_report = Some(order);
-        for (sent, link) in
+        for (sent, path) in
             heartbeat.sent.iter().zip(&mut paths.inbound).take(usize::from(heartbeat.sent_links))
         {
-            link.handle_departed(now, *sent);
+            path.handle_departed(now, *sent);
         }
         paths.judge_at = now;
         // What the peer says now was true when it had just heard what it echoes, or later.
         let as_of = round_trip.filter(|_| skew < OWED_FOR).map(|round_trip| now - round_trip);
-        let heard = &heartbeat.heard[..usize::from(heartbeat.heard_links).min(ports)];
-        for (report, port) in heard.iter().zip(0..) {
-            self.handle_report((now, read), index, port, *report, as_of, out);
+        let heard = &heartbeat.heard[..usize::from(heartbeat.heard_links).min(links)];
+        for (report, link) in heard.iter().zip(0..) {
+            self.handle_report((now, read), index, link, *report, as_of, out);
         }
         Some(skew)
     }
 
-    /// The peer says what it has heard on our link over `port`. `as_of`: it said so then or later, and over a link about as
+    /// The peer says what it has heard on our path over `link`. `as_of`: it said so then or later, and over a link about as
     /// fast as any.
     fn handle_report(
         &mut self,
         (now, read): (Instant, Instant),
         index: u16,
-        port: u8,
+        link: u8,
         report: Heard,
         as_of: Option<Instant>,
         out: &mut Outputs,
     ) {
-        let state = self.port(port);
+        let state = &self[link];
         let (crowd, departed, carries) = (state.crowd, state.departed(), state.carries());
-        let Some(paths) = self.get_mut(index) else { return };
+        let Some(paths) = self.paths_mut(index) else { return };
         let node = paths.node;
-        let link = &mut paths.outbound[usize::from(port)];
-        if let Some(heard) = unwrap_seq(report.next, link.heard()) {
-            link.handle_heard(now, heard, report.count, departed);
+        let path = &mut paths.outbound[usize::from(link)];
+        if let Some(heard) = unwrap_seq(report.next, path.heard()) {
+            path.handle_heard(now, heard, report.count, departed);
         }
-        link.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
-        // While others are heard here, port and switch live: whether this peer's cells only wait there, it knows better.
+        path.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
+        // While others are heard here, link and switch live: whether this peer's cells only wait there, it knows better.
         // What has come since the last turn may not have been read yet.
         let within = |waited: Duration| OTHERS_HEARD_WITHIN.max(waited / 4 * 3);
         let alone = |waited| !crowd.heard_others(read, index, within(waited));
         let as_of = as_of.filter(|_| !report.behind);
         let stalled =
-            as_of.and_then(|as_of| link.stalled(as_of)).filter(|(_, waited)| link.up && alone(*waited));
+            as_of.and_then(|as_of| path.stalled(as_of)).filter(|(_, waited)| path.up && alone(*waited));
         if !report.up {
-            return self.leave(now, index, port, Signal::Report, out);
+            return self.leave(now, index, link, Signal::Report, out);
         }
         if let Some((owed, waited)) = stalled {
-            link.patience.doubt(link.heard()..link.heard() + owed);
-            return self.leave(now, index, port, Signal::BurstSkew { owed, waited }, out);
+            path.patience.doubt(path.heard()..path.heard() + owed);
+            return self.leave(now, index, link, Signal::BurstSkew { owed, waited }, out);
         }
-        if !link.up && carries && now >= link.obey_reports_from {
-            link.rise(now);
-            if link.up {
-                out.events.log(Event::LinkUp { peer: node, link: port, direction: Direction::Sending });
+        if !path.up && carries && now >= path.obey_reports_from {
+            path.rise(now);
+            if path.up {
+                out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
-        } else if link.up && link.loss.handle_report(now, link.heard(), report.count) {
-            self.judge_loss(now, index, port, out);
+        } else if path.up && path.loss.handle_report(now, path.heard(), report.count) {
+            self.judge_loss(now, index, link, out);
         }
     }
 
     /// A link's loss has been measured anew.
-    fn judge_loss(&mut self, now: Instant, index: u16, port: u8, out: &mut Outputs) {
+    fn judge_loss(&mut self, now: Instant, index: u16, link: u8, out: &mut Outputs) {
         let repair = self.repair;
-        let Some(paths) = self.get_mut(index) else { return };
-        let others = paths.outbound.iter().zip(0..).filter(|(link, number)| link.up && *number != port);
-        let best = others.map(|(link, _)| link.loss.share()).min();
-        let (node, link) = (paths.node, &mut paths.outbound[usize::from(port)]);
-        if !link.loss.judge(now, best, repair) {
+        let Some(paths) = self.paths_mut(index) else { return };
+        let others = paths.outbound.iter().zip(0..).filter(|(path, number)| path.up && *number != link);
+        let best = others.map(|(path, _)| path.loss.share()).min();
+        let (node, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
+        if !path.loss.judge(now, best, repair) {
             return;
         }
-        let (suspect, share) = (link.loss.is_suspect(), link.loss.share());
+        let (suspect, share) = (path.loss.is_suspect(), path.loss.share());
         out.events.log(if suspect {
-            Event::LinkSuspect { peer: node, link: port, lost: share }
+            Event::LinkSuspect { peer: node, link, lost: share }
         } else {
-            Event::LinkTrusted { peer: node, link: port, lost: share }
+            Event::LinkTrusted { peer: node, link, lost: share }
         });
     }
 
@@ -220,7 +220,7 @@ impl Links {
     pub(crate) fn judge(&mut self, now: Instant, read: Instant, overdue: &[u16], out: &mut Outputs) {
         let rested = now.since(read) > NOT_SCHEDULED;
         for index in overdue.iter().copied() {
-            let Some(paths) = self.get_mut(index).filter(|paths| now >= paths.judge_at) else { continue };
+            let Some(paths) = self.paths_mut(index).filter(|paths| now >= paths.judge_at) else { continue };
             if rested {
                 paths.judge_at = now + HEARTBEAT_QUIET / 4;
                 continue;
@@ -230,19 +230,19 @@ impl Links {
     }
 
     fn judge_peer(&mut self, now: Instant, index: u16, out: &mut Outputs) {
-        let Some(paths) = self.get_mut(index) else { return };
+        let Some(paths) = self.paths_mut(index) else { return };
         let (heard, fastest) = (paths.heard(), paths.fastest());
         // Each heartbeat that comes is a reason to judge; without any, this is.
         paths.judge_at = now + 2 * HEARTBEAT_QUIET;
-        for link in 0..LINKS {
-            let Self { ports, peers, .. } = &mut *self;
+        for theirs in 0..LINKS {
+            let Self { own, peers, .. } = &mut *self;
             let Some(Some(paths)) = peers.get_mut(usize::from(index)) else { return };
-            let port = paths.paired.iter().position(|paired| paired.map(usize::from) == Some(link));
-            let port = port.map(|port| &ports[port]);
-            let others_heard = |port: &Port| port.crowd.heard_others(now, index, OTHERS_HEARD_WITHIN);
-            let crowded = port.is_some_and(others_heard);
-            let read_until = port.map_or(now, |port| port.read_until(now));
-            let state = &mut paths.inbound[link];
+            let link = paths.paired.iter().position(|paired| paired.map(usize::from) == Some(theirs));
+            let link = link.map(|link| &own[link]);
+            let others_heard = |link: &Link| link.crowd.heard_others(now, index, OTHERS_HEARD_WITHIN);
+            let crowded = link.is_some_and(others_heard);
+            let read_until = link.map_or(now, |link| link.read_until(now));
+            let state = &mut paths.inbound[theirs];
             let skew = state.skew(fastest);
             let change = state.health.poll(read_until, state.next_seq(), skew, crowded, heard);
             let due = state
@@ -253,7 +253,7 @@ impl Links {
             paths.judge_at = paths.judge_at.min(due);
             if let Some(change) = change {
                 #[expect(clippy::cast_possible_truncation, reason = "below LINKS")]
-                self.judged(now, index, link as u8, change, out);
+                self.judged(now, index, theirs as u8, change, out);
             }
         }
     }

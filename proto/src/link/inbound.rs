@@ -118,13 +118,13 @@ mod tests {
 
     #[test]
     fn a_skipped_number_is_a_loss_and_a_late_one_is_not() {
-        let mut link = Inbound::new(Instant::default(), 0);
-        assert_eq!(link.handle_seq(0), Some(0..0));
-        assert_eq!(link.handle_seq(3), Some(1..3));
-        assert_eq!(link.handle_seq(2), Some(2..2));
-        assert_eq!(link.handle_seq(u32::MAX), None, "before the first");
-        assert_eq!(link.handle_seq(1 << 30), None, "of another session");
-        assert_eq!((link.heard, link.missed, link.next_seq()), (3, 2, 4));
+        let mut path = Inbound::new(Instant::default(), 0);
+        assert_eq!(path.handle_seq(0), Some(0..0));
+        assert_eq!(path.handle_seq(3), Some(1..3));
+        assert_eq!(path.handle_seq(2), Some(2..2));
+        assert_eq!(path.handle_seq(u32::MAX), None, "before the first");
+        assert_eq!(path.handle_seq(1 << 30), None, "of another session");
+        assert_eq!((path.heard, path.missed, path.next_seq()), (3, 2, 4));
     }
 
     #[test]
@@ -146,22 +146,22 @@ mod tests {
         near.handle_heartbeat(now, 0);
         far.handle_heartbeat(now, 1 << 31 | 1);
         let fastest = faster(near.delay().unwrap(), far.delay().unwrap());
-        let skews = [&near, &far].map(|link| link.skew(Some(fastest)));
+        let skews = [&near, &far].map(|path| path.skew(Some(fastest)));
         assert_eq!(skews.iter().max(), Some(&ESTIMATE_MAX));
     }
 
     #[test]
     fn cells_of_another_session_are_not_owed() {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut link = Inbound::new(at(0), 1 << 32);
-        assert!((0..3).any(|_| link.health.handle_cell(at(0), true, true).is_some()), "it rises");
-        let owes = |link: &mut Inbound, departed| {
-            let next = link.next_seq();
-            link.handle_departed(at(1), Sent { departed, queued: 0 });
-            let change = link.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
+        let mut path = Inbound::new(at(0), 1 << 32);
+        assert!((0..3).any(|_| path.health.handle_cell(at(0), true, true).is_some()), "it rises");
+        let owes = |path: &mut Inbound, departed| {
+            let next = path.next_seq();
+            path.handle_departed(at(1), Sent { departed, queued: 0 });
+            let change = path.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
             matches!(change, Some(crate::link::health::Change::Down(crate::event::Signal::BurstSkew { .. })))
         };
-        assert!(!owes(&mut link, (1 << 31) - 1));
-        assert!(owes(&mut link, 100), "those of its own are");
+        assert!(!owes(&mut path, (1 << 31) - 1));
+        assert!(owes(&mut path, 100), "those of its own are");
     }
 }

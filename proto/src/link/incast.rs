@@ -1,20 +1,20 @@
-//! Whether a port is crowded: other peers' cells come in by it, so that one peer's may be waiting for them in the switch.
+//! Whether a link is crowded: other peers' cells come in by it, so that one peer's may be waiting for them in the switch.
 //!
 //! Beside [`crate::link::health`] and [`crate::link::outbound`]. Incast fills the queue of the switch's port to the receiver within a
 //! millisecond, long before any measured delay tells so. Then a peer's cells are late and nothing is dead: what comes from
-//! the others by the same port shows that switch and cable live. When a switch dies, all of them fall silent together.
+//! the others by the same link shows that switch and cable live. When a switch dies, all of them fall silent together.
 
 use crate::time::Instant;
 use core::time::Duration;
 
-/// How much longer a link of a crowded port may owe cells: 1 MiB in a switch's queue at 42 Mbit/s. A queue that stands for
+/// How much longer a path over a crowded link may owe cells: 1 MiB in a switch's queue at 42 Mbit/s. A queue that stands for
 /// longer is measured as skew.
 pub(crate) const CROWDED_FOR: Duration = Duration::from_millis(200);
-/// A port is crowded while another peer was heard on it so lately: whoever lives is heard on each port each 10 ms, or
+/// A link is crowded while another peer was heard on it so lately: whoever lives is heard on each link each 10 ms, or
 /// when what stands before it in the queue has passed.
 pub(crate) const OTHERS_HEARD_WITHIN: Duration = Duration::from_millis(20);
 
-/// Who came in by a port lately.
+/// Who came in by a link lately.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Crowd {
     /// The peer that was heard last, and when.

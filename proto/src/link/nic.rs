@@ -1,6 +1,6 @@
-//! A port: this node's end of its links over one NIC. Its queue and its rate are shared by the links to all peers.
+//! A link: one of this node's NICs or memory rings. The paths to all peers share its queue and its rate.
 //!
-//! Beside [`crate::send::transmit`]. The kernel tells how many bytes handed to it have not left yet; from that the port measures its
+//! Beside [`crate::send::transmit`]. The kernel tells how many bytes handed to it have not left yet; from that the link measures its
 //! rate while it is busy, and sets how much may wait in it, so that the queue stays short at any rate.
 
 use crate::link::health::ALL_SILENT_FOR;
@@ -34,10 +34,10 @@ const RATE_BYTES: u64 = 8 * QUEUE_BOUNDS.0;
 /// The smallest cell that is made: what the smallest link of IPv4 takes (576 bytes) without its headers.
 pub const CELL_LEAST: u16 = 576 - 20 - 8;
 
-/// What is known of a port when the bundle is made.
+/// What is known of a link when the bundle is made.
 #[derive(Clone, Debug)]
-pub struct PortSettings {
-    /// The largest link frame (cell with header) that the NIC takes, in bytes. With less than [`CELL_LEAST`] the port
+pub struct LinkSettings {
+    /// The largest link frame (cell with header) that the NIC takes, in bytes. With less than [`CELL_LEAST`] the link
     /// carries nothing.
     pub cell_max: u16,
     /// Endpoints that are greeted besides the multicast group.
@@ -46,19 +46,19 @@ pub struct PortSettings {
     pub multicast: bool,
     /// The rate in bits per second, if the user states it; else it is measured.
     pub rate: Option<u64>,
-    /// Its part of the traffic under `weighted`, at least 1; counts when every port has one.
+    /// Its part of the traffic under `weighted`, at least 1; counts when every link has one.
     pub weight: Option<u32>,
 }
 
-impl PortSettings {
-    /// A port that finds its peers by multicast and measures its rate.
+impl LinkSettings {
+    /// A link that finds its peers by multicast and measures its rate.
     #[must_use]
     pub fn new(cell_max: u16) -> Self {
         Self { cell_max, greet: Vec::new(), multicast: true, rate: None, weight: None }
     }
 }
 
-/// Whether a port belongs to the bundle: [`crate::group::hotplug`].
+/// Whether a link belongs to the bundle: [`crate::group::hotplug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// It does.
@@ -72,12 +72,12 @@ pub(crate) enum Presence {
     Vacant,
 }
 
-/// A port's state.
+/// A link's state.
 #[derive(Debug)]
-pub(crate) struct Port {
-    pub(crate) settings: PortSettings,
+pub(crate) struct Link {
+    pub(crate) settings: LinkSettings,
     pub(crate) presence: Presence,
-    /// Whether the NIC has one; a port that is no member counts as one without.
+    /// Whether the NIC has one; a link that is no member counts as one without.
     pub(crate) carrier: bool,
     /// The socket took no more; cleared when it does again.
     pub(crate) full: bool,
@@ -102,8 +102,8 @@ pub(crate) struct Port {
     rate: RateMeter,
 }
 
-impl Port {
-    pub(crate) fn new(now: Instant, settings: PortSettings) -> Self {
+impl Link {
+    pub(crate) fn new(now: Instant, settings: LinkSettings) -> Self {
         let stated = settings.rate.map(|bits| bits / 8);
         Self {
             settings,
@@ -200,7 +200,7 @@ impl Port {
         self.queued
     }
 
-    /// The rate in bytes per second, when it is known: a port that was never busy is as fast as it needs to be.
+    /// The rate in bytes per second, when it is known: a link that was never busy is as fast as it needs to be.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.rate.stated.or_else(|| self.rate.measured())
     }
@@ -306,111 +306,111 @@ impl RateMeter {
 mod tests {
     use super::*;
 
-    fn port() -> Port {
-        let settings = PortSettings::new(1452);
-        Port::new(Instant::default(), settings)
+    fn link() -> Link {
+        let settings = LinkSettings::new(1452);
+        Link::new(Instant::default(), settings)
     }
 
     #[test]
     fn a_port_is_read_until_it_was_last_found_empty_but_not_for_ever() {
         let millis = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut port = Port::new(millis(0), PortSettings::new(1_452));
-        assert_eq!(port.read_until(millis(9)), millis(9), "nobody says otherwise");
-        port.handle_read(millis(500), false);
-        port.handle_read(millis(510), true);
-        assert_eq!((port.read_until(millis(520)), port.is_behind), (millis(500), true));
-        assert_eq!(port.read_until(millis(900)), millis(900) - ALL_SILENT_FOR);
-        port.handle_read(millis(900), false);
-        assert_eq!((port.read_until(millis(900)), port.is_behind), (millis(900), false));
+        let mut link = Link::new(millis(0), LinkSettings::new(1_452));
+        assert_eq!(link.read_until(millis(9)), millis(9), "nobody says otherwise");
+        link.handle_read(millis(500), false);
+        link.handle_read(millis(510), true);
+        assert_eq!((link.read_until(millis(520)), link.is_behind), (millis(500), true));
+        assert_eq!(link.read_until(millis(900)), millis(900) - ALL_SILENT_FOR);
+        link.handle_read(millis(900), false);
+        assert_eq!((link.read_until(millis(900)), link.is_behind), (millis(900), false));
     }
 
     #[test]
     fn a_busy_port_learns_its_rate_and_shortens_its_queue() {
-        let mut port = port();
-        assert_eq!(port.queue_limit(), UNPROVEN.0);
-        port.handle_sent(100_000);
+        let mut link = link();
+        assert_eq!(link.queue_limit(), UNPROVEN.0);
+        link.handle_sent(100_000);
         for millis in 0..20 {
-            port.handle_sent(12_500);
-            port.handle_queue(Instant::from_nanos(millis * 1_000_000), 100_000);
+            link.handle_sent(12_500);
+            link.handle_queue(Instant::from_nanos(millis * 1_000_000), 100_000);
         }
-        let rate = port.rate().unwrap();
+        let rate = link.rate().unwrap();
         assert!((12_400_000..12_600_000).contains(&rate), "12.5 MB/s leave, measured {rate}");
-        assert!((18_500..19_000).contains(&port.queue_limit()), "{}", port.queue_limit());
+        assert!((18_500..19_000).contains(&link.queue_limit()), "{}", link.queue_limit());
     }
 
     #[test]
     fn a_port_that_never_waits_has_no_rate() {
-        let mut port = port();
+        let mut link = link();
         for round in 0..10 {
-            port.handle_sent(1_000_000);
-            port.handle_queue(Instant::from_nanos(round * 400_000), 0);
+            link.handle_sent(1_000_000);
+            link.handle_queue(Instant::from_nanos(round * 400_000), 0);
         }
-        assert_eq!(port.rate(), None);
-        assert_eq!(port.queue_limit(), UNPROVEN.1);
-        assert_eq!(port.departed(), 10_000_000);
+        assert_eq!(link.rate(), None);
+        assert_eq!(link.queue_limit(), UNPROVEN.1);
+        assert_eq!(link.departed(), 10_000_000);
     }
 
     /// A token bucket lets go of a batch when it has the tokens for all of it: most of the time nothing leaves.
     #[test]
     fn what_leaves_in_lumps_shows_its_rate() {
-        let mut port = port();
+        let mut link = link();
         let lump = 8_000;
         // Asked each 0.3 ms, and when a lump has left: each 0.64 ms at 12.5 MB/s, three of them waiting.
         let every = 640_000;
         let mut times: Vec<u64> = (1..1_000).flat_map(|number| [number * every, number * 300_000]).collect();
         times.sort_unstable();
-        port.handle_sent(3 * 8_000);
+        link.handle_sent(3 * 8_000);
         for at in times {
-            let waits = port.sent() - at / every * lump;
-            port.handle_queue(Instant::from_nanos(at), usize::try_from(waits).unwrap());
-            port.handle_sent(usize::try_from(3 * lump - waits).unwrap());
-            let rate = port.rate().unwrap_or(12_500_000);
+            let waits = link.sent() - at / every * lump;
+            link.handle_queue(Instant::from_nanos(at), usize::try_from(waits).unwrap());
+            link.handle_sent(usize::try_from(3 * lump - waits).unwrap());
+            let rate = link.rate().unwrap_or(12_500_000);
             assert!(at < 40_000_000 || (11_800_000..13_200_000).contains(&rate), "at {at} measured {rate}");
         }
-        assert_eq!(port.batch_limit(), port.queue_limit() / BATCHES);
+        assert_eq!(link.batch_limit(), link.queue_limit() / BATCHES);
     }
 
     #[test]
     fn a_queue_that_ran_empty_can_only_raise_the_rate() {
-        let mut port = port();
+        let mut link = link();
         let at = |micros: u64| Instant::from_nanos(micros * 1_000);
-        port.handle_sent(12_500);
-        port.handle_queue(at(0), 12_500);
-        port.handle_sent(12_500);
-        port.handle_queue(at(1_000), 12_500);
-        assert_eq!(port.rate(), Some(12_500_000));
-        port.handle_queue(at(9_000), 0);
-        assert_eq!(port.rate(), Some(12_500_000), "it may have been idle for long");
-        port.handle_sent(50_000);
-        port.handle_queue(at(10_000), 50_000);
-        port.handle_queue(at(12_000), 0);
-        assert!(port.rate() > Some(12_500_000), "50 KB left in 2 ms");
+        link.handle_sent(12_500);
+        link.handle_queue(at(0), 12_500);
+        link.handle_sent(12_500);
+        link.handle_queue(at(1_000), 12_500);
+        assert_eq!(link.rate(), Some(12_500_000));
+        link.handle_queue(at(9_000), 0);
+        assert_eq!(link.rate(), Some(12_500_000), "it may have been idle for long");
+        link.handle_sent(50_000);
+        link.handle_queue(at(10_000), 50_000);
+        link.handle_queue(at(12_000), 0);
+        assert!(link.rate() > Some(12_500_000), "50 KB left in 2 ms");
     }
 
     #[test]
     fn batches_do_not_outgrow_a_queue_of_unknown_rate() {
-        let mut port = port();
-        assert_eq!((port.batch_limit(), port.wants_queue()), (UNPROVEN.0, false));
-        port.handle_sent(10_000);
-        assert_eq!((port.batch_limit(), port.wants_queue()), (UNPROVEN.0 - 10_000, true));
-        assert!(port.wait() > Duration::ZERO && port.wait() < QUEUE_FOR);
-        port.handle_sent(10_000);
-        assert_eq!(port.batch_limit(), UNPROVEN.0 / BATCHES, "the kernel says when it is full");
-        port.handle_queue(Instant::from_nanos(100_000), 0);
-        assert_eq!(port.wait(), Duration::ZERO);
-        assert!(port.batch_limit() > UNPROVEN.0, "it has proved itself");
+        let mut link = link();
+        assert_eq!((link.batch_limit(), link.wants_queue()), (UNPROVEN.0, false));
+        link.handle_sent(10_000);
+        assert_eq!((link.batch_limit(), link.wants_queue()), (UNPROVEN.0 - 10_000, true));
+        assert!(link.wait() > Duration::ZERO && link.wait() < QUEUE_FOR);
+        link.handle_sent(10_000);
+        assert_eq!(link.batch_limit(), UNPROVEN.0 / BATCHES, "the kernel says when it is full");
+        link.handle_queue(Instant::from_nanos(100_000), 0);
+        assert_eq!(link.wait(), Duration::ZERO);
+        assert!(link.batch_limit() > UNPROVEN.0, "it has proved itself");
     }
 
     #[test]
     fn a_rate_measured_too_low_is_raised_by_what_passes() {
         let measured_low = || {
-            let mut port = port();
+            let mut link = link();
             for millis in 0..3 {
-                port.handle_sent(2_000);
-                port.handle_queue(Instant::from_nanos(millis * 1_000_000), 1_000);
+                link.handle_sent(2_000);
+                link.handle_queue(Instant::from_nanos(millis * 1_000_000), 1_000);
             }
-            assert!(port.rate() < Some(3_000_000));
-            port
+            assert!(link.rate() < Some(3_000_000));
+            link
         };
         let mut never_waits = measured_low();
         for round in 8..250 {
@@ -429,15 +429,15 @@ mod tests {
 
     #[test]
     fn a_port_that_lets_much_pass_for_long_may_hold_more() {
-        let mut port = port();
+        let mut link = link();
         for round in 0..1_000 {
-            port.handle_queue(Instant::from_nanos(round * 250_000), 0);
-            port.handle_sent(25_000);
+            link.handle_queue(Instant::from_nanos(round * 250_000), 0);
+            link.handle_sent(25_000);
         }
-        assert_eq!(port.rate(), None);
-        assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "100 MB/s passed");
-        assert_eq!(port.batch_limit(), port.queue_limit() - 25_000, "what was handed over last may wait");
-        port.handle_queue(Instant::from_nanos(5_000_000_000), 0);
-        assert_eq!(port.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "idle since");
+        assert_eq!(link.rate(), None);
+        assert_eq!(link.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "100 MB/s passed");
+        assert_eq!(link.batch_limit(), link.queue_limit() - 25_000, "what was handed over last may wait");
+        link.handle_queue(Instant::from_nanos(5_000_000_000), 0);
+        assert_eq!(link.queue_limit(), bytes_in(100_000_000, QUEUE_FOR), "idle since");
     }
 }

@@ -54,9 +54,9 @@ pub(crate) struct Outbound {
     looked_up: u64,
     /// Slots of the numbers before `next_seq`.
     log: VecDeque<u64>,
-    /// After which number the port had been given how many bytes.
+    /// After which number the link had been given how many bytes.
     marks: VecDeque<(u64, u64)>,
-    /// The number after the last that has left the port.
+    /// The number after the last that has left the link.
     departed: u64,
     /// When the peer's reports last showed that something new was heard.
     progressed: Instant,
@@ -64,7 +64,7 @@ pub(crate) struct Outbound {
     /// Cells before `heard` that the peer has not heard, modulo 2^32.
     lacks: u32,
     pub(crate) beat: Beat,
-    /// One was due that the port did not take.
+    /// One was due that the link did not take.
     pub(crate) owes_heartbeat: bool,
     pub(crate) patience: Patience,
     pub(crate) loss: Loss,
@@ -176,7 +176,7 @@ impl Outbound {
         self.log.range_mut(from..).for_each(|slot| *slot = NOTHING);
     }
 
-    /// The port had been given `port_sent` bytes when the last number went out.
+    /// The link had been given `port_sent` bytes when the last number went out.
     pub(crate) fn mark(&mut self, port_sent: u64) {
         if self.marks.len() == MARKS {
             self.marks.pop_back();
@@ -184,7 +184,7 @@ impl Outbound {
         self.marks.push_back((self.next_seq, port_sent));
     }
 
-    /// The number after the last that has left, when `port_departed` bytes have left the port.
+    /// The number after the last that has left, when `port_departed` bytes have left the link.
     pub(crate) fn departed(&mut self, port_departed: u64) -> u64 {
         while let Some((seq, bytes)) = self.marks.front().copied() {
             if bytes > port_departed {
@@ -197,7 +197,7 @@ impl Outbound {
     }
 
     /// The peer reports the number after the highest that it has heard and how many it has heard, when `port_departed`
-    /// bytes have left the port.
+    /// bytes have left the link.
     pub(crate) fn handle_heard(&mut self, now: Instant, heard: u64, count: u32, port_departed: u64) {
         let lacks = wire_seq(heard).wrapping_sub(count);
         if heard > self.heard && heard <= self.next_seq {
@@ -262,76 +262,76 @@ mod tests {
 
     #[test]
     fn a_number_leads_to_its_slot_once() {
-        let mut link = Outbound::new(Instant::default());
-        assert_eq!(link.take_seq(Some(70)), 0);
-        assert_eq!(link.take_seq(None), 1);
-        assert_eq!(link.take_seq(Some(72)), 2);
-        assert_eq!(link.take_for_repair(2), Some(72));
-        assert_eq!(link.take_for_repair(2), None);
-        assert_eq!(link.take_for_repair(1), None, "a heartbeat");
-        assert_eq!(link.take_for_repair(3), None, "not sent yet");
-        assert_eq!(link.take_for_repair(0), Some(70));
-        link.return_seqs(1);
-        assert_eq!(link.next_seq(), 2);
-        link.take_seq(Some(73));
-        link.void_seqs(1);
-        assert_eq!((link.next_seq(), link.take_for_repair(2)), (3, None), "it may have reached the network");
+        let mut path = Outbound::new(Instant::default());
+        assert_eq!(path.take_seq(Some(70)), 0);
+        assert_eq!(path.take_seq(None), 1);
+        assert_eq!(path.take_seq(Some(72)), 2);
+        assert_eq!(path.take_for_repair(2), Some(72));
+        assert_eq!(path.take_for_repair(2), None);
+        assert_eq!(path.take_for_repair(1), None, "a heartbeat");
+        assert_eq!(path.take_for_repair(3), None, "not sent yet");
+        assert_eq!(path.take_for_repair(0), Some(70));
+        path.return_seqs(1);
+        assert_eq!(path.next_seq(), 2);
+        path.take_seq(Some(73));
+        path.void_seqs(1);
+        assert_eq!((path.next_seq(), path.take_for_repair(2)), (3, None), "it may have reached the network");
     }
 
     #[test]
     fn what_is_unheard_is_looked_up_once_even_if_its_number_is_given_again() {
-        let mut link = Outbound::new(Instant::default());
+        let mut path = Outbound::new(Instant::default());
         for slot in 0..4 {
-            link.take_seq(Some(slot));
+            path.take_seq(Some(slot));
         }
-        link.handle_heard(Instant::default(), 1, 1, 0);
-        assert_eq!(link.take_unheard(), 1..4);
-        assert!(link.take_unheard().is_empty());
-        link.return_seqs(2);
-        link.take_seq(Some(70));
-        assert_eq!(link.take_unheard(), 2..3);
+        path.handle_heard(Instant::default(), 1, 1, 0);
+        assert_eq!(path.take_unheard(), 1..4);
+        assert!(path.take_unheard().is_empty());
+        path.return_seqs(2);
+        path.take_seq(Some(70));
+        assert_eq!(path.take_unheard(), 2..3);
     }
 
     #[test]
     fn the_log_forgets_the_oldest() {
-        let mut link = Outbound::new(Instant::default());
+        let mut path = Outbound::new(Instant::default());
         for slot in 0..=LOG as u64 {
-            link.take_seq(Some(slot));
+            path.take_seq(Some(slot));
         }
-        assert_eq!(link.take_for_repair(0), None);
-        assert_eq!(link.take_for_repair(1), Some(1));
+        assert_eq!(path.take_for_repair(0), None);
+        assert_eq!(path.take_for_repair(1), Some(1));
     }
 
     #[test]
     fn a_link_that_is_withdrawn_keeps_its_numbers() {
-        let mut link = Outbound::new(Instant::default());
-        link.take_seq(Some(70));
-        link.mark(1_000);
-        link.withdraw();
-        assert_eq!((link.departed(0), link.next_seq()), (1, 1), "another port begins with no bytes sent");
-        assert_eq!(link.take_seq(Some(71)), 1);
-        assert_eq!(link.take_for_repair(0), Some(70));
+        let mut path = Outbound::new(Instant::default());
+        path.take_seq(Some(70));
+        path.mark(1_000);
+        path.withdraw();
+        assert_eq!((path.departed(0), path.next_seq()), (1, 1), "another link begins with no bytes sent");
+        assert_eq!(path.take_seq(Some(71)), 1);
+        assert_eq!(path.take_for_repair(0), Some(70));
     }
 
     #[test]
     fn no_peer_makes_a_path_longer_than_any_is() {
-        let mut link = Outbound::new(Instant::default());
+        let mut path = Outbound::new(Instant::default());
         for _ in 0..100 {
-            link.handle_round_trip(Duration::from_secs(4_000));
-            link.handle_skew(Duration::from_secs(4_000));
+            path.handle_round_trip(Duration::from_secs(4_000));
+            path.handle_skew(Duration::from_secs(4_000));
         }
-        assert_eq!((link.round_trip, link.skew), (Some(ESTIMATE_MAX), ESTIMATE_MAX));
+        assert_eq!((path.round_trip, path.skew), (Some(ESTIMATE_MAX), ESTIMATE_MAX));
     }
 
     #[test]
     fn departure_follows_the_port() {
-        let mut link = Outbound::new(Instant::default());
-        link.take_seq(Some(0));
-        link.mark(1_000);
-        link.take_seq(Some(1));
-        link.mark(2_000);
-        assert_eq!(link.departed(999), 0);
-        assert_eq!(link.departed(1_999), 1);
-        assert_eq!(link.departed(2_000), 2);
+        let mut path = Outbound::new(Instant::default());
+        path.take_seq(Some(0));
+        path.mark(1_000);
+        path.take_seq(Some(1));
+        path.mark(2_000);
+        assert_eq!(path.departed(999), 0);
+        assert_eq!(path.departed(1_999), 1);
+        assert_eq!(path.departed(2_000), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! The links to one peer, in both directions.
+//! The paths to one peer, in both directions.
 
 use crate::link::health::LATELY;
 use crate::link::inbound::{self, Inbound};
@@ -9,19 +9,19 @@ use crate::wire::hello::NodeId;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// The links of a peer that has joined are up after this time, or never: heartbeats are quick until then.
+/// The paths to a peer that has joined are up after this time, or never: heartbeats are quick until then.
 const RISES_WITHIN: Duration = Duration::from_millis(100);
 
-/// What is known of the links to a peer.
+/// What is known of the paths to a peer.
 #[derive(Debug)]
 pub(crate) struct Paths {
     /// Whose they are.
     pub(crate) node: NodeId,
-    /// Our links to it, by port.
+    /// The way to it, by our link.
     pub(crate) outbound: Vec<Outbound>,
-    /// For each port, the peer's number of the link that ends there.
+    /// For each of our links, the peer's number of its link that ends there.
     pub(crate) paired: Vec<Option<u8>>,
-    /// Its links to us, by its numbers.
+    /// The way from it, by its link.
     pub(crate) inbound: Vec<Inbound>,
     /// Where our numbers of it begin, once it has given us a session number.
     first: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Paths {
     pub(super) serial: u16,
     /// `sent_at` and `serial` of the latest heartbeat that was obeyed.
     pub(super) latest_report: Option<(u32, u16)>,
-    /// When its links are judged next.
+    /// When its paths are judged next.
     pub(super) judge_at: Instant,
     /// Its number is in `Links::touched`.
     pub(super) touched: bool,
@@ -41,11 +41,11 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// Of a peer that has not given us a session number. Its own numbers begin at `first`.
-    pub(super) fn new(now: Instant, node: NodeId, first: u64, ports: usize) -> Self {
+    pub(super) fn new(now: Instant, node: NodeId, first: u64, links: usize) -> Self {
         Self {
             node,
-            outbound: (0..ports).map(|_| Outbound::new(now)).collect(),
-            paired: (0..ports).map(|_| None).collect(),
+            outbound: (0..links).map(|_| Outbound::new(now)).collect(),
+            paired: (0..links).map(|_| None).collect(),
             inbound: (0..LINKS).map(|_| Inbound::new(now, first)).collect(),
             first: None,
             joined_at: now,
@@ -61,16 +61,16 @@ impl Paths {
     pub(crate) fn join(&mut self, now: Instant, first: u64) {
         self.first = Some(first);
         self.joined_at = now;
-        self.outbound.iter_mut().for_each(|link| link.begin(first));
+        self.outbound.iter_mut().for_each(|path| path.begin(first));
     }
 
-    /// One more port of ours, whose numbers begin where those of all links of the session did.
-    pub(super) fn add_port(&mut self, now: Instant) {
-        let mut link = Outbound::new(now);
+    /// One more path, whose numbers begin where those of all paths of the session did.
+    pub(super) fn add_link(&mut self, now: Instant) {
+        let mut path = Outbound::new(now);
         if let Some(first) = self.first {
-            link.begin(first);
+            path.begin(first);
         }
-        self.outbound.push(link);
+        self.outbound.push(path);
         self.paired.push(None);
     }
 
@@ -80,7 +80,7 @@ impl Paths {
 
     /// Whether some link to it is up, or might be.
     pub(crate) fn is_reachable(&self) -> bool {
-        self.is_joined() && self.outbound.iter().any(|link| link.up || link.doubted)
+        self.is_joined() && self.outbound.iter().any(|path| path.up || path.doubted)
     }
 
     /// Whether it has just joined, and its links have not had the time to prove themselves.
@@ -90,69 +90,69 @@ impl Paths {
 
     /// Whether anything can be sent to it.
     pub(crate) fn is_reached(&self) -> bool {
-        self.is_joined() && self.outbound.iter().any(|link| link.up)
+        self.is_joined() && self.outbound.iter().any(|path| path.up)
     }
 
     /// Whether it can be reached and is heard, or is about to be.
     pub(crate) fn is_way(&self, now: Instant) -> bool {
         let is_heard = self.links_heard() != 0;
-        is_heard && self.outbound.iter().any(|link| link.up) || self.is_rising(now)
+        is_heard && self.outbound.iter().any(|path| path.up) || self.is_rising(now)
     }
 
     /// It was heard now. If it was silent on all links before, it did not run, and that is no fault of the slower ones.
     pub(crate) fn end_pause(&mut self, now: Instant) {
         let is_first =
-            |link: &Inbound| link.health.heard() == now || now.since(link.health.heard()) >= LATELY;
+            |path: &Inbound| path.health.heard() == now || now.since(path.health.heard()) >= LATELY;
         if self.inbound.iter().all(is_first) {
-            self.inbound.iter_mut().for_each(|link| link.health.handle_pause(now));
+            self.inbound.iter_mut().for_each(|path| path.health.handle_pause(now));
         }
     }
 
     /// Cells heard from it over all links.
     pub(crate) fn cells_heard(&self) -> u64 {
-        self.inbound.iter().map(|link| link.heard).sum()
+        self.inbound.iter().map(|path| path.heard).sum()
     }
 
     /// There is something to say to it at once, over all links.
     pub(crate) fn beat_at_once(&mut self, now: Instant) {
         self.heartbeat_at = now;
-        self.outbound.iter_mut().for_each(|link| link.beat.hasten());
+        self.outbound.iter_mut().for_each(|path| path.beat.hasten());
     }
 
     /// The links from it that may still bring cells, a bit each.
     pub(crate) fn links_heard(&self) -> u16 {
-        let brings = |link: &Inbound| link.health.is_up() || link.lingers;
+        let brings = |path: &Inbound| path.health.is_up() || path.lingers;
         (0..LINKS).filter(|link| brings(&self.inbound[*link])).fold(0, |bits, link| bits | 1 << link)
     }
 
     /// When any of its links was heard last.
     pub(crate) fn heard(&self) -> Instant {
-        self.inbound.iter().map(|link| link.health.heard()).max().unwrap_or_default()
+        self.inbound.iter().map(|path| path.health.heard()).max().unwrap_or_default()
     }
 
     /// The delay of its fastest link that is up.
     pub(crate) fn fastest(&self) -> Option<u32> {
-        let up = self.inbound.iter().filter(|link| link.health.is_up());
+        let up = self.inbound.iter().filter(|path| path.health.is_up());
         up.filter_map(Inbound::delay).reduce(inbound::faster)
     }
 
     /// The round trip over its slowest link that is up.
     pub(crate) fn round_trip(&self) -> Duration {
-        let up = self.outbound.iter().filter(|link| link.up);
-        up.filter_map(|link| link.round_trip).max().unwrap_or_default()
+        let up = self.outbound.iter().filter(|path| path.up);
+        up.filter_map(|path| path.round_trip).max().unwrap_or_default()
     }
 
     /// Where the peer listens: on the links that are up, else on all.
     pub(crate) fn routes(&self) -> Vec<(u8, core::net::SocketAddr)> {
-        let links =
-            || (0..).zip(&self.outbound).filter_map(|(port, link)| Some((link.up, (port, link.endpoint?))));
-        let up: Vec<_> = links().filter(|(up, _)| *up).map(|(_, route)| route).collect();
-        if up.is_empty() { links().map(|(_, route)| route).collect() } else { up }
+        let paths =
+            || (0..).zip(&self.outbound).filter_map(|(link, path)| Some((path.up, (link, path.endpoint?))));
+        let up: Vec<_> = paths().filter(|(up, _)| *up).map(|(_, route)| route).collect();
+        if up.is_empty() { paths().map(|(_, route)| route).collect() } else { up }
     }
 
     /// Bytes of memory that they take.
     pub(crate) fn bytes(&self) -> usize {
-        let outbound = self.outbound.iter().map(|link| size_of_val(link) + link.bytes()).sum::<usize>();
+        let outbound = self.outbound.iter().map(|path| size_of_val(path) + path.bytes()).sum::<usize>();
         size_of_val(self) + outbound + size_of_val(&*self.paired) + size_of_val(&*self.inbound)
     }
 }

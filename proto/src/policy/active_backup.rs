@@ -19,7 +19,7 @@ pub(crate) struct ActiveBackup {
 /// What one peer is reached over.
 #[derive(Clone, Copy, Debug, Default)]
 struct Active {
-    port: Option<u8>,
+    link: Option<u8>,
     /// The primary has been in use.
     had_primary: bool,
 }
@@ -37,12 +37,12 @@ impl Distribute for ActiveBackup {
             self.peers.resize(peer + 1, Active::default());
         }
         let active = &mut self.peers[peer];
-        let find = |port: Option<u8>| choices.iter().position(|choice| Some(choice.port) == port);
+        let find = |link: Option<u8>| choices.iter().position(|choice| Some(choice.link) == link);
         let primary = find(self.primary);
-        let in_use = find(active.port);
+        let in_use = find(active.link);
         let reselect = in_use.is_none() || self.preempt || !active.had_primary;
         let index = primary.filter(|_| reselect).or(in_use).unwrap_or(0);
-        active.port = Some(choices[index].port);
+        active.link = Some(choices[index].link);
         active.had_primary |= primary == Some(index);
         Share::all(choices, index, waiting)
     }
@@ -53,14 +53,14 @@ mod tests {
     use super::*;
     use crate::policy::example::{choice, waiting};
 
-    /// The port in use after each change of the links that are up.
+    /// The link in use after each change of the links that are up.
     fn follow(primary: Option<u8>, preempt: bool, ups: &[&[u8]]) -> Vec<u8> {
         let options = PolicyOptions { primary, preempt, ..PolicyOptions::default() };
         let mut policy = ActiveBackup::new(&options);
         ups.iter()
             .map(|up| {
-                let choices: Vec<_> = up.iter().map(|port| choice(*port, None)).collect();
-                choices[policy.share(&choices, &waiting(0, 1)).unwrap().index].port
+                let choices: Vec<_> = up.iter().map(|link| choice(*link, None)).collect();
+                choices[policy.share(&choices, &waiting(0, 1)).unwrap().index].link
             })
             .collect()
     }

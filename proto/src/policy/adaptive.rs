@@ -17,20 +17,20 @@ const SHARE_OF_QUEUE: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
-    /// The port that was used last: ties go to another.
+    /// The link that was used last: ties go to another.
     last: u8,
 }
 
 impl Distribute for Adaptive {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let arrival = |choice: &Choice| nanos(choice.skew + choice.wait);
-        let turn = |choice: &Choice| choice.port.wrapping_sub(self.last).wrapping_sub(1);
+        let turn = |choice: &Choice| choice.link.wrapping_sub(self.last).wrapping_sub(1);
         let (index, choice) = choices
             .iter()
             .enumerate()
             .filter(|(_, choice)| !choice.full)
             .min_by_key(|(_, choice)| (arrival(choice), turn(choice)))?;
-        self.last = choice.port;
+        self.last = choice.link;
         let share = choice.rate.map_or(usize::MAX, |rate| {
             let span = (choice.wait / SHARE_OF_QUEUE).max(SHARE_LEAST);
             usize::try_from(bytes_in(rate, span)).unwrap_or(usize::MAX) / waiting.cell_bytes
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn links_that_never_wait_take_turns_and_full_ones_are_left_out() {
         let mut policy = Adaptive::default();
-        let mut choices = [0, 1, 2].map(|port| example::choice(port, None));
+        let mut choices = [0, 1, 2].map(|link| example::choice(link, None));
         let first = policy.share(&choices, &waiting(0, 44)).unwrap();
         let second = policy.share(&choices, &waiting(0, 44)).unwrap();
         assert_eq!((first.cells, second.cells), (44, 44));

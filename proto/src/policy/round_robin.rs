@@ -10,17 +10,17 @@ const TURN: usize = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct RoundRobin {
-    /// The port whose turn it is, or the next above it.
+    /// The link whose turn it is, or the next above it.
     turn: u8,
 }
 
 impl Distribute for RoundRobin {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let index = choices.iter().position(|choice| choice.port >= self.turn).unwrap_or(0);
+        let index = choices.iter().position(|choice| choice.link >= self.turn).unwrap_or(0);
         if choices[index].full {
             return None;
         }
-        self.turn = choices[index].port + 1;
+        self.turn = choices[index].link + 1;
         Some(Share { index, cells: waiting.cells.min(TURN) })
     }
 }
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn every_link_has_its_turn_and_a_full_one_is_waited_for() {
         let mut policy = RoundRobin::default();
-        let mut choices = [0, 2, 3].map(|port| choice(port, None));
+        let mut choices = [0, 2, 3].map(|link| choice(link, None));
         let turns: [_; 4] = core::array::from_fn(|_| policy.share(&choices, &waiting(0, 100)).unwrap().index);
         assert_eq!(turns, [0, 1, 2, 0]);
         choices[1].full = true;

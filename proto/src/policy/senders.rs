@@ -13,14 +13,14 @@ use core::time::Duration;
 const SENDERS: usize = 1_024;
 /// Associations are renewed this often (P0).
 pub(super) const PERIOD: Duration = Duration::from_secs(10);
-/// Bytes per second of a port that has never been busy: 10 Gbit/s.
+/// Bytes per second of a link that has never been busy: 10 Gbit/s.
 pub(super) const RATE_UNKNOWN: u64 = 1_250_000_000;
 
 /// A sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sender {
-    /// The port that it is associated with.
-    pub(super) port: Option<u8>,
+    /// The link that it is associated with.
+    pub(super) link: Option<u8>,
     /// Bytes per second in the last period; `None`: it sent nothing.
     pub(super) volume: Option<u64>,
     /// Bytes in this period.
@@ -49,8 +49,8 @@ impl Senders {
 
     /// Which of the choices a flow's sender is associated with.
     pub(super) fn seat(&mut self, flow: u32, choices: &[Choice]) -> Option<usize> {
-        let port = self.of(flow).port?;
-        choices.iter().position(|choice| choice.port == port)
+        let link = self.of(flow).link?;
+        choices.iter().position(|choice| choice.link == link)
     }
 
     /// All senders.

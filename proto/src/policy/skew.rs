@@ -17,10 +17,10 @@ pub(super) fn play(policy: &mut dyn Distribute, periods: u64) -> Vec<Vec<usize>>
     let mut seats = Vec::new();
     for period in 0..periods * PERIOD.as_secs() {
         let active = if period < PERIOD.as_secs() { 1 } else { SENDERS };
-        let ports: Vec<_> = (0..active).map(|flow| seat(policy, &links, flow, now)).collect();
-        let senders = |port: usize| ports.iter().filter(|other| **other == port).count();
-        for (flow, port) in (0..).zip(&ports) {
-            policy.handle_sent(flow, links[*port].port, RATE / senders(*port) as u64);
+        let chosen: Vec<_> = (0..active).map(|flow| seat(policy, &links, flow, now)).collect();
+        let senders = |link: usize| chosen.iter().filter(|other| **other == link).count();
+        for (flow, link) in (0..).zip(&chosen) {
+            policy.handle_sent(flow, links[*link].link, RATE / senders(*link) as u64);
         }
         if period % PERIOD.as_secs() == 0 {
             seats.push(Vec::from([senders(0), senders(1)]));

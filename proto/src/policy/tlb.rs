@@ -18,7 +18,7 @@ const NEWCOMER: u64 = 1;
 #[derive(Debug, Default)]
 pub(crate) struct Tlb {
     senders: Senders,
-    /// Bytes per second that the senders of each port are expected to send.
+    /// Bytes per second that the senders of each link are expected to send.
     expected: [u64; LINKS],
 }
 
@@ -31,7 +31,7 @@ impl Distribute for Tlb {
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         if self.senders.renew(waiting.now) {
             self.expected = [0; LINKS];
-            self.senders.iter_mut().for_each(|sender| sender.port = None);
+            self.senders.iter_mut().for_each(|sender| sender.link = None);
         }
         let seat = self.senders.seat(waiting.flow, choices);
         seat.or_else(|| self.associate(choices, waiting.flow))
@@ -46,17 +46,17 @@ impl Tlb {
     /// Associates a sender with a link, which it leaves only when the link does.
     fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
         let headroom = |choice: &Choice| {
-            let expected = self.expected[usize::from(choice.port)];
+            let expected = self.expected[usize::from(choice.link)];
             i128::from(choice.rate.unwrap_or(RATE_UNKNOWN)) - i128::from(expected)
         };
         let (index, choice) =
             choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(headroom(choice)))?;
         let sender = self.senders.of(flow);
         let expected = sender.volume.unwrap_or(NEWCOMER);
-        if let Some(left) = sender.port.replace(choice.port) {
+        if let Some(left) = sender.link.replace(choice.link) {
             self.expected[usize::from(left)] = self.expected[usize::from(left)].saturating_sub(expected);
         }
-        self.expected[usize::from(choice.port)] += expected;
+        self.expected[usize::from(choice.link)] += expected;
         Some(index)
     }
 }
@@ -77,9 +77,9 @@ mod tests {
         [choice(0, Some(RATE)), choice(1, Some(RATE))]
     }
 
-    fn port(policy: &mut Tlb, flow: u32, now: Instant) -> u8 {
+    fn link(policy: &mut Tlb, flow: u32, now: Instant) -> u8 {
         let share = policy.share(&links(), &Waiting { now, ..waiting(flow, 1) }).unwrap();
-        links()[share.index].port
+        links()[share.index].link
     }
 
     /// P0, figure 2: A goes to NIC 0, B to NIC 1, and C, which comes later, to NIC 1 since A sends more than B.
@@ -88,25 +88,25 @@ mod tests {
         let [a, b, c, d] = [0, 1, 2, 3];
         let mut policy = Tlb::default();
         let start = Instant::default();
-        assert_eq!((port(&mut policy, a, start), port(&mut policy, b, start)), (0, 1), "1 byte each");
+        assert_eq!((link(&mut policy, a, start), link(&mut policy, b, start)), (0, 1), "1 byte each");
         policy.handle_sent(a, 0, 50_000_000);
         policy.handle_sent(b, 1, 20_000_000);
         let renewed = start + PERIOD;
-        assert_eq!((port(&mut policy, a, renewed), port(&mut policy, b, renewed)), (0, 1));
+        assert_eq!((link(&mut policy, a, renewed), link(&mut policy, b, renewed)), (0, 1));
         assert_eq!(policy.expected[..2], [5_000_000, 2_000_000]);
-        assert_eq!(port(&mut policy, c, renewed), 1);
+        assert_eq!(link(&mut policy, c, renewed), 1);
         assert_eq!(policy.expected[1], 2_000_001, "a newcomer is expected to send 1 byte");
-        assert_eq!(port(&mut policy, d, renewed), 1);
+        assert_eq!(link(&mut policy, d, renewed), 1);
     }
 
     #[test]
     fn associations_last_for_exactly_ten_seconds() {
         let mut policy = Tlb::default();
         let start = Instant::default();
-        assert_eq!((port(&mut policy, 0, start), port(&mut policy, 1, start)), (0, 1));
+        assert_eq!((link(&mut policy, 0, start), link(&mut policy, 1, start)), (0, 1));
         let end = start + PERIOD;
-        assert_eq!(port(&mut policy, 1, end - Duration::from_nanos(1)), 1);
-        assert_eq!(port(&mut policy, 1, end), 0, "the first to send gets the lowest number");
+        assert_eq!(link(&mut policy, 1, end - Duration::from_nanos(1)), 1);
+        assert_eq!(link(&mut policy, 1, end), 0, "the first to send gets the lowest number");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) struct TlbHistory {
     links: [Load; LINKS],
 }
 
-/// What the senders of a port ask of it.
+/// What the senders of a link ask of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     /// Bytes per second that it carries.
@@ -59,7 +59,7 @@ impl Distribute for TlbHistory {
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         for choice in choices {
-            self.links[usize::from(choice.port)].rate = choice.rate.unwrap_or(RATE_UNKNOWN);
+            self.links[usize::from(choice.link)].rate = choice.rate.unwrap_or(RATE_UNKNOWN);
         }
         if self.senders.renew(waiting.now) {
             self.judge();
@@ -79,10 +79,10 @@ impl TlbHistory {
         let links = &mut self.links;
         let (index, choice) = best(choices, links)?;
         let sender = self.senders.of(flow);
-        if let Some(left) = sender.port.replace(choice.port) {
+        if let Some(left) = sender.link.replace(choice.link) {
             leave(&mut links[usize::from(left)], sender);
         }
-        join(&mut links[usize::from(choice.port)], sender);
+        join(&mut links[usize::from(choice.link)], sender);
         Some(index)
     }
 
@@ -91,22 +91,22 @@ impl TlbHistory {
     fn judge(&mut self) {
         let mut carried = [(0, 0); LINKS];
         for sender in self.senders.iter_mut() {
-            match (sender.port, sender.volume) {
-                (Some(port), Some(volume)) => {
-                    let (load, senders) = &mut carried[usize::from(port)];
+            match (sender.link, sender.volume) {
+                (Some(link), Some(volume)) => {
+                    let (load, senders) = &mut carried[usize::from(link)];
                     *load += volume;
                     *senders += 1;
                 }
-                _ => sender.port = None,
+                _ => sender.link = None,
             }
         }
         for link in &mut self.links {
             *link = Load { rate: link.rate, ..Load::default() };
         }
         for sender in self.senders.iter_mut() {
-            let (Some(port), Some(volume)) = (sender.port, sender.volume) else { continue };
-            let (load, senders) = carried[usize::from(port)];
-            let link = &mut self.links[usize::from(port)];
+            let (Some(link), Some(volume)) = (sender.link, sender.volume) else { continue };
+            let (load, senders) = carried[usize::from(link)];
+            let link = &mut self.links[usize::from(link)];
             let filled = load >= link.rate / FILLED.1 * FILLED.0;
             let greedy = filled && volume >= load / senders / GREEDY.1 * GREEDY.0;
             sender.volume = (!greedy).then_some(volume);
@@ -117,13 +117,13 @@ impl TlbHistory {
     /// Moves greedy senders to better offers. One pass: each move makes its link's offer worse and the left one's better.
     fn balance(&mut self, choices: &[Choice]) {
         for sender in self.senders.iter_mut().filter(|sender| sender.volume.is_none()) {
-            let (Some(port), Some((_, choice))) = (sender.port, best(choices, &self.links)) else { continue };
-            let [from, to] = [port, choice.port].map(usize::from);
+            let (Some(link), Some((_, choice))) = (sender.link, best(choices, &self.links)) else { continue };
+            let [from, to] = [link, choice.link].map(usize::from);
             let share = self.links[from].share(self.links[from].greedy);
             if self.links[to].offer() / BETTER.0 * BETTER.1 > share {
                 leave(&mut self.links[from], sender);
                 join(&mut self.links[to], sender);
-                sender.port = Some(choice.port);
+                sender.link = Some(choice.link);
             }
         }
     }
@@ -131,7 +131,7 @@ impl TlbHistory {
 
 /// The link with the best offer, the first of several.
 fn best<'a>(choices: &'a [Choice], links: &[Load; LINKS]) -> Option<(usize, &'a Choice)> {
-    choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(links[usize::from(choice.port)].offer()))
+    choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(links[usize::from(choice.link)].offer()))
 }
 
 fn join(link: &mut Load, sender: &Sender) {
@@ -183,10 +183,10 @@ mod tests {
             policy.handle_sent(flow, 0, RATE / 4 * PERIOD.as_secs());
         }
         let now = Instant::default() + PERIOD;
-        let ports: Vec<_> = (0..4)
+        let links: Vec<_> = (0..4)
             .map(|flow| policy.share(&links, &Waiting { now, ..waiting(flow, 1) }).unwrap().index)
             .collect();
-        assert_eq!(ports.iter().filter(|port| **port == 0).count(), 2, "{ports:?}");
+        assert_eq!(links.iter().filter(|link| **link == 0).count(), 2, "{links:?}");
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
             let now = Instant::default() + Duration::from_secs(secs);
             let index = policy.share(&links, &Waiting { now, ..waiting(flow, 1) }).unwrap().index;
             let bytes = if flow == 1 { 10_000 } else { RATE * 9 };
-            policy.handle_sent(flow, links[index].port, bytes);
+            policy.handle_sent(flow, links[index].link, bytes);
             index
         };
         assert_eq!((at(0, 0), at(1, 0)), (0, 1));

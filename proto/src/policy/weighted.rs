@@ -17,9 +17,9 @@ const LAG_MAX: u64 = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Weighted {
-    /// How far each port is served, in bytes of the bundle.
+    /// How far each link is served, in bytes of the bundle.
     served: [u64; LINKS],
-    /// What a byte costs each port: the sum of all weights, and its own.
+    /// What a byte costs each link: the sum of all weights, and its own.
     cost: [(u64, u64); LINKS],
 }
 
@@ -33,24 +33,24 @@ impl Distribute for Weighted {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let weights = weights(choices);
         let sum = weights.iter().sum();
-        let furthest = choices.iter().map(|choice| self.served[usize::from(choice.port)]).max()?;
+        let furthest = choices.iter().map(|choice| self.served[usize::from(choice.link)]).max()?;
         for (choice, weight) in choices.iter().zip(weights) {
-            let port = usize::from(choice.port);
-            self.served[port] = self.served[port].max(furthest.saturating_sub(LAG_MAX));
-            self.cost[port] = (sum, weight);
+            let link = usize::from(choice.link);
+            self.served[link] = self.served[link].max(furthest.saturating_sub(LAG_MAX));
+            self.cost[link] = (sum, weight);
         }
         let open = choices.iter().enumerate().filter(|(_, choice)| !choice.full);
-        let (index, _) = open.min_by_key(|(_, choice)| self.served[usize::from(choice.port)])?;
+        let (index, _) = open.min_by_key(|(_, choice)| self.served[usize::from(choice.link)])?;
         let least = weights[..choices.len()].iter().min()?;
         let turn = usize::try_from(TURN * weights[index] / least).unwrap_or(usize::MAX);
         Some(Share { index, cells: waiting.cells.min(turn) })
     }
 
-    fn handle_sent(&mut self, _flow: u32, port: u8, bytes: u64) {
-        let (sum, weight) = self.cost[usize::from(port)];
+    fn handle_sent(&mut self, _flow: u32, link: u8, bytes: u64) {
+        let (sum, weight) = self.cost[usize::from(link)];
         let served = u128::from(bytes) * u128::from(sum) / u128::from(weight);
         let served = u64::try_from(served).unwrap_or(u64::MAX);
-        self.served[usize::from(port)] = self.served[usize::from(port)].saturating_add(served);
+        self.served[usize::from(link)] = self.served[usize::from(link)].saturating_add(served);
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
         let mut given = [0; 2];
         for _ in 0..times {
             let share = policy.share(choices, &waiting(0, 40)).unwrap();
-            policy.handle_sent(0, choices[share.index].port, (share.cells * CELL) as u64);
+            policy.handle_sent(0, choices[share.index].link, (share.cells * CELL) as u64);
             given[share.index] += share.cells;
         }
         given

@@ -110,7 +110,7 @@ impl Receiver {
     fn advance(&mut self, index: u16, lane: u8, links: &Links, counters: &mut Counters) {
         let Self { pool, ready, peers, gapped, surplus, repair, .. } = self;
         let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
-        let heard = if *repair { 0 } else { links.get(index).map_or(0, Paths::links_heard) };
+        let heard = if *repair { 0 } else { links.paths(index).map_or(0, Paths::links_heard) };
         let state = &mut lanes.lanes[usize::from(lane)];
         loop {
             while let Some(cell) = state.reorder.pop() {

@@ -47,7 +47,7 @@ impl Receiver {
         outbox.ask_repair(index);
     }
 
-    /// A port takes cells again: asks a peer for what could not be asked for.
+    /// A link takes cells again: asks a peer for what could not be asked for.
     pub(crate) fn catch_up(&mut self, index: u16, outbox: &mut Outbox) {
         if self.get(index).is_some_and(|lanes| !lanes.missing.gaps().is_empty()) {
             outbox.ask_repair(index);
@@ -76,25 +76,25 @@ impl Receiver {
         if lanes.missing.gaps().is_empty() {
             return None;
         }
-        let paths = links.get(index)?.outbound.iter().zip(links.ports()).zip(0u8..);
-        let up = paths.filter(|((link, port), _)| link.up && link.endpoint.is_some() && !port.full);
-        let shortest = up.min_by_key(|((_, port), number)| (Some(*number) == after, port.queued()));
-        let (_, port) = shortest?;
+        let paths = links.paths(index)?.outbound.iter().zip(links.all()).zip(0u8..);
+        let up = paths.filter(|((path, link), _)| path.up && path.endpoint.is_some() && !link.full);
+        let shortest = up.min_by_key(|((_, link), number)| (Some(*number) == after, link.queued()));
+        let (_, link) = shortest?;
         let request = if after.is_none() {
-            outbox.push_first(Control::Repair { peer: index, after: Some(port) });
+            outbox.push_first(Control::Repair { peer: index, after: Some(link) });
             lanes.missing
         } else {
             lanes.requested = core::mem::take(&mut lanes.missing);
             lanes.requested
         };
-        let link = &mut links.get_mut(index)?.outbound[usize::from(port)];
-        let (seq, to) = (link.take_seq(None), link.endpoint);
+        let path = &mut links.paths_mut(index)?.outbound[usize::from(link)];
+        let (seq, to) = (path.take_seq(None), path.endpoint);
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
         let space = outbox.space();
-        Header { session, epoch, ..header(Kind::Repair, port, seq) }.emit(space);
+        Header { session, epoch, ..header(Kind::Repair, link, seq) }.emit(space);
         let length = HEADER + request.emit(&mut space[HEADER..]);
-        let length = sessions.seal_control(index, Number { link: port, seq }, space, length);
-        Some(Written { port, to, length, numbered: Some(index) })
+        let length = sessions.seal_control(index, Number { link, seq }, space, length);
+        Some(Written { link, to, length, numbered: Some(index) })
     }
 }

@@ -170,5 +170,5 @@ fn is_back(room: &Room, around: &Around<'_>) -> bool {
     let table = around.sessions.table();
     let goes_on = |peer: &Session| peer.incarnation != room.incarnation || !peer.pauses;
     let index = table.find(room.node).filter(|index| table.get(*index).is_some_and(goes_on));
-    index.and_then(|index| around.links.get(index)).is_some_and(Paths::is_reachable)
+    index.and_then(|index| around.links.paths(index)).is_some_and(Paths::is_reachable)
 }

@@ -55,9 +55,10 @@ impl Sender {
     /// Cells have to fit into every link of every peer, so that any cell can take any link. Links that are too small for
     /// any cell do not count. While cells of another size wait to leave, no frame is read.
     pub(crate) fn fit_cells(&mut self, now: Instant, links: &Links, sessions: &Sessions) {
-        let ours = links.ports().iter().filter(|port| port.is_member()).map(|port| port.settings.cell_max);
-        let theirs = links.iter().flat_map(|paths| &paths.outbound).filter(|link| link.endpoint.is_some());
-        let fits = usize::from(cell_that_fits(ours.chain(theirs.map(|link| link.cell_max))));
+        let ours = links.all().iter().filter(|link| link.is_member()).map(|link| link.settings.cell_max);
+        let theirs =
+            links.all_paths().flat_map(|paths| &paths.outbound).filter(|path| path.endpoint.is_some());
+        let fits = usize::from(cell_that_fits(ours.chain(theirs.map(|path| path.cell_max))));
         let size = self.fit.affordable(now, self.cell_max(sessions), fits);
         if size != self.cell_max(sessions) && !self.has_unsent() {
             self.ring.set_cell_max(size - sessions.tag());

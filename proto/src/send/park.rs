@@ -2,11 +2,11 @@
 //!
 //! Beside [`crate::send::schedule`]. Policies that bind flows to links, and classes with policies of their own, may want to wait
 //! for one link; and the links to one peer may be full while those to another are not. Such cells step aside, so that
-//! lanes bound for other links go on; when a port takes cells again, they come first.
+//! lanes bound for other links go on; when a link takes cells again, they come first.
 //!
 //! Invariant: the cells of a lane that stands still are the next of that lane; the queue gives none of it meanwhile.
 
-use crate::link::nic::Port;
+use crate::link::nic::Link;
 use crate::send::repair::Repair;
 use crate::send::ring::Cell;
 use crate::send::schedule::Source;
@@ -51,7 +51,7 @@ impl Sender {
         true
     }
 
-    /// A port takes cells again, or a link has changed: what stands still tries again, before anything else.
+    /// A link takes cells again, or a path has changed: what stands still tries again, before anything else.
     pub(crate) fn unpark(&mut self) {
         let Self { outgoing, resend, parked, queue, .. } = self;
         put_first(&mut parked.repairs, resend);
@@ -62,10 +62,10 @@ impl Sender {
     }
 }
 
-/// Whether other peers may be reached by a port that is not full.
+/// Whether other peers may be reached by a link that is not full.
 fn has_other_way(around: &Around<'_>) -> bool {
-    let is_open = |port: &Port| port.carries() && !port.full;
-    around.sessions.table().only().is_none() && around.links.ports().iter().any(is_open)
+    let is_open = |link: &Link| link.carries() && !link.full;
+    around.sessions.table().only().is_none() && around.links.all().iter().any(is_open)
 }
 
 /// Moves what `stands_still` to the end of `to`.

@@ -61,9 +61,9 @@ impl Sender {
     pub(crate) fn handle_request(&mut self, index: u16, request: &Request, around: &mut Around<'_>) -> u64 {
         let mut left = LOG as u64;
         for gap in request.gaps() {
-            let outbound = around.links.get(index).map(|paths| &paths.outbound);
-            let Some(link) = outbound.and_then(|links| links.get(usize::from(gap.link))) else { continue };
-            let Some(first) = crate::wire::cell::unwrap_seq(gap.first, link.next_seq()) else { continue };
+            let outbound = around.links.paths(index).map(|paths| &paths.outbound);
+            let Some(path) = outbound.and_then(|paths| paths.get(usize::from(gap.link))) else { continue };
+            let Some(first) = crate::wire::cell::unwrap_seq(gap.first, path.next_seq()) else { continue };
             left -= self.send_again(index, gap.link, first..first + u64::from(gap.count), left, around);
         }
         LOG as u64 - left
@@ -72,8 +72,8 @@ impl Sender {
     /// What may be lost on links that were left goes over the others. Returns how many numbers were looked up.
     pub(crate) fn send_lost_again(&mut self, around: &mut Around<'_>) -> u64 {
         let mut looked_up = 0;
-        for Lost { peer, port, numbers } in around.links.take_lost() {
-            looked_up += self.send_again(peer, port, numbers, LOG as u64, around);
+        for Lost { peer, link, numbers } in around.links.take_lost() {
+            looked_up += self.send_again(peer, link, numbers, LOG as u64, around);
         }
         looked_up
     }
@@ -83,20 +83,20 @@ impl Sender {
     fn send_again(
         &mut self,
         index: u16,
-        port: u8,
+        link: u8,
         numbers: Range<u64>,
         most: u64,
         around: &mut Around<'_>,
     ) -> u64 {
         let Around { links, counters, polled, .. } = around;
-        let Some(link) = Links::get_mut(links, index).map(|paths| &mut paths.outbound[usize::from(port)])
+        let Some(path) = Links::paths_mut(links, index).map(|paths| &mut paths.outbound[usize::from(link)])
         else {
             return 0;
         };
         let Some(peer) = self.peers.get_mut(usize::from(index)) else { return 0 };
-        let numbers = link.remembered(numbers, most);
+        let numbers = path.remembered(numbers, most);
         let looked_up = numbers.end - numbers.start;
-        for slot in numbers.filter_map(|seq| link.take_for_repair(seq)) {
+        for slot in numbers.filter_map(|seq| path.take_for_repair(seq)) {
             let kept = self.ring.keeps(slot) && self.ring.cell(slot).peer == index;
             if kept && self.ring.lose_copy(slot) {
                 continue;

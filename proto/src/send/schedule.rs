@@ -4,7 +4,7 @@
 //! numbers; the policy then chooses the link. Repairs come first, copies for further links before new cells.
 //! Invariant: a cell keeps its place in its lane whatever link it takes, and however often it is sent.
 
-use crate::link::nic::{Port, bytes_in};
+use crate::link::nic::{Link, bytes_in};
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
 use crate::policy::{Choice, Share, Waiting};
@@ -19,7 +19,7 @@ use core::time::Duration;
 
 /// Bytes of one batch: the largest UDP payload over IPv4.
 const BATCH_BYTES: usize = 65_507;
-/// What leaves the queue at once lasts so long on all ports together: a sparse flow waits no longer behind it.
+/// What leaves the queue at once lasts so long on all links together: a sparse flow waits no longer behind it.
 const COMMIT_FOR: Duration = Duration::from_millis(1);
 /// What is to wait in the queue lasts so long, as far as senders can be told by their gates: less than what a queue that
 /// stays has to pay for ([`crate::send::codel`]).
@@ -37,7 +37,7 @@ pub(super) enum Source {
     New,
     /// In `resend`.
     Again,
-    /// In `replicas`, for this port.
+    /// In `replicas`, for this link.
     Copies(u8),
 }
 
@@ -52,7 +52,7 @@ impl Sender {
             let numbered = self.outgoing.len();
             let Self { queue, ring, outgoing: out, .. } = self;
             let (links, counters) = (&*around.links, &mut *around.counters);
-            let limits = |peer| Limits::of(links.get(peer).map_or(Duration::ZERO, Paths::round_trip));
+            let limits = |peer| Limits::of(links.paths(peer).map_or(Duration::ZERO, Paths::round_trip));
             if !queue.take_turn(&mut Turn { now, most, ring, counters, out }, limits) {
                 return;
             }
@@ -131,25 +131,25 @@ impl Sender {
     /// the doubted ones when none is up.
     pub(super) fn list_choices(&mut self, index: u16, bytes: usize, around: &Around<'_>) {
         self.choices.clear();
-        let paths = around.links.get(index).filter(|_| around.sessions.may_send(index));
+        let paths = around.links.paths(index).filter(|_| around.sessions.may_send(index));
         let Some(paths) = paths else { return };
         let fitting = || {
-            let takes = |link: &Outbound, port: &Port| link.cell_max.min(port.settings.cell_max);
-            let links = paths.outbound.iter().zip(around.links.ports()).zip(0..);
-            links.filter(move |((link, port), _)| usize::from(takes(link, port)) >= bytes)
+            let takes = |path: &Outbound, link: &Link| path.cell_max.min(link.settings.cell_max);
+            let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
+            ways.filter(move |((path, link), _)| usize::from(takes(path, link)) >= bytes)
         };
-        let any_up = fitting().any(|((link, _), _)| link.up);
-        let usable = |link: &Outbound| if any_up { link.up } else { link.doubted };
-        let all_suspect = fitting().all(|((link, _), _)| !usable(link) || link.loss.is_suspect());
-        let chosen = |link: &Outbound| usable(link) && link.loss.is_suspect() == all_suspect;
-        self.choices.extend(fitting().filter(|((link, _), _)| chosen(link)).map(|((link, port), number)| {
+        let any_up = fitting().any(|((path, _), _)| path.up);
+        let usable = |path: &Outbound| if any_up { path.up } else { path.doubted };
+        let all_suspect = fitting().all(|((path, _), _)| !usable(path) || path.loss.is_suspect());
+        let chosen = |path: &Outbound| usable(path) && path.loss.is_suspect() == all_suspect;
+        self.choices.extend(fitting().filter(|((path, _), _)| chosen(path)).map(|((path, link), number)| {
             Choice {
-                port: number,
-                wait: port.wait(),
-                rate: port.rate(),
-                weight: port.settings.weight,
-                skew: link.skew,
-                full: port.full,
+                link: number,
+                wait: link.wait(),
+                rate: link.rate(),
+                weight: link.settings.weight,
+                skew: path.skew,
+                full: link.full,
             }
         }));
     }
@@ -179,7 +179,7 @@ impl Sender {
             let slot = match source {
                 Source::New => self.outgoing.get(next).copied(),
                 Source::Again => self.resend.get(next).map(|repair| repair.slot),
-                Source::Copies(port) => self.replicas.waiting(port).get(next).copied(),
+                Source::Copies(link) => self.replicas.waiting(link).get(next).copied(),
             };
             let Some(slot) = slot.filter(|slot| self.ring.keeps(*slot)) else { return };
             let cell = self.ring.cell(slot);
@@ -199,7 +199,7 @@ impl Sender {
         match source {
             Source::New => self.outgoing.drain(..cells).for_each(|slot| self.ring.release(slot)),
             Source::Again => drop(self.resend.drain(..cells)),
-            Source::Copies(port) => self.replicas.drop_first(port, cells),
+            Source::Copies(link) => self.replicas.drop_first(link, cells),
         }
     }
 }

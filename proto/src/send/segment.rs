@@ -141,7 +141,7 @@ impl Sender {
     /// What the next cell of a lane is like, if the peer can be reached and there is room.
     fn next_cell(&self, now: Instant, like: Cell, length: usize, around: &mut Around<'_>) -> Option<Cell> {
         let counters: &mut Counters = around.counters;
-        if !around.links.get(like.peer)?.is_reachable() {
+        if !around.links.paths(like.peer)?.is_reachable() {
             counters.drop_no_link += 1;
             return None;
         }

@@ -20,8 +20,8 @@ pub const BATCH_CELLS: usize = 64;
 
 /// Cells for one link, neighbours in memory as far as possible, all of `segment` bytes but the last.
 pub struct Batch<'a> {
-    /// The port to send through.
-    pub port: u8,
+    /// The link to send through.
+    pub link: u8,
     /// The peer's endpoint.
     pub to: SocketAddr,
     /// Bytes of each cell but the last.
@@ -50,19 +50,19 @@ impl Batch<'_> {
 pub enum Outcome {
     /// The kernel took it.
     Sent,
-    /// The port's queue is full: try again after [`Bundle::handle_writable`](crate::Bundle::handle_writable).
+    /// The link's queue is full: try again after [`Bundle::handle_writable`](crate::Bundle::handle_writable).
     Full,
     /// The kernel dropped it, for want of memory or because the NIC now takes only smaller cells; perhaps some have left.
-    /// As if lost on the way: the port is sound, and repair is told by the peer.
+    /// As if lost on the way: the link is sound, and repair is told by the peer.
     Lost,
-    /// The kernel refuses to send on this port.
+    /// The kernel refuses to send on this link.
     Refused,
 }
 
 /// The batch that the I/O is sending.
 pub(super) struct Flight {
     peer: u16,
-    port: u8,
+    link: u8,
     cells: usize,
     bytes: usize,
     source: Source,
@@ -95,25 +95,25 @@ impl Sender {
         };
         let segment = self.sealed_bytes(self.run[0], around.sessions);
         let treatment = self.ring.cell(self.run[0]).treatment;
-        let port = self.choices[share.index].port;
-        let room = around.links.port(port).batch_limit() / segment as u64;
+        let link = self.choices[share.index].link;
+        let room = around.links[link].batch_limit() / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         // Known before any number is taken: a batch that is not handed out takes none.
-        let to = around.links.get(index)?.outbound[usize::from(port)].endpoint?;
-        let bytes = self.number(index, port, cells, &mut around) + cells * around.sessions.tag();
-        self.flight = Some(Flight { peer: index, port, cells, bytes, source, treatment });
+        let to = around.links.paths(index)?.outbound[usize::from(link)].endpoint?;
+        let bytes = self.number(index, link, cells, &mut around) + cells * around.sessions.tag();
+        self.flight = Some(Flight { peer: index, link, cells, bytes, source, treatment });
         let sessions: &Sessions = around.sessions;
         let sealed = sessions.is_sealing().then(|| sessions.sealed(bytes));
-        Some(Batch { port, to, segment, sender: self, cells, sealed })
+        Some(Batch { link, to, segment, sender: self, cells, sealed })
     }
 
     /// Writes the headers of the first cells of `run`, and seals them; returns how many bytes they are without tags.
-    fn number(&mut self, index: u16, port: u8, cells: usize, around: &mut Around<'_>) -> usize {
+    fn number(&mut self, index: u16, link: u8, cells: usize, around: &mut Around<'_>) -> usize {
         let Some(peer) = around.sessions.table().get(index) else { return 0 };
         let (epoch, session) = (peer.epoch(), peer.session_out);
-        let Some(paths) = around.links.get_mut(index) else { return 0 };
-        let link = &mut paths.outbound[usize::from(port)];
-        let first = link.next_seq();
+        let Some(paths) = around.links.paths_mut(index) else { return 0 };
+        let path = &mut paths.outbound[usize::from(link)];
+        let first = path.next_seq();
         let mut bytes = 0;
         for slot in &self.run[..cells] {
             let cell = self.ring.cell_mut(*slot);
@@ -122,9 +122,9 @@ impl Sender {
             let header = Header {
                 kind: Kind::Data,
                 epoch,
-                link: port,
+                link,
                 lane: cell.lane,
-                link_seq: wire_seq(link.take_seq(Some(*slot))),
+                link_seq: wire_seq(path.take_seq(Some(*slot))),
                 lane_seq: wire_seq(cell.lane_seq),
                 block_offset: cell.first_record,
                 session,
@@ -133,7 +133,7 @@ impl Sender {
             bytes += HEADER + usize::from(cell.length);
         }
         let cells = self.run[..cells].iter().map(|slot| self.ring.sent(*slot));
-        around.sessions.seal_run(index, port, first, cells);
+        around.sessions.seal_run(index, link, first, cells);
         bytes
     }
 
@@ -149,25 +149,25 @@ impl Sender {
         match outcome {
             Outcome::Sent => self.sent(now, &flight, links, out),
             Outcome::Full => {
-                links.port_mut(flight.port).full = true;
+                links[flight.link].full = true;
                 self.take_back(&flight, links, Outbound::return_seqs);
             }
             Outcome::Lost => {
                 out.counters.drop_refused += flight.cells as u64;
-                // No byte of it says anything about the port's rate.
+                // No byte of it says anything about the link's rate.
                 self.sent(now, &Flight { bytes: 0, ..flight }, links, out);
             }
             Outcome::Refused => {
                 out.counters.drop_refused += flight.cells as u64;
                 self.take_back(&flight, links, Outbound::void_seqs);
-                links.leave(now, flight.peer, flight.port, Signal::SendError, out);
+                links.leave(now, flight.peer, flight.link, Signal::SendError, out);
             }
         }
     }
 
     fn sent(&mut self, now: Instant, flight: &Flight, links: &mut Links, out: &mut Outputs) {
         let counters = &mut out.counters;
-        links.handle_sent(now, flight.peer, flight.port, flight.bytes);
+        links.handle_sent(now, flight.peer, flight.link, flight.bytes);
         if flight.source == Source::New
             && let Some(peer) = self.peers.get_mut(usize::from(flight.peer))
         {
@@ -177,21 +177,21 @@ impl Sender {
         counters.cells_sent += flight.cells as u64;
         match flight.source {
             Source::New if self.policies.of(flight.treatment).copies() => {
-                self.replicate(flight.port, flight.cells, counters);
+                self.replicate(flight.link, flight.cells, counters);
             }
             Source::New => {}
             Source::Again => counters.cells_repaired += flight.cells as u64,
             Source::Copies(_) => counters.cells_copied += flight.cells as u64,
         }
         let policy = self.policies.of(flight.treatment);
-        policy.handle_sent(flight.treatment.flow, flight.port, flight.bytes as u64);
+        policy.handle_sent(flight.treatment.flow, flight.link, flight.bytes as u64);
         self.drop_first(flight.source, flight.cells);
     }
 
     /// Cells have not left. Their numbers are returned if that is certain: no number seals two cells.
     fn take_back(&mut self, flight: &Flight, links: &mut Links, numbers: fn(&mut Outbound, usize)) {
-        if let Some(paths) = links.get_mut(flight.peer) {
-            numbers(&mut paths.outbound[usize::from(flight.port)], flight.cells);
+        if let Some(paths) = links.paths_mut(flight.peer) {
+            numbers(&mut paths.outbound[usize::from(flight.link)], flight.cells);
         }
         for slot in &self.run[..flight.cells] {
             self.ring.cell_mut(*slot).copies -= 1;

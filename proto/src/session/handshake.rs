@@ -50,10 +50,10 @@ const RESEND_AFTER: Duration = Duration::from_millis(25);
 const RESEND_AFTER_MAX: Duration = Duration::from_millis(100);
 /// A session that nobody confirms is dropped after this time.
 const TENTATIVE_FOR: Duration = Duration::from_secs(2);
-/// A repeated initiation is answered once per port in this time.
+/// A repeated initiation is answered once per link in this time.
 const SAY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// Where a cell goes: through a port, to an endpoint.
+/// Where a cell goes: through a link, to an endpoint.
 pub(crate) type Route = (u8, SocketAddr);
 
 /// A handshake that this node began.
@@ -148,9 +148,9 @@ impl Handshakes {
         });
     }
 
-    /// A port is gone or leads elsewhere: nothing more is sent where it led.
+    /// A link is gone or leads elsewhere: nothing more is sent where it led.
     pub(crate) fn forget_port(&mut self, number: u8) {
-        let leads_elsewhere = |(port, _): &Route| *port != number;
+        let leads_elsewhere = |(link, _): &Route| *link != number;
         self.pending
             .iter_mut()
             .for_each(|pending| pending.routes.retain(|(route, _)| leads_elsewhere(route)));
@@ -211,7 +211,7 @@ pub(crate) enum Progress {
 
 impl Sessions {
     /// A handshake cell came whose mark was made with the group key of this place. `ours`: what this node says of itself on
-    /// the port.
+    /// the link.
     pub(crate) fn handle_handshake(
         &mut self,
         now: Instant,
@@ -247,7 +247,7 @@ impl Sessions {
         self.handshakes.due()
     }
 
-    /// A port is gone or leads elsewhere: nothing more is sent where it led.
+    /// A link is gone or leads elsewhere: nothing more is sent where it led.
     pub(crate) fn forget_port(&mut self, number: u8) {
         self.handshakes.forget_port(number);
     }

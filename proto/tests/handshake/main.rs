@@ -79,7 +79,7 @@ fn a_port_that_both_take_in_while_they_know_each_other_gets_links() {
         let mut net = Net::empty(Rekey::default());
         (0..2).for_each(|_| net.add(key));
         net.run(SETTLED);
-        (0..2).for_each(|node| net.add_port(node));
+        (0..2).for_each(|node| net.add_link(node));
         net.run(SETTLED);
         assert_eq!((net.links_up(0), net.links_up(1)), (3, 3));
         assert_eq!(net.counters(0).drop_session + net.counters(1).drop_session, 0);
@@ -134,8 +134,8 @@ fn what_was_said_before_changes_nothing() {
     let frames = [net.frames(0).1.len(), net.frames(1).1.len()];
     let elsewhere = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9);
     for cell in &recorded {
-        for from in [endpoint(cell.from, cell.port), elsewhere] {
-            net.hear(1 - cell.from, cell.port, from, &cell.bytes);
+        for from in [endpoint(cell.from, cell.link), elsewhere] {
+            net.hear(1 - cell.from, cell.link, from, &cell.bytes);
         }
         (0..2).for_each(|node| net.speak(node).truncate(0));
     }

@@ -1,4 +1,4 @@
-//! A few bundles on common segments, one for each port, with the real cryptography: what one says, all others on the
+//! A few bundles on common segments, one for each link, with the real cryptography: what one says, all others on the
 //! segment hear in the same millisecond, unless the test decides otherwise.
 
 use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -6,15 +6,15 @@ use core::time::Duration;
 use tabane_proto::security::{PublicKey, Rekey};
 use tabane_proto::wire::cell::{Header, Kind};
 use tabane_proto::{
-    Bundle, Counters, Event, Instant, Name, NodeId, Outcome, PolicyKind, PortSettings, Settings,
+    Bundle, Counters, Event, Instant, LinkSettings, Name, NodeId, Outcome, PolicyKind, Settings,
 };
 use tabane_seal::{Cipher, Group, Random, public_key};
 
 /// The key of the group that nodes belong to unless they are told otherwise.
 pub(crate) const KEY: [u8; 32] = [7; 32];
 /// Links of every node when it starts.
-pub(crate) const PORTS: u8 = 2;
-/// The largest cell of every port.
+pub(crate) const LINK_COUNT: u8 = 2;
+/// The largest cell of every link.
 const CELL_MAX: u16 = 1_452;
 /// The virtio and Ethernet headers of a broadcast frame of the EtherType for local experiments; a number follows.
 const HEADS: [u8; 24] =
@@ -28,7 +28,7 @@ pub(crate) struct Cell {
     pub(crate) from: usize,
     /// `None`: everyone.
     pub(crate) to: Option<usize>,
-    pub(crate) port: u8,
+    pub(crate) link: u8,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -95,9 +95,9 @@ impl Net {
         bundle
     }
 
-    /// A running node takes one more port in, on a segment of its own.
-    pub(crate) fn add_port(&mut self, node: usize) {
-        self.nodes[node].bundle.add_port(self.now, PortSettings::new(CELL_MAX)).expect("a free number");
+    /// A running node takes one more link in, on a segment of its own.
+    pub(crate) fn add_link(&mut self, node: usize) {
+        self.nodes[node].bundle.add_link(self.now, LinkSettings::new(CELL_MAX)).expect("a free number");
     }
 
     /// A running node speaks the first of these keys from now on, and accepts all.
@@ -166,15 +166,15 @@ impl Net {
             .collect();
         others
             .into_iter()
-            .for_each(|node| self.hear(node, cell.port, endpoint(cell.from, cell.port), &cell.bytes));
+            .for_each(|node| self.hear(node, cell.link, endpoint(cell.from, cell.link), &cell.bytes));
     }
 
     /// A node hears a datagram.
-    pub(crate) fn hear(&mut self, node: usize, port: u8, from: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn hear(&mut self, node: usize, link: u8, from: SocketAddr, bytes: &[u8]) {
         let Node { bundle, delivered, .. } = &mut self.nodes[node];
         let mut buffer = bundle.lend().expect("few cells wait");
         buffer[..bytes.len()].copy_from_slice(bytes);
-        bundle.handle_datagrams(self.now, port, from, buffer, bytes.len(), bytes.len().max(1));
+        bundle.handle_datagrams(self.now, link, from, buffer, bytes.len(), bytes.len().max(1));
         while let Some(frame) = bundle.poll_frame(self.now) {
             let frame: Vec<u8> = frame.slices().flatten().copied().collect();
             let number = frame[HEADS.len()..].first_chunk().expect("a number follows the headers");
@@ -188,16 +188,16 @@ impl Net {
         let mut said = Vec::new();
         while let Some(message) = bundle.poll_control(self.now) {
             let to = message.to.map(node_at);
-            said.push(Cell { from, to, port: message.port, bytes: message.bytes.to_vec() });
+            said.push(Cell { from, to, link: message.link, bytes: message.bytes.to_vec() });
         }
         while let Some(batch) = bundle.poll_batch(self.now) {
-            let (port, to, segment) = (batch.port, Some(node_at(batch.to)), batch.segment);
+            let (link, to, segment) = (batch.link, Some(node_at(batch.to)), batch.segment);
             let train: Vec<u8> = batch.slices().flatten().copied().collect();
-            said.extend(train.chunks(segment).map(|cell| Cell { from, to, port, bytes: cell.to_vec() }));
+            said.extend(train.chunks(segment).map(|cell| Cell { from, to, link, bytes: cell.to_vec() }));
             bundle.handle_sent(self.now, Outcome::Sent);
         }
-        for port in (0..).take_while(|port| bundle.has_port(*port)).collect::<Vec<_>>() {
-            bundle.handle_queue(self.now, port, 0);
+        for link in (0..).take_while(|link| bundle.has_link(*link)).collect::<Vec<_>>() {
+            bundle.handle_queue(self.now, link, 0);
         }
         while let Some(event) = bundle.poll_event() {
             events.push(event);
@@ -250,7 +250,7 @@ impl Net {
     /// Links of a node that are up both ways.
     pub(crate) fn links_up(&self, node: usize) -> usize {
         let peers = self.nodes[node].bundle.peers();
-        peers.map(|(_, links)| links.filter(|link| link.sending && link.receiving).count()).sum()
+        peers.map(|(_, links)| links.filter(|path| path.sending && path.receiving).count()).sum()
     }
 
     /// The epoch of the keys that a node has with its only peer.
@@ -273,9 +273,9 @@ pub(crate) fn node_key(node: usize) -> PublicKey {
     public_key(&node_secret(node))
 }
 
-pub(crate) fn endpoint(node: usize, port: u8) -> SocketAddr {
+pub(crate) fn endpoint(node: usize, link: u8) -> SocketAddr {
     let host = u16::try_from(node).expect("few nodes") + 1;
-    SocketAddrV6::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, port.into(), host), 7420, 0, 0).into()
+    SocketAddrV6::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, link.into(), host), 7420, 0, 0).into()
 }
 
 fn node_at(endpoint: SocketAddr) -> usize {
@@ -293,11 +293,11 @@ fn number(node: NodeId) -> u64 {
 }
 
 fn settings(node: usize, incarnation: u64) -> Settings {
-    let ports = vec![PortSettings::new(CELL_MAX); PORTS.into()];
+    let links = vec![LinkSettings::new(CELL_MAX); LINK_COUNT.into()];
     Settings {
         name: Name::new("node"),
         slots: 256,
         buffers: 16,
-        ..Settings::new(identity(node), incarnation, ports)
+        ..Settings::new(identity(node), incarnation, links)
     }
 }

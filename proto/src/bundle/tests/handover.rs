@@ -27,14 +27,14 @@ fn endpoint(number: u8) -> SocketAddr {
 }
 
 fn bundle() -> Bundle {
-    let ports = vec![PortSettings::new(1_452)];
-    Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, ports) })
+    let links = vec![LinkSettings::new(1_452)];
+    Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, links) })
 }
 
 /// A node says that it is this incarnation, with a session number, and whether it pauses.
 fn say(bundle: &mut Bundle, number: u8, millis: u64, incarnation: u64, pauses: bool) {
     let hello = Hello { node: node(number), incarnation, session: 7, pauses, ..bundle.hello(0, None) };
-    bundle.handle_hello(at(millis), Origin { port: 0, from: endpoint(number) }, &hello);
+    bundle.handle_hello(at(millis), Origin { link: 0, from: endpoint(number) }, &hello);
 }
 
 /// A bundle with peers 2 and 3, each with its host.

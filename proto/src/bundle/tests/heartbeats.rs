@@ -10,17 +10,17 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// A bundle that has a peer on each of `ports` ports, and whose links to it are up at `now`.
-fn bundle(now: Instant, ports: u8) -> Bundle {
+/// A bundle that has a peer on each of `links` links, and whose paths to it are up at `now`.
+fn bundle(now: Instant, links: u8) -> Bundle {
     let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
-    let settings = Settings::new(node(1), 1, vec![PortSettings::new(1_452); usize::from(ports)]);
+    let settings = Settings::new(node(1), 1, vec![LinkSettings::new(1_452); usize::from(links)]);
     let mut bundle = Bundle::new(now, settings);
-    for port in 0..ports {
-        let hello = Hello { node: node(2), incarnation: 5, session: 7, ..bundle.hello(port, None) };
-        let from = SocketAddr::from(([192, 0, port, 2], 7420));
-        bundle.handle_hello(now, Origin { port, from }, &hello);
+    for link in 0..links {
+        let hello = Hello { node: node(2), incarnation: 5, session: 7, ..bundle.hello(link, None) };
+        let from = SocketAddr::from(([192, 0, link, 2], 7420));
+        bundle.handle_hello(now, Origin { link, from }, &hello);
     }
-    bundle.outbound().iter_mut().for_each(|link| link.rise(now));
+    bundle.outbound().iter_mut().for_each(|path| path.rise(now));
     bundle
 }
 
@@ -39,9 +39,9 @@ fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartb
 fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn() {
     const FLIPS: u16 = 1_000;
     let mut bundle = bundle(at(0), 16);
-    for link in bundle.outbound() {
+    for path in bundle.outbound() {
         for _ in 0..LOG + 9 {
-            link.take_seq(None);
+            path.take_seq(None);
         }
     }
     bundle.out.outbox.waiting().clear();
@@ -63,11 +63,11 @@ fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn
 #[test]
 fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let mut bundle = bundle(at(9_000), 1);
-    let link = &mut bundle.outbound()[0];
+    let path = &mut bundle.outbound()[0];
     for _ in 0..100 {
-        link.take_seq(None);
+        path.take_seq(None);
     }
-    link.mark(0);
+    path.mark(0);
     let first = heartbeat(&mut bundle, at(10_000), 1, true);
     bundle.handle_heartbeat(at(10_000), (0, 0), 0, &first);
     let second = heartbeat(&mut bundle, at(13_000), 2, true);

@@ -5,10 +5,10 @@ use crate::event::Direction;
 use crate::link::nic::CELL_LEAST;
 use alloc::vec;
 
-fn bundle(ports: usize) -> Bundle {
+fn bundle(links: usize) -> Bundle {
     let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
-    let ports = vec![PortSettings::new(1_452); ports];
-    Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node, 1, ports) })
+    let links = vec![LinkSettings::new(1_452); links];
+    Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node, 1, links) })
 }
 
 fn at(millis: u64) -> Instant {
@@ -24,17 +24,17 @@ fn pass(bundle: &mut Bundle, millis: u64) {
 #[test]
 fn numbers_are_taken_in_order_and_again_when_they_are_free() {
     let mut bundle = bundle(2);
-    assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), Some(2));
-    bundle.remove_port(at(0), 1);
-    assert!(bundle.has_port(1), "it still hears");
-    assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), Some(3));
+    assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), Some(2));
+    bundle.remove_link(at(0), 1);
+    assert!(bundle.has_link(1), "it still hears");
+    assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), Some(3));
     pass(&mut bundle, 199);
-    assert!(bundle.has_port(1));
+    assert!(bundle.has_link(1));
     assert!(bundle.poll_timeout(at(199)) <= at(200));
     pass(&mut bundle, 200);
-    assert!(!bundle.has_port(1));
-    assert_eq!(bundle.add_port(at(200), PortSettings::new(1_452)), Some(1));
-    assert!(bundle.has_port(1) && !bundle.has_port(4));
+    assert!(!bundle.has_link(1));
+    assert_eq!(bundle.add_link(at(200), LinkSettings::new(1_452)), Some(1));
+    assert!(bundle.has_link(1) && !bundle.has_link(4));
 }
 
 /// A member that takes a link out and in, over and over.
@@ -43,13 +43,13 @@ fn farewells_without_end_have_what_was_sent_looked_up_once() {
     let mut bundle = bundle(1);
     let node = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
     let hello = Hello { node, incarnation: 5, session: 7, ..bundle.hello(0, None) };
-    let origin = Origin { port: 0, from: "192.0.2.2:7420".parse().unwrap() };
+    let origin = Origin { link: 0, from: "192.0.2.2:7420".parse().unwrap() };
     let mut looked_up = 0;
     for _ in 0..1_000 {
         bundle.handle_hello(at(0), origin, &hello);
-        let link = &mut bundle.outbound()[0];
-        link.rise(at(0));
-        link.take_seq(None);
+        let path = &mut bundle.outbound()[0];
+        path.rise(at(0));
+        path.take_seq(None);
         looked_up += bundle.handle_farewell(at(0), origin, &Hello { leaves: true, ..hello });
     }
     assert_eq!(looked_up, 1_000, "one number was taken in each round");
@@ -58,21 +58,21 @@ fn farewells_without_end_have_what_was_sent_looked_up_once() {
 #[test]
 fn no_more_ports_than_the_wire_has_numbers() {
     let mut bundle = bundle(LINKS);
-    assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), None);
-    bundle.remove_port(at(0), 7);
-    assert_eq!(bundle.add_port(at(0), PortSettings::new(1_452)), None, "its number is not free yet");
+    assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), None);
+    bundle.remove_link(at(0), 7);
+    assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), None, "its number is not free yet");
     pass(&mut bundle, 200);
-    assert_eq!(bundle.add_port(at(200), PortSettings::new(1_452)), Some(7));
+    assert_eq!(bundle.add_link(at(200), LinkSettings::new(1_452)), Some(7));
 }
 
 #[test]
 fn cells_fit_the_ports_that_are_there() {
     let mut bundle = bundle(1);
-    assert_eq!(bundle.add_port(at(0), PortSettings::new(1_232)), Some(1));
+    assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_232)), Some(1));
     assert_eq!(bundle.cell_max(), 1_232);
-    bundle.remove_port(at(0), 1);
+    bundle.remove_link(at(0), 1);
     assert_eq!(bundle.cell_max(), 1_452);
-    bundle.replace_port(at(0), 0, PortSettings::new(4_000));
+    bundle.replace_link(at(0), 0, LinkSettings::new(4_000));
     assert_eq!(bundle.cell_max(), 4_000);
 }
 
@@ -81,12 +81,12 @@ fn cells_follow_the_mtu_of_a_nic() {
     let mut bundle = bundle(2);
     pass(&mut bundle, 0);
     for (number, cell_max, fits) in [(0, 8_952, 1_452), (1, 8_952, 8_952), (0, 1_232, 1_232)] {
-        bundle.resize_port(at(1), number, cell_max);
+        bundle.resize_link(at(1), number, cell_max);
         assert_eq!(bundle.cell_max(), fits);
         assert!(bundle.poll_timeout(at(1)) <= at(1), "the peers are told at once");
         pass(&mut bundle, 1);
     }
-    bundle.resize_port(at(1), 9, 1_000);
+    bundle.resize_link(at(1), 9, 1_000);
     assert_eq!(bundle.cell_max(), 1_232);
 }
 
@@ -94,15 +94,15 @@ fn cells_follow_the_mtu_of_a_nic() {
 fn a_port_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
     for cell_max in [0, 16, 76, CELL_LEAST - 1] {
         let mut bundle = bundle(1);
-        assert_eq!(bundle.add_port(at(0), PortSettings::new(cell_max)), Some(1));
-        assert_eq!((bundle.cell_max(), bundle.links.port(1).carries()), (1_452, false));
-        bundle.resize_port(at(0), 0, cell_max);
+        assert_eq!(bundle.add_link(at(0), LinkSettings::new(cell_max)), Some(1));
+        assert_eq!((bundle.cell_max(), bundle.links[1].carries()), (1_452, false));
+        bundle.resize_link(at(0), 0, cell_max);
         assert_eq!(bundle.cell_max(), usize::from(CELL_LEAST), "no link is left");
-        bundle.resize_port(at(0), 1, CELL_LEAST + 1);
-        assert_eq!((bundle.cell_max(), bundle.links.port(1).carries()), (usize::from(CELL_LEAST) + 1, true));
+        bundle.resize_link(at(0), 1, CELL_LEAST + 1);
+        assert_eq!((bundle.cell_max(), bundle.links[1].carries()), (usize::from(CELL_LEAST) + 1, true));
         let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
-        let ports = vec![PortSettings::new(cell_max)];
-        let mut bundle = Bundle::new(at(0), Settings { buffers: 16, ..Settings::new(node, 1, ports) });
+        let links = vec![LinkSettings::new(cell_max)];
+        let mut bundle = Bundle::new(at(0), Settings { buffers: 16, ..Settings::new(node, 1, links) });
         bundle.touch_memory();
         assert_eq!(bundle.cell_max(), usize::from(CELL_LEAST));
     }
@@ -116,12 +116,12 @@ fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
     let say = |bundle: &mut Bundle, millis, cell_max| {
         let from = "192.0.2.2:7420".parse().unwrap();
         let hello = Hello { node: peer, incarnation: 5, session: 7, cell_max, ..bundle.hello(0, None) };
-        bundle.handle_hello(at(millis), Origin { port: 0, from }, &hello);
+        bundle.handle_hello(at(millis), Origin { link: 0, from }, &hello);
     };
     let rise = |bundle: &mut Bundle, millis| {
-        let link = &mut bundle.outbound()[0];
-        link.rise(at(millis));
-        link.up
+        let path = &mut bundle.outbound()[0];
+        path.rise(at(millis));
+        path.up
     };
     say(&mut bundle, 1, 1_232);
     assert!(rise(&mut bundle, 1));
@@ -132,7 +132,7 @@ fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
     say(&mut bundle, 3, 1_232);
     assert!(rise(&mut bundle, 3));
     while bundle.poll_event().is_some() {}
-    bundle.resize_port(at(4), 0, 60);
+    bundle.resize_link(at(4), 0, 60);
     let direction = Direction::Sending;
     let left = Event::LinkDown { peer, link: 0, direction, signal: Signal::TooSmall };
     assert_eq!(bundle.poll_event(), Some(left));
@@ -154,7 +154,7 @@ fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
     let say = |bundle: &mut Bundle, node, incarnation, leaves| {
         let hello = bundle.hello(0, None);
         let hello = Hello { node, incarnation, session: 7, leaves, ends: leaves, ..hello };
-        bundle.handle_hello(at(1), Origin { port: 0, from }, &hello);
+        bundle.handle_hello(at(1), Origin { link: 0, from }, &hello);
     };
     say(&mut bundle, peer, 5, false);
     assert!(!bundle.was_left());
@@ -176,14 +176,14 @@ fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
 #[test]
 fn a_port_that_is_no_member_is_left_alone() {
     let mut bundle = bundle(2);
-    bundle.remove_port(at(0), 1);
+    bundle.remove_link(at(0), 1);
     pass(&mut bundle, 100);
-    bundle.remove_port(at(100), 1);
-    bundle.replace_port(at(100), 1, PortSettings::new(1_000));
+    bundle.remove_link(at(100), 1);
+    bundle.replace_link(at(100), 1, LinkSettings::new(1_000));
     bundle.handle_carrier(at(100), 1, true);
     pass(&mut bundle, 200);
-    assert!(!bundle.has_port(1), "its time has not begun anew");
-    bundle.remove_port(at(200), 9);
+    assert!(!bundle.has_link(1), "its time has not begun anew");
+    bundle.remove_link(at(200), 9);
     pass(&mut bundle, 300);
     assert!(bundle.poll_timeout(at(300)) > at(300));
 }

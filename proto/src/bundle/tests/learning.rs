@@ -16,14 +16,14 @@ fn node(number: u8) -> NodeId {
 
 /// A bundle of one of two workers with two peers, which it has met in this order.
 fn worker(fdb: &Arc<Fdb>, peers: [u8; 2]) -> Bundle {
-    let ports = vec![PortSettings::new(1_452)];
+    let links = vec![LinkSettings::new(1_452)];
     let fdb = Arc::clone(fdb);
-    let settings = Settings { slots: 512, buffers: 16, workers: 2, fdb, ..Settings::new(node(1), 1, ports) };
+    let settings = Settings { slots: 512, buffers: 16, workers: 2, fdb, ..Settings::new(node(1), 1, links) };
     let mut bundle = Bundle::new(NOW, settings);
     for number in peers {
         let hello = Hello { node: node(number), session: 7, ..bundle.hello(0, None) };
         let from = "192.0.2.2:7420".parse().unwrap();
-        bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+        bundle.handle_hello(NOW, Origin { link: 0, from }, &hello);
     }
     bundle
 }
@@ -78,7 +78,7 @@ fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
     bundle.handle_datagrams(NOW, 0, from, buffer, cell.len(), cell.len());
     let say = |bundle: &mut Bundle, number, leaves| {
         let hello = Hello { node: node(number), session: 7, leaves, ends: leaves, ..bundle.hello(0, None) };
-        bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+        bundle.handle_hello(NOW, Origin { link: 0, from }, &hello);
     };
     say(&mut bundle, 2, true);
     say(&mut bundle, 9, false);

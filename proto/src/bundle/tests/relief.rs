@@ -23,7 +23,7 @@ impl Speaker {
         let node = NodeId::new([2, 0, 0, 0, 0, number], 7420);
         let hello = Hello { node, incarnation: number.into(), session: 7, ..bundle.hello(0, None) };
         let from = SocketAddr::from(([192, 0, 2, number], 7420));
-        bundle.handle_hello(NOW, Origin { port: 0, from }, &hello);
+        bundle.handle_hello(NOW, Origin { link: 0, from }, &hello);
         let index = bundle.find(node).unwrap();
         let session = bundle.session(index).session_in;
         let first = session_start(number.into(), bundle.sessions.incarnation(), session);
@@ -61,7 +61,7 @@ impl Speaker {
 
 fn bundle() -> Bundle {
     let node = NodeId::new([2, 0, 0, 0, 0, 9], 7420);
-    Bundle::new(NOW, Settings::new(node, 9, vec![PortSettings::new(1_452)]))
+    Bundle::new(NOW, Settings::new(node, 9, vec![LinkSettings::new(1_452)]))
 }
 
 fn begin(length: usize) -> Vec<u8> {

@@ -15,7 +15,7 @@ use tabane_proto::security::{Number as TheirNumber, Security as _};
 use tabane_seal::{Cipher, Group, Random};
 
 const GROUP_KEY: [u8; 32] = [7; 32];
-const PORTS: u8 = 2;
+const LINK_COUNT: u8 = 2;
 
 /// The traits of the crate under test are not those that `seal` was built with, although they are the same text.
 struct Foreign<T: ?Sized>(Box<T>);
@@ -87,29 +87,29 @@ fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
 #[derive(Clone)]
 struct Sent {
     from: usize,
-    port: u8,
+    link: u8,
     bytes: Vec<u8>,
 }
 
-/// Two nodes whose ports are joined one by one.
+/// Two nodes whose links are joined one by one.
 struct Pair {
     nodes: [Bundle; 2],
     now: Instant,
     delivered: [Vec<Vec<u8>>; 2],
 }
 
-fn address(node: usize, port: u8) -> SocketAddr {
-    SocketAddr::from(([10, port, 0, u8::try_from(node).unwrap()], 7420))
+fn address(node: usize, link: u8) -> SocketAddr {
+    SocketAddr::from(([10, link, 0, u8::try_from(node).unwrap()], 7420))
 }
 
 fn bundle(node: u8, cipher: Cipher) -> Bundle {
-    let port = PortSettings { multicast: false, ..PortSettings::new(1_452) };
+    let link = LinkSettings { multicast: false, ..LinkSettings::new(1_452) };
     let identity = NodeId::new([2, 0, 0, 0, 0, node], 7420);
     let settings = Settings {
         policy: PolicyKind::RoundRobin,
         slots: 512,
         buffers: 64,
-        ..Settings::new(identity, u64::from(node) + 1, vec![port; usize::from(PORTS)])
+        ..Settings::new(identity, u64::from(node) + 1, vec![link; usize::from(LINK_COUNT)])
     };
     let mut bundle = Bundle::new(Instant::default(), settings);
     bundle.set_security(Box::new(Foreign(Box::new(group(cipher, 1)))), Rekey::default());
@@ -134,14 +134,16 @@ impl Pair {
             peer.keys = Some(Keyring::new(pair.now, agreed));
             join(pair.now, 0, &mut pair.nodes[node].split().1);
             let paths = pair.nodes[node].paths(0);
-            for port in 0..PORTS {
-                paths.outbound[usize::from(port)].endpoint = Some(address(1 - node, port));
-                paths.outbound[usize::from(port)].cell_max = 1_452;
-                paths.paired[usize::from(port)] = Some(port);
+            for link in 0..LINK_COUNT {
+                paths.outbound[usize::from(link)].endpoint = Some(address(1 - node, link));
+                paths.outbound[usize::from(link)].cell_max = 1_452;
+                paths.paired[usize::from(link)] = Some(link);
             }
         }
         (0..10).for_each(|_| pair.pass(HEARTBEAT_QUIET));
-        assert!(pair.nodes.iter().all(|node| node.links.get(0).unwrap().outbound.iter().all(|link| link.up)));
+        assert!(
+            pair.nodes.iter().all(|node| node.links.paths(0).unwrap().outbound.iter().all(|path| path.up))
+        );
         pair
     }
 
@@ -156,14 +158,14 @@ impl Pair {
         bundle.handle_timeout(self.now);
         while let Some(message) = bundle.poll_control(self.now) {
             if message.to.is_some() {
-                sent.push(Sent { from: node, port: message.port, bytes: message.bytes.to_vec() });
+                sent.push(Sent { from: node, link: message.link, bytes: message.bytes.to_vec() });
             }
         }
         while let Some(batch) = bundle.poll_batch(self.now) {
             assert_eq!(batch.slices().count(), 1, "a sealed batch is one piece");
             let bytes = batch.slices().flatten().copied().collect::<Vec<_>>();
             let cells = bytes.chunks(batch.segment);
-            sent.extend(cells.map(|cell| Sent { from: node, port: batch.port, bytes: cell.to_vec() }));
+            sent.extend(cells.map(|cell| Sent { from: node, link: batch.link, bytes: cell.to_vec() }));
             bundle.handle_sent(self.now, Outcome::Sent);
         }
         sent
@@ -174,8 +176,8 @@ impl Pair {
         let bundle = &mut self.nodes[to];
         let mut buffer = bundle.lend().unwrap();
         buffer[..sent.bytes.len()].copy_from_slice(&sent.bytes);
-        let (from, length) = (address(sent.from, sent.port), sent.bytes.len());
-        bundle.handle_datagrams(self.now, sent.port, from, buffer, length, length);
+        let (from, length) = (address(sent.from, sent.link), sent.bytes.len());
+        bundle.handle_datagrams(self.now, sent.link, from, buffer, length, length);
         while let Some(frame) = bundle.poll_frame(self.now) {
             self.delivered[to].push(frame.slices().flatten().copied().collect());
         }
@@ -206,7 +208,7 @@ impl Pair {
     }
 
     fn heard(&self, node: usize) -> u64 {
-        self.nodes[node].links.get(0).unwrap().inbound.iter().map(|link| link.heard).sum()
+        self.nodes[node].links.paths(0).unwrap().inbound.iter().map(|path| path.heard).sum()
     }
 }
 
@@ -289,7 +291,7 @@ fn what_is_not_sealed_is_refused() {
         let mut bytes = vec![0; 100];
         header.emit(&mut bytes);
         let heard = pair.heard(1);
-        pair.deliver(&Sent { from: 0, port: 0, bytes });
+        pair.deliver(&Sent { from: 0, link: 0, bytes });
         assert_eq!(pair.heard(1), heard);
     }
     let counters = *pair.nodes[1].counters();
@@ -378,7 +380,7 @@ fn a_number_is_given_again_only_if_nothing_left_under_it() {
     let next = |pair: &Pair| -> u64 {
         pair.nodes[0]
             .links
-            .get(0)
+            .paths(0)
             .unwrap()
             .outbound
             .iter()
@@ -397,14 +399,14 @@ fn a_number_is_given_again_only_if_nothing_left_under_it() {
     assert_eq!(next(&pair), before + cells);
 }
 
-/// What a node says next on a port, if it is for its peer, and what became of it.
-fn say(pair: &mut Pair, outcomes: [Outcome; PORTS as usize]) -> Vec<(Sent, Kind, Outcome)> {
+/// What a node says next on a link, if it is for its peer, and what became of it.
+fn say(pair: &mut Pair, outcomes: [Outcome; LINK_COUNT as usize]) -> Vec<(Sent, Kind, Outcome)> {
     let mut said = Vec::new();
     while let Some(message) = pair.nodes[0].poll_control(pair.now) {
-        let (port, outcome) = (message.port, outcomes[usize::from(message.port)]);
+        let (link, outcome) = (message.link, outcomes[usize::from(message.link)]);
         if message.to.is_some() {
             let kind = Header::parse(message.bytes).unwrap().kind;
-            said.push((Sent { from: 0, port, bytes: message.bytes.to_vec() }, kind, outcome));
+            said.push((Sent { from: 0, link, bytes: message.bytes.to_vec() }, kind, outcome));
         }
         pair.nodes[0].handle_control_sent(outcome);
     }
@@ -416,9 +418,9 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
     use Outcome::{Full, Sent};
     let mut pair = Pair::new(Cipher::fastest());
     let state = |pair: &Pair| {
-        let links = &pair.nodes[0].links.get(0).unwrap().outbound;
-        let port = pair.nodes[0].links.port(1);
-        (links[1].next_seq(), port.sent(), port.queued(), port.full)
+        let links = &pair.nodes[0].links.paths(0).unwrap().outbound;
+        let link = &pair.nodes[0].links[1];
+        (links[1].next_seq(), link.sent(), link.queued(), link.full)
     };
     let before = state(&pair);
     pair.now = pair.now + HEARTBEAT_QUIET;
@@ -431,11 +433,11 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
     pair.now = pair.now + HEARTBEAT_QUIET;
     pair.nodes[0].handle_timeout(pair.now);
     let said = say(&mut pair, [Sent, Sent]);
-    assert!(said.iter().all(|(sent, ..)| sent.port == 0), "the other one is full");
+    assert!(said.iter().all(|(sent, ..)| sent.link == 0), "the other one is full");
     said.iter().for_each(|(sent, ..)| pair.deliver(sent));
     pair.nodes[0].handle_writable(1);
     let said = say(&mut pair, [Sent, Sent]);
-    assert_eq!((said.len(), said[0].0.port, said[0].1), (1, 1, Kind::Heartbeat));
+    assert_eq!((said.len(), said[0].0.link, said[0].1), (1, 1, Kind::Heartbeat));
     pair.deliver(&said[0].0);
     let counters = *pair.nodes[1].counters();
     assert_eq!((counters.cells_missed, counters.drop_forged, counters.drop_replayed), (0, 0, 0));
@@ -446,13 +448,13 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
 fn a_control_message_that_may_have_left_keeps_its_number() {
     let mut pair = Pair::new(Cipher::fastest());
     for (outcome, round) in [(Outcome::Lost, 1), (Outcome::Refused, 2)] {
-        let next = |pair: &Pair| pair.nodes[0].links.get(0).unwrap().outbound[0].next_seq();
-        let (before, bytes) = (next(&pair), pair.nodes[0].links.port(0).sent());
+        let next = |pair: &Pair| pair.nodes[0].links.paths(0).unwrap().outbound[0].next_seq();
+        let (before, bytes) = (next(&pair), pair.nodes[0].links[0].sent());
         pair.now = pair.now + HEARTBEAT_QUIET;
         pair.nodes[0].handle_timeout(pair.now);
         say(&mut pair, [outcome, Outcome::Sent]);
-        assert_eq!((next(&pair), pair.nodes[0].links.port(0).sent()), (before + 1, bytes));
-        assert_eq!((pair.nodes[0].counters().drop_refused, pair.nodes[0].links.port(0).full), (round, false));
+        assert_eq!((next(&pair), pair.nodes[0].links[0].sent()), (before + 1, bytes));
+        assert_eq!((pair.nodes[0].counters().drop_refused, pair.nodes[0].links[0].full), (round, false));
     }
 }
 
@@ -474,7 +476,7 @@ fn a_request_that_finds_no_room_goes_over_another_link_or_later() {
         };
         let said = say(&mut pair, outcomes);
         assert_eq!(went(&said), if outcomes == [Full, Full] { 0 } else { 2 }, "{outcomes:?}");
-        (0..PORTS).for_each(|port| pair.nodes[0].handle_writable(port));
+        (0..LINK_COUNT).for_each(|link| pair.nodes[0].handle_writable(link));
         let later = say(&mut pair, [Sent, Sent]);
         assert_eq!(went(&later), if outcomes == [Full, Full] { 2 } else { 0 }, "{outcomes:?}");
     }
@@ -487,7 +489,7 @@ fn what_no_lane_waits_for_any_more_is_not_asked_for() {
     miss(&mut pair, 7..8);
     say(&mut pair, [Full, Full]);
     pair.now = pair.now + crate::receive::reorder_timeout::LONGEST;
-    (0..PORTS).for_each(|port| pair.nodes[0].handle_writable(port));
+    (0..LINK_COUNT).for_each(|link| pair.nodes[0].handle_writable(link));
     assert!(say(&mut pair, [Sent, Sent]).iter().all(|(_, kind, _)| *kind != Kind::Repair));
     miss(&mut pair, 9..10);
     assert_eq!(pair.nodes[0].receiver.get(0).unwrap().missing(), 1, "what is missing now");

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 impl Sessions {
     /// A stranger was heard there: begins a handshake with it, or has the one that is under way take this route, too. `ours`:
-    /// what this node says of itself on the route's port.
+    /// what this node says of itself on the route's link.
     pub(crate) fn begin_handshake(
         &mut self,
         now: Instant,
@@ -47,7 +47,7 @@ impl Sessions {
         is_old && self.handshakes.pending_with(node).is_none()
     }
 
-    /// Begins a handshake with a node over all routes; `rekeys`: it is to give a session that lives new keys. `ours`: what this node says of itself on the port of the first.
+    /// Begins a handshake with a node over all routes; `rekeys`: it is to give a session that lives new keys. `ours`: what this node says of itself on the link of the first.
     pub(crate) fn initiate(
         &mut self,
         now: Instant,
@@ -132,7 +132,7 @@ impl Sessions {
     pub(super) fn handle_cookie(&mut self, origin: Origin, message: &Message<'_>) {
         let (Some(security), Ok(cookie)) = (&self.security, message.body.try_into()) else { return };
         let Some(pending) = self.handshakes.pending_with(message.node) else { return };
-        let route = (origin.port, origin.from);
+        let route = (origin.link, origin.from);
         let given = pending.routes.iter_mut().find(|(known, _)| *known == route);
         let Some((_, known)) =
             given.filter(|(_, known)| pending.serial == message.serial && *known != Some(cookie))
@@ -191,7 +191,7 @@ impl Sessions {
         if self.node < hello.node {
             self.handshakes.tentative.retain(|tentative| tentative.hello.node != hello.node);
         }
-        let here = (origin.port, origin.from);
+        let here = (origin.link, origin.from);
         let routes = routes.into_iter().filter(|route| *route != here).chain([here]).collect();
         Some(Progress::Joins(Box::new(Agreement { hello, session, agreed }), routes))
     }

@@ -32,7 +32,7 @@ impl Sessions {
         if self.node < message.node && has_begun && key == 0 {
             // Both have begun: the initiation of the smaller node counts. But the other node may not accept the group key
             // of ours, if it speaks another.
-            self.begin_handshake(now, message.node, (origin.port, origin.from), ours, out);
+            self.begin_handshake(now, message.node, (origin.link, origin.from), ours, out);
             return None;
         }
         if self.is_repeated(now, origin, message, &mut out.counters) {
@@ -45,7 +45,7 @@ impl Sessions {
             Admission::Answer => return self.answer(now, origin, message, (key, ours), out),
             Admission::Again(cookie) => {
                 let cell = self.mark_message(key, &self.reply(message, Step::Cookie, &cookie));
-                self.handshakes.send((origin.port, origin.from), cell);
+                self.handshakes.send((origin.link, origin.from), cell);
             }
             Admission::Drop => out.counters.drop_flood += 1,
         }
@@ -85,15 +85,15 @@ impl Sessions {
         let Some(tentative) = self.handshakes.tentative_with(message.node, message.incarnation) else {
             return;
         };
-        let (mut ports, since) = tentative.said;
+        let (mut links, since) = tentative.said;
         if now.since(since) >= SAY_AGAIN_AFTER {
-            (ports, tentative.said.1) = (0, now);
+            (links, tentative.said.1) = (0, now);
         }
-        let is_said = ports & 1 << origin.port != 0;
-        tentative.said.0 = ports | 1 << origin.port;
+        let is_said = links & 1 << origin.link != 0;
+        tentative.said.0 = links | 1 << origin.link;
         if !is_said {
             let cell = tentative.cell.clone();
-            self.handshakes.send((origin.port, origin.from), cell);
+            self.handshakes.send((origin.link, origin.from), cell);
         }
     }
 
@@ -151,8 +151,8 @@ impl Sessions {
             // What this node has begun itself is over, or the two sides would be in two sessions by turns.
             self.handshakes.finish(message.node);
         }
-        self.handshakes.send((origin.port, origin.from), cell.clone());
-        let said = (1 << origin.port, now);
+        self.handshakes.send((origin.link, origin.from), cell.clone());
+        let said = (1 << origin.link, now);
         let Message { serial, epoch, .. } = *message;
         let peer = peer_key;
         self.keep(Tentative { hello, serial, epoch, group_key, peer, session, keys, cell, began: now, said });
