@@ -79,7 +79,7 @@ local FIELDS = {
   { "heartbeat.echo", "Echo (us)", "uint32" },
   { "heartbeat.echo_age", "Age of the echo (us)", "uint32" },
   { "heartbeat.sent_links", "Links of the speaker", "uint8" },
-  { "heartbeat.heard_links", "Links of the addressee", "uint8" },
+  { "heartbeat.reported_links", "Links of the addressee", "uint8" },
   { "heartbeat.serial", "Serial number", "uint16" },
   { "heartbeat.departed", "Departed", "uint32" },
   { "heartbeat.queued", "Queued bytes", "uint32" },
@@ -170,7 +170,7 @@ local function heartbeat(tree, cell)
   add("heartbeat.sent_at", 4)
   add("heartbeat.echo", 4)
   add("heartbeat.echo_age", 4)
-  local sent, heard = add("heartbeat.sent_links", 1):uint(), add("heartbeat.heard_links", 1):uint()
+  local sent, heard = add("heartbeat.sent_links", 1):uint(), add("heartbeat.reported_links", 1):uint()
   add("heartbeat.serial", 2)
   if sent > LINKS or heard > LINKS then return complain(tree, "more than " .. LINKS .. " links") end
   complaint = too_short(tree, cell, fixed + 8 * sent + 16 * heard)

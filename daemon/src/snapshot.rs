@@ -57,7 +57,7 @@ impl Snapshot {
                 cells_sealed: keys.cells_sealed,
                 cells_opened: keys.cells_opened,
                 cipher_sent: keys.cipher_sent.to_owned(),
-                cipher_heard: keys.cipher_heard.to_owned(),
+                cipher_received: keys.cipher_received.to_owned(),
             }),
             links: paths.map(|path| path_status(&path, &links)).collect(),
         });
@@ -155,7 +155,7 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
         rate_bps: path.rate,
         queued_bytes: path.queued,
         cells_sent: path.cells_sent,
-        cells_heard: path.cells_heard,
+        cells_received: path.cells_received,
         loss_percent: f64::from(path.lost) / 100.0,
         cells_lost: path.cells_missed,
     }

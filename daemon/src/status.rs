@@ -119,7 +119,7 @@ pub struct SealStatus {
     /// Cipher of the cells to the peer.
     pub cipher_sent: String,
     /// Cipher of the peer's cells.
-    pub cipher_heard: String,
+    pub cipher_received: String,
 }
 
 /// One link as it leads to one peer.
@@ -146,7 +146,7 @@ pub struct PathStatus {
     /// Cells that all workers have sent to the peer.
     pub cells_sent: u64,
     /// Cells that all workers have heard from the peer.
-    pub cells_heard: u64,
+    pub cells_received: u64,
     /// Share of the cells to the peer that was lost lately, in percent.
     pub loss_percent: f64,
     /// Cells of the peer that were lost on the way.
@@ -160,7 +160,7 @@ impl PeerStatus {
             for other in other.links.iter().filter(|other| other.link == path.link) {
                 path.queued_bytes += other.queued_bytes;
                 path.cells_sent += other.cells_sent;
-                path.cells_heard += other.cells_heard;
+                path.cells_received += other.cells_received;
                 path.cells_lost += other.cells_lost;
             }
         }
@@ -193,9 +193,9 @@ const EXAMPLE: &str = r#"{
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,
     "completion": null } ],
   "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
-      "cipher_sent": "aegis-128l", "cipher_heard": "aes-256-gcm" },
+      "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
       "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
-                   "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_heard": 12,
+                   "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_received": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
   "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",

@@ -45,11 +45,11 @@ fn ciphers() -> Result<(), Failed> {
     let want = [
         " 20 received",
         "aes-256-gcm sent, chacha20-poly1305 heard",
-        "\"cipher_heard\": \"aes-256-gcm\"",
+        "\"cipher_received\": \"aes-256-gcm\"",
         "\"cipher_sent\": \"chacha20-poly1305\"",
         " 20 received",
         ", chacha20-poly1305, keys",
-        "\"cipher_heard\": \"chacha20-poly1305\"",
+        "\"cipher_received\": \"chacha20-poly1305\"",
         "\"cipher_sent\": \"chacha20-poly1305\"",
     ];
     assert_eq!(printed(&script)?.lines().collect::<Vec<_>>(), want);
@@ -82,7 +82,7 @@ fn stolen_node() -> Result<(), Failed> {
         until_peers 0 1; until_peers 1 1; [ $((($(date +%s%N) - began) / 1000000)) -lt 10000 ] && echo out
         wait $pings; grep -oE '[0-9]+ received' pings
         at 0 events | grep -o "its key is not in allow: node-public:$(cut -d : -f 2 public2)" | head -1 | cut -c 1-23
-        at 0 status | grep -c '^drop_not_allowed '; at 0 events | grep -c 'peer-\(left\|lapsed\).*'"$(at 1 status --json | grep -om1 '"node": "[^"]*' | cut -d '"' -f 4)"
+        at 0 status | grep -c '^drop_not_allowed '; at 0 events | grep -c 'peer-\(left\|expired\).*'"$(at 1 status --json | grep -om1 '"node": "[^"]*' | cut -d '"' -f 4)"
         ping -q -c 3 -i 0.1 -W 1 10.9.0.3 | grep -oE '[0-9]+ received'; until_peers 2 0
         at 0 upgrade 2>logu & new=$!; wait $pid0 || exit 5; until_peers 0 1; at 0 status --json | grep -c '"node_key": "node-public'
         at 0 allow tb0 node-public:00; echo $?

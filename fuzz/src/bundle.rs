@@ -33,7 +33,7 @@ const JUMPS: [i64; 8] = [1, -1, 300, 4_095, 4_096, -4_096, 1 << 26, 1 << 31];
 /// Microseconds that pass.
 const TIMES: [u64; 8] = [0, 50, 1_000, 5_000, 21_000, 110_000, 1_000_000, 10_100_000];
 
-/// A joined bundle that hears a member say anything: it never panics, what it delivers is a frame, what it holds is
+/// A joined bundle that receives anything from a member: it never panics, what it delivers is a frame, what it holds is
 /// bounded, and afterwards it goes on with an honest peer, and with the member when that is started anew.
 ///
 /// # Panics
@@ -220,12 +220,12 @@ impl Session {
         Some(())
     }
 
-    /// A request for so many numbers, in so many gaps, before what was heard.
+    /// A request for so many numbers, in so many gaps, before what was received.
     fn gaps(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (gaps, count, link) = (input.u8()? & 63, input.u16()?, input.u8()? & 15);
         self.say(nic, 1, |way, _| {
             let mut request = Request::default();
-            let first = way.heard[usize::from(link)].wrapping_sub(count.into());
+            let first = way.received[usize::from(link)].wrapping_sub(count.into());
             let gap = Gap { link, count: count.max(1), first };
             while request.gaps().len() <= usize::from(gaps) && request.push(gap) {}
             let mut payload = [0; REQUEST_MAX];
@@ -364,12 +364,12 @@ fn report(way: &Way, sent_at: u32) -> Heartbeat {
         echo_age: 0,
         serial: u16::MAX,
         sent_links: NICS,
-        heard_links: NICS,
+        reported_links: NICS,
         ..Heartbeat::default()
     };
     heartbeat.sent.iter_mut().for_each(|sent| sent.departed = wire_seq(way.next()));
-    for (heard, last) in heartbeat.heard.iter_mut().zip(way.heard) {
-        (heard.next, heard.count, heard.up) = (last.wrapping_add(1), 0, true);
+    for (received, last) in heartbeat.reports.iter_mut().zip(way.received) {
+        (received.next, received.count, received.up) = (last.wrapping_add(1), 0, true);
     }
     heartbeat
 }

@@ -50,10 +50,10 @@ pub fn cell(bytes: &[u8]) {
     }
 }
 
-/// A joined bundle that hears any cells on its links: it counts and drops them, and goes on working.
+/// A joined bundle that receives any cells on its links: it counts and drops them, and goes on working.
 ///
 /// The bytes are a list of datagrams: a length, how the header is to be mended so that it gets further, the rest.
-pub fn unpack(bytes: &[u8]) {
+pub fn reassemble(bytes: &[u8]) {
     let mut pair = Pair::joined();
     let mut rest = bytes;
     while let [length, mend, tail @ ..] = rest {

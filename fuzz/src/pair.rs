@@ -153,7 +153,7 @@ impl Pair {
     /// what happens then; where it is changed.
     ///
     /// Of the third byte, the lowest two bits change it: 1: a bit is another; 2: the end is missing; 3: the end comes
-    /// twice. 4: who said it hears it; 8: time passes; 16: a frame is sent; 32: who said it is started anew.
+    /// twice. 4: who said it receives it; 8: time passes; 16: a frame is sent; 32: who said it is started anew.
     ///
     /// # Panics
     /// When a frame comes of it.
@@ -210,7 +210,7 @@ impl Pair {
         assert!(self.left as u64 <= self.restarts, "sessions that live go on living");
     }
 
-    /// Whatever was heard, a frame that the second sends arrives at the first, and memory has come back.
+    /// Whatever was received, a frame that the second sends arrives at the first, and memory has come back.
     ///
     /// # Panics
     /// When it does not.
@@ -269,7 +269,7 @@ impl Pair {
             said.iter().for_each(|bytes| self.hear(1 - node, bytes));
             self.said.extend(said.into_iter().map(|bytes| Said { from: node, bytes }));
             while let Some(event) = self.nodes[node].poll_event() {
-                self.left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerLapsed { .. }));
+                self.left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerExpired { .. }));
             }
         }
     }

@@ -73,8 +73,8 @@ pub fn window(bytes: &[u8]) {
                 let _ = (seat.has_room_again(), seat.waiting(), seat.faults());
             }
             _ => {
-                let heard = seat.receive(&mut into);
-                assert!(heard.is_none_or(|(message, _)| is_sound(message, into.len())));
+                let received = seat.receive(&mut into);
+                assert!(received.is_none_or(|(message, _)| is_sound(message, into.len())));
             }
         }
     }

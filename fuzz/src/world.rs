@@ -171,7 +171,7 @@ impl World {
         if !self.runs[usize::from(to.node)] || self.cut[usize::from(to.nic)] {
             return;
         }
-        bytes.chunks(segment.max(1)).for_each(|cell| self.member.watch_heard(to, from, cell));
+        bytes.chunks(segment.max(1)).for_each(|cell| self.member.watch_received(to, from, cell));
         let bundle = &mut self.bundles[usize::from(to.node)];
         let Some(mut buffer) = bundle.lend() else { return };
         let length = bytes.len().min(BUFFER);

@@ -1,6 +1,6 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{bundle, cell, config, control, handshake, recorded, unpack, window};
+use tabane_fuzz::{bundle, cell, config, control, handshake, reassemble, recorded, window};
 
 /// Inputs for each body, and for the one that takes longest.
 const INPUTS: u64 = 3_000;
@@ -77,8 +77,8 @@ fn any_cell() {
 #[test]
 fn any_datagrams() {
     let valid: [&[u8]; 2] =
-        [include_bytes!("../corpus/unpack/records"), include_bytes!("../corpus/unpack/control")];
-    over_inputs(&valid, unpack);
+        [include_bytes!("../corpus/reassemble/records"), include_bytes!("../corpus/reassemble/control")];
+    over_inputs(&valid, reassemble);
 }
 
 #[test]

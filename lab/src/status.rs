@@ -125,7 +125,7 @@ pub struct Link {
     /// Cells sent on it.
     pub cells_sent: u64,
     /// Cells that arrived on it.
-    pub cells_heard: u64,
+    pub cells_received: u64,
     /// Cells of the peer that never arrived on it.
     pub cells_lost: u64,
 }
@@ -198,9 +198,9 @@ mod tests {
         "links": [{ "link": 0, "nic": "eth1", "carrier": true }],
         "peers": [{ "node": "02:00:00:00:00:02", "name": "hostb", "links": [
             { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
-              "cells_sent": 10, "cells_heard": 12, "loss_percent": 0.0, "cells_lost": 0 },
+              "cells_sent": 10, "cells_received": 12, "loss_percent": 0.0, "cells_lost": 0 },
             { "link": 1, "nic": "eth2", "endpoint": "[fe80::2%4]:7420", "tx": "down", "rx": "up", "rtt_us": 85,
-              "cells_sent": 57, "cells_heard": 12, "loss_percent": 0.0, "cells_lost": 3 }]}],
+              "cells_sent": 57, "cells_received": 12, "loss_percent": 0.0, "cells_lost": 3 }]}],
         "counters": { "frames_sent": 1 },
         "events": [{ "at_ns": 5, "what": "peer-up", "peer": "02:00:00:00:00:02" },
                    { "at_ns": 70, "what": "link-down", "link": 1, "detail": "burst skew" }]}"#;

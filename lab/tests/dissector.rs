@@ -16,7 +16,7 @@ use tabane_lab::prerequisites::{Tool, require_tools};
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
-use tabane_proto::wire::heartbeat::{Heard, Heartbeat, Sent};
+use tabane_proto::wire::heartbeat::{Heartbeat, Report, Sent};
 use tabane_proto::wire::hello::Hello;
 use tabane_proto::wire::record::{self, PREFIX, RECORD_START_MIN, Start};
 use tabane_proto::wire::repair::{Gap, Request};
@@ -120,11 +120,11 @@ fn heartbeat() -> Heartbeat {
         echo_age: 3,
         serial: 9,
         sent_links: 1,
-        heard_links: 1,
+        reported_links: 1,
         ..Heartbeat::default()
     };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-    heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
+    heartbeat.reports[0] = Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
     heartbeat
 }
 

@@ -1,15 +1,15 @@
-//! What a cell of each kind costs who hears it, at worst: `cargo run --release -p tabane-proto --example control_cost`.
+//! What a cell of each kind costs who receives it, at worst: `cargo run --release -p tabane-proto --example control_cost`.
 //!
 //! A peer says the worst contents that pass, each cell in a turn of the worker of its own, so that nothing is shared: the
-//! cell is copied in and heard, frames are delivered, timers run, and what is to be said is made (not sent). Cells are not
-//! sealed: opening one costs what `cell_cost` of `tabane_seal` says. Strangers' cells are heard by a bundle with a key.
+//! cell is copied in and received, frames are delivered, timers run, and what is to be said is made (not sent). Cells are not
+//! sealed: opening one costs what `cell_cost` of `tabane_seal` says. Strangers' cells are received by a bundle with a key.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as Clock};
 use tabane_proto::security::{Rekey, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD, session_start, wire_seq};
-use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
+use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat, Report, Sent};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello, NodeId};
 use tabane_proto::wire::record::{self, ETHERNET, VNET};
 use tabane_proto::wire::repair::{GAPS_MAX, Gap, REQUEST_MAX, Request};
@@ -98,7 +98,7 @@ fn line(kind: &str, mut spent: Vec<Duration>, bytes: usize) {
     println!("{kind:36} {bytes:4} {nanos:8} {:6}.{} {whole:8}.{part:02}", tenths / 10, tenths % 10);
 }
 
-/// A bundle that hears, and the peer that speaks to it.
+/// A bundle that receives, and the peer that speaks to it.
 struct Scene {
     bundle: Bundle,
     now: Instant,
@@ -203,12 +203,12 @@ impl Scene {
             echo: now,
             serial: u16::try_from(turn).unwrap_or_default(),
             sent_links: 16,
-            heard_links: 16,
+            reported_links: 16,
             ..Heartbeat::default()
         };
         heartbeat.sent.fill(Sent { departed: wire_seq(self.seq), queued: 1 });
         let up = turn.is_multiple_of(2);
-        heartbeat.heard.fill(Heard { next: 0, count: 0, skew_micros: 0, up, behind: false });
+        heartbeat.reports.fill(Report { next: 0, count: 0, skew_micros: 0, up, behind: false });
         let mut payload = [0; HEARTBEAT_MAX];
         let length = heartbeat.emit(&mut payload);
         self.cell(Kind::Heartbeat, self.session, &payload[..length])

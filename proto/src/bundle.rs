@@ -11,7 +11,7 @@ pub(crate) mod status;
 use crate::counters::Counters;
 use crate::event::{Event, Signal};
 use crate::gate;
-use crate::group::membership::{end_lapsed, expire, review_keys};
+use crate::group::membership::{end_expired, expire, review_keys};
 use crate::group::{Group, Parts, hotplug};
 use crate::link::Links;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
@@ -82,7 +82,7 @@ impl Bundle {
     }
 
     /// From now on cells are sealed, and only the group is let in. To be called before any frame is read and any cell is
-    /// heard; later only to change the group's keys. Sessions live on with whoever has one that is still accepted.
+    /// received; later only to change the group's keys. Sessions live on with whoever has one that is still accepted.
     pub fn set_security(&mut self, security: Box<dyn Security>, rekey: Rekey) {
         self.sessions.secure(security, rekey);
         let (_, mut parts) = self.split();
@@ -159,7 +159,7 @@ impl Bundle {
         parts.links.judge(now, parts.polled, &overdue, parts.out);
         parts.receiver.give_up_gaps(now, &overdue, parts.links, &mut parts.out.counters);
         parts.sender.forget_repairs(now, &mut parts.out.counters);
-        end_lapsed(now, &overdue, &mut parts);
+        end_expired(now, &overdue, &mut parts);
         expire(now, &overdue, &mut parts);
         self.overdue = overdue;
         self.polled = now;
@@ -246,7 +246,7 @@ impl Bundle {
     }
 
     /// The I/O has read every link from `now` on until nothing was left, but for those in `behind` (a bit each). To be said
-    /// before [`Self::handle_timeout`]: a path does not owe what lies unread in its link's socket.
+    /// before [`Self::handle_timeout`]: a path is not judged by what lies unread in its link's socket.
     pub fn handle_read(&mut self, now: Instant, behind: u16) {
         for (number, link) in (0..).zip(self.links.all_mut()) {
             link.handle_read(now, behind & 1 << number != 0);
@@ -279,7 +279,7 @@ impl Bundle {
         hotplug::add_link(now, settings, &mut self.split().1)
     }
 
-    /// A link leaves. [`Self::has_link`] tells when it hears nothing more and its socket may be closed.
+    /// A link leaves. [`Self::has_link`] tells when it receives nothing more and its socket may be closed.
     pub fn remove_link(&mut self, now: Instant, number: u8) {
         hotplug::remove_link(now, number, &mut self.split().1);
     }
@@ -332,7 +332,7 @@ impl Bundle {
         self.group.handover_mut().succeed(now, peers);
     }
 
-    /// Whether nothing is under way: all that was taken from the device was heard by the peers, all that was heard from
+    /// Whether nothing is under way: all that was taken from the device was received by the peers, all that was received from
     /// them is delivered, and they send nothing more.
     #[must_use]
     pub fn is_settled(&self, now: Instant) -> bool {
@@ -340,7 +340,7 @@ impl Bundle {
         group.handover().is_quiet(now) && sender.is_idle() && receiver.is_whole() && links.are_received()
     }
 
-    /// Whether some peer can be reached, and is heard, or is about to be.
+    /// Whether some peer can be reached, and sends, or is about to.
     #[must_use]
     pub fn has_way(&self) -> bool {
         let waits = self.group.handover().is_waiting() || !self.sender.deferred().is_empty();

@@ -54,8 +54,8 @@ counters! {
     frames_trimmed,
     /// Cells that the kernel refused to send.
     drop_refused,
-    /// Cells heard, of every kind.
-    cells_heard,
+    /// Cells received, of every kind.
+    cells_received,
     /// Cells whose bytes are not a cell of this version.
     drop_malformed,
     /// Greetings and handshakes of strangers: their mark was not made with a key of the group.
@@ -66,7 +66,7 @@ counters! {
     drop_flood,
     /// Cells that no key of their session opens, or that are not sealed: forged, damaged, or of an epoch that is over.
     drop_forged,
-    /// Sealed cells whose number was heard before, or is too old to tell; handshakes that were begun before.
+    /// Sealed cells whose number was received before, or is too old to tell; handshakes that were begun before.
     drop_replayed,
     /// Times that a session that lives was given new keys, at this node's initiative.
     rekeys,

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 /// Events that are kept until someone asks.
 const EVENTS: usize = 256;
-/// A node that is refused is told of again after this time, and so many are at most.
+/// A node that is refused is reported again after this time, and so many are at most.
 const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const REFUSED: usize = 16;
 
@@ -18,8 +18,8 @@ const REFUSED: usize = 16;
 pub enum Signal {
     /// Cells had left the sender, and none of them came although the other links brought theirs.
     BurstSkew {
-        /// How many cells the link owed.
-        owed: u64,
+        /// How many cells are overdue.
+        overdue: u64,
         /// For how long.
         waited: Duration,
     },
@@ -43,7 +43,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Whether it only says that nothing was heard: the link may work all the same.
+    /// Whether it only says that nothing was received: the link may work all the same.
     pub(crate) fn is_doubt(self) -> bool {
         matches!(self, Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report)
     }
@@ -51,7 +51,7 @@ impl Signal {
 
 /// Why the keys of a session could not be renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lapse {
+pub enum Expiry {
     /// The peer does not know a group key that is accepted.
     KeyDropped,
     /// Handshakes have failed for so long.
@@ -125,12 +125,12 @@ pub enum Event {
         /// Which.
         peer: NodeId,
     },
-    /// A peer was shown out, for the keys of its session could not be renewed.
-    PeerLapsed {
+    /// A peer was put out, for the keys of its session could not be renewed.
+    PeerExpired {
         /// Which.
         peer: NodeId,
         /// What kept them from it.
-        lapse: Lapse,
+        expiry: Expiry,
     },
     /// A node was refused.
     PeerRefused {
@@ -183,7 +183,7 @@ pub enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     waiting: VecDeque<Event>,
-    /// Nodes that were refused lately, and since when they are not told of.
+    /// Nodes that were refused lately, and since when they are not reported.
     refused: Vec<(NodeId, Instant)>,
 }
 
@@ -200,7 +200,7 @@ impl Events {
         self.waiting.push_back(event);
     }
 
-    /// A node cannot be a peer. It comes again and again; it is told of once in a while.
+    /// A node cannot be a peer. It comes again and again; the event is reported once in a while.
     pub(crate) fn refuse(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
         self.refused.retain(|(_, since)| now.since(*since) < TELL_AGAIN_AFTER);
         if self.refused.len() < REFUSED && self.refused.iter().all(|(node, _)| *node != peer) {
@@ -209,7 +209,7 @@ impl Events {
         }
     }
 
-    /// A peer is a peer no more. It is told of, however many others were, and not again when it comes back soon.
+    /// A peer is a peer no more. It is reported, however many others were, and not again when it comes back soon.
     pub(crate) fn shut_out(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
         self.refused.retain(|(node, _)| *node != peer);
         if self.refused.len() == REFUSED {

@@ -103,7 +103,7 @@ impl Fdb {
             return;
         }
         let age = entry.age(second);
-        // Who is heard in another second, too, is no address that somebody made up for one frame.
+        // A source that sends in another second, too, is no address that somebody made up for one frame.
         let is_proven = age < AGE && (entry.is_proven || age > 0);
         if write(word, entry, Entry { is_proven, ..new }) {
             drop_others(set, word, tag);

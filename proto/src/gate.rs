@@ -38,7 +38,7 @@ pub struct Change {
     pub is_closed: bool,
 }
 
-/// Changes that the I/O has not heard of.
+/// Changes that the I/O has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Changes(VecDeque<Change>);
 

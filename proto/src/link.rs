@@ -174,7 +174,7 @@ impl Links {
 
     /// Whether all peers have received all that was sent to them over paths that are up.
     pub(crate) fn are_received(&self) -> bool {
-        self.all_paths().flat_map(|paths| &paths.outbound).all(|path| !path.up || path.is_heard())
+        self.all_paths().flat_map(|paths| &paths.outbound).all(|path| !path.up || path.is_received())
     }
 
     /// Numbers that may be lost since this was asked last.
@@ -195,17 +195,17 @@ impl Links {
         // A heartbeat over a link that leaves, or that is too small for cells, brings no path up.
         let state = &mut self[link];
         let rises = header.kind == Kind::Heartbeat && state.is_member() && state.takes_cells();
-        state.crowd.note(now, index);
+        state.incast.note(now, index);
         let paths = self.paths_mut(index)?;
         let was_up = paths.inbound[usize::from(header.link)].health.is_up();
-        let alone = !was_up && paths.links_heard() == 0;
+        let alone = !was_up && paths.links_receiving() == 0;
         let path = &mut paths.inbound[usize::from(header.link)];
         let Some(missing) = path.handle_seq(header.link_seq) else {
             out.counters.drop_session += 1;
             return None;
         };
         path.health.handle_late(now, path.next_seq() - 1);
-        let was_silent = now.since(path.health.heard()) >= LATELY;
+        let was_silent = now.since(path.health.last_received()) >= LATELY;
         let change = path.health.handle_cell(now, rises, alone);
         if was_silent {
             paths.end_pause(now);
@@ -219,7 +219,7 @@ impl Links {
     /// The judgement of the path from a peer has changed: the peer has to know at once.
     fn judged(&mut self, now: Instant, index: u16, link: u8, change: Change, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
-        paths.beat_at_once(now);
+        paths.hasten_heartbeats(now);
         let (peer, direction) = (paths.node, Direction::Receiving);
         out.events.log(match change {
             Change::Up => Event::LinkUp { peer, link, direction },
@@ -232,10 +232,10 @@ impl Links {
         self[link].handle_sent(bytes);
         let sent = self[link].sent();
         let Some(paths) = self.paths_mut(index) else { return };
-        let heard = paths.cells_heard();
+        let received = paths.cells_received();
         let path = &mut paths.outbound[usize::from(link)];
         path.mark(sent);
-        let due = path.beat.due(now, earned(path.sent(), heard), path.loss.is_suspect());
+        let due = path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect());
         paths.heartbeat_at = paths.heartbeat_at.min(due);
     }
 
@@ -253,8 +253,8 @@ impl Links {
         if !was_up {
             return;
         }
-        let numbers = path.take_unheard();
-        paths.beat_at_once(now);
+        let numbers = path.take_unreceived();
+        paths.hasten_heartbeats(now);
         out.events.log(Event::LinkDown { peer, link, direction: Direction::Sending, signal });
         if self.repair {
             self.lost.push(Lost { peer: index, link, numbers });
@@ -321,7 +321,7 @@ impl Links {
     /// A link takes cells again: the heartbeat that it did not take comes first.
     pub(crate) fn catch_up(&mut self, link: u8, index: u16, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
-        if core::mem::take(&mut paths.outbound[usize::from(link)].owes_heartbeat) {
+        if core::mem::take(&mut paths.outbound[usize::from(link)].lacks_heartbeat) {
             out.outbox.push(Control::Heartbeat { link, peer: index });
         }
     }

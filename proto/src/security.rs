@@ -21,7 +21,7 @@ pub type PublicKey = [u8; 32];
 
 /// What a node shares with its group.
 pub trait Security: Send {
-    /// The tag of what may be heard by everyone in the group, under the accepted group key of this place; 0: the one that
+    /// The tag of what everyone may receive in the group, under the accepted group key of this place; 0: the one that
     /// this node speaks with.
     fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG];
 
@@ -99,7 +99,7 @@ impl Default for Rekey {
 pub struct SessionKeys {
     /// For what this node sends.
     pub sealing: Box<dyn Key>,
-    /// For what it hears.
+    /// For what it receives.
     pub opening: Box<dyn Key>,
 }
 

@@ -60,7 +60,7 @@ pub enum Pace {
     /// One; the next when its answer, a frame as long the other way, has come, or has not come for so long.
     Asking {
         /// How long an answer is waited for.
-        patience: Duration,
+        timeout: Duration,
     },
     /// When the flow that it answers has delivered a frame. No flow begins with this pace: it is made beside its
     /// question's.

@@ -5,7 +5,7 @@
 //!                                                          deeds ── further cells, sealed alike ────────> links
 //! ```
 //!
-//! Its bundle joins, answers and is heard as any other. What it sends is watched, so that further cells continue its
+//! Its bundle joins, answers and is received as any other. What it sends is watched, so that further cells continue its
 //! numbers under its session and its key; they go out of its own nics to whom its bundle speaks with. Without keys a
 //! session belongs to whoever names it, so there it names no other's (`docs/wire.md`, 11).
 //!
@@ -166,14 +166,14 @@ impl Member {
         }
     }
 
-    /// A node hears a cell.
-    pub fn watch_heard(&mut self, to: Place, from: Place, cell: &[u8]) {
+    /// A node receives a cell.
+    pub fn watch_received(&mut self, to: Place, from: Place, cell: &[u8]) {
         if !self.is(to.node) {
             return;
         }
         let Ok(header) = Header::parse(cell) else { return };
         let ways = self.ways.iter_mut().filter(|way| way.to.node == from.node);
-        ways.for_each(|way| way.heard[usize::from(header.link)] = header.link_seq);
+        ways.for_each(|way| way.received[usize::from(header.link)] = header.link_seq);
     }
 
     /// The way from a nic of its bundle to a place, with its lanes to the node there; `None`: it cannot be continued.

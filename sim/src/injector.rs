@@ -25,17 +25,17 @@ pub enum Injection {
     Noise,
     /// The header of a cell of a session that does not exist, and random bytes.
     Stranger,
-    /// The first bytes of a cell that was heard lately, too few to be one.
+    /// The first bytes of a cell that was received lately, too few to be one.
     Cut,
-    /// A data cell that was heard lately, once more.
+    /// A data cell that was received lately, once more.
     DataAgain,
-    /// Any cell that was heard lately, once more.
+    /// Any cell that was received lately, once more.
     Again,
-    /// A cell that was heard lately, with a bit changed.
+    /// A cell that was received lately, with a bit changed.
     Flipped,
-    /// The header of a cell that was heard lately, and random bytes.
+    /// The header of a cell that was received lately, and random bytes.
     Forged,
-    /// Any cell that was ever heard, from any address on its link.
+    /// Any cell that was ever received, from any address on its link.
     Recorded,
 }
 
@@ -109,7 +109,7 @@ impl Injector {
         Some(now + self.random.span(Duration::from_nanos(1)..=2 * every))
     }
 
-    /// A cell was heard; only what nodes sent is worth to be remembered.
+    /// A cell was received; only what nodes sent is worth to be remembered.
     pub(crate) fn remember(&mut self, to: Place, arrival: Arrival) {
         let Some(settings) = self.settings.as_ref().filter(|_| !arrival.is_injected) else { return };
         if settings.is_hostile() {

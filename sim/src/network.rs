@@ -203,7 +203,7 @@ impl Network {
             }
             return;
         };
-        assert_eq!(self.cable(to).link, link, "nodes address only whom they heard on that link");
+        assert_eq!(self.cable(to).link, link, "nodes address only from whom they received on that link");
         self.pass_down(agenda, now, passage, to);
     }
 

@@ -56,7 +56,7 @@ pub(crate) type Counted = Vec<(&'static str, u64)>;
 /// What the worker saw, for comparison with what its bundles counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) cells_heard: u64,
+    pub(crate) cells_received: u64,
     pub(crate) data_cells_sent: u64,
     pub(crate) frames_delivered: u64,
 }
@@ -176,10 +176,14 @@ impl Node {
 
     /// Compares what the bundle counts with what went in and out.
     pub(crate) fn compare(&self, world: &mut Surroundings<'_>) {
-        let Counters { cells_heard, drop_no_buffer, cells_sent, frames_delivered, .. } =
+        let Counters { cells_received, drop_no_buffer, cells_sent, frames_delivered, .. } =
             *self.bundle.counters();
         for (names, counted, seen) in [
-            (&["cells_heard", "drop_no_buffer"][..], cells_heard + drop_no_buffer, self.tally.cells_heard),
+            (
+                &["cells_received", "drop_no_buffer"][..],
+                cells_received + drop_no_buffer,
+                self.tally.cells_received,
+            ),
             (&["cells_sent"], cells_sent, self.tally.data_cells_sent),
             (&["frames_delivered"], frames_delivered, self.tally.frames_delivered),
         ] {

@@ -161,7 +161,7 @@ fn check_links(world: &World<'_>) -> Result<(), Violation> {
 /// Whatever strangers repeat, a session that is sealed ends only when its peer is started anew.
 fn check_sessions(plan: &Plan, world: &World<'_>) -> Result<(), Violation> {
     let left = |event| match event {
-        Event::PeerLeft { peer } | Event::PeerLapsed { peer, .. } => Some(peer),
+        Event::PeerLeft { peer } | Event::PeerExpired { peer, .. } => Some(peer),
         _ => None,
     };
     let hostile = plan.hostility.as_ref().map(|hostility| hostility.node);

@@ -180,12 +180,12 @@ impl<'t> Surroundings<'t> {
     }
 
     /// A node reads a datagram from a socket.
-    pub(crate) fn heard(&mut self, to: Place, arrival: Arrival) {
+    pub(crate) fn received(&mut self, to: Place, arrival: Arrival) {
         if self.is_traced() {
             let (from, text) = (arrival.from, describe(&arrival.bytes));
             self.note(format_args!("{to} <- {from} {} bytes, {text}", arrival.bytes.len()));
         }
-        self.member.watch_heard(to, arrival.from, &arrival.bytes);
+        self.member.watch_received(to, arrival.from, &arrival.bytes);
         self.injector.remember(to, arrival);
     }
 
@@ -268,7 +268,7 @@ fn describe_event(event: &tabane_proto::Event) -> String {
             format!("PEER {} ({peer}) joined, {}", name.as_str(), if *sealed { "sealed" } else { "open" })
         }
         Event::PeerLeft { peer } => format!("PEER {peer} left"),
-        Event::PeerLapsed { peer, lapse } => format!("PEER {peer} shown out: {lapse:?}"),
+        Event::PeerExpired { peer, expiry } => format!("PEER {peer} shown out: {expiry:?}"),
         Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
         Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
         Event::LinkDown { peer, link, direction, signal } => {
@@ -306,10 +306,11 @@ fn describe(bytes: &[u8]) -> String {
                 return "malformed heartbeat".to_owned();
             };
             let departed = heartbeat.sent.iter().take(heartbeat.sent_links.into()).map(|sent| sent.departed);
-            let heard = heartbeat.heard.iter().take(heartbeat.heard_links.into()).map(|heard| heard.next);
-            let (departed, heard) = (departed.collect::<Vec<_>>(), heard.collect::<Vec<_>>());
+            let received =
+                heartbeat.reports.iter().take(heartbeat.reported_links.into()).map(|received| received.next);
+            let (departed, received) = (departed.collect::<Vec<_>>(), received.collect::<Vec<_>>());
             format!(
-                "heartbeat link {} #{} departed {departed:?} heard {heard:?}",
+                "heartbeat link {} #{} departed {departed:?} heard {received:?}",
                 header.link, header.link_seq
             )
         }

@@ -15,13 +15,13 @@ use crate::topology::{CableSettings, Coalesce, Link, LinkNumber, NodeNumber, Nod
 use core::fmt;
 use core::time::Duration;
 use tabane_proto::security::Rekey;
-use tabane_proto::{Class, HashLayers, Match, OWED_FOR, PolicyKind, PolicyOptions};
+use tabane_proto::{Class, HashLayers, Match, OVERDUE_AFTER, PolicyKind, PolicyOptions};
 
 /// Faults and traffic come before this.
 pub(crate) const TROUBLE_ENDS: Duration = Duration::from_millis(300);
 /// From the end of all trouble to the probes: a dead link is given up after 200 ms and comes back after 30.
 const CALM: Duration = Duration::from_millis(300);
-/// The same among more than two nodes: who has heard of somebody greets further strangers once in a second.
+/// The same among more than two nodes: who has received of somebody greets further strangers once in a second.
 const CALM_AMONG_MANY: Duration = Duration::from_millis(1_100);
 /// What all flows of a run put on links together, in bytes: what some 30 ms of computing carry.
 const BYTES: u64 = 4_000_000;
@@ -165,8 +165,8 @@ fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> L
     let delay = random.pick(&[micros(10), micros(50), micros(100), micros(500), micros(3_000)]);
     let loss = random.pick(&[0, 0, 0, 0, 100, 1_000, 10_000, 100_000]);
     let jitter = random.pick(&[Duration::ZERO, Duration::ZERO, micros(20), micros(200), delay]);
-    // A delay that varies by more than cells may be owed for is a fault: nothing but time tells late from lost.
-    let jitter_max = if is_faultless { OWED_FOR / 2 } else { Duration::MAX };
+    // A delay that varies by more than cells may be missing for is a fault: nothing but time tells late from lost.
+    let jitter_max = if is_faultless { OVERDUE_AFTER / 2 } else { Duration::MAX };
     Link {
         rate,
         delay,
@@ -271,7 +271,7 @@ fn flows(random: &mut Random, topology: &Topology, is_faultless: bool) -> Vec<(F
 fn pace(random: &mut Random) -> Pace {
     match random.below(4) {
         0 => Pace::Greedy,
-        1 => Pace::Asking { patience: Duration::from_millis(20) },
+        1 => Pace::Asking { timeout: Duration::from_millis(20) },
         2 => Pace::Bursts {
             every: random.span(Duration::from_millis(1)..=Duration::from_millis(50)),
             frames: random.pick(&[2, 10, 100]),

@@ -49,7 +49,7 @@ struct FlowState {
     answers: Option<FlowNumber>,
     /// The flow whose frames this one answers.
     asked_by: Option<FlowNumber>,
-    /// Frames that had been offered when patience last ran out.
+    /// Frames that had been offered when timeout last ran out.
     asked: usize,
 }
 
@@ -156,9 +156,9 @@ impl Traffic {
                 (0..frames).for_each(|_| self.offer(now, number));
                 Some(now + every)
             }
-            Pace::Asking { patience } => {
+            Pace::Asking { timeout } => {
                 self.ask_again(now, number);
-                Some(now + patience)
+                Some(now + timeout)
             }
             Pace::Answering => None,
         };

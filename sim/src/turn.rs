@@ -114,9 +114,9 @@ impl Node {
             let end = filled + arrival.bytes.len();
             buffer[filled..end].copy_from_slice(&arrival.bytes);
             filled = end;
-            world.heard(place, arrival);
+            world.received(place, arrival);
         }
-        self.tally.cells_heard += train.datagrams as u64;
+        self.tally.cells_received += train.datagrams as u64;
         self.bundle.handle_datagrams(now, number, train.from.endpoint(), buffer, train.length, train.segment);
     }
 

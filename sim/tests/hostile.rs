@@ -74,7 +74,7 @@ fn others(deed: Option<Deed>, every: Duration, is_sealed: bool) -> Others {
     world.run_for(millis(190)).unwrap();
     let before = world.log().len();
     let flows = [
-        world.start(Flow { pace: Pace::Asking { patience: millis(500) }, ..Flow::bulk(0, 1) }),
+        world.start(Flow { pace: Pace::Asking { timeout: millis(500) }, ..Flow::bulk(0, 1) }),
         world.start(Flow::steady(0, 1, 200, millis(1))),
         world.start(Flow::steady(1, 0, 9_000, millis(2))),
     ];

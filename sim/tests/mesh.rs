@@ -23,7 +23,7 @@ fn sixteen_senders_to_one_receiver_fill_its_links_and_kill_none() {
     }
     world.run_for(millis(50)).unwrap();
     let before = world.log().len();
-    let asking = |sender| Flow { pace: Pace::Asking { patience: millis(200) }, ..Flow::bulk(sender, 0) };
+    let asking = |sender| Flow { pace: Pace::Asking { timeout: millis(200) }, ..Flow::bulk(sender, 0) };
     let flows: Vec<_> = (0..2 * SENDERS).map(|flow| world.start(asking(1 + flow % SENDERS))).collect();
     world.run_for(millis(50)).unwrap();
     let since = world.now();

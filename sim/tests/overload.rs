@@ -15,7 +15,7 @@ fn a_slow_receiver_costs_no_link_and_no_frame_of_who_backs_off() {
     for fault in [Fault::Slow(1, micros(30)), Fault::Late(1, millis(1))] {
         let mut world = World::new(1, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair(), None);
         world.settle(millis(100)).unwrap();
-        let asking = Flow { pace: Pace::Asking { patience: millis(200) }, ..Flow::bulk(0, 1) };
+        let asking = Flow { pace: Pace::Asking { timeout: millis(200) }, ..Flow::bulk(0, 1) };
         let flows: Vec<_> = (0..8).map(|_| world.start(asking)).collect();
         world.run_for(millis(50)).unwrap();
         let before = world.log().len();

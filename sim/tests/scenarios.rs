@@ -113,7 +113,7 @@ fn coalescing_reorders_nothing_and_holds_nothing_long() {
     for policy in PolicyKind::ALL {
         let mut world = settled(1, &Topology::new(2, &[link; 2]).with(|node| node.policy = policy));
         let sparse = world.start(Flow::steady(0, 1, 200, micros(50)));
-        let asking = world.start(Flow { pace: Pace::Asking { patience: millis(20) }, ..Flow::bulk(1, 0) });
+        let asking = world.start(Flow { pace: Pace::Asking { timeout: millis(20) }, ..Flow::bulk(1, 0) });
         world.run_for(millis(100)).unwrap();
         world.stop(sparse);
         world.stop(asking);
@@ -175,7 +175,7 @@ fn a_black_hole_in_quiet_is_noticed_within_50_ms() {
     assert!(noticed[noticed.len() - 1] <= millis(50));
 }
 
-/// Node 0 is no longer heard on link 1, but hears.
+/// Node 0 is no longer received from on link 1, but receives.
 #[test]
 fn a_link_that_is_dead_one_way_is_used_the_other_way() {
     let mut world = settled(1, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
@@ -230,7 +230,7 @@ fn a_lost_carrier_costs_no_frame() {
     assert!(noticed[noticed.len() - 1] <= millis(1));
 }
 
-/// One end takes a link out and in again in mid-traffic; the other end hears of it at once.
+/// One end takes a link out and in again in mid-traffic; the other end is signalled at once.
 #[test]
 fn a_link_that_leaves_and_joins_costs_no_frame() {
     let link = Link { rate: 250_000_000, ..Link::GIGABIT };
@@ -499,7 +499,7 @@ fn a_kernel_that_is_short_of_memory_costs_no_link() {
 fn a_link_that_changes_shows_in_goodput_round_trips_and_pauses() {
     let link = Link::FAST_ETHERNET;
     let mut world = settled(1, &Topology::new(2, &[link]));
-    let asking = Flow { pace: Pace::Asking { patience: millis(500) }, ..Flow::steady(0, 1, 67, millis(1)) };
+    let asking = Flow { pace: Pace::Asking { timeout: millis(500) }, ..Flow::steady(0, 1, 67, millis(1)) };
     let (bulk, asking) = (world.start(Flow::bulk(0, 1)), world.start(asking));
     world.run_for(millis(50)).unwrap();
     let before = world.now();

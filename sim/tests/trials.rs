@@ -1,4 +1,4 @@
-//! Trials of what the core owes to the others when one flow, peer, member or bridge is out of bounds.
+//! Trials of what the core guarantees to the others when one flow, peer, member or bridge is out of bounds.
 //!
 //! `cargo test -p tabane-sim --test trials -- --nocapture` shows the figures.
 
@@ -167,7 +167,7 @@ fn among_others(deed: Option<Deed>, every: Duration) -> (f64, Duration, Duration
         world.start(Flow { to: None, frames: 1, ..Flow::steady(node, 0, 60, millis(1)) });
     }
     world.run_for(millis(50)).unwrap();
-    let asking = Flow { pace: Pace::Asking { patience: millis(500) }, ..Flow::bulk(0, 1) };
+    let asking = Flow { pace: Pace::Asking { timeout: millis(500) }, ..Flow::bulk(0, 1) };
     let (bulk, sparse) = (world.start(asking), world.start(Flow::steady(0, 1, 200, millis(1))));
     world.start(Flow::steady(0, 2, 3_000, millis(2)));
     let since = world.now();

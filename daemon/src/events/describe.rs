@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tabane_proto::{Direction, Event, Lapse, Refusal, Signal};
+use tabane_proto::{Direction, Event, Expiry, Refusal, Signal};
 
 use super::Entry;
 use crate::key::public;
@@ -15,7 +15,7 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
             about("peer-joined", peer, format!("{}, {sealed}", name.as_str()))
         }
         Event::PeerLeft { peer } => about("peer-left", peer, "silent for too long, or restarted".to_owned()),
-        Event::PeerLapsed { peer, lapse } => about("peer-lapsed", peer, lapsed(*lapse)),
+        Event::PeerExpired { peer, expiry } => about("peer-expired", peer, expired(*expiry)),
         Event::PeerRefused { peer, refusal } => about("peer-refused", peer, refused(*refusal)),
         Event::LinkUp { peer, link, direction } => {
             let entry = about("link-up", peer, String::new());
@@ -56,10 +56,10 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
 
 /// Adds the signal with its figures.
 fn shown_by(entry: Entry, signal: Signal) -> Entry {
-    let (name, owed, waited, why) = match signal {
-        Signal::BurstSkew { owed, waited } => {
-            let why = format!("burst skew, {owed} cells sent and none heard for {:.1} ms", millis(waited));
-            ("burst-skew", Some(owed), Some(waited), why)
+    let (name, overdue, waited, why) = match signal {
+        Signal::BurstSkew { overdue, waited } => {
+            let why = format!("burst skew, {overdue} cells sent and none heard for {:.1} ms", millis(waited));
+            ("burst-skew", Some(overdue), Some(waited), why)
         }
         Signal::Silence { waited } => {
             let why = format!("silence, nothing heard for {:.0} ms", millis(waited));
@@ -74,7 +74,7 @@ fn shown_by(entry: Entry, signal: Signal) -> Entry {
     };
     let waited_us = waited.map(|waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
     let detail = format!("{}: {why}", entry.detail);
-    Entry { signal: Some(name.to_owned()), owed, waited_us, detail, ..entry }
+    Entry { signal: Some(name.to_owned()), overdue, waited_us, detail, ..entry }
 }
 
 fn refused(refusal: Refusal) -> String {
@@ -107,10 +107,10 @@ fn refused(refusal: Refusal) -> String {
     }
 }
 
-fn lapsed(lapse: Lapse) -> String {
-    match lapse {
-        Lapse::KeyDropped => "it did not take to a group key that is accepted".to_owned(),
-        Lapse::Unrenewed { age } => format!("its keys could not be renewed for {} s", age.as_secs()),
+fn expired(expiry: Expiry) -> String {
+    match expiry {
+        Expiry::KeyDropped => "it did not take to a group key that is accepted".to_owned(),
+        Expiry::Unrenewed { age } => format!("its keys could not be renewed for {} s", age.as_secs()),
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_dead_link_is_told_with_its_figures() {
         let peer = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
-        let signal = Signal::BurstSkew { owed: 57, waited: Duration::from_micros(3_100) };
+        let signal = Signal::BurstSkew { overdue: 57, waited: Duration::from_micros(3_100) };
         let event = Event::LinkDown { peer, link: 1, direction: Direction::Receiving, signal };
         let entry = describe(&event, &["eth1".to_owned(), "eth2".to_owned()]);
         assert_eq!(entry.what, "link-down");
@@ -136,7 +136,7 @@ mod tests {
             "receiving from the peer's link 1: burst skew, 57 cells sent and none heard for 3.1 ms"
         );
         assert_eq!(
-            (entry.signal.as_deref(), entry.owed, entry.waited_us),
+            (entry.signal.as_deref(), entry.overdue, entry.waited_us),
             (Some("burst-skew"), Some(57), Some(3_100))
         );
         assert_eq!(entry.nic, None, "the link is the peer's");

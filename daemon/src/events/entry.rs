@@ -37,7 +37,7 @@ pub struct Entry {
     pub signal: Option<String>,
     /// Burst skew: cells that had left the peer and did not come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owed: Option<u64>,
+    pub overdue: Option<u64>,
     /// Burst skew and silence: for how long, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_us: Option<u64>,

@@ -85,7 +85,7 @@ impl Status {
 impl SealStatus {
     /// The ciphers, one if both directions have the same, and the number of the keys.
     fn describe(&self) -> String {
-        let [sent, heard] = [&self.cipher_sent, &self.cipher_heard].map(|name| one_line(name));
+        let [sent, heard] = [&self.cipher_sent, &self.cipher_received].map(|name| one_line(name));
         let ciphers = if sent == heard { sent } else { format!("{sent} sent, {heard} heard") };
         format!(", {ciphers}, keys of epoch {}", self.epoch)
     }
@@ -119,7 +119,7 @@ impl PeerStatus {
                 known(path.rate_bps, |bits| scaled(bits, "bit/s")),
                 scaled(path.queued_bytes, "B").into(),
                 path.cells_sent.to_string().into(),
-                path.cells_heard.to_string().into(),
+                path.cells_received.to_string().into(),
                 Cell { text: path.cells_lost.to_string(), colour: warning(path.cells_lost > 0) },
             ]);
         }

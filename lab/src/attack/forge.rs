@@ -243,7 +243,7 @@ fn nth(datagrams: &[Datagram], number: usize) -> Option<Datagram> {
 #[cfg(test)]
 mod tests {
     use tabane_proto::wire::cell::{Header, Kind};
-    use tabane_proto::wire::heartbeat::{Heard, Heartbeat};
+    use tabane_proto::wire::heartbeat::{Heartbeat, Report};
     use tabane_proto::wire::record;
 
     use super::super::frame::tests::datagram;
@@ -285,23 +285,23 @@ mod tests {
 
     #[test]
     fn a_forged_report_takes_every_link_for_down() {
-        let heard_up = Heard { up: true, ..Heard::default() };
+        let report_up = Report { up: true, ..Report::default() };
         let beat = Heartbeat {
             sent_at: 5,
             echo: 0,
             echo_age: 0,
             serial: 0,
             sent_links: 1,
-            heard_links: 2,
+            reported_links: 2,
             sent: Default::default(),
-            heard: [heard_up; 16],
+            reports: [report_up; 16],
         };
         let mut payload = [0; 256];
         let length = beat.emit(&mut payload);
         let forged = forge(Attack::Reports, &heard(Kind::Heartbeat, &payload[..length]));
         let forged = Heartbeat::parse(&forged[HEADER..]).unwrap();
-        assert_eq!((forged.sent_at, forged.heard_links), (1_000_005, 2));
-        assert!(forged.heard[..2].iter().all(|heard| !heard.up));
+        assert_eq!((forged.sent_at, forged.reported_links), (1_000_005, 2));
+        assert!(forged.reports[..2].iter().all(|report| !report.up));
     }
 
     #[test]

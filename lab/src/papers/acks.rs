@@ -68,7 +68,7 @@ fn cells(bundle: &Bundle<'_>) -> Result<[u64; 2]> {
     let sum = |count: fn(&crate::status::Link) -> u64| {
         status.peers.iter().flat_map(|peer| &peer.links).map(count).sum()
     };
-    Ok([sum(|link| link.cells_sent), sum(|link| link.cells_heard)])
+    Ok([sum(|link| link.cells_sent), sum(|link| link.cells_received)])
 }
 
 fn per_gigabyte(packets: u64, bytes: u64) -> f64 {

@@ -29,7 +29,7 @@ const FILE_OVERTIME: Duration = Duration::from_secs(60);
 /// How often a file is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a question waits for an answer before the next one is asked.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// A superframe of TCP over IPv4: Ethernet, IP and TCP headers, and payload.
 const TCP_HEADERS: usize = 54;
 const SUPERFRAME: usize = 65_160;
@@ -262,7 +262,7 @@ fn begin(world: &mut World<'_>, flow: &Flow) -> Vec<FlowNumber> {
             Traffic { heading: Heading::Ipv4, ..Traffic::steady(flow.from, flow.to, length, every) }
         }
         FlowKind::PingPong => {
-            Traffic { sizes: Sizes::Fixed(SHORTEST), pace: Pace::Asking { patience: PATIENCE }, ..bulk }
+            Traffic { sizes: Sizes::Fixed(SHORTEST), pace: Pace::Asking { timeout: TIMEOUT }, ..bulk }
         }
     };
     (0..flow.count).map(|_| world.start(traffic)).collect()

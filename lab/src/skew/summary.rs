@@ -129,8 +129,8 @@ mod tests {
         assert!(not_met(history, &[even; 57]).is_empty());
         assert!(not_met(tlb, &[[skewed; 7].as_slice(), &[even; 50]].concat()).is_empty());
         // Nine tenths of the run are even, and yet three shared a link for five seconds.
-        let lapse = [[even; 52].as_slice(), &[skewed; 5]].concat();
-        assert_eq!(not_met(history, &lapse), ["tlb-history.three_share_one_link"]);
+        let expiry = [[even; 52].as_slice(), &[skewed; 5]].concat();
+        assert_eq!(not_met(history, &expiry), ["tlb-history.three_share_one_link"]);
         assert_eq!(not_met(tlb, &[even; 57]), ["tlb.three_share_in_the_first_period"]);
         assert_eq!(not_met(history, &[]).len(), 2, "nothing was seen");
     }

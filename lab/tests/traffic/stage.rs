@@ -78,10 +78,10 @@ pub(crate) fn send_file(
 
 /// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.
 pub(crate) fn lost_little(link: &Link) -> bool {
-    link.cells_lost * 100 < link.cells_heard
+    link.cells_lost * 100 < link.cells_received
 }
 
 /// Whether a sound link brought cells and lost none: what finds no room waits for it.
 pub(crate) fn lost_nothing(link: &Link) -> bool {
-    link.cells_heard > 0 && link.cells_lost == 0
+    link.cells_received > 0 && link.cells_lost == 0
 }

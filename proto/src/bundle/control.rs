@@ -59,7 +59,7 @@ impl Bundle {
         let path = &mut paths.outbound[usize::from(spoken.link)];
         path.return_seqs(1);
         match spoken.control {
-            Some(Control::Heartbeat { .. }) => path.owes_heartbeat = true,
+            Some(Control::Heartbeat { .. }) => path.lacks_heartbeat = true,
             // Over a link that has room, or later.
             Some(again @ Control::Repair { peer, after: Some(_) }) => {
                 self.receiver.take_back_request(peer);

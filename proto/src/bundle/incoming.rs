@@ -1,4 +1,4 @@
-//! What becomes of a cell that comes: parse, open, enter into the account of its link, and hand on.
+//! What becomes of a cell that comes: parse, open, note its arrival on its path, and hand on.
 //!
 //! Invariant: nothing of a cell counts before it is opened.
 
@@ -35,7 +35,7 @@ impl Bundle {
         for start in (0..train.length).step_by(usize::from(segment)) {
             let length = segment.min(train.length - start);
             let cell = Piece { buffer: train.buffer, start: train.start + start, length };
-            self.out.counters.cells_heard += 1;
+            self.out.counters.cells_received += 1;
             if self.handle_cell(now, origin, cell).is_err() {
                 self.out.counters.drop_malformed += 1;
             }
@@ -118,7 +118,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Enters a cell into the account of its link, and asks for what is missing; `false` when it is of another session.
+    /// Notes that a cell has come over its path, and asks for what is missing; `false` when it is of another session.
     fn account(&mut self, now: Instant, link: u8, peer: u16, header: &Header) -> bool {
         let Some(missing) = self.links.account(now, link, peer, header, &mut self.out) else { return false };
         if !missing.is_empty() {

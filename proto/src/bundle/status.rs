@@ -25,7 +25,7 @@ pub struct PathStatus {
     pub suspect: bool,
     /// The share of our cells that is lost on it, in parts of 10,000.
     pub lost: u32,
-    /// Whether the peer's cells are heard.
+    /// Whether the peer's cells are received.
     pub receiving: bool,
     /// To the peer and back, smoothed over heartbeats.
     pub round_trip: Option<Duration>,
@@ -37,8 +37,8 @@ pub struct PathStatus {
     pub queued: u64,
     /// Cells sent on the link, of every kind.
     pub cells_sent: u64,
-    /// Cells heard on the peer's link.
-    pub cells_heard: u64,
+    /// Cells received on the peer's link.
+    pub cells_received: u64,
     /// Cells of the peer's link found missing.
     pub cells_missed: u64,
 }
@@ -50,8 +50,8 @@ pub struct PeerStatus {
     pub node: NodeId,
     /// Its name.
     pub name: Name,
-    /// When it was heard last.
-    pub heard: Instant,
+    /// When it was received last.
+    pub last_received: Instant,
     /// How its cells are sealed, if they are.
     pub sealed: Option<SealStatus>,
     /// The key that it has proven, if it has one of its own.
@@ -70,14 +70,14 @@ pub struct SealStatus {
     /// The cipher of what goes to the peer.
     pub cipher_sent: &'static str,
     /// The cipher of what the peer sends.
-    pub cipher_heard: &'static str,
+    pub cipher_received: &'static str,
 }
 
 impl SealStatus {
     fn of(keys: &Keyring) -> Self {
         let (cells_sealed, cells_opened) = keys.cells();
-        let [cipher_sent, cipher_heard] = keys.ciphers();
-        Self { epoch: keys.epoch(), cells_sealed, cells_opened, cipher_sent, cipher_heard }
+        let [cipher_sent, cipher_received] = keys.ciphers();
+        Self { epoch: keys.epoch(), cells_sealed, cells_opened, cipher_sent, cipher_received }
     }
 }
 
@@ -122,7 +122,7 @@ impl Bundle {
             let sealed = session.keys.as_ref().map(SealStatus::of);
             let key = session.keys.as_ref().and_then(Keyring::peer);
             let (node, name) = (session.node, session.name);
-            let status = PeerStatus { node, name, heard: paths.heard(), sealed, key };
+            let status = PeerStatus { node, name, last_received: paths.last_received(), sealed, key };
             let links = paths.outbound.iter().zip(&paths.paired).zip(self.links.all()).zip(0..);
             let links = links.filter_map(|(((path, paired), link), number)| {
                 let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
@@ -138,7 +138,7 @@ impl Bundle {
                     rate: link.rate().map(|bytes| bytes.saturating_mul(8)),
                     queued: link.queued(),
                     cells_sent: path.sent(),
-                    cells_heard: inbound.map_or(0, |inbound| inbound.heard),
+                    cells_received: inbound.map_or(0, |inbound| inbound.received),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),
                 })
             });

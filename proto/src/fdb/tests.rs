@@ -76,17 +76,17 @@ fn a_table_keeps_its_size() {
     assert!(fdb.entries() <= fdb.words.len());
 }
 
-/// 100,000 new addresses a second for 60 s. Of those in use, some are heard, others only asked for, all once in 2 s.
+/// 100,000 new addresses a second for 60 s. Of those in use, some are received, others only asked for, all once in 2 s.
 #[test]
 fn a_storm_pushes_out_nothing_that_is_in_use() {
     for sightings in [1, 2] {
         let fdb = table();
-        let (heard, asked) = (0..500, 500..1_000);
+        let (received, asked) = (0..500, 500..1_000);
         (0..1_000).for_each(|number| fdb.learn(0, mac(number), 1));
         let mut next = 1_000_000;
         for second in 0..60 {
             if second % 2 == 0 {
-                heard.clone().for_each(|number| fdb.learn(second, mac(number), 1));
+                received.clone().for_each(|number| fdb.learn(second, mac(number), 1));
                 for number in asked.clone() {
                     assert_eq!(number_of(&fdb, second, mac(number)), Some(1), "{number} at {second}");
                 }
@@ -101,7 +101,7 @@ fn a_storm_pushes_out_nothing_that_is_in_use() {
             }
             next += 100_000;
         }
-        let known = heard.filter(|number| number_of(&fdb, 59, mac(*number)) == Some(1)).count();
+        let known = received.filter(|number| number_of(&fdb, 59, mac(*number)) == Some(1)).count();
         assert_eq!(known, 500, "seen {sightings} times");
     }
 }

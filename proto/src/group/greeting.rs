@@ -61,7 +61,7 @@ impl Group {
         Ok(())
     }
 
-    /// A cell of another version came. Of all that could be one only a greeting with the group's mark is told of, for anyone
+    /// A cell of another version came. Of all that could be one only a greeting with the group's mark is reported, for anyone
     /// can send the rest.
     pub(crate) fn handle_other_version(now: Instant, cell: Piece, parts: &mut Parts<'_>) -> Malformed {
         let greeting = parts.receiver.pool().bytes(cell).split_last_chunk();
@@ -121,7 +121,7 @@ impl Group {
             }
             Progress::Renewed(index) => {
                 if let Some(paths) = parts.links.paths_mut(index) {
-                    paths.beat_at_once(now);
+                    paths.hasten_heartbeats(now);
                 }
                 parts.out.counters.rekeys += 1;
             }
@@ -141,7 +141,7 @@ impl Group {
         let (agreement, serial) = parts.sessions.confirm(header, cell, &mut parts.out.counters)?;
         let index = self.join_sealed(now, agreement, parts)?;
         let session = parts.sessions.table_mut().get_mut(index)?;
-        (session.serial_heard, session.begun) = (serial, None);
+        (session.serial_received, session.begun) = (serial, None);
         Some(index)
     }
 
@@ -192,11 +192,11 @@ impl Group {
     /// A node has shown that it has the keys of a session. What was known of its former self is void.
     fn join_sealed(&mut self, now: Instant, agreement: Agreement, parts: &mut Parts<'_>) -> Option<u16> {
         let Agreement { hello, session, agreed } = agreement;
-        let (mut former, mut serial_heard) = (None, 0);
+        let (mut former, mut serial_received) = (None, 0);
         if let Some(known) = parts.sessions.table().find(hello.node) {
             let peer = parts.sessions.table().get(known)?;
             if peer.incarnation == hello.incarnation {
-                (former, serial_heard) = (peer.former, peer.serial_heard);
+                (former, serial_received) = (peer.former, peer.serial_received);
             } else {
                 former = Some(peer.incarnation);
             }
@@ -205,7 +205,7 @@ impl Group {
         let index = admit_as(now, &hello, session, parts);
         let peer = parts.sessions.table_mut().get_mut(index)?;
         peer.former = former;
-        peer.serial_heard = serial_heard;
+        peer.serial_received = serial_received;
         peer.begun = Some(now);
         peer.keys = Some(Keyring::new(now, agreed));
         peer.session_out = hello.session;
@@ -232,8 +232,8 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
         return None;
     }
     let prefers = hello.link == origin.link && paired != Some(hello.link);
-    let heard = |theirs: u8| now.since(health(theirs).heard()) <= FORGET_AFTER;
-    if !prefers && paired.is_some_and(|other| other != hello.link && heard(other)) {
+    let received = |theirs: u8| now.since(health(theirs).last_received()) <= FORGET_AFTER;
+    if !prefers && paired.is_some_and(|other| other != hello.link && received(other)) {
         return None;
     }
     if prefers || !works {

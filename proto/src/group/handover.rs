@@ -33,7 +33,7 @@ pub(crate) struct Handover {
     /// This node pauses.
     rests: bool,
     /// When data came last.
-    heard: Instant,
+    received: Instant,
     /// This node has replaced another one: until when it reads no frames, and until it has how many peers.
     wait: Option<(Instant, usize)>,
     /// Nodes that have paused lately, and when all their pauses are earned again.
@@ -43,12 +43,12 @@ pub(crate) struct Handover {
 impl Handover {
     /// Data came.
     pub(crate) fn handle_data(&mut self, now: Instant) {
-        self.heard = now;
+        self.received = now;
     }
 
     /// Whether no data is on its way, as far as this node can tell.
     pub(crate) fn is_quiet(&self, now: Instant) -> bool {
-        now.since(self.heard) >= QUIET
+        now.since(self.received) >= QUIET
     }
 
     /// Whether this node is about to be replaced.
@@ -98,7 +98,7 @@ impl Group {
     /// when nothing is under way.
     pub(crate) fn rest(&mut self, now: Instant, parts: &mut Parts<'_>) {
         self.handover.rests = true;
-        self.handover.heard = now;
+        self.handover.received = now;
         tell_peers(parts, |_| true);
     }
 

@@ -1,9 +1,9 @@
 //! Ports that join and leave while frames flow.
 //!
 //! Beside the path. A link that joins takes the first free number, greets, and is used like any other once its paths are
-//! up. A link that leaves is not used from that moment on: what was not yet heard of it goes again over other links, the
+//! up. A link that leaves is not used from that moment on: what was not yet received over it goes again over other links, the
 //! peers are told (a farewell on the link, and heartbeats that report its paths as down), and what they have sent is
-//! heard for [`GRACE`]. Then its number is free.
+//! received for [`GRACE`]. Then its number is free.
 //!
 //! Invariant: a path's numbers go on counting when its link number is taken again, so a peer that missed the farewell
 //! mixes nothing up.
@@ -18,7 +18,7 @@ use crate::time::Instant;
 use crate::wire::hello::Hello;
 use core::time::Duration;
 
-/// A link that leaves hears for this time: a round trip across a continent, and what waits in the peers' queues.
+/// A link that leaves receives for this time: a round trip across a continent, and what waits in the peers' queues.
 pub const GRACE: Duration = Duration::from_millis(200);
 /// Farewells of a link are this far apart: one may be lost.
 const FAREWELL_EVERY: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
 //! Who is a peer: greetings, answers, departures.
 //!
-//! Beside the path. Every link greets everyone; whoever hears a stranger answers it with a session number, and is
-//! answered in turn. A restarted node has another incarnation: its old state is void. A peer that no link has heard for
+//! Beside the path. Every link greets everyone; whoever receives from a stranger answers it with a session number, and is
+//! answered in turn. A restarted node has another incarnation: its old state is void. A peer from which no link has received for
 //! [`FORGET_AFTER`] is forgotten. Where cells are sealed, a greeting that bears the group's mark only makes this node act
 //! by itself ([`crate::group::greeting`]): a handshake gives the session, and sealed hellos say where a peer listens.
 
@@ -27,7 +27,7 @@ const GREET_EVERY: Duration = Duration::from_millis(100);
 pub(crate) const ANSWERS_BEHIND: usize = 1_024;
 
 impl Group {
-    /// Greets everyone on the links whose time has come, and answers again who has not heard our answer.
+    /// Greets everyone on the links whose time has come, and answers again who has not received our answer.
     pub(crate) fn greet(&self, now: Instant, parts: &mut Parts<'_>) {
         for number in 0..parts.links.all().len() {
             let link = &parts.links.all()[number];
@@ -83,7 +83,7 @@ impl Group {
         if joined && !was_joined {
             join(now, index, parts);
             if let Some(paths) = parts.links.paths_mut(index) {
-                paths.beat_at_once(now);
+                paths.hasten_heartbeats(now);
             }
             self.was_left = false;
             parts.out.events.log(Event::PeerJoined { peer: node, name, sealed: false });
@@ -108,7 +108,7 @@ impl Group {
         let known = parts.sessions.table().get(index)?;
         let former = known.incarnation;
         if former != hello.incarnation {
-            // Of two incarnations that are heard in turn, the one that knows what was said last is alive.
+            // Of two incarnations that send in turn, the one that knows what was said last is alive.
             if known.former == Some(hello.incarnation) && hello.your_session != known.session_in {
                 return None;
             }
@@ -258,7 +258,7 @@ pub(crate) fn join(now: Instant, index: u16, parts: &mut Parts<'_>) {
 
 /// Notes where the peer listens on this link.
 ///
-/// Where switches join several links, a link hears several links of a peer: the one with its own number is taken,
+/// Where switches join several links, a link receives from several links of a peer: the one with its own number is taken,
 /// else the first, so that both ends pair the same links. A link that has been silent for long is no reason to refuse
 /// another. A link that is too small for any cell is not used, as if the peer had taken it out.
 pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
@@ -269,8 +269,9 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     }
     let Some(paths) = parts.links.paths_mut(index) else { return };
     let link = usize::from(origin.link);
-    let heard = |link: u8| now.since(paths.inbound[usize::from(link)].health.heard()) <= FORGET_AFTER;
-    let other = paths.paired[link].filter(|paired| *paired != hello.link && heard(*paired));
+    let received =
+        |link: u8| now.since(paths.inbound[usize::from(link)].health.last_received()) <= FORGET_AFTER;
+    let other = paths.paired[link].filter(|paired| *paired != hello.link && received(*paired));
     if other.is_some() && hello.link != origin.link {
         return;
     }
@@ -283,10 +284,11 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     path.outdated = false;
 }
 
-/// Forgets peers that no link has heard for long. Whoever is silent is due, to be judged.
+/// Forgets peers from which no link has received for long. Whoever is silent is due, to be judged.
 pub(crate) fn expire(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
     for index in overdue.iter().copied() {
-        let gone = parts.links.paths(index).is_some_and(|paths| now.since(paths.heard()) > FORGET_AFTER);
+        let gone =
+            parts.links.paths(index).is_some_and(|paths| now.since(paths.last_received()) > FORGET_AFTER);
         if gone {
             part(index, parts);
         }
@@ -294,11 +296,11 @@ pub(crate) fn expire(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
 }
 
 /// Ends the sessions whose time is over. They are due, for heartbeats are.
-pub(crate) fn end_lapsed(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
+pub(crate) fn end_expired(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
     for index in overdue.iter().copied() {
-        let Some(lapse) = parts.sessions.lapsed(now, index) else { continue };
+        let Some(expiry) = parts.sessions.expired(now, index) else { continue };
         if let Some(peer) = drop_peer(index, parts) {
-            parts.out.events.log(Event::PeerLapsed { peer, lapse });
+            parts.out.events.log(Event::PeerExpired { peer, expiry });
         }
     }
 }

@@ -1,55 +1,56 @@
-//! How much longer a link may owe cells than the rule says, once it has shown the rule to be wrong.
+//! The adaptive timeout: how much longer than [`crate::link::black_hole`] says cells of a path may be missing, once a path has
+//! shown that rule to be wrong.
 //!
-//! Beside [`crate::link::health`] and [`crate::link::outbound`]. On a busy host cells lie for milliseconds before anyone looks, and
-//! that looks like death. When cells for which a link was given up come after all, the link was slow and not dead: each
-//! such error doubles what is waited in addition, from [`FIRST`] to [`MOST`], and [`STEADY_AFTER`] without one halves it.
-//! A link that really is dead brings none of them, so it earns no patience.
+//! Beside [`crate::link::health`] and [`crate::link::outbound`]. On a busy host cells lie for milliseconds before anyone reads them, and
+//! that looks like death. When cells for which a path was given up arrive after all, the path was slow and not dead. Each
+//! such error doubles the time that is added, from [`FIRST`] to [`MOST`], and [`STEADY_AFTER`] without one halves it.
+//! A path that really is dead brings none of these cells, so nothing is added for it.
 
 use crate::time::Instant;
 use core::ops::Range;
 use core::time::Duration;
 
-/// What the first error earns.
+/// What the first error adds.
 const FIRST: Duration = Duration::from_millis(2);
-/// What errors earn at most.
+/// What errors add at most.
 const MOST: Duration = Duration::from_millis(32);
-/// Patience halves after this time.
+/// What is added halves after this time without an error.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 
-/// The patience with one direction of one link.
+/// The timeout of one direction of one path.
 #[derive(Clone, Debug)]
-pub(crate) struct Patience {
-    earned: Duration,
-    /// When it was earned.
+pub(crate) struct AdaptiveTimeout {
+    added: Duration,
+    /// When it was added.
     at: Instant,
-    /// The numbers of the cells for which the link was given up last.
-    owed: Range<u64>,
+    /// The numbers of the cells for which the path was given up last.
+    overdue: Range<u64>,
 }
 
-impl Patience {
+impl AdaptiveTimeout {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { earned: Duration::ZERO, at: now, owed: 0..0 }
+        Self { added: Duration::ZERO, at: now, overdue: 0..0 }
     }
 
-    /// How much longer than the rule says the link may owe cells.
+    /// How much longer than the rule says cells may be missing.
     pub(crate) fn extra(&self, now: Instant) -> Duration {
         let halvings = now.since(self.at).as_secs() / STEADY_AFTER.as_secs();
-        let left = self.earned / (1 << halvings.min(31));
+        let left = self.added / (1 << halvings.min(31));
         if left < FIRST { Duration::ZERO } else { left }
     }
 
-    /// The link is given up because these cells were not heard.
-    pub(crate) fn doubt(&mut self, owed: Range<u64>) {
-        self.owed = owed;
+    /// The path is given up because these cells were not received.
+    pub(crate) fn doubt(&mut self, overdue: Range<u64>) {
+        self.overdue = overdue;
     }
 
-    /// A cell with this number was heard; returns whether it shows that the link was given up in error.
+    /// A cell with this number was received; returns whether it shows that the path was given up in error.
     pub(crate) fn handle_seq(&mut self, now: Instant, seq: u64) -> bool {
-        if !self.owed.contains(&seq) {
+        if !self.overdue.contains(&seq) {
             return false;
         }
-        self.owed = 0..0;
-        self.earned = (2 * self.extra(now)).clamp(FIRST, MOST);
+        self.overdue = 0..0;
+        self.added = (2 * self.extra(now)).clamp(FIRST, MOST);
         self.at = now;
         true
     }
@@ -60,23 +61,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_earn_patience_and_time_takes_it() {
+    fn errors_add_time_and_steadiness_takes_it() {
         let at = |secs| Instant::default() + Duration::from_secs(secs);
-        let mut patience = Patience::new(at(0));
-        assert!(!patience.handle_seq(at(0), 5), "nothing was doubted");
-        patience.doubt(5..9);
-        assert!(!patience.handle_seq(at(1), 9), "sent later: the link was dead");
-        assert_eq!(patience.extra(at(1)), Duration::ZERO);
-        assert!(patience.handle_seq(at(1), 8) && !patience.handle_seq(at(1), 8), "one error");
-        assert_eq!(patience.extra(at(10)), FIRST);
-        patience.doubt(20..30);
-        assert!(patience.handle_seq(at(10), 20));
-        assert_eq!((patience.extra(at(19)), patience.extra(at(20))), (2 * FIRST, FIRST));
-        assert_eq!(patience.extra(at(30)), Duration::ZERO);
+        let mut timeout = AdaptiveTimeout::new(at(0));
+        assert!(!timeout.handle_seq(at(0), 5), "nothing was doubted");
+        timeout.doubt(5..9);
+        assert!(!timeout.handle_seq(at(1), 9), "sent later: the link was dead");
+        assert_eq!(timeout.extra(at(1)), Duration::ZERO);
+        assert!(timeout.handle_seq(at(1), 8) && !timeout.handle_seq(at(1), 8), "one error");
+        assert_eq!(timeout.extra(at(10)), FIRST);
+        timeout.doubt(20..30);
+        assert!(timeout.handle_seq(at(10), 20));
+        assert_eq!((timeout.extra(at(19)), timeout.extra(at(20))), (2 * FIRST, FIRST));
+        assert_eq!(timeout.extra(at(30)), Duration::ZERO);
         for error in 0..9 {
-            patience.doubt(error..error + 1);
-            assert!(patience.handle_seq(at(31), error));
+            timeout.doubt(error..error + 1);
+            assert!(timeout.handle_seq(at(31), error));
         }
-        assert_eq!(patience.extra(at(31)), MOST);
+        assert_eq!(timeout.extra(at(31)), MOST);
     }
 }

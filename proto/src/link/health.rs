@@ -1,8 +1,8 @@
 //! Does a link bring what was put on it? One direction of one link, judged by its receiver.
 //!
 //! Intuition first. Under load, the other links tell within a millisecond that this link has been given cells; a link
-//! that still has shown nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::link::black_hole`]).
-//! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one was heard is dead,
+//! that still has brought nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::link::black_hole`]).
+//! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one brought them is dead,
 //! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
 //! peers come in by the same link, cells may be waiting in the switch, and more time is given ([`crate::link::incast`]); more, too,
 //! after errors ([`crate::link::adaptive_timeout`]). When *all*
@@ -14,14 +14,14 @@
 //! The judgement travels back in heartbeats ([`crate::link::heartbeat`]); the sender obeys it. Each direction is judged by
 //! itself, so that a link that is dead one way still serves the other.
 //!
-//! Source: P2, section 2.2. Thresholds: [`OWED_FOR`] must exceed the time in which a receiver is not scheduled (1 ms
+//! Source: P2, section 2.2. Thresholds: [`OVERDUE_AFTER`] must exceed the time in which a receiver is not scheduled (1 ms
 //! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
 
 use crate::event::Signal;
-use crate::link::adaptive_timeout::Patience;
-use crate::link::black_hole::{Account, OWED_FOR};
+use crate::link::adaptive_timeout::AdaptiveTimeout;
+use crate::link::black_hole::{Detector, OVERDUE_AFTER};
 use crate::link::hold_down::HoldDown;
-use crate::link::incast::CROWDED_FOR;
+use crate::link::incast::INCAST_EXTRA;
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) const HEARTBEAT_QUIET: Duration = Duration::from_millis(10);
 pub(crate) const HEARTBEAT_BUSY: Duration = Duration::from_millis(1);
 /// A link that is silent for longer than this, while another is not, is dead.
 pub(crate) const SILENT_FOR: Duration = Duration::from_millis(42);
-/// A link that was heard within this was heard lately.
+/// A path that has brought a cell within this has done so lately.
 pub(crate) const LATELY: Duration = Duration::from_millis(20);
 /// Links that are all silent for longer than this are dead.
 pub(crate) const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
@@ -51,8 +51,8 @@ pub(crate) enum Change {
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     up: bool,
-    /// When a cell was heard last.
-    heard: Instant,
+    /// When a cell was received last.
+    last_received: Instant,
     /// When the sender last explained silence: by a queue that moves, or by silence on all of its links.
     excused: Instant,
     /// Cells that had left the sender when it spoke last.
@@ -60,23 +60,23 @@ pub(crate) struct Health {
     /// Heartbeats in a row while the link is down.
     risen: u8,
     hold: HoldDown,
-    patience: Patience,
-    account: Account,
+    timeout: AdaptiveTimeout,
+    black_hole: Detector,
 }
 
 impl Health {
-    /// A link is down until it has been heard.
+    /// A path is down until heartbeats have come over it.
     #[must_use]
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             up: false,
-            heard: now,
+            last_received: now,
             excused: now,
             departed: 0,
             risen: 0,
             hold: HoldDown::new(now),
-            patience: Patience::new(now),
-            account: Account::default(),
+            timeout: AdaptiveTimeout::new(now),
+            black_hole: Detector::default(),
         }
     }
 
@@ -86,16 +86,16 @@ impl Health {
         self.up
     }
 
-    /// When a cell was heard last.
+    /// When a cell was received last.
     #[must_use]
-    pub(crate) fn heard(&self) -> Instant {
-        self.heard
+    pub(crate) fn last_received(&self) -> Instant {
+        self.last_received
     }
 
     /// A cell came. `heartbeat`: it was one; `alone`: no other link of the peer is up.
     pub(crate) fn handle_cell(&mut self, now: Instant, heartbeat: bool, alone: bool) -> Option<Change> {
-        let paused = self.heard + 3 * HEARTBEAT_QUIET < now;
-        self.heard = now;
+        let paused = self.last_received + 3 * HEARTBEAT_QUIET < now;
+        self.last_received = now;
         if self.up || !heartbeat {
             return None;
         }
@@ -107,82 +107,83 @@ impl Health {
             return None;
         }
         self.hold.recover(now);
-        (self.up, self.risen, self.excused, self.account) = (true, 0, now, Account::default());
+        (self.up, self.risen, self.excused, self.black_hole) = (true, 0, now, Detector::default());
         Some(Change::Up)
     }
 
-    /// The peer is heard again after silence on all links: it did not run, and slower links show that later.
+    /// The peer sends again after silence on all links: it did not run, and slower links show that later.
     pub(crate) fn handle_pause(&mut self, now: Instant) {
         self.excused = now;
     }
 
     /// A cell came while the link was down. If the link was given up for this one, that was an error.
     pub(crate) fn handle_late(&mut self, now: Instant, seq: u64) {
-        if !self.up && self.patience.handle_seq(now, seq) {
+        if !self.up && self.timeout.handle_seq(now, seq) {
             self.hold.forgive(now);
         }
     }
 
     /// A heartbeat on some link told that cells up to `departed` have left the sender, which has `queued` bytes waiting
-    /// for this one; up to `next` were heard here.
+    /// for this one; up to `next` were received here.
     pub(crate) fn handle_departed(&mut self, now: Instant, departed: u64, queued: u32, next: u64) {
-        self.account.note(now, departed, next);
+        self.black_hole.note(now, departed, next);
         if queued > 0 && departed > self.departed {
             self.excused = now;
         }
         self.departed = departed;
     }
 
-    /// Judges the link. `next`: the number after the highest that was heard; `skew`: how much later than the fastest
-    /// link it is; `crowded`: whether the link is; `any_heard`: when any path from the peer was heard last.
+    /// Judges the link. `next`: the number after the highest that was received; `skew`: how much later than the fastest
+    /// link it is; `incast`: whether others send to the link; `any_received`: when any path from the peer was received last.
     pub(crate) fn poll(
         &mut self,
         now: Instant,
         next: u64,
         skew: Duration,
-        crowded: bool,
-        any_heard: Instant,
+        incast: bool,
+        any_received: Instant,
     ) -> Option<Change> {
         if !self.up {
             return None;
         }
-        let overdue = self.account.overdue(now, next, self.late(now, skew, crowded));
-        if let Some((owed, waited)) = overdue.filter(|_| now.since(self.heard) >= OWED_FOR) {
-            self.patience.doubt(next..next + owed);
-            return Some(self.down(now, Signal::BurstSkew { owed, waited }));
+        let overdue = self.black_hole.overdue(now, next, self.late(now, skew, incast));
+        if let Some((overdue, waited)) = overdue.filter(|_| now.since(self.last_received) >= OVERDUE_AFTER) {
+            self.timeout.doubt(next..next + overdue);
+            return Some(self.down(now, Signal::BurstSkew { overdue, waited }));
         }
-        let waited = now.since(self.heard.max(self.excused));
-        let is_alone = now.since(any_heard) < LATELY && !crowded;
+        let waited = now.since(self.last_received.max(self.excused));
+        let is_alone = now.since(any_received) < LATELY && !incast;
         let limit = if is_alone { SILENT_FOR + skew } else { ALL_SILENT_FOR };
         (waited >= limit).then(|| self.down(now, Signal::Silence { waited }))
     }
 
     /// When to judge next, at the latest; arguments as for [`Self::poll`].
     #[must_use]
-    pub(crate) fn deadline(&self, now: Instant, next: u64, skew: Duration, crowded: bool) -> Option<Instant> {
-        let silent = self.heard.max(self.excused) + SILENT_FOR + skew;
-        let late = self.late(now, skew, crowded);
-        let owed = self.account.due(next, late).map_or(silent, |due| due.max(self.heard + OWED_FOR));
-        self.up.then(|| silent.min(owed))
+    pub(crate) fn deadline(&self, now: Instant, next: u64, skew: Duration, incast: bool) -> Option<Instant> {
+        let silent = self.last_received.max(self.excused) + SILENT_FOR + skew;
+        let late = self.late(now, skew, incast);
+        let overdue =
+            self.black_hole.due(next, late).map_or(silent, |due| due.max(self.last_received + OVERDUE_AFTER));
+        self.up.then(|| silent.min(overdue))
     }
 
     /// The link brings nothing more, for whatever reason; returns whether it was up.
     pub(crate) fn withdraw(&mut self) -> bool {
         let was_up = self.up;
-        *self = Self::new(self.heard);
+        *self = Self::new(self.last_received);
         was_up
     }
 
     /// How late cells may be by nature.
-    fn late(&self, now: Instant, skew: Duration, crowded: bool) -> Duration {
-        2 * skew + self.patience.extra(now) + if crowded { CROWDED_FOR } else { Duration::ZERO }
+    fn late(&self, now: Instant, skew: Duration, incast: bool) -> Duration {
+        2 * skew + self.timeout.extra(now) + if incast { INCAST_EXTRA } else { Duration::ZERO }
     }
 
     fn down(&mut self, now: Instant, signal: Signal) -> Change {
         self.hold.fail(now);
         self.up = false;
         self.risen = 0;
-        self.account = Account::default();
+        self.black_hole = Detector::default();
         Change::Down(signal)
     }
 }
@@ -215,20 +216,20 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_is_dead_exactly_after_its_time() {
+    fn a_black_hole_is_dead_exactly_after_its_time() {
         let mut health = risen();
         health.handle_departed(at(1_000), 57, 0, 0);
-        let due = at(1_000) + OWED_FOR;
+        let due = at(1_000) + OVERDUE_AFTER;
         assert_eq!(health.deadline(at(1_000), 0, Duration::ZERO, false), Some(due));
         let just_before = due - Duration::from_nanos(1);
         assert_eq!(health.poll(just_before, 0, Duration::ZERO, false, just_before), None);
-        let signal = Signal::BurstSkew { owed: 57, waited: OWED_FOR };
+        let signal = Signal::BurstSkew { overdue: 57, waited: OVERDUE_AFTER };
         assert_eq!(health.poll(due, 0, Duration::ZERO, false, due), Some(Change::Down(signal)));
         assert!(!health.is_up());
     }
 
     #[test]
-    fn a_crowded_port_gives_more_time_to_pay() {
+    fn incast_gives_more_time_to_pay() {
         let mut health = risen();
         health.handle_departed(at(1_000), 57, 0, 0);
         let due = at(1_000) + ALL_SILENT_FOR;
@@ -287,7 +288,7 @@ mod tests {
     fn a_flapping_link_is_held_down_unless_it_is_alone() {
         let mut health = risen();
         let mut now = at(0);
-        let fall_and_beat = |health: &mut Health, now: &mut Instant, alone: bool| {
+        let fall_and_report = |health: &mut Health, now: &mut Instant, alone: bool| {
             *now = *now + SILENT_FOR;
             assert!(health.poll(*now, 0, Duration::ZERO, false, *now).is_some());
             (0..1_000).find(|_| {
@@ -295,8 +296,8 @@ mod tests {
                 health.handle_cell(*now, true, alone).is_some()
             })
         };
-        assert_eq!(fall_and_beat(&mut health, &mut now, false), Some(2));
-        assert_eq!(fall_and_beat(&mut health, &mut now, false), Some(49), "500 ms");
-        assert_eq!(fall_and_beat(&mut health, &mut now, true), Some(2));
+        assert_eq!(fall_and_report(&mut health, &mut now, false), Some(2));
+        assert_eq!(fall_and_report(&mut health, &mut now, false), Some(49), "500 ms");
+        assert_eq!(fall_and_report(&mut health, &mut now, true), Some(2));
     }
 }

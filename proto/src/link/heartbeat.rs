@@ -5,10 +5,10 @@
 
 use crate::event::{Direction, Event, Signal};
 use crate::link::Links;
-use crate::link::black_hole::OWED_FOR;
+use crate::link::black_hole::OVERDUE_AFTER;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::heartbeat_pacing::earned;
-use crate::link::incast::OTHERS_HEARD_WITHIN;
+use crate::link::incast::OTHERS_WITHIN;
 use crate::link::nic::Link;
 use crate::link::outbound::ESTIMATE_MAX;
 use crate::outbox::{Control, Outbox, Outputs, Written, header};
@@ -16,7 +16,7 @@ use crate::security::Number;
 use crate::session::Sessions;
 use crate::time::{Instant, wire_micros};
 use crate::wire::cell::{HEADER, Header, Kind, LINKS, unwrap_seq, wire_seq};
-use crate::wire::heartbeat::{Heard, Heartbeat, Sent};
+use crate::wire::heartbeat::{Heartbeat, Report, Sent};
 use core::time::Duration;
 
 /// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
@@ -29,7 +29,7 @@ impl Links {
             let Some(paths) = self.paths_mut(index).filter(|paths| now >= paths.heartbeat_at) else {
                 continue;
             };
-            let (is_rising, heard) = (paths.is_rising(now), paths.cells_heard());
+            let (is_rising, received) = (paths.is_rising(now), paths.cells_received());
             paths.heartbeat_at = now + if is_rising { HEARTBEAT_BUSY } else { HEARTBEAT_QUIET };
             if !paths.is_joined() {
                 continue;
@@ -40,13 +40,13 @@ impl Links {
                 if path.endpoint.is_none() || !state.carries() {
                     continue;
                 }
-                let earned = earned(path.sent(), heard);
+                let earned = earned(path.sent(), received);
                 let suspect = path.loss.is_suspect();
-                if is_rising || path.beat.due(now, earned, suspect) <= now {
-                    path.beat.handle_beat(now, earned);
+                if is_rising || path.pacing.due(now, earned, suspect) <= now {
+                    path.pacing.handle_sent(now, earned);
                     out.outbox.push(Control::Heartbeat { link, peer: index });
                 }
-                paths.heartbeat_at = paths.heartbeat_at.min(path.beat.due(now, earned, suspect));
+                paths.heartbeat_at = paths.heartbeat_at.min(path.pacing.due(now, earned, suspect));
             }
         }
     }
@@ -63,7 +63,7 @@ impl Links {
         let is_full = self[link].full;
         let paths = self.paths_mut(index)?;
         if is_full {
-            paths.outbound[usize::from(link)].owes_heartbeat = true;
+            paths.outbound[usize::from(link)].lacks_heartbeat = true;
             return None;
         }
         paths.serial = paths.serial.wrapping_add(1);
@@ -99,15 +99,15 @@ impl Links {
             heartbeat.sent_links += 1;
         }
         let fastest = paths.fastest();
-        for (theirs, (heard, path)) in (0..).zip(heartbeat.heard.iter_mut().zip(&paths.inbound)) {
-            if path.heard == 0 {
+        for (theirs, (received, path)) in (0..).zip(heartbeat.reports.iter_mut().zip(&paths.inbound)) {
+            if path.received == 0 {
                 continue;
             }
             let link = paths.paired.iter().position(|paired| *paired == Some(theirs));
-            heartbeat.heard_links = theirs + 1;
-            *heard = Heard {
+            heartbeat.reported_links = theirs + 1;
+            *received = Report {
                 next: wire_seq(path.next_seq()),
-                count: wire_seq(path.heard),
+                count: wire_seq(path.received),
                 skew_micros: wire_micros(path.skew(fastest)),
                 up: path.health.is_up(),
                 behind: link.is_some_and(|link| own[link].is_behind),
@@ -145,55 +145,55 @@ impl Links {
             path.handle_departed(now, *sent);
         }
         paths.judge_at = now;
-        // What the peer says now was true when it had just heard what it echoes, or later.
-        let as_of = round_trip.filter(|_| skew < OWED_FOR).map(|round_trip| now - round_trip);
-        let heard = &heartbeat.heard[..usize::from(heartbeat.heard_links).min(links)];
-        for (report, link) in heard.iter().zip(0..) {
+        // What the peer says now was true when it had just received what it echoes, or later.
+        let as_of = round_trip.filter(|_| skew < OVERDUE_AFTER).map(|round_trip| now - round_trip);
+        let received = &heartbeat.reports[..usize::from(heartbeat.reported_links).min(links)];
+        for (report, link) in received.iter().zip(0..) {
             self.handle_report((now, read), index, link, *report, as_of, out);
         }
         Some(skew)
     }
 
-    /// The peer says what it has heard on our path over `link`. `as_of`: it said so then or later, and over a link about as
+    /// The peer says what it has received on our path over `link`. `as_of`: it said so then or later, and over a link about as
     /// fast as any.
     fn handle_report(
         &mut self,
         (now, read): (Instant, Instant),
         index: u16,
         link: u8,
-        report: Heard,
+        report: Report,
         as_of: Option<Instant>,
         out: &mut Outputs,
     ) {
         let state = &self[link];
-        let (crowd, departed, carries) = (state.crowd, state.departed(), state.carries());
+        let (incast, departed, carries) = (state.incast, state.departed(), state.carries());
         let Some(paths) = self.paths_mut(index) else { return };
         let node = paths.node;
         let path = &mut paths.outbound[usize::from(link)];
-        if let Some(heard) = unwrap_seq(report.next, path.heard()) {
-            path.handle_heard(now, heard, report.count, departed);
+        if let Some(received) = unwrap_seq(report.next, path.received()) {
+            path.handle_received(now, received, report.count, departed);
         }
         path.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
-        // While others are heard here, link and switch live: whether this peer's cells only wait there, it knows better.
+        // While cells of others come here, link and switch live: whether this peer's cells only wait there, it knows better.
         // What has come since the last turn may not have been read yet.
-        let within = |waited: Duration| OTHERS_HEARD_WITHIN.max(waited / 4 * 3);
-        let alone = |waited| !crowd.heard_others(read, index, within(waited));
+        let within = |waited: Duration| OTHERS_WITHIN.max(waited / 4 * 3);
+        let alone = |waited| !incast.received_others(read, index, within(waited));
         let as_of = as_of.filter(|_| !report.behind);
-        let stalled =
-            as_of.and_then(|as_of| path.stalled(as_of)).filter(|(_, waited)| path.up && alone(*waited));
+        let overdue =
+            as_of.and_then(|as_of| path.overdue(as_of)).filter(|(_, waited)| path.up && alone(*waited));
         if !report.up {
             return self.leave(now, index, link, Signal::Report, out);
         }
-        if let Some((owed, waited)) = stalled {
-            path.patience.doubt(path.heard()..path.heard() + owed);
-            return self.leave(now, index, link, Signal::BurstSkew { owed, waited }, out);
+        if let Some((overdue, waited)) = overdue {
+            path.timeout.doubt(path.received()..path.received() + overdue);
+            return self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
         }
         if !path.up && carries && now >= path.obey_reports_from {
             path.rise(now);
             if path.up {
                 out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
-        } else if path.up && path.loss.handle_report(now, path.heard(), report.count) {
+        } else if path.up && path.loss.handle_report(now, path.received(), report.count) {
             self.judge_loss(now, index, link, out);
         }
     }
@@ -231,7 +231,7 @@ impl Links {
 
     fn judge_peer(&mut self, now: Instant, index: u16, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
-        let (heard, fastest) = (paths.heard(), paths.fastest());
+        let (received, fastest) = (paths.last_received(), paths.fastest());
         // Each heartbeat that comes is a reason to judge; without any, this is.
         paths.judge_at = now + 2 * HEARTBEAT_QUIET;
         for theirs in 0..LINKS {
@@ -239,15 +239,15 @@ impl Links {
             let Some(Some(paths)) = peers.get_mut(usize::from(index)) else { return };
             let link = paths.paired.iter().position(|paired| paired.map(usize::from) == Some(theirs));
             let link = link.map(|link| &own[link]);
-            let others_heard = |link: &Link| link.crowd.heard_others(now, index, OTHERS_HEARD_WITHIN);
-            let crowded = link.is_some_and(others_heard);
+            let others_received = |link: &Link| link.incast.received_others(now, index, OTHERS_WITHIN);
+            let incast = link.is_some_and(others_received);
             let read_until = link.map_or(now, |link| link.read_until(now));
             let state = &mut paths.inbound[theirs];
             let skew = state.skew(fastest);
-            let change = state.health.poll(read_until, state.next_seq(), skew, crowded, heard);
+            let change = state.health.poll(read_until, state.next_seq(), skew, incast, received);
             let due = state
                 .health
-                .deadline(now, state.next_seq(), skew, crowded)
+                .deadline(now, state.next_seq(), skew, incast)
                 .unwrap_or(paths.judge_at)
                 .max(now + HEARTBEAT_QUIET / 20);
             paths.judge_at = paths.judge_at.min(due);

@@ -10,7 +10,7 @@
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::time::Instant;
 
-/// What a cell sent over the link earns; one heard from the peer, over whatever link, earns 1.
+/// What a cell sent over the link earns; one received from the peer, over whatever link, earns 1.
 const SENT: u64 = 8;
 /// What a heartbeat costs: 16 cells, each about ten times as long.
 const COST: u64 = 16 * SENT;
@@ -19,19 +19,19 @@ const SAVED: u64 = 8 * COST;
 
 /// The heartbeats of one link.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Beat {
+pub(crate) struct Pacing {
     /// When the last one was made; `None`: the next is due at once.
     at: Option<Instant>,
     /// What has been spent, or was too much to be saved.
     spent: u64,
 }
 
-/// What has been earned by `sent` cells over the link and `heard` cells from its peer.
-pub(crate) fn earned(sent: u64, heard: u64) -> u64 {
-    SENT * sent + heard
+/// What has been earned by `sent` cells over the link and `reports` cells from its peer.
+pub(crate) fn earned(sent: u64, received: u64) -> u64 {
+    SENT * sent + received
 }
 
-impl Beat {
+impl Pacing {
     /// When the next heartbeat is due; `suspect`: the link is.
     pub(crate) fn due(&self, now: Instant, earned: u64, suspect: bool) -> Instant {
         let Some(at) = self.at else { return now };
@@ -40,7 +40,7 @@ impl Beat {
     }
 
     /// A heartbeat is made.
-    pub(crate) fn handle_beat(&mut self, now: Instant, earned: u64) {
+    pub(crate) fn handle_sent(&mut self, now: Instant, earned: u64) {
         self.at = Some(now);
         self.spent = (self.spent + COST).clamp(earned.saturating_sub(SAVED), earned);
     }
@@ -56,16 +56,16 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    /// Heartbeats of a second, of which cells are sent for `span` only, one each `pace`, and `heard` come with each.
-    fn beats(pace: Duration, heard: u64, span: Duration) -> usize {
-        let (mut beat, mut total) = (Beat::default(), 0);
+    /// Heartbeats of a second, of which cells are sent for `span` only, one each `pace`, and `reports` come with each.
+    fn beats(pace: Duration, received: u64, span: Duration) -> usize {
+        let (mut beat, mut total) = (Pacing::default(), 0);
         let start = Instant::default();
         let ticks = (0..).map(|tick| start + pace * tick).take_while(|now| now.since(start).as_secs() < 1);
         let is_beaten = |now: Instant| {
-            total += if now.since(start) < span { earned(1, heard) } else { 0 };
+            total += if now.since(start) < span { earned(1, received) } else { 0 };
             let is_due = beat.due(now, total, false) <= now;
             if is_due {
-                beat.handle_beat(now, total);
+                beat.handle_sent(now, total);
             }
             is_due
         };
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(beats(micros(10), 0, second), 1_000, "1.2 Gbit/s: every millisecond");
         assert_eq!(beats(micros(125), 0, second), 500, "96 Mbit/s: every 16 cells");
         assert_eq!(beats(micros(5_000), 0, second), 100, "2 Mbit/s: as in quiet");
-        assert_eq!(beats(micros(500), 64, second), 1_000, "little is sent, much is heard");
+        assert_eq!(beats(micros(500), 64, second), 1_000, "little is sent, much is received");
         assert_eq!(beats(micros(500), 0, Duration::ZERO), 100, "quiet");
     }
 
@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn what_has_to_be_said_at_once_is_due_at_once() {
-        let mut beat = Beat::default();
+        let mut beat = Pacing::default();
         let now = Instant::from_nanos(7);
         assert_eq!(beat.due(now, 0, false), now);
-        beat.handle_beat(now, 0);
+        beat.handle_sent(now, 0);
         assert_eq!(beat.due(now, 0, false), now + HEARTBEAT_QUIET);
         assert_eq!(beat.due(now, 0, true), now + HEARTBEAT_QUIET / 2);
         beat.hasten();

@@ -1,4 +1,4 @@
-//! The receiving direction of one link: what was heard under which number, what is missing, how late it comes.
+//! The receiving direction of one link: what was received under which number, what is missing, how late it comes.
 //!
 //! Beside [`crate::receive::deliver`]. A link keeps FIFO order, so a number that is skipped is a loss, known with the next cell.
 //!
@@ -24,11 +24,11 @@ pub(crate) struct Inbound {
     pub(crate) health: Health,
     /// It is not to be used any more, and still brings what was sent before.
     pub(crate) lingers: bool,
-    /// Cells heard.
-    pub(crate) heard: u64,
+    /// Cells received.
+    pub(crate) received: u64,
     /// Cells found missing.
     pub(crate) missed: u64,
-    /// The number after the highest that was heard.
+    /// The number after the highest that was received.
     next_seq: u64,
     /// `sent_at` of the last heartbeat, and when it came.
     last_heartbeat: Option<(u32, Instant)>,
@@ -42,7 +42,7 @@ impl Inbound {
         Self {
             health: Health::new(now),
             lingers: false,
-            heard: 0,
+            received: 0,
             missed: 0,
             next_seq: first,
             last_heartbeat: None,
@@ -50,7 +50,7 @@ impl Inbound {
         }
     }
 
-    /// The number after the highest that was heard.
+    /// The number after the highest that was received.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -64,7 +64,7 @@ impl Inbound {
     /// session.
     pub(crate) fn handle_seq(&mut self, seq: u32) -> Option<Range<u64>> {
         let seq = self.unwrap(seq)?;
-        self.heard += 1;
+        self.received += 1;
         let missing = self.next_seq.min(seq)..seq;
         self.next_seq = self.next_seq.max(seq + 1);
         self.missed += missing.end - missing.start;
@@ -91,7 +91,7 @@ impl Inbound {
 
     /// `sent_at` of the last heartbeat and how long ago it came.
     pub(crate) fn echo(&self, now: Instant) -> Option<(u32, Duration)> {
-        self.last_heartbeat.map(|(sent_at, heard)| (sent_at, now.since(heard)))
+        self.last_heartbeat.map(|(sent_at, received)| (sent_at, now.since(received)))
     }
 
     /// How much later than on `fastest` a cell arrives here, at most [`ESTIMATE_MAX`]: the peer says when it sent.
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(path.handle_seq(2), Some(2..2));
         assert_eq!(path.handle_seq(u32::MAX), None, "before the first");
         assert_eq!(path.handle_seq(1 << 30), None, "of another session");
-        assert_eq!((path.heard, path.missed, path.next_seq()), (3, 2, 4));
+        assert_eq!((path.received, path.missed, path.next_seq()), (3, 2, 4));
     }
 
     #[test]
@@ -151,17 +151,17 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_another_session_are_not_owed() {
+    fn cells_of_another_session_are_not_missing() {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut path = Inbound::new(at(0), 1 << 32);
         assert!((0..3).any(|_| path.health.handle_cell(at(0), true, true).is_some()), "it rises");
-        let owes = |path: &mut Inbound, departed| {
+        let lacks = |path: &mut Inbound, departed| {
             let next = path.next_seq();
             path.handle_departed(at(1), Sent { departed, queued: 0 });
             let change = path.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
             matches!(change, Some(crate::link::health::Change::Down(crate::event::Signal::BurstSkew { .. })))
         };
-        assert!(!owes(&mut path, (1 << 31) - 1));
-        assert!(owes(&mut path, 100), "those of its own are");
+        assert!(!lacks(&mut path, (1 << 31) - 1));
+        assert!(lacks(&mut path, 100), "those of its own are");
     }
 }

@@ -1,29 +1,29 @@
-//! Whether a link is crowded: other peers' cells come in by it, so that one peer's may be waiting for them in the switch.
+//! Incast: several peers send to one link at once, so that the cells of one may wait in the switch behind those of others.
 //!
 //! Beside [`crate::link::health`] and [`crate::link::outbound`]. Incast fills the queue of the switch's port to the receiver within a
-//! millisecond, long before any measured delay tells so. Then a peer's cells are late and nothing is dead: what comes from
-//! the others by the same link shows that switch and cable live. When a switch dies, all of them fall silent together.
+//! millisecond, long before any measured delay shows it. Then a peer's cells are late and nothing is dead: what arrives from
+//! the others over the same link shows that switch and cable work. When a switch dies, all of them fall silent together.
 
 use crate::time::Instant;
 use core::time::Duration;
 
-/// How much longer a path over a crowded link may owe cells: 1 MiB in a switch's queue at 42 Mbit/s. A queue that stands for
+/// How much longer cells of a path may be missing under incast: 1 MiB in a switch's queue at 42 Mbit/s. A queue that stands for
 /// longer is measured as skew.
-pub(crate) const CROWDED_FOR: Duration = Duration::from_millis(200);
-/// A link is crowded while another peer was heard on it so lately: whoever lives is heard on each link each 10 ms, or
-/// when what stands before it in the queue has passed.
-pub(crate) const OTHERS_HEARD_WITHIN: Duration = Duration::from_millis(20);
+pub(crate) const INCAST_EXTRA: Duration = Duration::from_millis(200);
+/// A link has incast while it has received from another peer so lately: each live peer sends over each link each 10 ms, and
+/// its cell arrives when what stands before it in the queue has passed.
+pub(crate) const OTHERS_WITHIN: Duration = Duration::from_millis(20);
 
-/// Who came in by a link lately.
+/// From whom a link has received lately.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Crowd {
-    /// The peer that was heard last, and when.
+pub(crate) struct Incast {
+    /// The peer of the last cell, and when it came.
     last: Option<(u16, Instant)>,
-    /// When any other peer was.
+    /// When the last cell of any other peer came.
     before: Option<Instant>,
 }
 
-impl Crowd {
+impl Incast {
     /// A cell of `peer` came in.
     pub(crate) fn note(&mut self, now: Instant, peer: u16) {
         if let Some((other, at)) = self.last
@@ -34,8 +34,8 @@ impl Crowd {
         self.last = Some((peer, now));
     }
 
-    /// Whether another peer than `peer` was heard within the last `span`.
-    pub(crate) fn heard_others(&self, now: Instant, peer: u16, span: Duration) -> bool {
+    /// Whether the link has received from another peer than `peer` within the last `span`.
+    pub(crate) fn received_others(&self, now: Instant, peer: u16, span: Duration) -> bool {
         let others = match self.last {
             Some((last, at)) if last != peer => Some(at),
             _ => self.before,
@@ -49,16 +49,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_no_crowd_to_itself() {
+    fn a_peer_alone_is_no_incast() {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let span = Duration::from_millis(4);
-        let mut crowd = Crowd::default();
-        crowd.note(at(1), 7);
-        assert!(!crowd.heard_others(at(1), 7, span) && crowd.heard_others(at(1), 8, span));
-        crowd.note(at(2), 8);
-        crowd.note(at(3), 8);
-        assert!(crowd.heard_others(at(4), 7, span) && crowd.heard_others(at(4), 8, span));
-        assert!(!crowd.heard_others(at(5), 8, span), "peer 7 was heard 4 ms ago");
-        assert!(!crowd.heard_others(at(7), 7, span), "so was peer 8");
+        let mut incast = Incast::default();
+        incast.note(at(1), 7);
+        assert!(!incast.received_others(at(1), 7, span) && incast.received_others(at(1), 8, span));
+        incast.note(at(2), 8);
+        incast.note(at(3), 8);
+        assert!(incast.received_others(at(4), 7, span) && incast.received_others(at(4), 8, span));
+        assert!(!incast.received_others(at(5), 8, span), "peer 7 was received 4 ms ago");
+        assert!(!incast.received_others(at(7), 7, span), "so was peer 8");
     }
 }

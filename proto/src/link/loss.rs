@@ -1,6 +1,6 @@
 //! How much a link loses, as its sender learns it from the peer's reports, and whether that makes it suspect.
 //!
-//! Beside [`crate::link::outbound`]. A report tells the highest number that was heard and how many cells were; what lies
+//! Beside [`crate::link::outbound`]. A report tells the highest number that was received and how many cells were; what lies
 //! between two reports is measured in windows. A suspect link stays up and carries heartbeats, which go on measuring it,
 //! but no data as long as another link is not suspect.
 //!
@@ -26,7 +26,7 @@ const WINDOW_TIME: Duration = Duration::from_secs(1);
 pub(crate) struct Loss {
     /// The number from which cells count.
     from: u64,
-    /// What the report at the beginning of the window said, and when it came: highest number, cells heard.
+    /// What the report at the beginning of the window said, and when it came: highest number, cells received.
     began: Option<(Instant, u64, u32)>,
     /// The share that was lost in the last window, in parts of [`WHOLE`].
     share: u32,
@@ -55,7 +55,7 @@ impl Loss {
         self.began = None;
     }
 
-    /// The peer has heard `count` cells (modulo 2^32), of which `next` is the number after the highest. Returns whether
+    /// The peer has received `count` cells (modulo 2^32), of which `next` is the number after the highest. Returns whether
     /// a window has ended.
     pub(crate) fn handle_report(&mut self, now: Instant, next: u64, count: u32) -> bool {
         if next < self.from {
@@ -69,8 +69,8 @@ impl Loss {
         if sent < WINDOW && (sent < WINDOW_LEAST || now.since(since) < WINDOW_TIME) {
             return false;
         }
-        let heard = u64::from(count.wrapping_sub(counted)).min(sent);
-        self.share = u32::try_from((sent - heard) * u64::from(WHOLE) / sent).unwrap_or(WHOLE);
+        let received = u64::from(count.wrapping_sub(counted)).min(sent);
+        self.share = u32::try_from((sent - received) * u64::from(WHOLE) / sent).unwrap_or(WHOLE);
         self.began = Some((now, next, count));
         true
     }

@@ -4,7 +4,7 @@
 //! rate while it is busy, and sets how much may wait in it, so that the queue stays short at any rate.
 
 use crate::link::health::ALL_SILENT_FOR;
-use crate::link::incast::Crowd;
+use crate::link::incast::Incast;
 use crate::time::{Instant, nanos};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -63,7 +63,7 @@ impl LinkSettings {
 pub(crate) enum Presence {
     /// It does.
     Member,
-    /// It only hears what was still on its way.
+    /// It only receives what was still on its way.
     Leaving {
         /// When it is gone.
         until: Instant,
@@ -86,7 +86,7 @@ pub(crate) struct Link {
     /// Cells may still wait in its socket.
     pub(crate) is_behind: bool,
     /// Who came in by it lately.
-    pub(crate) crowd: Crowd,
+    pub(crate) incast: Incast,
     /// When everyone is greeted next, or bidden farewell.
     pub(crate) greet_at: Instant,
     /// Bytes handed to the kernel since start.
@@ -112,7 +112,7 @@ impl Link {
             full: false,
             read_until: None,
             is_behind: false,
-            crowd: Crowd::default(),
+            incast: Incast::default(),
             greet_at: now,
             sent: 0,
             queued: 0,
@@ -131,7 +131,7 @@ impl Link {
         }
     }
 
-    /// Until when what came in by it has been read: what is not heard by then has not come. Nobody is so much behind that this
+    /// Until when what came in by it has been read: what is not received by then has not come. Nobody is so much behind that this
     /// would be longer ago than [`ALL_SILENT_FOR`].
     pub(crate) fn read_until(&self, now: Instant) -> Instant {
         self.read_until.map_or(now, |until| until.max(now - ALL_SILENT_FOR).min(now))

@@ -3,9 +3,9 @@
 //! Beside [`crate::send::transmit`] and [`crate::send::repair`]. The log remembers for each recent link number which slot of the arena it
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
-use crate::link::adaptive_timeout::Patience;
-use crate::link::black_hole::{Account, OWED_FOR};
-use crate::link::heartbeat_pacing::Beat;
+use crate::link::adaptive_timeout::AdaptiveTimeout;
+use crate::link::black_hole::{Detector, OVERDUE_AFTER};
+use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
@@ -26,7 +26,7 @@ const NOTHING: u64 = u64::MAX;
 /// One direction of one link.
 #[derive(Debug)]
 pub(crate) struct Outbound {
-    /// Where the peer listens on this link, once it has been heard there.
+    /// Where the peer listens on this link, once it has sent from there.
     pub(crate) endpoint: Option<SocketAddr>,
     /// Where it may listen: it was asked there to say so, and when.
     pub(crate) asked: Option<(SocketAddr, Instant)>,
@@ -34,9 +34,9 @@ pub(crate) struct Outbound {
     pub(crate) outdated: bool,
     /// The largest cell that the peer takes on this link, in bytes.
     pub(crate) cell_max: u16,
-    /// Whether cells may be sent: the peer reports that it hears the link, and nothing here speaks against it.
+    /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
     pub(crate) up: bool,
-    /// It is down only because cells are not heard, so it is better than nothing: both may just not have been scheduled.
+    /// It is down only because cells are not received, so it is better than nothing: both may just not have been scheduled.
     pub(crate) doubted: bool,
     /// The peer's reports count again from here on: an error on our side must not be overruled by an old report.
     pub(crate) obey_reports_from: Instant,
@@ -48,8 +48,8 @@ pub(crate) struct Outbound {
     first: u64,
     /// The next link number.
     next_seq: u64,
-    /// The number after the highest that the peer has heard.
-    heard: u64,
+    /// The number after the highest that the peer has received.
+    received: u64,
     /// What went out under numbers before this one was looked up when the link was left: nothing is to be repaired there.
     looked_up: u64,
     /// Slots of the numbers before `next_seq`.
@@ -58,15 +58,15 @@ pub(crate) struct Outbound {
     marks: VecDeque<(u64, u64)>,
     /// The number after the last that has left the link.
     departed: u64,
-    /// When the peer's reports last showed that something new was heard.
+    /// When the peer's reports last showed that something new was received.
     progressed: Instant,
-    account: Account,
-    /// Cells before `heard` that the peer has not heard, modulo 2^32.
+    black_hole: Detector,
+    /// Cells before `reports` that the peer has not received, modulo 2^32.
     lacks: u32,
-    pub(crate) beat: Beat,
+    pub(crate) pacing: Pacing,
     /// One was due that the link did not take.
-    pub(crate) owes_heartbeat: bool,
-    pub(crate) patience: Patience,
+    pub(crate) lacks_heartbeat: bool,
+    pub(crate) timeout: AdaptiveTimeout,
     pub(crate) loss: Loss,
 }
 
@@ -84,33 +84,33 @@ impl Outbound {
             round_trip: None,
             first: 0,
             next_seq: 0,
-            heard: 0,
+            received: 0,
             looked_up: 0,
             log: VecDeque::new(),
             marks: VecDeque::new(),
             departed: 0,
             progressed: now,
-            account: Account::default(),
+            black_hole: Detector::default(),
             lacks: 0,
-            beat: Beat::default(),
-            owes_heartbeat: false,
-            patience: Patience::new(now),
+            pacing: Pacing::default(),
+            lacks_heartbeat: false,
+            timeout: AdaptiveTimeout::new(now),
             loss: Loss::new(now),
         }
     }
 
     /// A session begins: numbers count from `first`.
     pub(crate) fn begin(&mut self, first: u64) {
-        (self.first, self.next_seq, self.heard, self.departed) = (first, first, first, first);
+        (self.first, self.next_seq, self.received, self.departed) = (first, first, first, first);
         self.looked_up = first;
     }
 
-    /// The peer hears the link.
+    /// The peer receives over it.
     pub(crate) fn rise(&mut self, now: Instant) {
         self.up = self.endpoint.is_some();
         self.doubted = false;
         self.progressed = now;
-        self.account = Account::default();
+        self.black_hole = Detector::default();
         self.loss.restart(self.next_seq);
     }
 
@@ -141,15 +141,15 @@ impl Outbound {
         self.next_seq - self.first
     }
 
-    /// The number after the highest that the peer has heard.
-    pub(crate) fn heard(&self) -> u64 {
-        self.heard
+    /// The number after the highest that the peer has received.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
     }
 
-    /// Whether the peer has heard all data cells, or has asked for them again.
-    pub(crate) fn is_heard(&self) -> bool {
-        let unheard = usize::try_from(self.next_seq - self.heard).unwrap_or(usize::MAX);
-        self.log.iter().rev().take(unheard).all(|slot| *slot == NOTHING)
+    /// Whether the peer has received all data cells, or has asked for them again.
+    pub(crate) fn is_received(&self) -> bool {
+        let unreceived = usize::try_from(self.next_seq - self.received).unwrap_or(usize::MAX);
+        self.log.iter().rev().take(unreceived).all(|slot| *slot == NOTHING)
     }
 
     /// Takes the next number for a data cell in `slot`, or for a cell that is never repaired (`None`).
@@ -196,37 +196,37 @@ impl Outbound {
         self.departed
     }
 
-    /// The peer reports the number after the highest that it has heard and how many it has heard, when `port_departed`
+    /// The peer reports the number after the highest that it has received and how many it has received, when `port_departed`
     /// bytes have left the link.
-    pub(crate) fn handle_heard(&mut self, now: Instant, heard: u64, count: u32, port_departed: u64) {
-        let lacks = wire_seq(heard).wrapping_sub(count);
-        if heard > self.heard && heard <= self.next_seq {
+    pub(crate) fn handle_received(&mut self, now: Instant, received: u64, count: u32, port_departed: u64) {
+        let lacks = wire_seq(received).wrapping_sub(count);
+        if received > self.received && received <= self.next_seq {
             // Nothing was lost, so what was waited for in vain has come.
             if core::mem::replace(&mut self.lacks, lacks) == lacks
-                && self.patience.handle_seq(now, self.heard)
+                && self.timeout.handle_seq(now, self.received)
             {
                 self.obey_reports_from = now;
             }
-            self.heard = heard;
+            self.received = received;
             self.progressed = now;
         }
         let departed = self.departed(port_departed);
-        self.account.note(now, departed, self.heard);
+        self.black_hole.note(now, departed, self.received);
     }
 
-    /// Whether the peer reports, but hears nothing of what has left; its report was written at `as_of` or later. It would
+    /// Whether the peer reports, but has received nothing of what has left; its report was written at `as_of` or later. It would
     /// find that out by itself, but what has left is known here at once, and there only by a heartbeat that waits behind
-    /// data. Returns what is owed, and for how long.
-    pub(crate) fn stalled(&self, as_of: Instant) -> Option<(u64, Duration)> {
-        let late = 2 * self.skew + self.patience.extra(as_of);
-        let overdue = self.account.overdue(as_of, self.heard, late);
-        overdue.filter(|_| as_of.since(self.progressed) >= OWED_FOR)
+    /// data. Returns what is overdue, and for how long.
+    pub(crate) fn overdue(&self, as_of: Instant) -> Option<(u64, Duration)> {
+        let late = 2 * self.skew + self.timeout.extra(as_of);
+        let overdue = self.black_hole.overdue(as_of, self.received, late);
+        overdue.filter(|_| as_of.since(self.progressed) >= OVERDUE_AFTER)
     }
 
-    /// The link is left: the numbers that the peer has not heard, each of them once. So a peer that takes a link out and in,
+    /// The link is left: the numbers that the peer has not received, each of them once. So a peer that takes a link out and in,
     /// over and over, has what was sent to it looked up once.
-    pub(crate) fn take_unheard(&mut self) -> Range<u64> {
-        let from = self.heard.max(core::mem::replace(&mut self.looked_up, self.next_seq));
+    pub(crate) fn take_unreceived(&mut self) -> Range<u64> {
+        let from = self.received.max(core::mem::replace(&mut self.looked_up, self.next_seq));
         from..self.next_seq
     }
 
@@ -279,17 +279,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unheard_is_looked_up_once_even_if_its_number_is_given_again() {
+    fn what_is_not_received_is_looked_up_once_even_if_its_number_is_given_again() {
         let mut path = Outbound::new(Instant::default());
         for slot in 0..4 {
             path.take_seq(Some(slot));
         }
-        path.handle_heard(Instant::default(), 1, 1, 0);
-        assert_eq!(path.take_unheard(), 1..4);
-        assert!(path.take_unheard().is_empty());
+        path.handle_received(Instant::default(), 1, 1, 0);
+        assert_eq!(path.take_unreceived(), 1..4);
+        assert!(path.take_unreceived().is_empty());
         path.return_seqs(2);
         path.take_seq(Some(70));
-        assert_eq!(path.take_unheard(), 2..3);
+        assert_eq!(path.take_unreceived(), 2..3);
     }
 
     #[test]

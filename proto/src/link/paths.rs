@@ -85,7 +85,7 @@ impl Paths {
 
     /// Whether it has just joined, and its links have not had the time to prove themselves.
     pub(crate) fn is_rising(&self, now: Instant) -> bool {
-        self.is_joined() && now.since(self.joined_at) < RISES_WITHIN && self.links_heard() == 0
+        self.is_joined() && now.since(self.joined_at) < RISES_WITHIN && self.links_receiving() == 0
     }
 
     /// Whether anything can be sent to it.
@@ -93,41 +93,42 @@ impl Paths {
         self.is_joined() && self.outbound.iter().any(|path| path.up)
     }
 
-    /// Whether it can be reached and is heard, or is about to be.
+    /// Whether it can be reached and sends, or is about to.
     pub(crate) fn is_way(&self, now: Instant) -> bool {
-        let is_heard = self.links_heard() != 0;
-        is_heard && self.outbound.iter().any(|path| path.up) || self.is_rising(now)
+        let is_received = self.links_receiving() != 0;
+        is_received && self.outbound.iter().any(|path| path.up) || self.is_rising(now)
     }
 
-    /// It was heard now. If it was silent on all links before, it did not run, and that is no fault of the slower ones.
+    /// A cell of it has come now. If it was silent on all links before, it did not run, and that is no fault of the slower ones.
     pub(crate) fn end_pause(&mut self, now: Instant) {
-        let is_first =
-            |path: &Inbound| path.health.heard() == now || now.since(path.health.heard()) >= LATELY;
+        let is_first = |path: &Inbound| {
+            path.health.last_received() == now || now.since(path.health.last_received()) >= LATELY
+        };
         if self.inbound.iter().all(is_first) {
             self.inbound.iter_mut().for_each(|path| path.health.handle_pause(now));
         }
     }
 
-    /// Cells heard from it over all links.
-    pub(crate) fn cells_heard(&self) -> u64 {
-        self.inbound.iter().map(|path| path.heard).sum()
+    /// Cells received from it over all links.
+    pub(crate) fn cells_received(&self) -> u64 {
+        self.inbound.iter().map(|path| path.received).sum()
     }
 
     /// There is something to say to it at once, over all links.
-    pub(crate) fn beat_at_once(&mut self, now: Instant) {
+    pub(crate) fn hasten_heartbeats(&mut self, now: Instant) {
         self.heartbeat_at = now;
-        self.outbound.iter_mut().for_each(|path| path.beat.hasten());
+        self.outbound.iter_mut().for_each(|path| path.pacing.hasten());
     }
 
     /// The links from it that may still bring cells, a bit each.
-    pub(crate) fn links_heard(&self) -> u16 {
+    pub(crate) fn links_receiving(&self) -> u16 {
         let brings = |path: &Inbound| path.health.is_up() || path.lingers;
         (0..LINKS).filter(|link| brings(&self.inbound[*link])).fold(0, |bits, link| bits | 1 << link)
     }
 
-    /// When any of its links was heard last.
-    pub(crate) fn heard(&self) -> Instant {
-        self.inbound.iter().map(|path| path.health.heard()).max().unwrap_or_default()
+    /// When any of its links was received last.
+    pub(crate) fn last_received(&self) -> Instant {
+        self.inbound.iter().map(|path| path.health.last_received()).max().unwrap_or_default()
     }
 
     /// The delay of its fastest link that is up.

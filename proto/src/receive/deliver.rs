@@ -76,7 +76,7 @@ impl Receiver {
         match lane.reorder.insert(seq, header.link, cell) {
             Placed::Next => {
                 pool.retain(payload.buffer);
-                lane.unpack.cell(cell, index, pool, ready, counters);
+                lane.reassembler.cell(cell, index, pool, ready, counters);
             }
             Placed::Kept(closed) => {
                 pool.retain(payload.buffer);
@@ -101,26 +101,26 @@ impl Receiver {
                 return;
             }
             counters.cells_given_up += state.reorder.give_up_for(seq);
-            state.unpack.gap(pool, counters);
+            state.reassembler.gap(pool, counters);
             self.advance(index, lane, links, counters);
         }
     }
 
-    /// Unpacks what is next in a lane.
+    /// Reassemblers what is next in a lane.
     fn advance(&mut self, index: u16, lane: u8, links: &Links, counters: &mut Counters) {
         let Self { pool, ready, peers, gapped, surplus, repair, .. } = self;
         let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
-        let heard = if *repair { 0 } else { links.paths(index).map_or(0, Paths::links_heard) };
+        let received = if *repair { 0 } else { links.paths(index).map_or(0, Paths::links_receiving) };
         let state = &mut lanes.lanes[usize::from(lane)];
         loop {
             while let Some(cell) = state.reorder.pop() {
-                state.unpack.cell(cell, index, pool, ready, counters);
+                state.reassembler.cell(cell, index, pool, ready, counters);
             }
-            if *repair || state.reorder.gap_since().is_none() || !state.reorder.overtaken(heard) {
+            if *repair || state.reorder.gap_since().is_none() || !state.reorder.overtaken(received) {
                 break;
             }
             counters.cells_given_up += state.reorder.give_up();
-            state.unpack.gap(pool, counters);
+            state.reassembler.gap(pool, counters);
         }
         let (had, has) = state.count_surplus();
         *surplus = *surplus - had + has;
@@ -166,7 +166,7 @@ impl Receiver {
                     break;
                 }
                 counters.cells_given_up += state.reorder.give_up();
-                state.unpack.gap(pool, counters);
+                state.reassembler.gap(pool, counters);
                 #[expect(clippy::cast_possible_truncation, reason = "below LANES")]
                 self.advance(index, lane as u8, links, counters);
             }

@@ -1,9 +1,9 @@
 //! The receiving side of the lanes of one peer.
 
 use crate::receive::pool::Pool;
-use crate::receive::reassemble::Unpack;
+use crate::receive::reassemble::Reassembler;
 use crate::receive::reorder::Reorder;
-use crate::receive::reorder_timeout::Hold;
+use crate::receive::reorder_timeout::ReorderTimeout;
 use crate::time::Instant;
 use crate::wire::cell::LANES;
 use crate::wire::repair::Request;
@@ -13,7 +13,7 @@ use core::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) reorder: Reorder,
-    pub(super) unpack: Unpack,
+    pub(super) reassembler: Reassembler,
     /// Its part of the surplus of all.
     surplus: usize,
 }
@@ -21,7 +21,7 @@ pub(super) struct Lane {
 impl Lane {
     /// The buffers in which its cells and pieces lie.
     pub(super) fn buffers(&self) -> impl Iterator<Item = u16> {
-        self.reorder.buffers().chain(self.unpack.buffers())
+        self.reorder.buffers().chain(self.reassembler.buffers())
     }
 
     /// Counts its surplus anew; returns what it was and what it is.
@@ -37,7 +37,7 @@ pub(crate) struct Lanes {
     pub(super) lanes: [Lane; LANES],
     /// Lanes with a gap, a bit each.
     gapped: u16,
-    pub(super) timeout: Hold,
+    pub(super) timeout: ReorderTimeout,
     /// What is to be asked for again, and until when that is worth it.
     pub(super) missing: Request,
     pub(super) missing_until: Instant,
@@ -51,7 +51,7 @@ impl Lanes {
         Self {
             lanes: core::array::from_fn(|_| Lane { reorder: Reorder::new(first), ..Lane::default() }),
             gapped: 0,
-            timeout: Hold::new(now),
+            timeout: ReorderTimeout::new(now),
             missing: Request::default(),
             missing_until: now,
             requested: Request::default(),
@@ -104,13 +104,13 @@ impl Lanes {
     pub(super) fn release(&mut self, pool: &mut Pool) {
         for lane in &mut self.lanes {
             lane.reorder.drain().for_each(|cell| pool.release(cell.payload.buffer));
-            lane.unpack.discard(pool);
+            lane.reassembler.discard(pool);
         }
     }
 
     /// Bytes of memory that they take.
     pub(super) fn bytes(&self) -> usize {
-        let heap = |lane: &Lane| lane.reorder.bytes() + lane.unpack.bytes();
+        let heap = |lane: &Lane| lane.reorder.bytes() + lane.reassembler.bytes();
         size_of_val(self) + self.lanes.iter().map(heap).sum::<usize>()
     }
 }

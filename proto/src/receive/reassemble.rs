@@ -60,7 +60,7 @@ impl Ready {
 
 /// A lane's place in its stream.
 #[derive(Debug, Default)]
-pub(crate) struct Unpack {
+pub(crate) struct Reassembler {
     /// The pieces of a record whose end has not come yet.
     begun: Vec<Piece>,
     /// Bytes that this record still lacks; 0: none is begun.
@@ -69,7 +69,7 @@ pub(crate) struct Unpack {
     lost: bool,
 }
 
-impl Unpack {
+impl Reassembler {
     /// Bytes that it has on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.begun.capacity() * size_of::<Piece>()

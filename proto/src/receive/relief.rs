@@ -87,8 +87,8 @@ impl Receiver {
         self.give_up_older(index, None, links, counters);
         let Self { pool, peers, .. } = self;
         let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
-        for lane in lanes.lanes.iter_mut().filter(|lane| lane.unpack.is_begun()) {
-            lane.unpack.gap(pool, counters);
+        for lane in lanes.lanes.iter_mut().filter(|lane| lane.reassembler.is_begun()) {
+            lane.reassembler.gap(pool, counters);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Stands between the links and [`crate::receive::reassemble`]. A cell that is next comes out at once; a lane without gaps costs
 //! nothing. A gap is waited for until its deadline (what sets it: [`crate::receive::reorder_timeout`]), or not at all once every link has
-//! shown a later cell, for links keep their order (P2: links are FIFO; what comes late comes over another link). As long as
+//! brought a later cell, for links keep their order (P2: links are FIFO; what comes late comes over another link). As long as
 //! missing cells come, one after the other as a dead link's are sent again, the wait begins anew with each.
 //!
 //! Invariants: no number comes out twice; numbers come out in order; at most [`WINDOW`] cells wait.
@@ -59,7 +59,7 @@ pub(crate) struct Reorder {
     gap_since: Option<Instant>,
     /// When a missing cell came last.
     filled: Instant,
-    /// The number after the highest that each link has shown.
+    /// The number after the highest that each link has brought.
     shown: [u64; LINKS],
     /// Numbers that were given up lately, the oldest first.
     given_up: VecDeque<Range<u64>>,
@@ -162,7 +162,7 @@ impl Reorder {
         Some(cell)
     }
 
-    /// Whether the missing cell cannot come any more: each of `links` (bit set) has shown a later one.
+    /// Whether the missing cell cannot come any more: each of `links` (bit set) has brought a later one.
     pub(crate) fn overtaken(&self, links: u16) -> bool {
         let passed = |link: usize| self.shown[link] > self.next;
         links != 0 && (0..LINKS).all(|link| links & 1 << link == 0 || passed(link))

@@ -22,13 +22,13 @@ const NOTICE: Duration = Duration::from_millis(12);
 
 /// The measured skew.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct ReorderTimeout {
     period_began: Instant,
     /// The largest skew of this period and of the one before.
     largest: [Duration; 2],
 }
 
-impl Hold {
+impl ReorderTimeout {
     /// Before anything is measured the links may be far apart.
     pub(crate) fn new(now: Instant) -> Self {
         Self { period_began: now, largest: [Duration::from_millis(5); 2] }
@@ -65,27 +65,27 @@ mod tests {
     #[test]
     fn the_wait_follows_the_skew_and_forgets_it() {
         let start = Instant::from_nanos(0);
-        let mut hold = Hold::new(start);
+        let mut timeout = ReorderTimeout::new(start);
         let at = |millis| start + Duration::from_millis(millis);
-        assert_eq!(hold.wait(at(0), None), Duration::from_millis(10), "before anything is known");
-        assert_eq!(hold.wait(at(2_000), None), SHORTEST, "no gap for two periods");
-        hold.saw_skew(at(2_100), Duration::from_millis(3));
-        assert_eq!(hold.wait(at(2_100), None), Duration::from_millis(6));
-        assert_eq!(hold.wait(at(3_100), None), Duration::from_millis(6));
-        assert_eq!(hold.wait(at(4_200), None), SHORTEST);
-        hold.saw_skew(at(4_200), Duration::from_secs(9));
-        assert_eq!(hold.wait(at(4_200), None), LONGEST);
+        assert_eq!(timeout.wait(at(0), None), Duration::from_millis(10), "before anything is known");
+        assert_eq!(timeout.wait(at(2_000), None), SHORTEST, "no gap for two periods");
+        timeout.saw_skew(at(2_100), Duration::from_millis(3));
+        assert_eq!(timeout.wait(at(2_100), None), Duration::from_millis(6));
+        assert_eq!(timeout.wait(at(3_100), None), Duration::from_millis(6));
+        assert_eq!(timeout.wait(at(4_200), None), SHORTEST);
+        timeout.saw_skew(at(4_200), Duration::from_secs(9));
+        assert_eq!(timeout.wait(at(4_200), None), LONGEST);
     }
 
     #[test]
     fn with_repair_the_wait_covers_noticing_and_a_round_trip() {
-        let mut hold = Hold::new(Instant::from_nanos(0));
+        let mut timeout = ReorderTimeout::new(Instant::from_nanos(0));
         let later = Instant::from_nanos(5_000_000_000);
         let round_trip = Some(Duration::from_millis(1));
-        assert_eq!(hold.wait(later, round_trip), Duration::from_millis(14));
-        hold.saw_skew(later, Duration::from_millis(5));
+        assert_eq!(timeout.wait(later, round_trip), Duration::from_millis(14));
+        timeout.saw_skew(later, Duration::from_millis(5));
         assert_eq!(
-            hold.wait(later, round_trip),
+            timeout.wait(later, round_trip),
             Duration::from_millis(24),
             "a dead link is noticed that much later"
         );

@@ -1,4 +1,4 @@
-//! When a flow is to be told of congestion: the `CoDel` state machine.
+//! When a flow is to be signalled congestion: the `CoDel` state machine.
 //!
 //! Beside [`crate::send::queue`]. A queue that absorbs a burst is good; one that stays is not. So not the length of a queue
 //! counts but how long its packets wait: when every one of them has waited for more than a target ([`TARGET`]) during an

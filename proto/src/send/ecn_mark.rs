@@ -1,4 +1,4 @@
-//! Tells a flow of congestion through one of its frames: by the ECN mark, or by taking away its last segment.
+//! Signals congestion to a flow through one of its frames: by the ECN mark, or by taking away its last segment.
 //!
 //! Called by [`crate::send::queue`] for the frame that `CoDel` picks. A flow that speaks ECN is marked and loses nothing. A
 //! superframe that would be dropped whole costs its flow up to 45 retransmissions; without its last segment it says the
@@ -11,9 +11,9 @@
 use crate::policy::classify::{IPV4, IPV6, skip_vlan_tags};
 use crate::wire::record::{ETHERNET, VNET};
 
-/// How a flow was told.
+/// How a flow was signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Signalled {
     /// By the mark.
     Marked,
     /// The frame has become so many bytes shorter, which are to be cut off its end.
@@ -44,14 +44,14 @@ pub(crate) fn is_tcp_superframe(record: &[u8]) -> bool {
 }
 
 /// Marks or shortens a frame of `length` bytes, virtio header included, of which `record` holds at least the beginning.
-pub(crate) fn tell(record: &mut [u8], length: usize) -> Told {
+pub(crate) fn tell(record: &mut [u8], length: usize) -> Signalled {
     if record.len() < VNET + ETHERNET {
-        return Told::Not;
+        return Signalled::Not;
     }
     if mark(&mut record[VNET..]) {
-        return Told::Marked;
+        return Signalled::Marked;
     }
-    trim(record, length).map_or(Told::Not, Told::Trimmed)
+    trim(record, length).map_or(Signalled::Not, Signalled::Trimmed)
 }
 
 /// Sets "congestion experienced" if the transport is able to obey it.

@@ -9,8 +9,8 @@
 //! Many queues share one of few lanes, which order what is on its way. A lane is a stream of records, so a turn that ends
 //! within a record is continued before another queue of that lane sends.
 //!
-//! What may wait altogether is bounded by the ring. When it is crowded, the flow of which most waits loses its oldest
-//! frame. Superframes of TCP are spared: when it is they that crowd the ring, reading stops, the device fills, and the
+//! What may wait altogether is bounded by the ring. When it is nearly full, the flow of which most waits loses its oldest
+//! frame. Superframes of TCP are spared: when it is they that incast the ring, reading stops, the device fills, and the
 //! kernel tells the sender, who then slows down without having lost anything. Those that stand still for much longer than
 //! others wait, because their link or peer is slow, are not spared: reading goes on for the others.
 //!
@@ -23,7 +23,7 @@ use crate::counters::Counters;
 use crate::gate;
 use crate::send::chain::{Chain, Record};
 use crate::send::codel::{Codel, Limits};
-use crate::send::ecn_mark::{self, Told};
+use crate::send::ecn_mark::{self, Signalled};
 use crate::send::ring::{Cell, Ring, Slots};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, LANES};
@@ -335,9 +335,9 @@ impl FairQueue {
         }
     }
 
-    /// Drops frames while the ring is crowded, unless it is their senders who should wait.
+    /// Drops frames while the ring is nearly full, unless it is their senders who should wait.
     pub(crate) fn relieve(&mut self, now: Instant, ring: &mut Ring, counters: &mut Counters) {
-        while ring.is_crowded() && self.drop_of_fattest(now, ring) {
+        while ring.is_nearly_full() && self.drop_of_fattest(now, ring) {
             counters.drop_queue_full += 1;
         }
     }
@@ -403,12 +403,12 @@ impl Queue {
                 return;
             }
             match ecn_mark::tell(&mut ring.filled_mut(slot)[record.at + PREFIX..], record.length) {
-                Told::Marked => counters.frames_marked += 1,
-                Told::Trimmed(bytes) => {
+                Signalled::Marked => counters.frames_marked += 1,
+                Signalled::Trimmed(bytes) => {
                     counters.frames_trimmed += 1;
                     self.chain.shorten_record(ring, record, bytes);
                 }
-                Told::Not => {
+                Signalled::Not => {
                     counters.drop_queue_late += 1;
                     self.chain.drop_record(ring, record);
                     continue;

@@ -166,7 +166,7 @@ impl Ring {
     }
 
     /// Whether as many slots wait as may.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(crate) fn is_nearly_full(&self) -> bool {
         self.waiting >= self.waiting_max()
     }
 

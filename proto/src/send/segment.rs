@@ -33,7 +33,7 @@ impl Sender {
 
     /// Whether frames are taken at all: not while as much waits as may, or all frames would have to wait for one peer.
     pub(crate) fn takes_frames(&self, sessions: &Sessions) -> bool {
-        !self.ring.is_crowded() && !self.awaits_successor(sessions)
+        !self.ring.is_nearly_full() && !self.awaits_successor(sessions)
     }
 
     /// Whether more frames are read as soon as no batch is left to be sent: one that they might fill waits for them.

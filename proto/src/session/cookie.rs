@@ -25,7 +25,7 @@ const SECRET_FOR: Duration = Duration::from_secs(60);
 const PURPOSE_COOKIE: u8 = 0;
 const PURPOSE_STAMP: u8 = 1;
 
-/// What proves that somebody hears what is sent to an address.
+/// What proves that somebody receives what is sent to an address.
 pub(crate) type Cookie = [u8; TAG];
 
 /// What becomes of an initiation.

@@ -1,13 +1,13 @@
-//! Sessions whose keys cannot be renewed end: they lapse.
+//! Sessions whose keys cannot be renewed end: they expiry.
 //!
-//! Beside the path. Who has a group key that this node accepts can agree on new keys at any time, and a peer that is heard
+//! Beside the path. Who has a group key that this node accepts can agree on new keys at any time, and a peer that sends
 //! can be spoken to. So who does not agree for long has no such key any more, and what it knows is the session alone. It
 //! must not live on that for ever, or a group key that was stolen could not be taken back.
 //!
 //! - When a group key is dropped, sessions that go back to it are renewed at once, under the key that this node speaks:
 //!   whoever was given that in time loses nothing. Ten handshakes, each tried ten times over all links, fit into the
-//!   time until the session lapses.
-//! - Whatever else keeps keys from being renewed, a session lapses when they are three times as old as they should become:
+//!   time until the session expires.
+//! - Whatever else keeps keys from being renewed, a session expires when they are three times as old as they should become:
 //!   after 120 s one handshake a second is tried, so 240 have failed. By age alone, for numbers do not wrap and no cipher
 //!   comes near its limit in that time.
 //!
@@ -15,7 +15,7 @@
 //!
 //! Invariant: 10 s after a group key was dropped, nothing is sealed any more with keys that go back to it.
 
-use crate::event::Lapse;
+use crate::event::Expiry;
 use crate::security::{PublicKey, Rekey};
 use crate::session::Sessions;
 use crate::time::Instant;
@@ -23,10 +23,10 @@ use crate::wire::hello::NodeId;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// A session that goes back to a group key that was dropped lapses after this time. None lapses sooner: handshakes take
+/// A session that goes back to a group key that was dropped expires after this time. None expires sooner: handshakes take
 /// their time however often keys are renewed.
 const DROPPED_FOR: Duration = Duration::from_secs(10);
-/// A session lapses when its keys are so many times as old as they are when they are to be renewed.
+/// A session expires when its keys are so many times as old as they are when they are to be renewed.
 const LIFETIMES: u32 = 3;
 
 impl Sessions {
@@ -48,19 +48,19 @@ impl Sessions {
     }
 
     /// Why the session with a peer is over, if it is.
-    pub(crate) fn lapsed(&self, now: Instant, index: u16) -> Option<Lapse> {
+    pub(crate) fn expired(&self, now: Instant, index: u16) -> Option<Expiry> {
         let (since, dropped) = self.table.get(index)?.keys.as_ref()?.age();
-        lapse(now, since, dropped, self.rekey)
+        expiry(now, since, dropped, self.rekey)
     }
 }
 
 /// Why a session is over whose keys were agreed on at `since`; `dropped`: when their group key was.
-fn lapse(now: Instant, since: Instant, dropped: Option<Instant>, rekey: Rekey) -> Option<Lapse> {
+fn expiry(now: Instant, since: Instant, dropped: Option<Instant>, rekey: Rekey) -> Option<Expiry> {
     if dropped.is_some_and(|dropped| now.since(dropped) >= DROPPED_FOR) {
-        return Some(Lapse::KeyDropped);
+        return Some(Expiry::KeyDropped);
     }
     let age = now.since(since);
-    (age >= (rekey.after.saturating_mul(LIFETIMES)).max(DROPPED_FOR)).then_some(Lapse::Unrenewed { age })
+    (age >= (rekey.after.saturating_mul(LIFETIMES)).max(DROPPED_FOR)).then_some(Expiry::Unrenewed { age })
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     proptest! {
         /// Whatever happened before: from the bound on a session is over, and before it none is.
         #[test]
-        fn sessions_lapse_at_their_bounds_and_not_before(
+        fn sessions_expire_at_their_bounds_and_not_before(
             since in 0..600_000_u64, dropped in proptest::option::of(0..600_000_u64), later in 0..600_000_u64,
             after in 1..300_000_u64,
         ) {
@@ -81,9 +81,9 @@ mod tests {
             let rekey = Rekey { after: Duration::from_millis(after), cells: u64::MAX };
             let is_dropped = dropped.is_some_and(|dropped| now - dropped >= 10_000);
             let is_old = now - since >= (3 * after).max(10_000);
-            let lapse = lapse(at(now), at(since), dropped.map(at), rekey);
-            prop_assert_eq!(lapse.is_some(), is_dropped || is_old);
-            prop_assert_eq!(lapse == Some(Lapse::KeyDropped), is_dropped);
+            let expiry = expiry(at(now), at(since), dropped.map(at), rekey);
+            prop_assert_eq!(expiry.is_some(), is_dropped || is_old);
+            prop_assert_eq!(expiry == Some(Expiry::KeyDropped), is_dropped);
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   initiator                                   responder
-//!      | <------------------------ greeting (mark) |     whoever hears a stranger begins: greeting.rs
+//!      | <------------------------ greeting (mark) |     whoever receives from a stranger begins: greeting.rs
 //!      | initiation ------------------------------> |     the session is tentative: responder.rs
 //!      | <-------------------------------- response |     joined: initiator.rs
 //!      | first sealed cell -----------------------> |     confirmed: joined
@@ -201,7 +201,7 @@ pub(crate) struct Agreement {
 pub(crate) enum Progress {
     /// Nothing, or only an answer.
     Nothing,
-    /// A node has not heard that this node has joined it; it is to be treated as if it had greeted.
+    /// A node has not received that this node has joined it; it is to be treated as if it had greeted.
     Greeted(Hello),
     /// This node joins a peer, and asks it for hellos at these places.
     Joins(Box<Agreement>, Vec<Route>),

@@ -67,14 +67,14 @@ pub(crate) struct Keyring {
     next: Option<Epoch>,
     /// What it sealed with before.
     previous: Option<Epoch>,
-    /// What was heard on each of the peer's links, whatever the epoch.
+    /// What was received on each of the peer's links, whatever the epoch.
     windows: Box<[Replay; LINKS]>,
 }
 
 /// Why a sealed cell was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Its number was heard before, or is too old to tell.
+    /// Its number was received before, or is too old to tell.
     Replayed,
     /// It is forged or damaged, or of an epoch that is over.
     Forged,

@@ -1,9 +1,9 @@
-//! The replay window of a link: which of the latest numbers have been heard.
+//! The replay window of a link: which of the latest numbers have been received.
 //!
 //! Beside [`crate::receive::deliver`]. A ring of bits, of which whole words are cleared as the window moves on (RFC 6479). A link keeps
 //! order, so hardly anything comes late; the window only has to cover what a network may reorder.
 //!
-//! Invariant: a number is new at most once, and none is that lies [`WINDOW`] or more before the highest heard.
+//! Invariant: a number is new at most once, and none is that lies [`WINDOW`] or more before the highest received.
 
 /// Numbers that the window covers.
 pub(crate) const WINDOW: u64 = 2_048;
@@ -12,10 +12,10 @@ const BITS: u64 = u64::BITS as u64;
 /// One word more than the window has: the one that is being filled.
 const WORDS: usize = (WINDOW / BITS) as usize + 1;
 
-/// What was heard on one link in one session.
+/// What was received on one link in one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
-    /// The number after the highest that was heard.
+    /// The number after the highest that was received.
     next: u64,
     words: [u64; WORDS],
 }
@@ -27,7 +27,7 @@ impl Default for Replay {
 }
 
 impl Replay {
-    /// Whether a number has neither been heard nor lies before the window.
+    /// Whether a number has neither been received nor lies before the window.
     pub(crate) fn is_new(&self, number: u64) -> bool {
         if number >= self.next {
             return true;
@@ -36,7 +36,7 @@ impl Replay {
         self.next - number <= WINDOW && self.words[word] & bit == 0
     }
 
-    /// A number was heard, and what came with it is authentic.
+    /// A number was received, and what came with it is authentic.
     pub(crate) fn note(&mut self, number: u64) {
         if number >= self.next {
             let (last, first) = (number / BITS, self.next.div_ceil(BITS));
@@ -67,7 +67,7 @@ mod tests {
     use alloc::collections::BTreeSet;
     use proptest::prelude::*;
 
-    /// The same with a set of all numbers heard.
+    /// The same with a set of all numbers received.
     #[derive(Default)]
     struct Naive(BTreeSet<u64>);
 
@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         /// Steps of all sizes: neighbours, late ones, leaps within the window and beyond it.
         #[test]
-        fn it_is_a_set_of_what_was_heard(
+        fn it_is_a_set_of_what_was_received(
             start in prop_oneof![Just(0), 0u64..1 << 40],
             steps in proptest::collection::vec(prop_oneof![-70i64..70, -2_200i64..2_200, -5_000i64..9_000], 1..400),
         ) {

@@ -2,7 +2,7 @@
 //!
 //! Beside [`crate::send::transmit`] and [`crate::receive::deliver`]. The ring keeps what was read, for a cell that is sent again gets another number.
 //! So sealing is also the copy from the ring to a buffer that stays in the processor's cache, from which a batch leaves
-//! in one piece. What is heard is opened where the kernel put it. The tag covers the header and the payload; the nonce is
+//! in one piece. What is received is opened where the kernel put it. The tag covers the header and the payload; the nonce is
 //! the link and the link's full number, which no key sees twice.
 //!
 //! Invariants: a secured bundle sends nothing to a peer but sealed cells; nothing of a cell counts before it is opened.

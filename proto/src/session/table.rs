@@ -21,7 +21,7 @@ pub(crate) struct Session {
     /// The incarnation before this one: hellos of it are late or replayed.
     pub(crate) former: Option<u64>,
     /// The highest serial number of a handshake that this incarnation has begun and we have answered.
-    pub(crate) serial_heard: u32,
+    pub(crate) serial_received: u32,
     /// When we have begun this session, if we have.
     pub(crate) begun: Option<Instant>,
     pub(crate) name: Name,
@@ -43,7 +43,7 @@ impl Session {
             node: hello.node,
             incarnation: hello.incarnation,
             former: None,
-            serial_heard: 0,
+            serial_received: 0,
             begun: None,
             name: hello.name,
             takes_uso: hello.takes_uso,

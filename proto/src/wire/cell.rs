@@ -30,7 +30,7 @@ pub enum Kind {
     Data = 0,
     /// Who is there: [`super::hello::Hello`]. A stranger may send it.
     Hello = 1,
-    /// What was sent and heard: [`super::heartbeat::Heartbeat`].
+    /// What was sent and received: [`super::heartbeat::Heartbeat`].
     Heartbeat = 2,
     /// What is missing: [`super::repair::Request`].
     Repair = 3,

@@ -59,7 +59,7 @@ pub struct Marked<'a> {
     pub covered: &'a [u8],
     /// That whoever wrote it knows the group key.
     pub mark: &'a [u8; TAG],
-    /// That the speaker hears what is sent to its address, or zeros.
+    /// That the speaker receives what is sent to its address, or zeros.
     pub stamp: &'a [u8; TAG],
 }
 

@@ -1,5 +1,5 @@
-//! The heartbeat: on every link, what its sender has put on each of its links and what it has heard on each of the
-//! peer's. From it the receiver learns which link owes it cells (burst skew), and the sender which link to leave.
+//! The heartbeat: on every link, what its sender has put on each of its links and what it has received over each of the
+//! peer's. From it the receiver learns on which path cells are missing (burst skew), and the sender which link to leave.
 //!
 //! Source: P2's two signals (arrival counts in a burst, heartbeat otherwise) in one message. P2 compares the links'
 //! arrival counts with each other, which holds for round robin; comparing each with what was sent holds for all policies.
@@ -10,12 +10,12 @@ use super::fields::{Reader, Writer};
 
 const FIXED: usize = 4 + 4 + 4 + 1 + 1 + 2;
 const SENT: usize = 4 + 4;
-const HEARD: usize = 4 + 4 + 4 + 1 + 3;
-/// Bits of an entry of `heard`.
+const REPORT: usize = 4 + 4 + 4 + 1 + 3;
+/// Bits of an entry of `reports`.
 const UP: u8 = 1;
 const BEHIND: u8 = 2;
 /// The longest heartbeat, without the cell header.
-pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + HEARD);
+pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT);
 
 /// What the speaker has put on one of its links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub struct Sent {
     pub queued: u32,
 }
 
-/// What the speaker has heard on one of the addressee's links.
+/// What the speaker has received on one of the addressee's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// The link number after the highest that was heard.
+pub struct Report {
+    /// The link number after the highest that was received.
     pub next: u32,
-    /// How many cells were heard on it, modulo 2^32.
+    /// How many cells were received on it, modulo 2^32.
     pub count: u32,
     /// How much later than on the fastest link a cell arrives, in microseconds.
     pub skew_micros: u32,
@@ -41,25 +41,25 @@ pub struct Heard {
     pub behind: bool,
 }
 
-/// A heartbeat. Entry `i` of `sent` is the speaker's link `i`, of `heard` the addressee's.
+/// A heartbeat. Entry `i` of `sent` is the speaker's link `i`, of `reports` the addressee's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     /// The speaker's clock in microseconds, modulo 2^32.
     pub sent_at: u32,
-    /// `sent_at` of the last heartbeat that the speaker heard on this link.
+    /// `sent_at` of the last heartbeat that the speaker received on this link.
     pub echo: u32,
-    /// How long the speaker had it, in microseconds; `u32::MAX`: it has heard none.
+    /// How long the speaker had it, in microseconds; `u32::MAX`: it has received none.
     pub echo_age: u32,
     /// Orders heartbeats of the same microsecond: rises by 1 with each to this addressee, modulo 2^16.
     pub serial: u16,
     /// How many entries of `sent` count.
     pub sent_links: u8,
-    /// How many entries of `heard` count.
-    pub heard_links: u8,
+    /// How many entries of `reports` count.
+    pub reported_links: u8,
     /// The speaker's links.
     pub sent: [Sent; LINKS],
     /// The addressee's links.
-    pub heard: [Heard; LINKS],
+    pub reports: [Report; LINKS],
 }
 
 impl Default for Heartbeat {
@@ -70,9 +70,9 @@ impl Default for Heartbeat {
             echo_age: u32::MAX,
             serial: 0,
             sent_links: 0,
-            heard_links: 0,
+            reported_links: 0,
             sent: [Sent::default(); LINKS],
-            heard: [Heard::default(); LINKS],
+            reports: [Report::default(); LINKS],
         }
     }
 }
@@ -87,18 +87,18 @@ impl Heartbeat {
         let mut heartbeat =
             Self { sent_at: reader.u32()?, echo: reader.u32()?, echo_age: reader.u32()?, ..Self::default() };
         heartbeat.sent_links = reader.u8()?;
-        heartbeat.heard_links = reader.u8()?;
+        heartbeat.reported_links = reader.u8()?;
         heartbeat.serial = reader.u16()?;
-        if usize::from(heartbeat.sent_links.max(heartbeat.heard_links)) > LINKS {
+        if usize::from(heartbeat.sent_links.max(heartbeat.reported_links)) > LINKS {
             return Err(Malformed::Field);
         }
         for sent in &mut heartbeat.sent[..usize::from(heartbeat.sent_links)] {
             *sent = Sent { departed: reader.u32()?, queued: reader.u32()? };
         }
-        for heard in &mut heartbeat.heard[..usize::from(heartbeat.heard_links)] {
+        for report in &mut heartbeat.reports[..usize::from(heartbeat.reported_links)] {
             let (next, count, skew_micros) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let flags = reader.u8()?;
-            *heard = Heard { next, count, skew_micros, up: flags & UP != 0, behind: flags & BEHIND != 0 };
+            *report = Report { next, count, skew_micros, up: flags & UP != 0, behind: flags & BEHIND != 0 };
             reader.bytes(3)?;
         }
         Ok(heartbeat)
@@ -108,14 +108,14 @@ impl Heartbeat {
     pub fn emit(&self, payload: &mut [u8]) -> usize {
         let mut writer = Writer::new(payload);
         writer.u32(self.sent_at).u32(self.echo).u32(self.echo_age);
-        writer.u8(self.sent_links).u8(self.heard_links).u16(self.serial);
+        writer.u8(self.sent_links).u8(self.reported_links).u16(self.serial);
         for sent in &self.sent[..usize::from(self.sent_links)] {
             writer.u32(sent.departed).u32(sent.queued);
         }
-        for heard in &self.heard[..usize::from(self.heard_links)] {
-            writer.u32(heard.next).u32(heard.count).u32(heard.skew_micros);
-            let up = if heard.up { UP } else { 0 };
-            writer.u8(up | if heard.behind { BEHIND } else { 0 }).bytes(&[0; 3]);
+        for report in &self.reports[..usize::from(self.reported_links)] {
+            writer.u32(report.next).u32(report.count).u32(report.skew_micros);
+            let up = if report.up { UP } else { 0 };
+            writer.u8(up | if report.behind { BEHIND } else { 0 }).bytes(&[0; 3]);
         }
         writer.len()
     }
@@ -132,11 +132,11 @@ mod tests {
             echo_age: 3,
             serial: 9,
             sent_links: 1,
-            heard_links: 1,
+            reported_links: 1,
             ..Heartbeat::default()
         };
         heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-        heartbeat.heard[0] = Heard { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
+        heartbeat.reports[0] = Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
         heartbeat
     }
 

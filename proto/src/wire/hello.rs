@@ -1,6 +1,6 @@
 //! The hello: who is there, over which link, and by which number it wants to be addressed.
 //!
-//! A hello to everyone (multicast, or to an endpoint not heard yet) carries no session; the answer to one peer does.
+//! A hello to everyone (multicast, or to an endpoint that has not answered yet) carries no session; the answer to one peer does.
 //! What is said here decides whether two nodes form a bundle; everything later goes by the session number.
 
 use super::Malformed;
@@ -83,7 +83,7 @@ pub struct Hello {
     pub workers: u8,
     /// Whether the speaker's device takes UDP superframes (Linux 6.2).
     pub takes_uso: bool,
-    /// The speaker takes this link out: it hears what is still on its way, and nothing is to be sent there any more.
+    /// The speaker takes this link out: it receives what is still on its way, and nothing is to be sent there any more.
     pub leaves: bool,
     /// The speaker's cells are sealed: it takes part with its group only.
     pub seals: bool,

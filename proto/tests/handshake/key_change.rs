@@ -47,7 +47,7 @@ fn in_three_rounds_nobody_leaves_and_sessions_go_on_getting_keys() {
     assert!(net.comings(2).is_empty(), "the old key lets nobody in");
 }
 
-/// The last node hears all others: it gets every frame, and in order. Sessions that go back to the old key are renewed as
+/// The last node receives from all others: it gets every frame, and in order. Sessions that go back to the old key are renewed as
 /// soon as that is dropped.
 #[test]
 fn a_change_of_the_group_key_costs_no_frame() {
@@ -79,11 +79,11 @@ fn who_has_only_the_old_key_is_out_after_ten_seconds_and_nobody_else_loses_anyth
     net.run(9_900 - 50);
     assert_eq!((net.links_up(0), net.comings(0).len()), (4, 2));
     net.run(200);
-    let out = ["1 joined, sealed", "2 joined, sealed", "2 lapsed: KeyDropped"];
+    let out = ["1 joined, sealed", "2 joined, sealed", "2 expired: KeyDropped"];
     assert_eq!(net.comings(0), out);
     let before = net.frames(2).1.len();
     talk(&mut net, 1, 20_000);
-    assert_eq!(net.frames(2).1.len(), before, "it hears nothing any more");
+    assert_eq!(net.frames(2).1.len(), before, "it receives nothing any more");
     assert_eq!(net.comings(2)[2..], ["0 left", "1 left"]);
     assert_eq!(net.comings(0), out, "and does not come back");
     let (sent, delivered) = net.frames(1);
@@ -178,7 +178,7 @@ fn a_session_whose_keys_are_not_renewed_for_three_times_as_long_as_they_should_b
     assert_frames_pass(&mut net);
     without_handshakes(&mut net, 200);
     assert_eq!(net.comings(0).len(), 2);
-    assert!(net.comings(0)[1].starts_with("1 lapsed: Unrenewed"), "{:?}", net.comings(0));
+    assert!(net.comings(0)[1].starts_with("1 expired: Unrenewed"), "{:?}", net.comings(0));
     net.run(11_000);
     assert_eq!(net.comings(0)[2..], ["1 joined, sealed"], "with a handshake it comes back");
     assert_frames_pass(&mut net);

@@ -167,9 +167,9 @@ fn two_that_begin_at_once_agree_whatever_is_lost() {
 fn a_stranger_is_neither_answered_nor_remembered() {
     let mut net = joined();
     net.add(Some([8; 32]));
-    let bytes = net.counters(0).cells_heard;
+    let bytes = net.counters(0).cells_received;
     net.run(1_000);
-    assert!(net.counters(0).cells_heard > bytes);
+    assert!(net.counters(0).cells_received > bytes);
     assert!(net.counters(0).drop_mark >= 10 && net.counters(2).drop_mark >= 2);
     assert!(net.comings(2).is_empty());
     assert!(net.said.iter().all(|cell| cell.to != Some(2)), "nobody speaks to it");
@@ -189,7 +189,7 @@ fn sealed_and_open_nodes_do_not_meet() {
 /// A node of another version that has the key is told of, once in 10 s. Who has not the key can make nobody say anything,
 /// and all members together no more than 16 lines in that time.
 #[test]
-fn a_node_of_another_version_is_told_of_if_it_has_the_key() {
+fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     let mut net = joined();
     let greeting = net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes.clone();
     let greet = |net: &mut Net, key, node: usize| {

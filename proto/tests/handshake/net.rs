@@ -134,7 +134,7 @@ impl Net {
         self.run_through(millis, |_| true);
     }
 
-    /// Goes on for so many milliseconds; only what `passes` is heard.
+    /// Goes on for so many milliseconds; only what `passes` is received.
     pub(crate) fn run_through(&mut self, millis: u64, mut passes: impl FnMut(&Cell) -> bool) {
         for _ in 0..millis {
             self.now = self.now + Duration::from_millis(1);
@@ -143,7 +143,7 @@ impl Net {
                     self.nodes[node].bundle.handle_timeout(self.now);
                 }
             }
-            // What is said in answer is heard in the same millisecond; answers come to an end.
+            // What is said in answer is received in the same millisecond; answers come to an end.
             for _ in 0..16 {
                 let cells: Vec<_> = (0..self.nodes.len()).flat_map(|node| self.speak(node)).collect();
                 if cells.is_empty() {
@@ -169,7 +169,7 @@ impl Net {
             .for_each(|node| self.hear(node, cell.link, endpoint(cell.from, cell.link), &cell.bytes));
     }
 
-    /// A node hears a datagram.
+    /// A node receives a datagram.
     pub(crate) fn hear(&mut self, node: usize, link: u8, from: SocketAddr, bytes: &[u8]) {
         let Node { bundle, delivered, .. } = &mut self.nodes[node];
         let mut buffer = bundle.lend().expect("few cells wait");
@@ -240,7 +240,7 @@ impl Net {
                 Some(format!("{} joined{}", number(*peer), if *sealed { ", sealed" } else { "" }))
             }
             Event::PeerLeft { peer } => Some(format!("{} left", number(*peer))),
-            Event::PeerLapsed { peer, lapse } => Some(format!("{} lapsed: {lapse:?}", number(*peer))),
+            Event::PeerExpired { peer, expiry } => Some(format!("{} expired: {expiry:?}", number(*peer))),
             Event::PeerRefused { peer, refusal } => Some(format!("{} refused: {refusal:?}", number(*peer))),
             _ => None,
         };

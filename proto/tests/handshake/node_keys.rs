@@ -57,9 +57,9 @@ fn a_node_whose_key_is_taken_off_is_out_at_once_and_nobody_else_loses_anything()
         net.trust(node, true, Some(&[0, 1]));
     }
     assert_eq!([net.links_up(0), net.links_up(1)], [2, 2], "at once");
-    let heard = net.frames(2).1.len();
+    let received = net.frames(2).1.len();
     talk(&mut net, 20_000);
-    assert_eq!(net.frames(2).1.len(), heard, "it hears nothing any more");
+    assert_eq!(net.frames(2).1.len(), received, "it receives nothing any more");
     assert_eq!([net.links_up(0), net.links_up(1), net.links_up(2)], [2, 2, 0]);
     for node in 0..2 {
         let comings = net.comings(node);

@@ -6,7 +6,7 @@ use super::way::{Lanes, Way};
 use super::{Deed, HOSTILE_HOSTS};
 use crate::random::Random;
 use tabane_proto::wire::cell::{HEADER, Header, Kind, LANES, LINKS, NO_RECORD, wire_seq};
-use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heard, Heartbeat, Sent};
+use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat, Report, Sent};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_proto::wire::record::{self, ETHERNET, FRAME_MAX, RECORD_START_MIN, VNET};
 use tabane_proto::wire::repair::{GAPS_MAX, Gap, REQUEST_MAX, Request};
@@ -108,12 +108,12 @@ fn number_jump(way: &mut Way, lanes: &mut Lanes, random: &mut Random) -> Vec<u8>
 fn gaps(way: &mut Way, random: &mut Random, count: impl Fn(&mut Random) -> u16) -> Vec<u8> {
     let mut request = Request::default();
     let gaps = random.pick(&[1, 8, GAPS_MAX]);
-    let links = way.heard.iter().filter(|heard| **heard != 0).count().max(1) as u64;
+    let links = way.received.iter().filter(|received| **received != 0).count().max(1) as u64;
     for _ in 0..gaps {
         let link = if random.chance(900_000) { random.below(links) } else { random.below(LINKS as u64) };
         let link = u8::try_from(link).unwrap_or_default();
         let count = count(random);
-        let first = way.heard[usize::from(link)].wrapping_sub(u32::from(count)).wrapping_add(1);
+        let first = way.received[usize::from(link)].wrapping_sub(u32::from(count)).wrapping_add(1);
         request.push(Gap { link, count, first });
     }
     let mut payload = [0; REQUEST_MAX];
@@ -129,15 +129,15 @@ fn report(way: &mut Way, random: &mut Random) -> Vec<u8> {
         echo_age: extreme(random, 0),
         serial: u16::try_from(extreme(random, 0) >> 16).unwrap_or_default(),
         sent_links: links(random),
-        heard_links: links(random),
+        reported_links: links(random),
         ..Heartbeat::default()
     };
     let next = wire_seq(way.next());
     for sent in &mut heartbeat.sent {
         *sent = Sent { departed: extreme(random, next), queued: extreme(random, 0) };
     }
-    for (heard, last) in heartbeat.heard.iter_mut().zip(way.heard) {
-        *heard = Heard {
+    for (received, last) in heartbeat.reports.iter_mut().zip(way.received) {
+        *received = Report {
             next: extreme(random, last),
             count: extreme(random, last),
             skew_micros: extreme(random, 1_000),

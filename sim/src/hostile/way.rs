@@ -31,8 +31,8 @@ pub struct Way {
     key: Option<Shared>,
     /// What its bundle said of itself.
     pub hello: Option<Hello>,
-    /// What was heard last from there under each link's number.
-    pub heard: [u32; LINKS],
+    /// What was received last from there under each link's number.
+    pub received: [u32; LINKS],
 }
 
 impl fmt::Debug for Way {
@@ -45,7 +45,7 @@ impl fmt::Debug for Way {
 impl Way {
     pub(super) fn new(from: Place, to: Place, header: Header) -> Self {
         let Header { session, epoch, link, .. } = header;
-        Self { from, to, session, epoch, link, next: None, key: None, hello: None, heard: [0; LINKS] }
+        Self { from, to, session, epoch, link, next: None, key: None, hello: None, received: [0; LINKS] }
     }
 
     /// Whether enough is known of it.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::link::outbound::LOG;
 use crate::wire::cell::wire_seq;
-use crate::wire::heartbeat::Heard;
+use crate::wire::heartbeat::Report;
 use alloc::vec;
 
 fn at(millis: u64) -> Instant {
@@ -24,14 +24,14 @@ fn bundle(now: Instant, links: u8) -> Bundle {
     bundle
 }
 
-/// A heartbeat that says the same of all links: that nothing was heard, and whether they are up.
+/// A heartbeat that says the same of all links: that nothing was received, and whether they are up.
 fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartbeat {
     let count = bundle.outbound().len();
-    let next = wire_seq(bundle.outbound()[0].heard());
+    let next = wire_seq(bundle.outbound()[0].received());
     let mut heartbeat =
         Heartbeat { serial, sent_at: now.as_wire_micros(), echo_age: u32::MAX, ..Heartbeat::default() };
-    heartbeat.heard_links = u8::try_from(count).expect("at most 16");
-    heartbeat.heard[..count].fill(Heard { next, count: 0, skew_micros: 0, up, behind: false });
+    heartbeat.reported_links = u8::try_from(count).expect("at most 16");
+    heartbeat.reports[..count].fill(Report { next, count: 0, skew_micros: 0, up, behind: false });
     heartbeat
 }
 
@@ -58,8 +58,8 @@ fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn
     assert_eq!(answers.count(), 16);
 }
 
-/// Cells have been owed for three seconds. A peer that echoes what is ten seconds old has its reports count as of then, before
-/// anything was owed; but nobody's report is older than any path is long.
+/// Cells have been overdue for three seconds. A peer that echoes what is ten seconds old has its reports count as of then, before
+/// anything was overdue; but nobody's report is older than any path is long.
 #[test]
 fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let mut bundle = bundle(at(9_000), 1);
@@ -73,5 +73,5 @@ fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let second = heartbeat(&mut bundle, at(13_000), 2, true);
     let echo = at(13_000 - 10_000).as_wire_micros();
     bundle.handle_heartbeat(at(13_000), (0, 0), 0, &Heartbeat { echo, echo_age: 0, ..second });
-    assert!(!bundle.outbound()[0].up, "cells are owed for longer than any path is long");
+    assert!(!bundle.outbound()[0].up, "cells are overdue for longer than any path is long");
 }

@@ -26,7 +26,7 @@ fn numbers_are_taken_in_order_and_again_when_they_are_free() {
     let mut bundle = bundle(2);
     assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), Some(2));
     bundle.remove_link(at(0), 1);
-    assert!(bundle.has_link(1), "it still hears");
+    assert!(bundle.has_link(1), "it still receives");
     assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), Some(3));
     pass(&mut bundle, 199);
     assert!(bundle.has_link(1));

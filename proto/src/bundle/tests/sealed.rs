@@ -207,8 +207,8 @@ impl Pair {
         frame
     }
 
-    fn heard(&self, node: usize) -> u64 {
-        self.nodes[node].links.paths(0).unwrap().inbound.iter().map(|path| path.heard).sum()
+    fn received(&self, node: usize) -> u64 {
+        self.nodes[node].links.paths(0).unwrap().inbound.iter().map(|path| path.received).sum()
     }
 }
 
@@ -236,7 +236,7 @@ fn whatever_is_touched_is_refused_and_counts_for_nothing() {
     let mut pair = Pair::new(Cipher::fastest());
     let frame = pair.read(0, 300, 1);
     let sent = pair.sent_by(0).pop().unwrap();
-    let (heard, refused) = (pair.heard(1), |counters: &crate::Counters| {
+    let (received, refused) = (pair.received(1), |counters: &crate::Counters| {
         counters.drop_forged + counters.drop_replayed + counters.drop_malformed + counters.drop_session
     });
     for at in 0..sent.bytes.len() {
@@ -253,9 +253,9 @@ fn whatever_is_touched_is_refused_and_counts_for_nothing() {
         shorter.bytes.truncate(length);
         pair.deliver(&shorter);
     }
-    assert_eq!((pair.heard(1), pair.delivered[1].len()), (heard, 0));
+    assert_eq!((pair.received(1), pair.delivered[1].len()), (received, 0));
     pair.deliver(&sent);
-    assert_eq!((pair.heard(1), &pair.delivered[1]), (heard + 1, &vec![frame]));
+    assert_eq!((pair.received(1), &pair.delivered[1]), (received + 1, &vec![frame]));
 }
 
 #[test]
@@ -266,10 +266,10 @@ fn what_is_repeated_is_refused() {
     let sent = pair.sent_by(0);
     assert!(sent.len() > 2, "heartbeats and data");
     sent.iter().for_each(|sent| pair.deliver(sent));
-    let heard = pair.heard(1);
+    let received = pair.received(1);
     sent.iter().rev().for_each(|sent| pair.deliver(sent));
     assert_eq!(pair.nodes[1].counters().drop_replayed, sent.len() as u64);
-    assert_eq!((pair.heard(1), &pair.delivered[1]), (heard, &vec![frame]));
+    assert_eq!((pair.received(1), &pair.delivered[1]), (received, &vec![frame]));
 }
 
 #[test]
@@ -290,9 +290,9 @@ fn what_is_not_sealed_is_refused() {
         };
         let mut bytes = vec![0; 100];
         header.emit(&mut bytes);
-        let heard = pair.heard(1);
+        let received = pair.received(1);
         pair.deliver(&Sent { from: 0, link: 0, bytes });
-        assert_eq!(pair.heard(1), heard);
+        assert_eq!(pair.received(1), received);
     }
     let counters = *pair.nodes[1].counters();
     assert_eq!((counters.drop_forged, counters.drop_mark), (3, 1), "who greets needs a mark");

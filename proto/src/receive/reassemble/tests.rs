@@ -12,7 +12,7 @@ use proptest::prelude::*;
 /// A lane's receiving end with a pool of its own.
 struct Lane {
     pool: Pool,
-    unpack: Unpack,
+    reassembler: Reassembler,
     ready: Ready,
     counters: Counters,
 }
@@ -21,7 +21,7 @@ impl Lane {
     fn new() -> Self {
         Self {
             pool: Pool::new(64),
-            unpack: Unpack::default(),
+            reassembler: Reassembler::default(),
             ready: Ready::default(),
             counters: Counters::default(),
         }
@@ -33,7 +33,7 @@ impl Lane {
         let buffer = self.pool.take_back(bytes);
         let payload = Piece { buffer, start: 0, length: u16::try_from(payload.len()).unwrap() };
         let cell = Arrived { payload, first_record, at: Instant::default() };
-        self.unpack.cell(cell, 7, &mut self.pool, &mut self.ready, &mut self.counters);
+        self.reassembler.cell(cell, 7, &mut self.pool, &mut self.ready, &mut self.counters);
     }
 
     /// The same, where short cells share a buffer.
@@ -42,7 +42,7 @@ impl Lane {
         bytes[..payload.len()].copy_from_slice(payload);
         let payload = self.pool.gather(bytes, payload.len()).unwrap();
         let cell = Arrived { payload, first_record, at: Instant::default() };
-        self.unpack.cell(cell, 7, &mut self.pool, &mut self.ready, &mut self.counters);
+        self.reassembler.cell(cell, 7, &mut self.pool, &mut self.ready, &mut self.counters);
     }
 
     fn frames(&mut self) -> Vec<Vec<u8>> {
@@ -126,7 +126,7 @@ proptest! {
         let mut lost_before = false;
         for ((payload, first_record), lost) in cells(&lengths).into_iter().zip(losses) {
             match (lost, lost_before) {
-                (true, false) => lane.unpack.gap(&mut lane.pool, &mut lane.counters),
+                (true, false) => lane.reassembler.gap(&mut lane.pool, &mut lane.counters),
                 (true, true) => {}
                 (false, _) => lane.cell(&payload, first_record),
             }
@@ -149,7 +149,7 @@ proptest! {
             lane.cell(&payload, first_record % 256);
             lane.frames();
         }
-        lane.unpack.gap(&mut lane.pool, &mut lane.counters);
+        lane.reassembler.gap(&mut lane.pool, &mut lane.counters);
         prop_assert_eq!(lane.pool.available(), 64);
         prop_assert!(RECORD_START_MIN < BUFFER);
     }

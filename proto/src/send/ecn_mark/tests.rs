@@ -119,7 +119,7 @@ proptest! {
         let made = Made { ecn, ..made };
         let mut record = made.bytes();
         let length = record.len();
-        prop_assert_eq!(tell(&mut record, length), Told::Marked);
+        prop_assert_eq!(tell(&mut record, length), Signalled::Marked);
         prop_assert_eq!(record, Made { ecn: 3, ..made }.bytes());
     }
 
@@ -131,12 +131,12 @@ proptest! {
         let length = record.len();
         let told = tell(&mut record, length);
         if made.payload <= size {
-            prop_assert_eq!(told, Told::Not);
+            prop_assert_eq!(told, Signalled::Not);
             prop_assert_eq!(record, made.bytes());
             return Ok(());
         }
         let payload = (made.payload - 1) / size * size;
-        prop_assert_eq!(told, Told::Trimmed(made.payload - payload));
+        prop_assert_eq!(told, Signalled::Trimmed(made.payload - payload));
         record.truncate(length - (made.payload - payload));
         let tcp_flags = made.tcp_flags & !FIN_PSH;
         let expected = Made { payload, tcp_flags, ..made };
@@ -149,17 +149,17 @@ proptest! {
         let held = held.min(whole.len());
         let mut record = whole[..held].to_vec();
         match tell(&mut record, whole.len()) {
-            Told::Not => prop_assert_eq!(&record[..], &whole[..held]),
-            Told::Marked => prop_assert!(made.ecn != 0),
-            Told::Trimmed(_) => prop_assert!(held >= VNET + made.headers().1 + UDP_HEADER),
+            Signalled::Not => prop_assert_eq!(&record[..], &whole[..held]),
+            Signalled::Marked => prop_assert!(made.ecn != 0),
+            Signalled::Trimmed(_) => prop_assert!(held >= VNET + made.headers().1 + UDP_HEADER),
         }
     }
 
     #[test]
-    fn any_bytes_are_told_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), more in 0usize..70_000) {
+    fn any_bytes_are_signalled_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), more in 0usize..70_000) {
         let mut record = bytes.clone();
         let length = (bytes.len() + more).max(VNET + ETHERNET);
-        if let Told::Trimmed(cut) = tell(&mut record, length) {
+        if let Signalled::Trimmed(cut) = tell(&mut record, length) {
             prop_assert!(cut < length);
         }
     }

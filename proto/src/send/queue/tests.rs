@@ -1,4 +1,4 @@
-//! The fair queue: turns, sparse flows, what is dropped when it is crowded.
+//! The fair queue: turns, sparse flows, what is dropped when it is nearly full.
 
 use super::*;
 use crate::send::ring::Cell;
@@ -153,10 +153,10 @@ fn a_flow_that_waits_too_long_loses_frames_until_it_does_no_longer() {
 }
 
 #[test]
-fn a_crowd_costs_the_fattest_flow_and_nobody_else() {
+fn a_full_queue_costs_the_fattest_flow_and_nobody_else() {
     let mut fixture = Fixture::new();
     (0..20).for_each(|_| fixture.push(1, 1, 0));
-    while !fixture.ring.is_crowded() {
+    while !fixture.ring.is_nearly_full() {
         fixture.push(2, 1, 0);
     }
     let waiting = fixture.ring.waiting_max();
@@ -174,24 +174,24 @@ fn a_crowd_costs_the_fattest_flow_and_nobody_else() {
 fn superframes_of_tcp_are_spared_and_so_are_those_who_wait_beside_them() {
     let mut fixture = Fixture::new();
     (0..20).for_each(|_| fixture.push(1, 1, 0));
-    while !fixture.ring.is_crowded() {
+    while !fixture.ring.is_nearly_full() {
         fixture.push(2, 45, 1);
     }
     fixture.relieve();
     assert_eq!(fixture.counters.drop_queue_full, 0);
-    assert!(fixture.ring.is_crowded(), "reading stops");
+    assert!(fixture.ring.is_nearly_full(), "reading stops");
 }
 
 #[test]
 fn a_flow_of_superframes_loses_no_other_frame_either() {
     let mut fixture = Fixture::new();
     fixture.push(1, 1, 0);
-    while !fixture.ring.is_crowded() {
+    while !fixture.ring.is_nearly_full() {
         fixture.push(2, 45, 1);
         fixture.push(2, 1, 0);
     }
     fixture.take(46);
-    while !fixture.ring.is_crowded() {
+    while !fixture.ring.is_nearly_full() {
         fixture.push(2, 1, 0);
     }
     fixture.relieve();
@@ -284,7 +284,7 @@ fn a_small_flow_among_a_hundred_large_ones_waits_for_a_record_at_most() {
 fn superframes_that_wait_for_a_link_of_their_own_are_not_spared() {
     let mut fixture = Fixture::new();
     fixture.push(1, 1, 0);
-    while !fixture.ring.is_crowded() {
+    while !fixture.ring.is_nearly_full() {
         fixture.push(2, 45, 1);
     }
     fixture.queue.pause(0, Some(2));
@@ -293,9 +293,9 @@ fn superframes_that_wait_for_a_link_of_their_own_are_not_spared() {
     fixture.relieve();
     assert_eq!(fixture.counters.drop_queue_full, 0, "it may go on at once");
     fixture.later(1);
-    assert!(fixture.ring.is_crowded());
+    assert!(fixture.ring.is_nearly_full());
     fixture.relieve();
-    assert!(fixture.counters.drop_queue_full == 1 && !fixture.ring.is_crowded());
+    assert!(fixture.counters.drop_queue_full == 1 && !fixture.ring.is_nearly_full());
     fixture.queue.resume();
     assert_eq!(fixture.take(2), [2, 2], "what stood still is first");
 }
@@ -349,7 +349,7 @@ proptest! {
         };
         let mut expected = [0; 12];
         for (flow, cells, most, pause) in steps {
-            if !fixture.ring.is_crowded() {
+            if !fixture.ring.is_nearly_full() {
                 let lane = u8::try_from(flow % 4).unwrap();
                 fixture.push_of(flow, lane, cells, 0);
                 expected[usize::try_from(flow).unwrap()] += cells;

@@ -68,10 +68,10 @@ fn small_records_share_a_cell_that_still_waits() {
 #[test]
 fn the_smallest_ring_takes_a_frame_of_the_smallest_cells() {
     let mut ring = Ring::new(548 - 16, 256);
-    assert!(!ring.is_crowded() && ring.has_room());
+    assert!(!ring.is_nearly_full() && ring.has_room());
     read(&mut ring, &[1; 65_000]);
     ring.cut_in_place(65_000, Cell::default());
-    assert!(ring.is_crowded());
+    assert!(ring.is_nearly_full());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn half_of_the_ring_may_wait_and_what_waits_for_long_holds_up_nobody() {
     let mut ring = Ring::new(1452, 512);
     let append = |ring: &mut Ring| ring.append(&[7; 1436], None, Cell::default()).first;
     let first: Vec<_> = (0..256).map(|_| append(&mut ring)).collect();
-    assert!(ring.is_crowded() && ring.has_room());
+    assert!(ring.is_nearly_full() && ring.has_room());
     let stays = [first[0], first[100]];
     first.iter().filter(|slot| !stays.contains(slot)).for_each(|slot| ring.release(*slot));
     for _ in 0..10 * 512 {
@@ -88,7 +88,7 @@ fn half_of_the_ring_may_wait_and_what_waits_for_long_holds_up_nobody() {
         read(&mut ring, &[8; 60_000]);
         assert!(stays.iter().all(|slot| ring.filled(*slot).iter().all(|byte| *byte == 7)));
         ring.release(slot);
-        assert!(!ring.is_crowded() && ring.has_room());
+        assert!(!ring.is_nearly_full() && ring.has_room());
     }
     stays.iter().for_each(|slot| ring.release(*slot));
     assert!(!ring.has_waiting() && stays.iter().all(|slot| ring.keeps(*slot)), "to be repaired");

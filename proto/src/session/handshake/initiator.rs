@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 impl Sessions {
-    /// A stranger was heard there: begins a handshake with it, or has the one that is under way take this route, too. `ours`:
+    /// A stranger was received there: begins a handshake with it, or has the one that is under way take this route, too. `ours`:
     /// what this node says of itself on the route's link.
     pub(crate) fn begin_handshake(
         &mut self,

@@ -52,7 +52,7 @@ impl Sessions {
         None
     }
 
-    /// Whether an initiation was heard before, or is of a node's past. One that was answered is answered again.
+    /// Whether an initiation was received before, or is of a node's past. One that was answered is answered again.
     fn is_repeated(
         &mut self,
         now: Instant,
@@ -73,7 +73,7 @@ impl Sessions {
             return false;
         };
         let is_late = if peer.incarnation == message.incarnation {
-            message.serial <= peer.serial_heard
+            message.serial <= peer.serial_received
         } else {
             peer.former == Some(message.incarnation)
         };
@@ -118,7 +118,7 @@ impl Sessions {
         let known = self.table.find(hello.node);
         let live = known.filter(|index| self.is_session(*index, &hello));
         if live.is_none() && self.counts_ours(now, &hello) {
-            // It has not heard that this node has joined.
+            // It has not received that this node has joined.
             return Some(Progress::Greeted(hello));
         }
         if live.is_some_and(|index| !self.is_same(now, index, peer_key, out)) {
@@ -142,7 +142,7 @@ impl Sessions {
         let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
         let mut keys = Some(state.finish());
         if let Some(peer) = live.and_then(|index| self.table.get_mut(index)) {
-            peer.serial_heard = message.serial;
+            peer.serial_received = message.serial;
             if let (Some(keyring), Some(keys)) = (&mut peer.keys, keys.take()) {
                 keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key, peer: peer_key });
             }
