@@ -6,7 +6,7 @@
 //!
 //! 1. [`case`]: who is compared over which links.
 //! 2. [`contender`], [`device`], [`tunnel`]: how each makes one path of them.
-//! 3. [`bench`], [`measure`], [`death`]: one case, at full speed and when a link dies.
+//! 3. [`mod@bench`], [`measure`], [`death`]: one case, at full speed and when a link dies.
 //! 4. [`summary`]: a row per case, against what is wanted of the bundle.
 
 mod bench;

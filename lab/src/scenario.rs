@@ -3,7 +3,7 @@
 //! A TOML file says which links there are, who carries which flows over them, what goes wrong when, and what is wanted of
 //! the figures. `docs/scenarios.md` describes its keys, `lab/scenarios/` holds some.
 //!
-//! 1. [`file`], [`units`], [`print`]: from the file's text to a [`plan`], and back.
+//! 1. [`mod@file`], [`units`], [`mod@print`]: from the file's text to a [`plan`], and back.
 //! 2. [`able`]: what a place cannot do, in one sentence.
 //! 3. [`course`]: what becomes of the links, step by step.
 //! 4. [`simulated`], [`measured`] (with its [`flows`]): one run, from the links to the figures ([`figure`]).

@@ -8,7 +8,7 @@
 //! link's offer move there, one after the other. Who lacks nothing is not moved: after a move the receiver has to wait
 //! for what the former link still carries.
 //!
-//! Source: the question is P0's finding 6; the means are those in the title of P4's reference [1], Taniguchi et al.
+//! Source: the question is P0's finding 6; the means are those in the title of P4's reference \[1\], Taniguchi et al.
 //! 2018 (past NIC load and volume per process). The rules are this project's.
 
 use super::senders::{RATE_UNKNOWN, Sender, Senders};
