@@ -23,7 +23,7 @@ use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::status::Status;
 use crate::stdout::print;
-use crate::{asking, background, log, probe, run, stderr};
+use crate::{background, log, probe, remote, run, stderr};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -305,12 +305,12 @@ impl Command {
             Command::Upgrade { bundle, background: true } => background::upgrade(&bundle.name),
             Command::Upgrade { bundle, background: false } => run::upgrade(&bundle.name),
             Command::Status { bundle, json } => status(&bundle.name, json),
-            Command::Events { bundle, follow, json } => asking::events(&bundle.name, follow, json),
-            Command::Policy { bundle, policy } => asking::switch_policy(&bundle.name, policy),
-            Command::Receive { bundle, engine } => asking::switch_engine(&bundle.name, engine),
-            Command::Key { bundle, files } => asking::change_keys(&bundle.name, &files),
+            Command::Events { bundle, follow, json } => remote::events(&bundle.name, follow, json),
+            Command::Policy { bundle, policy } => remote::switch_policy(&bundle.name, policy),
+            Command::Receive { bundle, engine } => remote::switch_engine(&bundle.name, engine),
+            Command::Key { bundle, files } => remote::change_keys(&bundle.name, &files),
             Command::Allow { bundle, keys, everyone } => {
-                asking::change_allow(&bundle.name, (!everyone).then_some(keys))
+                remote::change_allow(&bundle.name, (!everyone).then_some(keys))
             }
             Command::Link { change } => change.execute(),
             Command::Probe { arguments } => probe::execute(&arguments),
@@ -325,9 +325,9 @@ impl Command {
 impl LinkChange {
     fn execute(self) -> anyhow::Result<()> {
         match self {
-            LinkChange::Add { bundle, link } => asking::change_link(&bundle.name, &Request::LinkAdd { link }),
+            LinkChange::Add { bundle, link } => remote::change_link(&bundle.name, &Request::LinkAdd { link }),
             LinkChange::Remove { bundle, link } => {
-                asking::change_link(&bundle.name, &Request::LinkRemove { link })
+                remote::change_link(&bundle.name, &Request::LinkRemove { link })
             }
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   new process (take.rs)                          old process (give.rs)
 //!   {"do":"upgrade"}                         ──>   serves its name no longer, goes on carrying frames
-//!                                            <──   open files, then the Estate: one JSON line
+//!                                            <──   open files, then the BundleState: one JSON line
 //!   prepares cores, workers, threads
 //!   "ready"                                  ──>   its workers deliver what they hold, then stand still
 //!                                            <──   "yours"
@@ -35,7 +35,7 @@ use crate::device::Device;
 use crate::events::Entry;
 
 pub(crate) use give::give;
-pub(crate) use take::Heir;
+pub(crate) use take::Successor;
 
 /// The version of this conversation.
 const VERSION: u32 = 1;
@@ -44,7 +44,7 @@ const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// What the new process has to know.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Estate {
+pub(crate) struct BundleState {
     /// [`VERSION`] of the old process.
     pub(crate) handover: u32,
     /// The configuration as it is in force, as TOML without the key.
@@ -70,7 +70,7 @@ pub(crate) struct Estate {
     pub(crate) events: Vec<Entry>,
 }
 
-impl Estate {
+impl BundleState {
     /// What there is. `mac` names the node, `nics` are the indices of the links' NICs.
     pub(crate) fn of(
         config: Config,

@@ -4,14 +4,12 @@
 //!   cli ── flags ──┐
 //!                  ├─ config ── Config ── run ── the data path, until a signal or `stop`
 //!   TOML file ─────┘                       │
-//!   cli ── asking, status ── control ────────┘ one JSON line each way
+//!   cli ── remote, status ── control ────────┘ one JSON line each way
 //! ```
 //!
 //! A command ends in one of three ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
 //! cannot be done with this input or on this machine ([`error`]). Each error is one sentence on one line.
 
-mod askers;
-mod asking;
 mod background;
 pub mod cli;
 pub mod config;
@@ -32,6 +30,7 @@ mod privileges;
 mod probe;
 mod reach;
 mod refusal;
+mod remote;
 mod requests;
 pub mod run;
 mod running;
@@ -40,3 +39,4 @@ pub mod status;
 mod stderr;
 mod stdout;
 mod worker;
+mod workers;

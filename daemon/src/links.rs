@@ -15,13 +15,13 @@ use tabane_proto::LinkSettings;
 use tabane_proto::wire::cell::LINKS;
 use tabane_seal::sha256;
 
-use crate::askers::Askers;
 use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
 use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
 use crate::worker::{Command, GROUP};
+use crate::workers::Workers;
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
 const RECEIVE_BUFFER: usize = 7 << 20;
@@ -29,7 +29,7 @@ const RECEIVE_BUFFER: usize = 7 << 20;
 /// The links, by number.
 pub(crate) struct Links {
     config: Config,
-    askers: Askers,
+    workers: Workers,
     events: Arc<EventLog>,
     members: Mutex<Vec<Option<Member>>>,
 }
@@ -55,10 +55,10 @@ struct Share {
 
 impl Links {
     /// The links that the bundle is started with, over these NICs or windows.
-    pub(crate) fn new(config: &Config, media: &[Medium], askers: Askers, events: Arc<EventLog>) -> Self {
+    pub(crate) fn new(config: &Config, media: &[Medium], workers: Workers, events: Arc<EventLog>) -> Self {
         let member = |(link, medium): (&LinkConfig, &Medium)| Some(Member::new(link.clone(), medium));
         let members = Mutex::new(config.links.iter().zip(media).map(member).collect());
-        Self { config: config.clone(), askers, events, members }
+        Self { config: config.clone(), workers, events, members }
     }
 
     /// Takes a link in; returns its number.
@@ -87,12 +87,12 @@ impl Links {
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
         let join = |Share { socket, settings }, answer| Command::Join { socket, settings, answer };
-        let numbers = self.askers.ask_each(shares, join);
+        let numbers = self.workers.ask_each(shares, join);
         let number = numbers.iter().copied().flatten().next();
-        let all = numbers.len() == self.askers.count() && numbers.iter().all(|other| *other == number);
+        let all = numbers.len() == self.workers.count() && numbers.iter().all(|other| *other == number);
         let Some(number) = number.filter(|_| all) else {
             if let Some(link) = number {
-                self.askers.ask(|answer| Command::Leave { link, answer });
+                self.workers.ask(|answer| Command::Leave { link, answer });
             }
             return Err(Refusal::Failed(format!("not all workers took link {} in", link.nic)));
         };
@@ -107,10 +107,10 @@ impl Links {
     /// Takes a link out, and returns its number when its sockets are closed. `local` tells links over one NIC apart.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
-        let gone = self.askers.ask(|answer| Command::Leave { link: number, answer });
+        let gone = self.workers.ask(|answer| Command::Leave { link: number, answer });
         // A worker that was told lets it go, be it late.
         self.lock()[usize::from(number)] = None;
-        if gone.len() < self.askers.count() {
+        if gone.len() < self.workers.count() {
             return Err(Refusal::Failed(format!("not all workers have let link {} go yet", wanted.nic)));
         }
         self.tell("link-removed", number, &wanted.nic, "left the bundle");
@@ -198,7 +198,7 @@ impl Links {
                         &member.link.nic,
                         "is gone; the link waits for one of this name",
                     );
-                    self.askers.tell(|| Command::Carrier { link, carrier: false });
+                    self.workers.tell(|| Command::Carrier { link, carrier: false });
                 }
             }
         }
@@ -207,11 +207,11 @@ impl Links {
     /// The NIC of a link is now like this.
     fn follow_nic(&self, link: u8, member: &mut Member, nic: &Nic) {
         let Medium { carrier, cell_max, .. } = Medium::of_nic(nic, &member.link);
-        self.askers.tell(|| Command::Carrier { link, carrier });
+        self.workers.tell(|| Command::Carrier { link, carrier });
         if nic.mtu != 0 && cell_max != member.cell_max {
             member.cell_max = cell_max;
             self.tell("nic-mtu", link, &member.link.nic, &mtu_told(nic, cell_max, &member.link));
-            self.askers.tell(|| Command::Resize { link, cell_max });
+            self.workers.tell(|| Command::Resize { link, cell_max });
         }
     }
 
@@ -231,11 +231,11 @@ impl Links {
                         settings,
                         answer,
                     };
-                    if self.askers.ask_each(shares, replace).len() < self.askers.count() {
+                    if self.workers.ask_each(shares, replace).len() < self.workers.count() {
                         tracing::warn!(nic = member.link.nic, "not all workers took the NIC back");
                     }
                     *member = Member::new(member.link.clone(), &medium);
-                    self.askers.tell(|| Command::Carrier { link, carrier: medium.carrier });
+                    self.workers.tell(|| Command::Carrier { link, carrier: medium.carrier });
                     self.tell("nic-back", link, &member.link.nic, "is back");
                 }
                 Err(reason) => tracing::debug!("{reason}"),
@@ -428,8 +428,8 @@ mod tests {
         let media = [1, 2, 3].map(|index| Medium { index, cell_max: 1_452, mac: None, carrier: true });
         let (commands, _busy) = channel();
         let waker = Arc::new(Waker::new().expect("an eventfd"));
-        let askers = Askers::new([(commands, waker)].into_iter());
-        let links = Links::new(&config, &media, askers, Arc::new(EventLog::new().expect("an eventfd")));
+        let workers = Workers::new([(commands, waker)].into_iter());
+        let links = Links::new(&config, &media, workers, Arc::new(EventLog::new().expect("an eventfd")));
         let Err(Refusal::Failed(late)) = links.remove(&link("eth1")) else { panic!("it has answered") };
         assert_eq!(late, "not all workers have let link eth1 go yet");
         let Err(Refusal::Input(gone)) = links.remove(&link("eth1")) else { panic!("it was there") };

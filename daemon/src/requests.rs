@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
+use tabane_engine::fragments::Fragments;
+use tabane_engine::receive::Method;
 use tabane_io::{Waker, netlink, now_ns};
 use tabane_proto::PolicyKind;
-use tabane_proto::engine::fragments::Fragments;
-use tabane_proto::engine::receive::Method;
 
-use crate::askers::Askers;
 use crate::config::problem::{nearest, quoted};
 use crate::config::units::print_fragments;
 use crate::config::{Config, LinkConfig, Security, names_window, parse_allow, parse_link};
@@ -22,6 +21,7 @@ use crate::refusal::Refusal;
 use crate::snapshot;
 use crate::status::{LinkStatus, Status};
 use crate::worker::Command;
+use crate::workers::Workers;
 
 /// What it takes to answer.
 pub(crate) struct Requests {
@@ -29,7 +29,7 @@ pub(crate) struct Requests {
     pub(crate) config: Config,
     /// Whom it lets in now.
     pub(crate) trust: Mutex<Trust>,
-    pub(crate) askers: Askers,
+    pub(crate) workers: Workers,
     pub(crate) links: Arc<Links>,
     pub(crate) device: Arc<Device>,
     pub(crate) events: Arc<EventLog>,
@@ -74,8 +74,8 @@ impl Requests {
     /// Switches the policy of all workers.
     fn switch_policy(&self, name: &str) -> Result<Value, Refusal> {
         let new = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
-        let old = self.askers.ask(|answer| Command::Policy { kind: new, answer });
-        if old.len() < self.askers.count() {
+        let old = self.workers.ask(|answer| Command::Policy { kind: new, answer });
+        if old.len() < self.workers.count() {
             return Err(Refusal::Failed("not all workers answer".to_owned()));
         }
         let old = old.first().map_or(new, |old| *old);
@@ -91,8 +91,8 @@ impl Requests {
     /// Switches the receive engine of all workers.
     fn switch_engine(&self, name: &str) -> Result<Value, Refusal> {
         let new = named("receive engine", name, &Method::ALL, Method::name)?;
-        let old = self.askers.ask(|answer| Command::Receive { method: new, answer });
-        if old.len() < self.askers.count() {
+        let old = self.workers.ask(|answer| Command::Receive { method: new, answer });
+        if old.len() < self.workers.count() {
             return Err(Refusal::Failed("not all workers answer".to_owned()));
         }
         let old = old.first().map_or(new, |old| *old);
@@ -142,8 +142,8 @@ impl Requests {
             change(&mut trust);
             trust.clone()
         };
-        let done = self.askers.ask(|answer| Command::Trust { trust: trust.clone(), answer });
-        let all = done.len() == self.askers.count();
+        let done = self.workers.ask(|answer| Command::Trust { trust: trust.clone(), answer });
+        let all = done.len() == self.workers.count();
         all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
     }
 
@@ -154,7 +154,7 @@ impl Requests {
 
     /// One status from what the workers know: links and peers as the first one sees them, and what all have counted.
     fn status(&self) -> Status {
-        let workers = self.askers.snapshots();
+        let workers = self.workers.snapshots();
         let mut counters = snapshot::sum(workers.iter());
         counters.insert("device_refused".to_owned(), self.device.refused());
         counters.insert("device_unread".to_owned(), self.device.unread());

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use anyhow::Context;
+use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::Watch;
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
-use tabane_proto::engine::fragments::Fragments;
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, Name, NodeId, Settings, fdb};
@@ -20,7 +20,7 @@ use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::group::{Protection, Trust};
-use crate::handover::Heir;
+use crate::handover::Successor;
 use crate::links;
 use crate::medium::Medium;
 use crate::notify::Notify;
@@ -63,14 +63,14 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
 /// As [`up`]; until the bundle is taken the other process goes on.
 pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let signals = Signals::block().context("cannot wait for signals")?;
-    let mut heir = Heir::ask(name)?;
+    let mut successor = Successor::ask(name)?;
     let watch = Watch::new()?;
-    let files = heir.files()?;
-    let (config, estate, media) = (heir.config().clone(), heir.estate(), heir.media()?);
+    let files = successor.files()?;
+    let (config, state, media) = (successor.config().clone(), successor.state(), successor.media()?);
     let privileges = Privileges::plan(&config)?;
-    let events = EventLog::after(estate.events.clone()).context("cannot make an eventfd")?;
-    let device = Device::adopt(files.tap, estate.takes_uso, estate.carrier);
-    let (mac, peers) = (estate.mac, estate.peers);
+    let events = EventLog::after(state.events.clone()).context("cannot make an eventfd")?;
+    let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
+    let (mac, peers) = (state.mac, state.peers);
     let parts = Parts { config, media, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
@@ -81,7 +81,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     priority::keep_time();
     privileges.give_up()?;
     let running = parts.running(start(workers, Worker::run_when_told)?)?;
-    heir.take()?;
+    successor.take()?;
     running.begin(peers);
     running.run(&signals, watch, &listener.open_to(privileges.control_group), &notify)
 }

@@ -16,19 +16,19 @@ use anyhow::Context;
 use tabane_io::netlink::Watch;
 use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
 
-use crate::askers::Askers;
 use crate::config::{Config, Security};
 use crate::control::{Listener, Server, peer_of};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
 use crate::group::Trust;
-use crate::handover::{self, Estate};
+use crate::handover::{self, BundleState};
 use crate::links::Links;
 use crate::medium::Medium;
 use crate::notify::Notify;
 use crate::refusal::Refusal;
 use crate::requests::Requests;
 use crate::worker::{Command, Files};
+use crate::workers::Workers;
 
 /// How often the main thread looks after the workers.
 const LOOK_AFTER_WORKERS: Duration = Duration::from_secs(1);
@@ -50,8 +50,8 @@ pub(crate) struct Handle {
 /// A bundle whose workers have started.
 pub(crate) struct Running {
     name: String,
-    workers: Vec<Handle>,
-    askers: Askers,
+    threads: Vec<Handle>,
+    workers: Workers,
     stop: Arc<Waker>,
     requests: Arc<Requests>,
     /// The address that names the node.
@@ -94,18 +94,18 @@ impl Running {
         mac: [u8; 6],
         device: Arc<Device>,
         events: Arc<EventLog>,
-        workers: Vec<Handle>,
+        threads: Vec<Handle>,
     ) -> anyhow::Result<Running> {
-        let channels = workers.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker)));
-        let askers = Askers::new(channels);
+        let channels = threads.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker)));
+        let workers = Workers::new(channels);
         let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
-        let links = Arc::new(Links::new(config, media, askers.clone(), Arc::clone(&events)));
+        let links = Arc::new(Links::new(config, media, workers.clone(), Arc::clone(&events)));
         let (name, config) = (config.name.clone(), config.clone());
         let trust = Mutex::new(Trust::of(&config));
         let requests = Requests {
             config,
             trust,
-            askers: askers.clone(),
+            workers: workers.clone(),
             links,
             device,
             events,
@@ -115,8 +115,8 @@ impl Running {
         let dark = dark.map(|(number, _)| number).collect();
         Ok(Running {
             name,
+            threads,
             workers,
-            askers,
             stop,
             requests: Arc::new(requests),
             mac,
@@ -129,9 +129,9 @@ impl Running {
     /// `peers`: how many those had.
     pub(crate) fn begin(&self, peers: usize) {
         for link in self.dark.iter().copied() {
-            self.askers.tell(|| Command::Carrier { link, carrier: false });
+            self.workers.tell(|| Command::Carrier { link, carrier: false });
         }
-        self.askers.tell(|| Command::Succeed { peers });
+        self.workers.tell(|| Command::Succeed { peers });
         let detail = format!("version {} took over", env!("CARGO_PKG_VERSION"));
         let what = "upgraded".to_owned();
         self.requests.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
@@ -158,9 +158,9 @@ impl Running {
         if !matches!(server, Ok(None)) {
             notify.stopping();
         }
-        self.askers.tell(|| Command::Stop);
-        let Running { name, workers, requests, .. } = self;
-        for worker in workers {
+        self.workers.tell(|| Command::Stop);
+        let Running { name, threads, requests, .. } = self;
+        for worker in threads {
             let result = worker.thread.join();
             let result = result.map_err(|_| anyhow::anyhow!("a worker panicked"))?;
             result.map_err(|error| worker_failed(&name, error, &requests.events))?;
@@ -232,7 +232,7 @@ impl Running {
                 return None;
             }
             let is_stopped = self.troubles.heard("read what wakes it", self.stop.clear()) == Some(true);
-            if is_stopped || self.workers.iter().any(|worker| worker.thread.is_finished()) {
+            if is_stopped || self.threads.iter().any(|worker| worker.thread.is_finished()) {
                 return None;
             }
             while let Some(event) = self.troubles.heard("read events of NICs", watch.next_event()).flatten() {
@@ -258,15 +258,15 @@ impl Running {
     /// Hands everything to another process, and tells which it is; a refusal is told there.
     fn hand_over(&self, successor: UnixStream, listener: &Listener, notify: &Notify) -> anyhow::Result<i32> {
         let pid = peer_of(&successor)?.pid;
-        let estate = match self.estate() {
-            Ok(estate) => estate,
+        let state = match self.state() {
+            Ok(state) => state,
             Err(Refusal::Input(reason) | Refusal::Failed(reason)) => {
                 handover::refuse(successor, &reason)?;
                 anyhow::bail!("{reason}");
             }
         };
         let mut held =
-            self.askers.ask(Command::Files).into_iter().collect::<std::io::Result<Vec<Files>>>()?;
+            self.workers.ask(Command::Files).into_iter().collect::<std::io::Result<Vec<Files>>>()?;
         held.sort_by_key(|files| files.number);
         let mut files: Vec<BorrowedFd<'_>> = vec![listener.as_fd()];
         for worker in &held {
@@ -274,15 +274,15 @@ impl Running {
             files.extend(worker.links.iter().map(AsFd::as_fd));
         }
         files.extend(notify.socket());
-        handover::give(successor, &estate, &files, &self.askers)?;
+        handover::give(successor, &state, &files, &self.workers)?;
         Ok(pid)
     }
 
-    fn estate(&self) -> Result<Estate, Refusal> {
-        let Requests { device, events, askers, links, .. } = &*self.requests;
+    fn state(&self) -> Result<BundleState, Refusal> {
+        let Requests { device, events, workers, links, .. } = &*self.requests;
         let (mut config, nics) = links.in_force()?;
-        let snapshots = askers.snapshots();
-        let first = snapshots.first().filter(|_| snapshots.len() == askers.count());
+        let snapshots = workers.snapshots();
+        let first = snapshots.first().filter(|_| snapshots.len() == workers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
         config.policy = first.policy;
         config.receive.method = first.receive;
@@ -290,7 +290,7 @@ impl Running {
         config.nodes.allow = allow;
         let config = config.with_keys(&keys);
         let peers = first.peers.len();
-        Ok(Estate::of(config, self.mac, nics, peers, device, events.latest()))
+        Ok(BundleState::of(config, self.mac, nics, peers, device, events.latest()))
     }
 }
 

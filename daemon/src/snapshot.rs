@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tabane_engine::fragments::Fragments;
+use tabane_engine::receive::{self, Receive};
+use tabane_engine::reclaim;
 use tabane_io::{AnyLink, Bounce};
-use tabane_proto::engine::fragments::Fragments;
-use tabane_proto::engine::receive::{self, Receive};
-use tabane_proto::engine::reclaim;
 use tabane_proto::{Bundle, Counters, PolicyKind};
 
 use crate::key::public;

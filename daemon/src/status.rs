@@ -199,7 +199,7 @@ const EXAMPLE: &str = r#"{
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
   "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",
-                "peer": "02:00:00:00:00:02", "link": 1, "detail": "burst skew: 57 cells sent, none heard for 3.1 ms" } ]
+                "peer": "02:00:00:00:00:02", "link": 1, "detail": "burst skew: 57 cells sent, none received for 3.1 ms" } ]
 }"#;
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //! device's is neither. Only when the core takes no more the device fills, and the kernel tells the sending sockets.
 
 mod command;
+mod drain;
 mod links;
-mod rest;
 mod wait;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -18,19 +18,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
+use tabane_engine::fragments::Fragments;
+use tabane_engine::receive::{self, Moved, Receive};
 use tabane_io::{
     AnyLink, Bounce, Interest, Link, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns, tap,
 };
-use tabane_proto::engine::fragments::Fragments;
-use tabane_proto::engine::receive::{self, Moved, Receive};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
 use crate::device::Device;
 use crate::events::EventLog;
 use crate::group::Protection;
 pub(crate) use command::{Command, Files};
+use drain::Drain;
 use links::WatchedLink;
-use rest::Rest;
 
 /// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
 pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
@@ -88,7 +88,7 @@ pub(crate) struct Worker {
     /// Whether epoll watches the device.
     tap_watched: bool,
     /// It is about to stand still.
-    rest: Option<Rest>,
+    drain: Option<Drain>,
     /// How it waits.
     engine: Receive,
     /// Where pieces of frames are copied on their way to the device.
@@ -132,7 +132,8 @@ impl Worker {
         let watched = |(number, io)| WatchedLink::watched(&poll, number, io).map(Some);
         let links = links.into_iter().enumerate().map(watched).collect::<std::io::Result<_>>()?;
         let lent = Vec::with_capacity(RECEIVE);
-        let (leaving, tap_watched, has_left, rest, moved) = (Vec::new(), true, false, None, Moved::default());
+        let (leaving, tap_watched, has_left, drain, moved) =
+            (Vec::new(), true, false, None, Moved::default());
         let read_again = None;
         let engine = Receive::new(clock(), shared.receive);
         let bounce = Bounce::new(shared.fragments.clone());
@@ -147,7 +148,7 @@ impl Worker {
             lent,
             read_again,
             tap_watched,
-            rest,
+            drain,
             engine,
             bounce,
             has_left,
@@ -202,7 +203,7 @@ impl Worker {
             }
             self.tell(now);
             self.watch_tap(now);
-            if self.rest(now) {
+            if self.drain(now) {
                 return Ok(());
             }
         }
@@ -422,7 +423,7 @@ impl Worker {
 
     /// Whether this is a time to read the device.
     fn reads_device(&self) -> bool {
-        self.rest.is_none() && self.read_again.is_none() && !self.shared.device.awaits_peers()
+        self.drain.is_none() && self.read_again.is_none() && !self.shared.device.awaits_peers()
     }
 
     /// Watches the device only while its frames are taken: it would be ready again and again. What

@@ -300,7 +300,7 @@ impl Session {
             }
             4 => self.world.judged().resize_link(now, nic, 548 + 64 * u16::from(value)),
             5 => self.world.judged().set_policy(one_of(&PolicyKind::ALL, value)),
-            6 => self.world.judged().rest(now),
+            6 => self.world.judged().drain(now),
             7 => self.world.judged().resume(),
             8 => self.world.judged().handle_queue(now, nic, usize::from(value) << 12),
             9 => self.world.runs[usize::from(HONEST)] = value & 1 == 0,

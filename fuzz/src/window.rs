@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Duration;
 
-use tabane_window::{Memory, Message, Seat, Shape};
+use tabane_shm_ring::{Memory, Message, Seat, Shape};
 
 /// Bytes, of which one node may read some and write others.
 struct Guarded {
@@ -64,7 +64,7 @@ pub fn window(bytes: &[u8]) {
             let at = near.start + (place * 8 + offset) % near.len();
             memory.bytes.borrow_mut()[at] = *byte;
         }
-        seat.tend(Duration::from_millis(time * 5));
+        seat.service(Duration::from_millis(time * 5));
         match what % 4 {
             0 => {
                 let _ = seat.send(1, &[step], 1 + usize::from(what));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use tabane_window::Faults;
+use tabane_shm_ring::Faults;
 
 use crate::ether::EtherLink;
 use crate::link::{Link, ReceiveBuffer, Sent};
@@ -20,13 +20,13 @@ pub enum AnyLink {
     Udp(Box<UdpLink>),
     /// Frames over a NIC.
     Ether(Box<EtherLink>),
-    /// Messages in memory; nothing tells of them, see [`AnyLink::glance`].
+    /// Messages in memory; nothing tells of them, see [`AnyLink::poll`].
     Mem(Box<MemLink>),
 }
 
 /// What a look has shown that no descriptor tells of.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Glance {
+pub struct Polled {
     /// It is worth to receive.
     pub readable: bool,
     /// What found no room is worth another try.
@@ -70,30 +70,30 @@ impl AnyLink {
         }
     }
 
-    /// How often to take a [`Self::glance`] while there is traffic; `None`: descriptors tell of what comes.
-    pub fn poll(&self) -> Option<Duration> {
-        if let Self::Mem(link) = self { Some(link.poll()) } else { None }
+    /// How often to [`Self::poll`] while there is traffic; `None`: descriptors tell of what comes.
+    pub fn poll_interval(&self) -> Option<Duration> {
+        if let Self::Mem(link) = self { Some(link.poll_interval()) } else { None }
     }
 
-    /// When to take a [`Self::glance`] at the latest, traffic or not; `None`: nothing waits for one. `room`: a run has found
+    /// When to [`Self::poll`] at the latest, traffic or not; `None`: nothing waits for one. `room`: a run has found
     /// none.
-    pub fn glance_within(&self, room: bool) -> Option<Duration> {
-        if let Self::Ether(link) = self { link.tend_within(room) } else { None }
+    pub fn poll_within(&self, room: bool) -> Option<Duration> {
+        if let Self::Ether(link) = self { link.service_within(room) } else { None }
     }
 
     /// Looks into rings and memory, and after what waits there. It is `now`, by a clock that only goes forward; `room`: a
     /// run has found none.
-    pub fn glance(&mut self, now: Duration, room: bool) -> Glance {
+    pub fn poll(&mut self, now: Duration, room: bool) -> Polled {
         match self {
-            Self::Udp(_) => Glance::default(),
+            Self::Udp(_) => Polled::default(),
             Self::Ether(link) => {
-                let writable = link.tend(room);
-                Glance { readable: link.has_news(), writable, ..Glance::default() }
+                let writable = link.service(room);
+                Polled { readable: link.has_news(), writable, ..Polled::default() }
             }
             Self::Mem(link) => {
-                let faults = link.tend(now);
+                let faults = link.service(now);
                 let writable = room && link.has_room_again();
-                Glance { readable: link.has_news(), writable, carrier: Some(link.has_carrier()), faults }
+                Polled { readable: link.has_news(), writable, carrier: Some(link.has_carrier()), faults }
             }
         }
     }

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use tabane_proto::engine::reclaim;
+use tabane_engine::reclaim;
 use thiserror::Error;
 
 use crate::link::{Link, ReceiveBuffer, Sent};
@@ -216,17 +216,17 @@ impl EtherLink {
     }
 
     /// When something is to be done that no descriptor tells of. `room`: a run has found none.
-    pub(crate) fn tend_within(&self, room: bool) -> Option<Duration> {
+    pub(crate) fn service_within(&self, room: bool) -> Option<Duration> {
         if self.has_news() {
             return Some(Duration::ZERO);
         }
-        self.xdp.as_ref().filter(|xdp| xdp.wants_tending(room)).map(|_| ROOM)
+        self.xdp.as_ref().filter(|xdp| xdp.wants_service(room)).map(|_| ROOM)
     }
 
     /// Looks after what waits to be sent. `room`: a run has found none; whether it is worth another try.
-    pub fn tend(&mut self, room: bool) -> bool {
-        let xdp = self.xdp.as_mut().filter(|xdp| xdp.wants_tending(room));
-        xdp.is_some_and(|xdp| xdp.tend() && room)
+    pub fn service(&mut self, room: bool) -> bool {
+        let xdp = self.xdp.as_mut().filter(|xdp| xdp.wants_service(room));
+        xdp.is_some_and(|xdp| xdp.service() && room)
     }
 
     /// Another process takes the link over: from now on all cells come to the packet socket, which that one has.

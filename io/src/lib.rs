@@ -29,13 +29,14 @@ pub mod link;
 pub mod mem;
 pub mod netlink;
 pub mod notice;
+#[cfg(feature = "lab")]
 pub mod packet;
 pub mod peer;
 pub mod poll;
 pub mod tap;
 pub mod udp;
 
-pub use any::{AnyLink, Glance};
+pub use any::{AnyLink, Polled};
 pub use bounce::{Bounce, PIECES};
 pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
@@ -44,6 +45,7 @@ pub use gate::Gates;
 pub use link::{Link, ReceiveBuffer, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 pub use notice::Notice;
+#[cfg(feature = "lab")]
 pub use packet::{PacketError, PacketSocket};
 pub use peer::peer_groups;
 pub use poll::{Interest, Poll, Ready, Signal, Signals, Waker};

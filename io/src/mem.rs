@@ -1,8 +1,8 @@
 //! Links through memory: cells as messages in a window that several nodes share.
 //!
-//! No descriptor tells of arrivals: whoever has such a link polls it. [`MemLink::tend`] comes first in each turn, then
-//! [`Link::receive`] and [`Link::send`] as on any other link. The rings are those of `tabane-window`, the layout that of
-//! `docs/mem-window.md`; here are the memory, the seat in it, and its address.
+//! No descriptor tells of arrivals: whoever has such a link polls it. [`MemLink::service`] comes first in each turn, then
+//! [`Link::receive`] and [`Link::send`] as on any other link. The rings are those of `tabane-shm-ring`, the layout that of
+//! `docs/shm-ring.md`; here are the memory, the seat in it, and its address.
 //!
 //! **Slots as addresses.** The core knows where a peer is by a socket address, which it compares and hands back, and
 //! nothing else. So a slot appears as `[100::7461:6261:0:SLOT]:PORT`: no second kind of endpoint in the core, in its
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::rand::GetRandomFlags;
-use tabane_window::{Faults, Seat, Shape, ShapeError, Unsent};
+use tabane_shm_ring::{Faults, Seat, Shape, ShapeError, Unsent};
 use thiserror::Error;
 
 use crate::clock::now_ns;
@@ -96,7 +96,7 @@ pub struct MemLink {
     memory: Mapping,
     spec: MemSpec,
     slot: u16,
-    /// Taken by the first [`Self::tend`]: until then another process, which hands it over, may sit there.
+    /// Taken by the first [`Self::service`]: until then another process, which hands it over, may sit there.
     seat: Option<Seat<Mapping>>,
     /// Faults that were told.
     told: u64,
@@ -155,17 +155,17 @@ impl MemLink {
     }
 
     /// How often the link is to be looked at while there is traffic.
-    pub fn poll(&self) -> Duration {
+    pub fn poll_interval(&self) -> Duration {
         self.spec.poll
     }
 
     /// It is `now`, by a clock that only goes forward: takes the seat at first, and beats. To be called before anything
     /// else in each turn. What others have written that cannot be true is told, each time that it has doubled.
-    pub fn tend(&mut self, now: Duration) -> Option<Faults> {
+    pub fn service(&mut self, now: Duration) -> Option<Faults> {
         let Self { memory, spec, slot, seat, told, .. } = self;
         let take = || Seat::take(memory.clone(), spec.shape, spec.channel, *slot, epoch());
         let seat = seat.get_or_insert_with(take);
-        let faults = seat.tend(now).then(|| seat.faults()).filter(|faults| faults.total() > 2 * *told);
+        let faults = seat.service(now).then(|| seat.faults()).filter(|faults| faults.total() > 2 * *told);
         faults.inspect(|faults| *told = faults.total())
     }
 

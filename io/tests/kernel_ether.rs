@@ -7,7 +7,7 @@ use libtest_mimic::Trial;
 use tabane_io::packet::HEADER;
 use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer, Sent};
 
-use tabane_proto::engine::reclaim::Method;
+use tabane_engine::reclaim::Method;
 
 use crate::kernel::hosts::{Cable, until};
 use crate::kernel::needs::{Need, Needs};
@@ -199,14 +199,14 @@ fn xdp_completion(method: Method) {
         until("room", || {
             let done = matches!(near.send(&far.local_addr(), &[IoSlice::new(&run)], 400), Sent::Done);
             if !done {
-                near.tend(true);
+                near.service(true);
             }
             done.then_some(())
         });
         collect(&mut far, CELLS);
     }
     until("nothing under way", || {
-        near.tend(false);
+        near.service(false);
         (near.queued_bytes() == 0).then_some(())
     });
     let (used, counted) = near.completion().unwrap();

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use tabane_proto::engine::receive::Method;
+use tabane_engine::receive::Method;
 
 use crate::bundle::{self, Bundle, DEVICE};
 use crate::cpu;

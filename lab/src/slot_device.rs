@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use nix::sys::prctl::set_timerslack;
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
+use tabane_shm_ring::{MESSAGE_MAX, Shape};
 use tabane_sim::device::SlotSettings;
-use tabane_window::{MESSAGE_MAX, Shape};
 
 use crate::netns::joined;
 
@@ -154,7 +154,7 @@ impl Device {
         let now = Instant::now();
         for host in &mut self.hosts {
             // A daemon that writes nonsense shows in what is measured.
-            let _ = host.seat.tend(now - self.began);
+            let _ = host.seat.service(now - self.began);
         }
         for from in [0, 1] {
             self.hosts[1 - from].take(now);
@@ -215,7 +215,7 @@ mod tests {
         let mut greeted = [false; 2];
         wait_for("greetings both ways", within, || {
             for (host, greeted) in hosts.iter_mut().zip(&mut greeted) {
-                let _ = host.tend(began.elapsed());
+                let _ = host.service(began.elapsed());
                 let _ = host.send(&everyone, &[IoSlice::new(b"here")], 4);
                 *greeted |= received(host).is_some();
             }
@@ -228,7 +228,7 @@ mod tests {
         let sent = one.send(&other.local_addr(), &[IoSlice::new(&bytes)], 1_000);
         assert!(matches!(sent, Sent::Done), "{sent:?}");
         let from = wait_for("the message", within, || {
-            let _ = other.tend(began.elapsed());
+            let _ = other.service(began.elapsed());
             Ok(received(other).filter(|(came, _)| *came == bytes).map(|(_, from)| from))
         });
         let least = WITH_BUG.slot.reading() * 125;

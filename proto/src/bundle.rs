@@ -316,9 +316,9 @@ impl Bundle {
 
     /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Self::is_settled`] says
     /// when nothing is under way.
-    pub fn rest(&mut self, now: Instant) {
+    pub fn drain(&mut self, now: Instant) {
         let (group, mut parts) = self.split();
-        group.rest(now, &mut parts);
+        group.drain(now, &mut parts);
     }
 
     /// It is not replaced after all.

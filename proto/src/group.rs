@@ -121,7 +121,7 @@ impl Group {
             leaves: !state.is_member(),
             seals: sessions.is_sealing(),
             asks: path.is_some_and(|path| path.endpoint.is_none() || path.outdated),
-            pauses: self.handover.rests(),
+            pauses: self.handover.is_draining(),
             ends: self.ends,
             name: self.name,
         }

@@ -24,7 +24,7 @@
 //!   link      links, and whether the paths over them work
 //!   session   who has which number, keys, handshakes
 //!   outbox, event, counters    what comes out besides cells and frames
-//!   wire, security, gate, time  formats and traits, without state;     engine   how a worker waits
+//!   wire, security, gate, time  formats and traits, without state
 //! ```
 //!
 //! The way of one frame, of 60,000 bytes, to a peer with two links: [`Bundle::handle_frame`] finds its flow, its peer
@@ -50,7 +50,6 @@ extern crate std;
 
 pub mod bundle;
 pub mod counters;
-pub mod engine;
 pub mod event;
 pub mod fdb;
 pub mod gate;

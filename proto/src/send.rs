@@ -175,7 +175,7 @@ impl Sender {
 
     /// Does what is to be done from time to time.
     pub(crate) fn handle_timeout(&mut self, now: Instant, around: &mut Around<'_>) {
-        self.fdb.tend(now);
+        self.fdb.age(now);
         self.unpark();
         self.refit_cells(around.polled, around.links, around.sessions);
     }

@@ -20,7 +20,7 @@
 //!
 //! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
 //!
-//! Beside it, [`device`]: machines of the papers that nobody has any more, for the engines of `tabane_proto::engine`.
+//! Beside it, [`device`]: machines of the papers that nobody has any more, for the engines of `tabane_engine`.
 
 #![forbid(unsafe_code)]
 

@@ -14,8 +14,8 @@ use super::typed::{number, value, word};
 use super::units::{BITRATE_ALLOWED, parse_bitrate};
 use super::window::resolve_window;
 use super::{EtherConfig, LinkConfig};
+use tabane_engine::reclaim;
 use tabane_io::Engine;
-use tabane_proto::engine::reclaim;
 
 /// What a link can run over; a NIC unless said otherwise.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];

@@ -19,8 +19,8 @@ use super::units::{
 };
 use super::{CIPHERS, Cidr, Config, Offload, Security, cipher_name};
 use crate::key::{KEYS_MAX, Key, KeyError, Owner};
+use tabane_engine::receive;
 use tabane_proto::PolicyKind;
-use tabane_proto::engine::receive;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.
 ///

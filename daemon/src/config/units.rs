@@ -6,8 +6,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use tabane_engine::fragments::Fragments;
 use tabane_io::PIECES;
-use tabane_proto::engine::fragments::Fragments;
 
 use super::problem::quoted;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tabane_window::{Shape, ShapeError};
+use tabane_shm_ring::{Shape, ShapeError};
 
 use super::limits::{SLOT, SLOTS};
 use super::problem::{Place, Problem, quoted};

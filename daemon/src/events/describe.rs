@@ -58,7 +58,7 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
 fn shown_by(entry: Entry, signal: Signal) -> Entry {
     let (name, overdue, waited, why) = match signal {
         Signal::BurstSkew { overdue, waited } => {
-            let why = format!("burst skew, {overdue} cells sent and none heard for {:.1} ms", millis(waited));
+            let why = format!("burst skew, {overdue} cells sent and none received for {:.1} ms", millis(waited));
             ("burst-skew", Some(overdue), Some(waited), why)
         }
         Signal::Silence { waited } => {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(entry.what, "link-down");
         assert_eq!(
             entry.detail,
-            "receiving from the peer's link 1: burst skew, 57 cells sent and none heard for 3.1 ms"
+            "receiving from the peer's link 1: burst skew, 57 cells sent and none received for 3.1 ms"
         );
         assert_eq!(
             (entry.signal.as_deref(), entry.overdue, entry.waited_us),

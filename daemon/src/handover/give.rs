@@ -8,36 +8,36 @@ use std::time::Duration;
 
 use tabane_io::send_files;
 
-use super::{Estate, Talk, Word};
-use crate::askers::Askers;
+use super::{BundleState, Talk, Word};
 use crate::worker::Command;
+use crate::workers::Workers;
 
 /// Time for the new process to prepare everything.
 const PREPARE: Duration = Duration::from_secs(5);
 /// Time for it to take what is its own; nothing but two system calls is to be done.
 const TAKE: Duration = Duration::from_secs(1);
 
-/// Gives `estate` and `files` to the process at the other end of `stream`. When this succeeds, the workers stand still
+/// Gives `state` and `files` to the process at the other end of `stream`. When this succeeds, the workers stand still
 /// and the other process goes on; when it fails, they go on here.
 ///
 /// # Errors
 /// Why the bundle stays: what the other process did not do.
 pub(crate) fn give(
     stream: UnixStream,
-    estate: &Estate,
+    state: &BundleState,
     files: &[BorrowedFd<'_>],
-    askers: &Askers,
+    workers: &Workers,
 ) -> io::Result<()> {
     let mut talk = Talk::new(stream)?;
     talk.stream.set_write_timeout(Some(PREPARE))?;
     // A blank before the line carries the files: JSON allows it.
     send_files(&talk.stream, files, b' ')?;
-    talk.say(estate, PREPARE)?;
+    talk.say(state, PREPARE)?;
     talk.expect(&Word::Ready, PREPARE)?;
-    let rested = askers.ask(Command::Rest).len() == askers.count();
-    let given = if rested { part_with(&mut talk) } else { Err(io::Error::other("not all workers rest")) };
+    let drained = workers.ask(Command::Drain).len() == workers.count();
+    let given = if drained { part_with(&mut talk) } else { Err(io::Error::other("not all workers drained")) };
     if given.is_err() {
-        askers.tell(|| Command::Resume);
+        workers.tell(|| Command::Resume);
     }
     given
 }

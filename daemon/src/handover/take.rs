@@ -7,21 +7,21 @@ use std::time::Duration;
 use serde_json::Value;
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
-use super::{Estate, Talk, VERSION, Word};
+use super::{BundleState, Talk, VERSION, Word};
 use crate::config::{Config, LinkConfig, file, resolve};
 use crate::control::{AskError, Request, open_request, refusal};
 use crate::key::Key;
 use crate::links;
 use crate::medium::Medium;
 
-/// Time for the old process to answer, and to let its workers rest.
+/// Time for the old process to answer, and to let its workers drain.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Who is to take a bundle over.
-pub(crate) struct Heir {
+pub(crate) struct Successor {
     talk: Talk,
     name: String,
-    estate: Estate,
+    state: BundleState,
     config: Config,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Files {
     pub(crate) notify: Option<OwnedFd>,
 }
 
-impl Heir {
+impl Successor {
     /// Asks the bundle `name` for everything it has.
     ///
     /// # Errors
     /// There is none, it refuses, or it cannot be understood.
-    pub(crate) fn ask(name: &str) -> anyhow::Result<Heir> {
+    pub(crate) fn ask(name: &str) -> anyhow::Result<Successor> {
         let mut talk = Talk::new(open_request(name, &Request::Upgrade)?)?;
         let answer: Value = talk.hear(ANSWER).map_err(|error| failed(name, &error.to_string()))?;
         let answer = refusal(name, answer)?;
@@ -53,17 +53,17 @@ impl Heir {
             let (theirs, ours) = (&answer["handover"], VERSION);
             return Err(failed(name, &format!("it hands over by version {theirs}, this is {ours}")).into());
         }
-        let estate: Estate = serde_json::from_value(answer)?;
-        let config = config_of(&estate).map_err(|reason| failed(name, &reason))?;
-        Ok(Heir { talk, name: name.to_owned(), estate, config })
+        let state: BundleState = serde_json::from_value(answer)?;
+        let config = config_of(&state).map_err(|reason| failed(name, &reason))?;
+        Ok(Successor { talk, name: name.to_owned(), state, config })
     }
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
-    pub(crate) fn estate(&self) -> &Estate {
-        &self.estate
+    pub(crate) fn state(&self) -> &BundleState {
+        &self.state
     }
 
     /// What the links run over.
@@ -71,7 +71,7 @@ impl Heir {
     /// # Errors
     /// A NIC is not what it was.
     pub(crate) fn media(&self) -> Result<Vec<Medium>, AskError> {
-        let pairs = self.config.links.iter().zip(&self.estate.nics);
+        let pairs = self.config.links.iter().zip(&self.state.nics);
         let same = |(link, index): (&LinkConfig, &u32)| {
             let medium = Medium::in_use(link, *index);
             medium.ok_or_else(|| failed(&self.name, &format!("NIC {} is gone", link.nic)))
@@ -95,7 +95,7 @@ impl Heir {
             sockets.push(config.links.iter().map(adopt).collect::<Result<Vec<_>, _>>()?);
         }
         let notify = files.next();
-        let [checksum, tso, uso] = self.estate.offload;
+        let [checksum, tso, uso] = self.state.offload;
         let (tap, queues) = Tap::adopt(&config.name, queues, Offload { checksum, tso, uso })?;
         let shares = queues.into_iter().zip(sockets).map(|(queue, sockets)| Share { queue, sockets });
         Ok(Files { listener, tap, shares: shares.collect(), notify })
@@ -116,13 +116,13 @@ impl Heir {
 }
 
 /// The configuration in force. The keys come by themselves: their files may be out of sight.
-fn config_of(estate: &Estate) -> Result<Config, String> {
-    let settings = file::parse("its configuration", &estate.config);
+fn config_of(state: &BundleState) -> Result<Config, String> {
+    let settings = file::parse("its configuration", &state.config);
     let config = settings.and_then(|settings| resolve::resolve(&settings, Key::read));
     let mut config =
         config.map_err(|problems| problems.first().map_or(String::new(), ToString::to_string))?;
-    let keys: Option<Vec<Key>> = estate.keys.iter().map(|hex| Key::from_hex(hex)).collect();
-    let node_key = estate.node_key.as_ref().map(|hex| Key::from_hex(hex).ok_or("its node's key is no key"));
+    let keys: Option<Vec<Key>> = state.keys.iter().map(|hex| Key::from_hex(hex)).collect();
+    let node_key = state.node_key.as_ref().map(|hex| Key::from_hex(hex).ok_or("its node's key is no key"));
     config.nodes.key = node_key.transpose()?;
     Ok(config.with_keys(&keys.ok_or("its key is no key")?))
 }

@@ -8,13 +8,13 @@ use std::thread::JoinHandle;
 use tabane_io::Waker;
 
 use super::*;
-use crate::askers::Askers;
 use crate::worker::Command;
+use crate::workers::Workers;
 
 const SOON: Duration = Duration::from_secs(10);
 
-fn estate() -> Estate {
-    Estate {
+fn state() -> BundleState {
+    BundleState {
         handover: VERSION,
         config: Config { links: Vec::new(), ..Config::default() }.to_string(),
         keys: Vec::new(),
@@ -29,15 +29,15 @@ fn estate() -> Estate {
     }
 }
 
-/// A worker that only says what it is told; the commands that it got come back when all askers are gone.
+/// A worker that only says what it is told; the commands that it got come back when all workers are gone.
 fn worker(commands: Receiver<Command>) -> JoinHandle<Vec<&'static str>> {
     std::thread::spawn(move || {
         let mut told = Vec::new();
         for command in commands {
             told.push(match command {
-                Command::Rest(answer) => {
+                Command::Drain(answer) => {
                     answer.send(()).expect("waited for");
-                    "rest"
+                    "drain"
                 }
                 Command::Resume => "resume",
                 _ => "other",
@@ -47,40 +47,40 @@ fn worker(commands: Receiver<Command>) -> JoinHandle<Vec<&'static str>> {
     })
 }
 
-/// Gives a bundle with one worker to `heir`; returns how that went, and what the worker was told.
-fn give_to(heir: impl FnOnce(Talk) + Send + 'static) -> (io::Result<()>, Vec<&'static str>) {
+/// Gives a bundle with one worker to `successor`; returns how that went, and what the worker was told.
+fn give_to(successor: impl FnOnce(Talk) + Send + 'static) -> (io::Result<()>, Vec<&'static str>) {
     let (near, far) = UnixStream::pair().expect("a pair");
     let (commands, receiver) = channel();
     let worker = worker(receiver);
-    let askers = Askers::new(std::iter::once((commands, Arc::new(Waker::new().expect("an eventfd")))));
-    let heir = std::thread::spawn(move || heir(Talk::new(far).expect("a stream")));
+    let workers = Workers::new(std::iter::once((commands, Arc::new(Waker::new().expect("an eventfd")))));
+    let successor = std::thread::spawn(move || successor(Talk::new(far).expect("a stream")));
     let file = Waker::new().expect("an eventfd");
-    let given = give(near, &estate(), &[file.as_fd()], &askers);
-    drop(askers);
-    heir.join().expect("no panic");
+    let given = give(near, &state(), &[file.as_fd()], &workers);
+    drop(workers);
+    successor.join().expect("no panic");
     (given, worker.join().expect("no panic"))
 }
 
-fn hear_estate(talk: &mut Talk) {
-    let heard: Estate = talk.hear(SOON).expect("an estate");
-    assert_eq!((heard.events, talk.files.len()), (estate().events, 1));
+fn receive_state(talk: &mut Talk) {
+    let heard: BundleState = talk.hear(SOON).expect("an state");
+    assert_eq!((heard.events, talk.files.len()), (state().events, 1));
 }
 
 #[test]
 fn what_is_taken_is_given() {
     let (given, told) = give_to(|mut talk| {
-        hear_estate(&mut talk);
+        receive_state(&mut talk);
         talk.say(&Word::Ready, SOON).expect("taken");
         talk.expect(&Word::Yours, SOON).expect("given");
         talk.say(&Word::Taken, SOON).expect("taken");
     });
     assert!(given.is_ok(), "{given:?}");
-    assert_eq!(told, ["rest"]);
+    assert_eq!(told, ["drain"]);
 }
 
 #[test]
 fn who_ends_before_it_is_ready_leaves_the_workers_alone() {
-    let (given, told) = give_to(|mut talk| hear_estate(&mut talk));
+    let (given, told) = give_to(|mut talk| receive_state(&mut talk));
     assert!(given.is_err());
     assert!(told.is_empty(), "{told:?}");
 }
@@ -88,23 +88,23 @@ fn who_ends_before_it_is_ready_leaves_the_workers_alone() {
 #[test]
 fn who_ends_before_it_has_taken_lets_the_workers_go_on() {
     let (given, told) = give_to(|mut talk| {
-        hear_estate(&mut talk);
+        receive_state(&mut talk);
         talk.say(&Word::Ready, SOON).expect("taken");
         talk.expect(&Word::Yours, SOON).expect("given");
     });
     assert!(given.is_err());
-    assert_eq!(told, ["rest", "resume"]);
+    assert_eq!(told, ["drain", "resume"]);
 }
 
 #[test]
 fn who_takes_too_late_is_told_before_it_has_touched_anything() {
     let (given, told) = give_to(|mut talk| {
-        hear_estate(&mut talk);
+        receive_state(&mut talk);
         talk.say(&Word::Ready, SOON).expect("taken");
         talk.expect(&Word::Yours, SOON).expect("given");
         assert!(talk.hear::<Word>(SOON).is_err(), "the other end has shut the connection");
         assert!(talk.say(&Word::Taken, SOON).is_err());
     });
     assert!(given.is_err());
-    assert_eq!(told, ["rest", "resume"]);
+    assert_eq!(told, ["drain", "resume"]);
 }

@@ -276,7 +276,7 @@ counter      count
 frames_sent      1
 
   ago  event      peer               link  detail
-56 us  link-down  02:00:00:00:00:02  1     burst skew: 57 cells sent, none heard for 3.1 ms
+56 us  link-down  02:00:00:00:00:02  1     burst skew: 57 cells sent, none received for 3.1 ms
 ";
         assert_eq!(example().table(false), want);
     }

@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 
+use tabane_engine::receive;
 use tabane_io::AnyLink;
-use tabane_proto::engine::receive;
 use tabane_proto::{Instant, LinkSettings, PolicyKind};
 
-use super::rest::Rest;
+use super::drain::Drain;
 use super::{Worker, clock};
 use crate::group::Trust;
 use crate::snapshot::Snapshot;
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Copy the descriptors.
     Files(Sender<std::io::Result<Files>>),
     /// Deliver what is held, stand still, and say so.
-    Rest(Sender<()>),
+    Drain(Sender<()>),
     /// Go on as before.
     Resume,
     /// Go on in the place of another process's worker, which had so many peers.
@@ -167,12 +167,12 @@ impl Worker {
             Command::Files(asker) => {
                 let _ = asker.send(self.files());
             }
-            Command::Rest(answer) => {
-                self.bundle.rest(now);
-                self.rest = Some(Rest::new(now, answer));
+            Command::Drain(answer) => {
+                self.bundle.drain(now);
+                self.drain = Some(Drain::new(now, answer));
             }
             Command::Resume => {
-                self.rest = None;
+                self.drain = None;
                 self.bundle.resume();
             }
             Command::Succeed { peers } => self.bundle.succeed(now, peers),

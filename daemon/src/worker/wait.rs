@@ -1,15 +1,15 @@
 //! How the worker waits between turns: for its device and all its links at once, as the receive engine says
 //! (`proto/src/engine/receive.rs`).
 //!
-//! A look is one call of `epoll` that does not wait, and a glance at rings and memory that no descriptor tells of. Between
+//! A look is one call of `epoll` that does not wait, and a poll of rings and memory that no descriptor tells of. Between
 //! two looks the processor is offered to others (`sched_yield(2)`): on a machine with few processors, what is looked for is
 //! often made by somebody who waits for this one.
 
 use std::thread;
 use std::time::Duration;
 
+use tabane_engine::receive::Wait;
 use tabane_proto::Instant;
-use tabane_proto::engine::receive::Wait;
 
 use super::links::WatchedLink;
 use super::{READ_AGAIN, Ready, TAP, WAKER, Worker, clock};
@@ -22,35 +22,35 @@ impl Worker {
         let due = self.bundle.poll_timeout(now);
         let due = self.wait_until(due, now);
         let links = || self.links.iter().flatten();
-        let within = links().filter_map(|link| link.io.glance_within(link.wants_room)).min();
+        let within = links().filter_map(|link| link.io.poll_within(link.wants_room)).min();
         let mut due = within.map_or(due, |within| due.min(now + within));
         let deaf = self.bits_of(WatchedLink::is_deaf);
         if deaf != 0 {
             due = due.min(now + READ_AGAIN);
         }
         let links = || self.links.iter().flatten();
-        let unannounced = links().filter_map(|link| link.io.poll()).min();
+        let unannounced = links().filter_map(|link| link.io.poll_interval()).min();
         loop {
             let wait = self.engine.next(now, due, unannounced);
             let timeout = match wait {
-                Wait::Look => Duration::ZERO,
+                Wait::Spin => Duration::ZERO,
                 Wait::Sleep(length) => length,
-                Wait::Nap(length) => {
+                Wait::SleepThrough(length) => {
                     thread::sleep(length);
                     Duration::ZERO
                 }
             };
             let mut ready = self.look(timeout);
             now = clock();
-            if self.glance(now, &mut ready) {
+            if self.poll(now, &mut ready) {
                 due = now;
             }
-            self.engine.looked(now, ready.tap || ready.readable != 0);
+            self.engine.polled(now, ready.tap || ready.readable != 0);
             if ready != Ready::default() || now >= due {
                 ready.writable |= deaf;
                 return (now, ready);
             }
-            if wait == Wait::Look {
+            if wait == Wait::Spin {
                 thread::yield_now();
             }
         }
@@ -79,11 +79,11 @@ impl Worker {
     }
 
     /// Looks where no descriptor tells, and notes what is there as what epoll would have said; `true`: somebody came or went.
-    fn glance(&mut self, now: Instant, ready: &mut Ready) -> bool {
+    fn poll(&mut self, now: Instant, ready: &mut Ready) -> bool {
         let mut changed = false;
         for (number, link) in (0_u8..).zip(&mut self.links) {
             let Some(link) = link else { continue };
-            let seen = link.io.glance(Duration::from_nanos(now.as_nanos()), link.wants_room);
+            let seen = link.io.poll(Duration::from_nanos(now.as_nanos()), link.wants_room);
             ready.readable |= u16::from(seen.readable) << number;
             ready.writable |= u16::from(seen.writable) << number;
             if let Some(faults) = seen.faults {

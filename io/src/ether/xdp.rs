@@ -11,7 +11,7 @@
 //!
 //! - Frames are kept in two parts, so that neither direction can take the other's.
 //! - When sent frames come back is said by an engine (`proto/src/engine/reclaim.rs`). No descriptor tells of it: a look at the
-//!   completion ring each 50 us ([`Xdp::tend`]) stands for the interrupt.
+//!   completion ring each 50 us ([`Xdp::service`]) stands for the interrupt.
 //! - A run is taken as a whole or not at all.
 //!
 //! Source: `Documentation/networking/af_xdp.rst` of Linux 6.18.
@@ -32,7 +32,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpDesc;
 
-use tabane_proto::engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
+use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
 use super::address::{Mac, address_of};
 use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
@@ -213,9 +213,9 @@ impl Xdp {
         self.limit = bytes;
     }
 
-    /// Whether to call [`Self::tend`] soon: for what waits in the ring, for frames that come back by interrupt, or if `room` is
+    /// Whether to call [`Self::service`] soon: for what waits in the ring, for frames that come back by interrupt, or if `room` is
     /// wanted, for that.
-    pub(super) fn wants_tending(&self, room: bool) -> bool {
+    pub(super) fn wants_service(&self, room: bool) -> bool {
         let completions = &self.completions;
         let room = room && completions.method() != Method::Lazy;
         let interrupts = completions.interrupts() && completions.posted() > 0;
@@ -223,7 +223,7 @@ impl Xdp {
     }
 
     /// Lets the kernel go on; whether a run that found no room is worth another try.
-    pub(super) fn tend(&mut self) -> bool {
+    pub(super) fn service(&mut self) -> bool {
         // What is refused stays in the ring, and is told with the next run.
         let refused = self.kick().is_err();
         if self.completions.interrupts() {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use rustix::fs::{self, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{self, MapFlags, ProtFlags};
-use tabane_window::{Memory, Shape, ShapeError};
+use tabane_shm_ring::{Memory, Shape, ShapeError};
 
 use super::words;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tabane_window::MESSAGE_MAX;
+use tabane_shm_ring::MESSAGE_MAX;
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn meet(links: &mut [MemLink; 2], from: Duration) {
     for tick in 1..=3 {
         links
             .iter_mut()
-            .for_each(|link| assert_eq!(link.tend(from + Duration::from_millis(10 * tick)), None));
+            .for_each(|link| assert_eq!(link.service(from + Duration::from_millis(10 * tick)), None));
         links.iter_mut().for_each(|link| assert_eq!(receive(link), None));
     }
     assert!(links.iter().all(MemLink::has_carrier));
@@ -87,7 +87,7 @@ fn a_slot_has_one_process_and_is_free_after_it() {
     let third = MemLink::open(&spec(scratch.0.clone(), None)).expect("there are three");
     assert_eq!(third.slot, 2);
     drop(one);
-    assert_eq!(two.tend(Duration::from_millis(40)), None);
+    assert_eq!(two.service(Duration::from_millis(40)), None);
     assert!(!two.has_carrier(), "who leaves says so");
     let mut links = [MemLink::open(&spec(scratch.0.clone(), Some(0))).expect("free"), two];
     meet(&mut links, Duration::from_millis(50));

@@ -1,6 +1,6 @@
 //! The engines in the common form: a row per load and figure, an engine per column, and what is wanted.
 
-use tabane_proto::engine::receive::Method;
+use tabane_engine::receive::Method;
 
 use super::cell::Cell;
 use crate::report::{Report, Samples, Table, Verdict};

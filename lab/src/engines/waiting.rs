@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use tabane_proto::engine::receive::Method;
+use tabane_engine::receive::Method;
 
 use super::{choose, daemons_seconds};
 use crate::bundle::{self, Bundle};

@@ -4,10 +4,10 @@
 //!
 //! Beside it, frames in pieces of a cell handed to this machine's kernel, as the daemon prices them at start.
 
+use tabane_engine::costs::Costs;
+use tabane_engine::fragments::Fragments;
+use tabane_engine::reclaim::Method;
 use tabane_io::bounce::measure;
-use tabane_proto::engine::costs::Costs;
-use tabane_proto::engine::fragments::Fragments;
-use tabane_proto::engine::reclaim::Method;
 use tabane_sim::device::oc48;
 use tabane_sim::device::sender::MESSAGE_MAX;
 

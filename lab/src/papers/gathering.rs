@@ -3,7 +3,7 @@
 //! The driver sends each packet's header with a payload that lies in one piece, whatever was to be sent: so the card has
 //! little to gather, and the protocols all of their work. Linux has every packet in one piece.
 
-use tabane_proto::engine::fragments::Fragments;
+use tabane_engine::fragments::Fragments;
 use tabane_sim::device::oc48;
 use tabane_sim::device::sender::MESSAGE_MAX;
 

@@ -4,8 +4,8 @@
 //! that have it ([`super::rings`]).
 
 use anyhow::Result;
-use tabane_proto::engine::fragments::Fragments;
-use tabane_proto::engine::reclaim::Method;
+use tabane_engine::fragments::Fragments;
+use tabane_engine::reclaim::Method;
 use tabane_sim::device::oc48;
 use tabane_sim::device::sender::MESSAGE_MAX;
 

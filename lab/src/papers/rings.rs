@@ -9,7 +9,7 @@
 //! ([`super::reclaim`]).
 
 use anyhow::{Context, Result};
-use tabane_proto::engine::reclaim::Method;
+use tabane_engine::reclaim::Method;
 
 use super::outcome::Outcome;
 use super::setting::{Setting, stop};

@@ -1,7 +1,7 @@
 //! Runs of the simulated machines, and when a figure of theirs counts as a published one.
 
-use tabane_proto::engine::fragments::Fragments;
-use tabane_proto::engine::reclaim::Method;
+use tabane_engine::fragments::Fragments;
+use tabane_engine::reclaim::Method;
 use tabane_sim::device::exchange::{self, Machines};
 use tabane_sim::device::oc48;
 use tabane_sim::device::sender::{Load, Machine, Payload, Sent};

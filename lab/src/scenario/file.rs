@@ -8,8 +8,8 @@ use tabane::config::settings::Given;
 use tabane::config::table::{Section, read};
 use tabane::config::typed::{number, word};
 use tabane::config::units::{BITRATE_ALLOWED, parse_bitrate};
+use tabane_engine::receive::Method;
 use tabane_proto::HashLayers;
-use tabane_proto::engine::receive::Method;
 
 use super::figure::Figure;
 use super::plan::{

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use tabane_engine::receive::Method;
 use tabane_io::Engine;
-use tabane_proto::engine::receive::Method;
 use tabane_proto::{HashLayers, PolicyKind};
 
 use super::figure::Figure;

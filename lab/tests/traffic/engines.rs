@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use tabane_engine::receive::Method;
 use tabane_lab::bundle::{Bundle, Options, address};
 use tabane_lab::engines::{choose, daemons_seconds};
 use tabane_lab::topology::Topology;
 use tabane_lab::workload::{Stream, ping_pong};
-use tabane_proto::engine::receive::Method;
 
 use crate::stage::{FAST, options, plan, send_file, with_bundles};
 use crate::{Case, Need};
@@ -67,7 +67,7 @@ fn waits_as_it_should(engine: Method, topology: &Topology, bundle: &Bundle<'_>) 
     let counted = || {
         let status = bundle.status()?;
         anyhow::Ok(
-            ["looks", "caught", "sleeps", "crowded"].map(|name| status.counter(&format!("receive_{name}"))),
+            ["spins", "caught", "sleeps", "preempted"].map(|name| status.counter(&format!("receive_{name}"))),
         )
     };
     let since = |before: [u64; 4], after: [u64; 4]| std::array::from_fn(|each| after[each] - before[each]);
@@ -76,12 +76,12 @@ fn waits_as_it_should(engine: Method, topology: &Topology, bundle: &Bundle<'_>) 
     let between = counted()?;
     thread::sleep(QUIET / SPANS);
     let (busy, calm): ([u64; 4], [u64; 4]) = (since(before, between), since(between, counted()?));
-    let ([looks, caught, sleeps, _], [.., naps, _]) = (busy, calm);
+    let ([spins, caught, sleeps, _], [.., naps, _]) = (busy, calm);
     // Where others take the processor for long, looking ends for a while.
     let crowded = before[3] + busy[3] > 0;
     let as_it_should = match engine {
-        Method::Interrupt => looks == 0 && sleeps > 0 && naps < SLEEPS_MAX,
-        Method::Timer => looks == 0 && naps > SLEEPS_MAX,
+        Method::Interrupt => spins == 0 && sleeps > 0 && naps < SLEEPS_MAX,
+        Method::Timer => spins == 0 && naps > SLEEPS_MAX,
         Method::Busy => caught > 0 && sleeps == 0 && naps == 0,
         Method::Adaptive => (caught > 0 || crowded) && sleeps > 0 && naps < SLEEPS_MAX,
     };
@@ -113,7 +113,7 @@ fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
     }
     for (before, after) in before.iter().zip(statuses()?) {
         let during = |name| after.counter(name) - before.counter(name);
-        let (looked, sleeps) = (Duration::from_micros(during("receive_looked_us")), during("receive_sleeps"));
+        let (looked, sleeps) = (Duration::from_micros(during("receive_spun_us")), during("receive_sleeps"));
         ensure!(looked < LOOKED_MAX, "a quiet daemon looks for {looked:?}");
         ensure!(sleeps < SLEEPS_MAX, "a quiet daemon wakes up {sleeps} times");
     }

@@ -78,7 +78,7 @@ impl View {
     }
 
     /// Does what is to be done from time to time: this worker's part for the table, and what could not be done before.
-    pub(crate) fn tend(&mut self, now: Instant) {
+    pub(crate) fn age(&mut self, now: Instant) {
         self.second = second(now).max(self.second);
         self.fdb.sweep(self.second);
         while self.second >= self.ask_at
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(one.look_up(NOW, other), None, "its node has no number");
         one.forget_peer(last);
         let later = NOW + core::time::Duration::from_secs(5);
-        one.tend(later);
+        one.age(later);
         one.learn(later, other, last + 1);
         assert_eq!(one.look_up(later, other), Some(last + 1));
         assert_eq!(one.look_up(later, HOST), None);
@@ -195,7 +195,7 @@ mod tests {
         one.meet_peer(NOW, last + 1, NodeId(99_999));
         one.learn(NOW, HOST, last + 1);
         assert_eq!(one.look_up(NOW, HOST), None, "no number is left, so nothing is learned");
-        one.tend(NOW);
+        one.age(NOW);
         assert_eq!((one.nameless.len(), one.ask_at), (1, second(NOW) + ASK_AGAIN_AFTER));
         one.forget_peer(last + 1);
         assert!(one.nameless.is_empty());

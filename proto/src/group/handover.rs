@@ -52,7 +52,7 @@ impl Handover {
     }
 
     /// Whether this node is about to be replaced.
-    pub(crate) fn rests(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.rests
     }
 
@@ -96,7 +96,7 @@ impl Handover {
 impl Group {
     /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Bundle::is_settled`](crate::Bundle::is_settled) says
     /// when nothing is under way.
-    pub(crate) fn rest(&mut self, now: Instant, parts: &mut Parts<'_>) {
+    pub(crate) fn drain(&mut self, now: Instant, parts: &mut Parts<'_>) {
         self.handover.rests = true;
         self.handover.received = now;
         tell_peers(parts, |_| true);

@@ -16,7 +16,7 @@
 use super::card::{Bus, CardSettings};
 use super::sender::{Layout, Machine, Processor};
 use core::time::Duration;
-use tabane_proto::engine::reclaim::{Marks, Room};
+use tabane_engine::reclaim::{Marks, Room};
 
 /// Content from which on FreeBSD uses clusters, in bytes: `MINCLSIZE`.
 pub const CLUSTERS_FROM: usize = 213;
@@ -72,8 +72,8 @@ const fn clusters_of(cluster: usize) -> Layout {
 mod tests {
     use super::super::sender::{Load, MESSAGE_MAX, Payload};
     use super::*;
-    use tabane_proto::engine::fragments::Fragments;
-    use tabane_proto::engine::reclaim::Method;
+    use tabane_engine::fragments::Fragments;
+    use tabane_engine::reclaim::Method;
 
     /// Gbit/s of the unchanged driver.
     fn gbit(machine: &Machine, message: usize) -> f64 {

@@ -8,10 +8,10 @@
 
 use super::card::{Card, CardSettings};
 use core::time::Duration;
+use tabane_engine::costs::{Costs, Trial};
+use tabane_engine::fragments::{Fragments, Plan};
+use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 use tabane_proto::Instant;
-use tabane_proto::engine::costs::{Costs, Trial};
-use tabane_proto::engine::fragments::{Fragments, Plan};
-use tabane_proto::engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
 /// Longest payload of UDP over IPv4.
 pub const MESSAGE_MAX: usize = 65_507;

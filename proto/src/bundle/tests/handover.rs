@@ -213,7 +213,7 @@ fn when_all_frames_are_for_who_pauses_the_device_keeps_those_that_have_no_room()
 #[test]
 fn who_makes_way_itself_first_gives_away_what_waits() {
     let mut bundle = with_peers();
-    bundle.rest(at(5));
+    bundle.drain(at(5));
     say(&mut bundle, 2, 10, 5, true);
     read(&mut bundle, 2, 10, 100);
     assert!(!bundle.is_settled(at(50)));

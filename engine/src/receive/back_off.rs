@@ -1,11 +1,11 @@
-//! For how long nobody looks after others had the processor.
+//! Back-off: for how long the worker does not spin after others had the processor.
 //!
-//! Part of [`super`]. Who computes has the processor again at each look, so that a sleeper, whom the kernel wakes ahead of
-//! others, is sooner there. An interruption now and then, which any machine has, is no reason to sleep. What tells them
-//! apart is what looking caught in between.
+//! Part of [`super`]. A program that computes has the processor again at each poll, so that a sleeper, whom the kernel wakes
+//! ahead of others, is sooner there. An interruption now and then, which any machine has, is no reason to sleep. The frames
+//! that spinning caught in between tell one from the other.
 
-use crate::time::Instant;
 use core::time::Duration;
+use tabane_proto::time::Instant;
 
 /// How long at least and at most: twice as long as the time before, and half as long for each [`PAID_BY`] frames that were
 /// caught since.
@@ -15,16 +15,16 @@ const LENGTH_MAX: Duration = Duration::from_millis(640);
 /// for it.
 const PAID_BY: u64 = 128;
 
-/// The calm that is, or was the last.
+/// The back-off that is, or was the last.
 #[derive(Clone, Debug)]
-pub(super) struct Calm {
+pub(super) struct BackOff {
     until: Instant,
     length: Duration,
     /// How many frames had ever been caught when it began.
     caught: u64,
 }
 
-impl Calm {
+impl BackOff {
     /// None yet.
     pub(super) fn new(now: Instant) -> Self {
         Self { until: now, length: Duration::ZERO, caught: 0 }
@@ -38,13 +38,13 @@ impl Calm {
         (self.until, self.caught) = (now + self.length, caught);
     }
 
-    /// Whether it is calm.
+    /// Whether the worker backs off.
     pub(super) fn holds(&self, now: Instant) -> bool {
         now < self.until
     }
 
-    /// Whether others are likely to want the processor still: until somebody looks nobody knows, so they are taken to go on
-    /// for as long again.
+    /// Whether others are likely to want the processor still: only a poll could show it, so they are taken to go on for as
+    /// long again.
     pub(super) fn echoes(&self, now: Instant) -> bool {
         now < self.until + self.length
     }

@@ -83,7 +83,7 @@ fn class(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fragments::Fragments;
+    use crate::fragments::Fragments;
     use alloc::boxed::Box;
 
     /// A machine on which a fragment of 2 KB costs 1,000 ns beside the copy, and a copied byte half a nanosecond.

@@ -1,13 +1,13 @@
 //! What holds of the engine when frames come at made-up times.
 
-use super::allowance::WINDOW_NS;
+use super::token_bucket::WINDOW_NS;
 use super::*;
-use crate::time::nanos;
 use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tabane_proto::time::nanos;
 
-const LOOK: Duration = Duration::from_micros(1);
+const POLL: Duration = Duration::from_micros(1);
 /// How late a sleeper wakes up.
 const WAKE: Duration = Duration::from_micros(30);
 const FAR: Duration = Duration::from_secs(1);
@@ -24,15 +24,15 @@ fn micros(micros: u64) -> Duration {
 struct Rig {
     engine: Receive,
     now: Instant,
-    /// When it looked: begin and end.
-    looks: Vec<(Instant, Instant)>,
+    /// When it spun: begin and end.
+    spins: Vec<(Instant, Instant)>,
 }
 
 impl Rig {
     fn new(method: Method, share: u8) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let engine = Receive::new(now, Settings { method, share, ..Settings::default() });
-        Self { engine, now, looks: Vec::new() }
+        Self { engine, now, spins: Vec::new() }
     }
 
     /// Waits for what comes at `at` and moves `moved`; returns how late it was found.
@@ -41,15 +41,15 @@ impl Rig {
             let begun = self.now;
             let step = self.engine.next(begun, begun + FAR, None);
             self.now = match step {
-                Wait::Look => begun + LOOK,
+                Wait::Spin => begun + POLL,
                 Wait::Sleep(most) => (begun + most).min(at.max(begun)) + WAKE,
-                Wait::Nap(length) => begun + length + WAKE,
+                Wait::SleepThrough(length) => begun + length + WAKE,
             };
-            if step == Wait::Look {
-                self.looks.push((begun, self.now));
+            if step == Wait::Spin {
+                self.spins.push((begun, self.now));
             }
             let found = self.now >= at;
-            self.engine.looked(self.now, found);
+            self.engine.polled(self.now, found);
             if found {
                 let late = self.now.since(at);
                 self.engine.turn(self.now, moved);
@@ -78,9 +78,9 @@ fn each_engine_waits_in_its_own_way() {
         engine.next(now, now + due, None)
     };
     assert_eq!(next(Method::Interrupt, FAR), Wait::Sleep(FAR));
-    assert_eq!(next(Method::Timer, FAR), Wait::Nap(micros(20)));
-    assert_eq!(next(Method::Timer, micros(7)), Wait::Nap(micros(7)));
-    assert_eq!(next(Method::Busy, FAR), Wait::Look);
+    assert_eq!(next(Method::Timer, FAR), Wait::SleepThrough(micros(20)));
+    assert_eq!(next(Method::Timer, micros(7)), Wait::SleepThrough(micros(7)));
+    assert_eq!(next(Method::Busy, FAR), Wait::Spin);
     assert_eq!(next(Method::Adaptive, FAR), Wait::Sleep(FAR), "nothing is known yet");
 }
 
@@ -109,7 +109,7 @@ fn a_ping_pong_is_caught() {
     let mut rig = Rig::new(Method::Adaptive, 100);
     rig.play([micros(15); 20]);
     let before = rig.counters();
-    assert!(rig.play([micros(15); 1_000]).iter().all(|late| *late < LOOK));
+    assert!(rig.play([micros(15); 1_000]).iter().all(|late| *late < POLL));
     assert_eq!(rig.counters().sleeps, before.sleeps);
     assert_eq!(rig.counters().caught - before.caught, 1_000);
 }
@@ -118,83 +118,83 @@ fn a_ping_pong_is_caught() {
 fn what_comes_seldom_is_slept_for() {
     let mut rig = Rig::new(Method::Adaptive, 100);
     rig.play([micros(100_000); 50]);
-    assert_eq!((rig.counters().looks, rig.counters().sleeps), (0, 50));
+    assert_eq!((rig.counters().spins, rig.counters().sleeps), (0, 50));
 }
 
 /// Answers after 20 us and questions after 5 ms, 100 of each, which move frames as `moved` says in turn: the answers are
-/// caught, the questions slept for. Returns for how long it looked.
-fn looked_for_answers(moved: [Moved; 2]) -> Duration {
+/// caught, the questions slept for. Returns for how long it spun.
+fn spun_for_answers(moved: [Moved; 2]) -> Duration {
     let mut rig = Rig::new(Method::Adaptive, 100);
     for number in 0..100 {
         let [question, answer] = [(5_000, moved[0]), (20, moved[1])]
             .map(|(gap, moved)| rig.wait_for(rig.now + micros(gap), moved));
-        assert!(number < 16 || (question, answer < LOOK) == (WAKE, true), "{question:?} {answer:?}");
+        assert!(number < 16 || (question, answer < POLL) == (WAKE, true), "{question:?} {answer:?}");
     }
-    Duration::from_nanos(rig.counters().looked_ns)
+    Duration::from_nanos(rig.counters().spun_ns)
 }
 
 #[test]
-fn answers_are_looked_for_and_the_next_question_is_not() {
+fn the_engine_spins_for_answers_and_not_for_the_next_question() {
     let wait = micros(26);
     for moved in [[SENT, CAME], [CAME, SENT]] {
-        let looked = looked_for_answers(moved);
-        assert!(looked < 100 * wait, "as long as an answer takes and a quarter of that: {looked:?}");
+        let spun = spun_for_answers(moved);
+        assert!(spun < 100 * wait, "as long as an answer takes and a quarter of that: {spun:?}");
     }
-    let looked = looked_for_answers([CAME, CAME]);
+    let spun = spun_for_answers([CAME, CAME]);
     assert!(
-        looked < 200 * wait,
-        "and for as long after it, where direction does not tell which is which: {looked:?}"
+        spun < 200 * wait,
+        "and for as long after it, where direction does not tell which is which: {spun:?}"
     );
 }
 
 #[test]
-fn heartbeats_in_quiet_are_not_looked_for() {
+fn the_engine_does_not_spin_for_heartbeats_in_quiet() {
     let mut rig = Rig::new(Method::Adaptive, 100);
     rig.play([micros(15); 100]);
-    let before = rig.counters().looked_ns;
+    let before = rig.counters().spun_ns;
     for number in 0..1_000 {
         rig.wait_for(rig.now + micros(if number % 2 == 0 { 15 } else { 10_000 }), Moved::default());
     }
-    let looked = Duration::from_nanos(rig.counters().looked_ns - before);
-    assert!(looked < micros(20), "only the wait after the last frame: {looked:?}");
+    let spun = Duration::from_nanos(rig.counters().spun_ns - before);
+    assert!(spun < micros(20), "only the wait after the last frame: {spun:?}");
 }
 
 /// Others take the processor for 3 ms, `times` times, each after so many frames that come soon; says for how many
-/// milliseconds nothing was looked for after each.
-fn calms(times: usize, frames: usize) -> Vec<u128> {
+/// milliseconds nothing was spun for after each.
+fn back_offs(times: usize, frames: usize) -> Vec<u128> {
     let mut rig = Rig::new(Method::Adaptive, 100);
     // Too few to gather.
     let gap = micros(30);
     rig.play([gap; 20]);
-    let calm = |_| {
+    let back_off = |_| {
         rig.play(core::iter::repeat_n(gap, frames));
-        assert_eq!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Look);
+        assert_eq!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Spin);
         rig.now = rig.now + micros(3_000);
-        rig.engine.looked(rig.now, false);
+        rig.engine.polled(rig.now, false);
         let taken = rig.now;
         assert!(matches!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Sleep(_)));
         rig.engine.turn(rig.now, CAME);
-        let looks = rig.counters().looks;
-        while rig.counters().looks == looks {
+        let spins = rig.counters().spins;
+        while rig.counters().spins == spins {
             rig.play([gap]);
         }
         rig.now.since(taken).as_millis()
     };
-    (0..times).map(calm).collect()
+    (0..times).map(back_off).collect()
 }
 
 #[test]
 fn who_is_kept_from_the_processor_sleeps_for_longer_and_longer() {
-    assert_eq!(calms(12, 20), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 640, 640]);
+    assert_eq!(back_offs(12, 20), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 640, 640]);
 }
 
 #[test]
-fn interruptions_that_looking_makes_up_for_are_soon_forgotten() {
-    assert_eq!(calms(12, 260), [1; 12]);
-    assert_eq!(calms(12, 30_000)[11], 1, "however many frames there were");
+fn interruptions_that_spinning_makes_up_for_are_soon_forgotten() {
+    assert_eq!(back_offs(12, 260), [1; 12]);
+    assert_eq!(back_offs(12, 30_000)[11], 1, "however many frames there were");
 }
 
-/// Frames come so long after each other, while who looks gets the processor back after 3 ms; says how often it slept in a
+/// Frames come so long after each other, while who spins gets the processor back after 3 ms; says how often it slept in a
 /// second, after a tenth.
 fn sleeps_among_others(gap: Duration) -> u64 {
     let mut rig = Rig::new(Method::Adaptive, 90);
@@ -205,9 +205,9 @@ fn sleeps_among_others(gap: Duration) -> u64 {
             before = rig.counters().sleeps;
         }
         let begun = rig.now;
-        let looks = rig.engine.next(begun, begun + FAR, None) == Wait::Look;
-        rig.now = begun + if looks { micros(3_000) } else { gap + WAKE };
-        rig.engine.looked(rig.now, true);
+        let spins = rig.engine.next(begun, begun + FAR, None) == Wait::Spin;
+        rig.now = begun + if spins { micros(3_000) } else { gap + WAKE };
+        rig.engine.polled(rig.now, true);
         let frames = nanos(rig.now.since(begun)) / nanos(gap);
         rig.engine.turn(rig.now, Moved { from_device: 0, to_device: u32::try_from(frames).expect("few") });
     }
@@ -238,16 +238,16 @@ fn a_burst_does_not_make_frames_many() {
 fn a_share_of_nothing_is_interrupts() {
     let mut rig = Rig::new(Method::Adaptive, 0);
     rig.play([micros(15); 100]);
-    assert_eq!((rig.counters().looks, rig.counters().sleeps), (0, 100));
+    assert_eq!((rig.counters().spins, rig.counters().sleeps), (0, 100));
 }
 
 #[test]
 fn a_used_up_share_is_saved_for_before_it_is_spent_again() {
     let mut rig = Rig::new(Method::Adaptive, 20);
     rig.play([micros(15); 20_000]);
-    let pauses = rig.looks.windows(2).map(|pair| pair[1].0.since(pair[0].1));
+    let pauses = rig.spins.windows(2).map(|pair| pair[1].0.since(pair[0].1));
     let long: Vec<_> = pauses.filter(|pause| *pause > micros(1_000)).collect();
-    // Half a window's worth of a fifth: 2 ms of looking, saved in 10 ms.
+    // Half a window's worth of a fifth: 2 ms of spinning, saved in 10 ms.
     assert!(long.len() > 5 && long.iter().all(|pause| pause.as_millis() == 10), "{long:?}");
 }
 
@@ -268,24 +268,24 @@ fn names_are_distinct() {
     assert_eq!(Method::default(), Method::Adaptive);
 }
 
-/// Gaps of all sizes, most of them such that looking pays.
+/// Gaps of all sizes, most of them such that spinning pays.
 fn gaps() -> impl Strategy<Value = Vec<Duration>> {
     let gap = prop_oneof![4 => 0..80_u64, 1 => 80..2_000_u64, 1 => 2_000..50_000_u64];
     vec(gap.prop_map(micros), 1..400)
 }
 
 proptest! {
-    /// The bound of the invariant, for each span that begins and ends with a look.
+    /// The bound of the invariant, for each span that begins and ends with a spin.
     #[test]
-    fn looking_takes_no_more_than_its_share(gaps in gaps(), share in 0..=100_u8) {
+    fn spinning_takes_no_more_than_its_share(gaps in gaps(), share in 0..=100_u8) {
         let mut rig = Rig::new(Method::Adaptive, share);
         rig.play(gaps);
         let percent = u64::from(share);
-        let ends: Vec<u64> = rig.looks.iter().map(|(_, end)| end.as_nanos()).collect();
-        let looked: u64 = rig.looks.iter().map(|(begin, end)| nanos(end.since(*begin))).sum();
-        prop_assert_eq!(looked, rig.counters().looked_ns);
+        let ends: Vec<u64> = rig.spins.iter().map(|(_, end)| end.as_nanos()).collect();
+        let spun: u64 = rig.spins.iter().map(|(begin, end)| nanos(end.since(*begin))).sum();
+        prop_assert_eq!(spun, rig.counters().spun_ns);
         for first in (0..ends.len()).step_by(97) {
-            let begin = rig.looks[first].0.as_nanos();
+            let begin = rig.spins[first].0.as_nanos();
             for last in (first..ends.len()).step_by(89) {
                 let spent = (last - first + 1) as u64 * 1_000;
                 let allowed = (ends[last] - begin + WINDOW_NS) * percent / 100 + 2_000;
@@ -306,23 +306,23 @@ proptest! {
         rig.play(gaps);
         let wait = rig.engine.next(rig.now, rig.now + micros(due), unannounced.map(micros));
         let length = match wait {
-            Wait::Look => Duration::ZERO,
-            Wait::Sleep(length) | Wait::Nap(length) => length,
+            Wait::Spin => Duration::ZERO,
+            Wait::Sleep(length) | Wait::SleepThrough(length) => length,
         };
         prop_assert!(length <= micros(due));
     }
 
-    /// Who could have known the last waits would not have done better with any other time to look for.
+    /// Who could have known the last waits would not have done better with any other time to spin for.
     #[test]
-    fn no_other_time_to_look_for_would_have_cost_less(
+    fn no_other_time_to_spin_for_would_have_cost_less(
         lengths in vec(0..200_u64, 1..=16),
         sleep in 1..150_u64,
         other in 0..200_u64,
     ) {
         let mut waits = Waits::default();
         lengths.iter().for_each(|length| waits.record(micros(*length)));
-        let cost = |look: u64| -> u64 {
-            lengths.iter().map(|wait| if *wait <= look { *wait } else { look + sleep }).sum()
+        let cost = |spin: u64| -> u64 {
+            lengths.iter().map(|wait| if *wait <= spin { *wait } else { spin + sleep }).sum()
         };
         // Without the margin, which is a fifth of the whole.
         let best = waits.best(micros(sleep)) * 4 / 5;

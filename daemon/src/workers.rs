@@ -14,9 +14,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// The workers' channels, in the order of the workers.
 #[derive(Clone)]
-pub(crate) struct Askers(Vec<(Sender<Command>, Arc<Waker>)>);
+pub(crate) struct Workers(Vec<(Sender<Command>, Arc<Waker>)>);
 
-impl Askers {
+impl Workers {
     /// Over these channels, one for each worker.
     pub(crate) fn new(channels: impl Iterator<Item = (Sender<Command>, Arc<Waker>)>) -> Self {
         Self(channels.collect())

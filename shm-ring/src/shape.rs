@@ -5,7 +5,7 @@
 //!   window:  control page | ring of `units` units of `unit` bytes
 //! ```
 //!
-//! The layout is specified in `docs/mem-window.md`; the bytes of its golden block are those of the test below.
+//! The layout is specified in `docs/shm-ring.md`; the bytes of its golden block are those of the test below.
 
 use core::fmt;
 use core::ops::Range;
@@ -253,9 +253,9 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// The golden bytes of `docs/mem-window.md`.
+    /// The golden bytes of `docs/shm-ring.md`.
     fn golden() -> Vec<u8> {
-        let text = include_str!("../../docs/mem-window.md");
+        let text = include_str!("../../docs/shm-ring.md");
         let block = text.split("```golden header\n").nth(1).and_then(|rest| rest.split("```").next());
         let lines = block.expect("the document has the block").lines();
         let bytes = lines.flat_map(|line| line.split(';').next().unwrap_or_default().split_whitespace());

@@ -1,8 +1,7 @@
-//! How long frames were waited for lately, and how long to look for the next one.
+//! How long the worker waited for frames lately, and for how long to spin for the next one.
 //!
-//! Part of [`super`]. A wait that was looked through costs its length; one that was not costs what was looked in vain, and
-//! a sleep. Which time to look for would have cost least of all is computed, not guessed: so short and long waits are told
-//! apart without a model of either.
+//! Part of [`super`]. A wait that the worker spun through costs its length; another one costs what it spun in vain, and a
+//! sleep. [`Waits::best`] computes for how long it would have cost least to spin, so short and long waits need no model.
 
 use core::time::Duration;
 
@@ -26,17 +25,17 @@ impl Waits {
         self.count += 1;
     }
 
-    /// How long to look for the next frame, where a sleep costs as much as looking for `sleep`.
+    /// For how long to spin for the next frame, where a sleep costs as much as spinning for `sleep`.
     pub(super) fn best(&self, sleep: Duration) -> Duration {
         let lengths = &self.lengths[..self.count.min(REMEMBERED)];
         let sleep = u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX);
-        let cost = |look: u32| -> u64 {
-            let cost = |wait: u32| if wait <= look { u64::from(wait) } else { u64::from(look) + sleep };
+        let cost = |spin: u32| -> u64 {
+            let cost = |wait: u32| if wait <= spin { u64::from(wait) } else { u64::from(spin) + sleep };
             lengths.iter().map(|wait| cost(*wait)).sum()
         };
         let never = (sleep * lengths.len() as u64, 0);
         // Of equals the shortest.
-        let (_, best) = lengths.iter().map(|look| (cost(*look), *look)).fold(never, Ord::min);
+        let (_, best) = lengths.iter().map(|spin| (cost(*spin), *spin)).fold(never, Ord::min);
         let best = Duration::from_nanos(best.into());
         best + best / MARGIN
     }

@@ -6,7 +6,7 @@
 //!
 //! Source: Shimizu et al., section 5.3, "adaptive bounce buffer".
 
-use super::costs::Costs;
+use crate::costs::Costs;
 use alloc::boxed::Box;
 
 /// Which fragments are copied.

@@ -1,18 +1,18 @@
-//! How much of a processor may be spent with looking.
+//! The token bucket: how much of a processor spinning may take.
 //!
-//! Part of [`super`]. A share of time that passes is put by, up to a window's worth, and what was spent is taken off; so no
-//! span sees more than its share and one window's. When nothing is left, half a window's worth is waited for: many
-//! short looks, each too short, would gain nothing.
+//! Part of [`super`]. A share of the time that passes fills it, up to a window's worth, and spinning empties it; so no span
+//! sees more than its share and one window's. When it is empty, the worker waits for half a window's worth: many short
+//! spins, each too short, would gain nothing.
 
-use crate::time::{Instant, nanos};
 use core::time::Duration;
+use tabane_proto::time::{Instant, nanos};
 
-/// What is put by at most is the share of so long.
+/// It holds the share of so long at most.
 pub(super) const WINDOW_NS: u64 = 20_000_000;
 
 /// A balance, in hundredths of nanoseconds so that percents are exact.
 #[derive(Clone, Debug)]
-pub(super) struct Allowance {
+pub(super) struct TokenBucket {
     percent: u64,
     left: i64,
     /// When it was computed.
@@ -21,14 +21,14 @@ pub(super) struct Allowance {
     is_saving: bool,
 }
 
-impl Allowance {
+impl TokenBucket {
     /// A full one.
     pub(super) fn new(now: Instant, percent: u8) -> Self {
         let percent = u64::from(percent.min(100));
         Self { percent, left: signed(WINDOW_NS * percent), at: now, is_saving: false }
     }
 
-    /// Whether there is something to spend.
+    /// Whether there is something to spend, and it is not being refilled.
     pub(super) fn holds(&mut self, now: Instant) -> bool {
         let full = signed(WINDOW_NS * self.percent);
         let gained = signed(nanos(now.since(self.at)).saturating_mul(self.percent));

@@ -1,6 +1,6 @@
 //! A node's place in the window: what it sends to all others, and hears of them.
 //!
-//! Call [`Seat::tend`] each time before the others, with the time: it keeps the heartbeat going and looks who is there.
+//! Call [`Seat::service`] each time before the others, with the time: it keeps the heartbeat going and looks who is there.
 
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -81,7 +81,7 @@ impl<M: Memory> Seat<M> {
     }
 
     /// It is `now`: beats and looks who is there, when it is time for that; whether it was.
-    pub fn tend(&mut self, now: Duration) -> bool {
+    pub fn service(&mut self, now: Duration) -> bool {
         self.now = now;
         if self.tended.is_some_and(|tended| now.saturating_sub(tended) < BEAT_EVERY) {
             return false;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tabane_window::{Memory, Shape};
+use tabane_shm_ring::{Memory, Shape};
 
 /// Words, and how often they were used.
 pub struct Words {

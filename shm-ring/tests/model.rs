@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use tabane_window::{Memory, Receiver, Sender, Shape, Unsent};
+use tabane_shm_ring::{Memory, Receiver, Sender, Shape, Unsent};
 
 /// The few words that are used; the others are never read.
 struct Words(Vec<(usize, AtomicU64)>);

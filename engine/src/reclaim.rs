@@ -19,7 +19,7 @@ use alloc::collections::VecDeque;
 pub enum Method {
     /// The device, by interrupts.
     Interrupt,
-    /// Whoever sends next, by a look at the device. Stalls when there is no room to send.
+    /// Whoever sends next, by a poll of the device. Stalls when there is no room to send.
     Lazy,
     /// The sender while there is room, the device while there is little.
     Adaptive(Marks),
@@ -136,14 +136,14 @@ impl<B> Reclaim<B> {
         Self { method, room, free: room, posted, interrupts, counters: Counters::default() }
     }
 
-    /// Whether the device is to interrupt. To be looked at after each call; a device that interrupts only for what it
+    /// Whether the device is to interrupt. To be read after each call; a device that interrupts only for what it
     /// finishes from then on has to be asked once more ([`Cause::Interrupt`]) when this has become true.
     #[must_use]
     pub fn interrupts(&self) -> bool {
         self.interrupts
     }
 
-    /// Whether the next send begins with a look at the device.
+    /// Whether the next send begins with a poll of the device.
     #[must_use]
     pub fn asks_at_send(&self) -> bool {
         !self.interrupts && !self.posted.is_empty()

@@ -14,16 +14,16 @@ const DELIVER_WITHIN: Duration = Duration::from_millis(60);
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 
 /// A worker is about to stand still.
-pub(super) struct Rest {
+pub(super) struct Drain {
     /// When it does at the latest.
     until: Instant,
     /// Who is told that it does.
     answer: Sender<()>,
 }
 
-impl Rest {
-    pub(super) fn new(now: Instant, answer: Sender<()>) -> Rest {
-        Rest { until: now + DELIVER_WITHIN, answer }
+impl Drain {
+    pub(super) fn new(now: Instant, answer: Sender<()>) -> Drain {
+        Drain { until: now + DELIVER_WITHIN, answer }
     }
 }
 
@@ -32,17 +32,18 @@ impl Worker {
     pub(super) fn wait_until(&self, due: Instant, now: Instant) -> Instant {
         let due = if self.has_left { now } else { due };
         let due = self.read_again.map_or(due, |again| due.min(again));
-        if self.rest.is_some() { due.min(now + LOOK_EVERY) } else { due }
+        if self.drain.is_some() { due.min(now + LOOK_EVERY) } else { due }
     }
 
     /// Stands still when it is to and everything is delivered; `true`: end.
-    pub(super) fn rest(&mut self, now: Instant) -> bool {
-        let Some(rest) = self.rest.take_if(|rest| now >= rest.until || self.bundle.is_settled(now)) else {
+    pub(super) fn drain(&mut self, now: Instant) -> bool {
+        let Some(drain) = self.drain.take_if(|drain| now >= drain.until || self.bundle.is_settled(now))
+        else {
             return false;
         };
         self.leave_programs();
         // Whoever asked may have given up waiting; then it says so next.
-        let _ = rest.answer.send(());
+        let _ = drain.answer.send(());
         self.stand_still()
     }
 

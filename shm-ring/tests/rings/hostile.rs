@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tabane_window::{Message, Seat, Shape};
+use tabane_shm_ring::{Message, Seat, Shape};
 
 use crate::words::Words;
 
@@ -83,7 +83,7 @@ fn live(words: &Words, shape: Shape, seed: u64) {
         words.take_uses();
         let limit = match source.below(4) {
             0 => {
-                seat.tend(Duration::from_millis(round * 10));
+                seat.service(Duration::from_millis(round * 10));
                 2 * 4
             }
             1 => {
@@ -114,7 +114,7 @@ fn behaves_again(words: &Words, shape: Shape) {
     let mut into = vec![0; 1 << 16];
     for round in 0..4 {
         for seat in &mut seats {
-            seat.tend(Duration::from_millis(round * 10));
+            seat.service(Duration::from_millis(round * 10));
             while seat.receive(&mut into).is_some() {}
         }
     }

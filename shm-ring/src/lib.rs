@@ -7,7 +7,7 @@
 //!   Seat::receive <-- Receiver <== window of 0 from 1 <== Sender <-- Seat::send
 //! ```
 //!
-//! The layout is that of `docs/mem-window.md`. Each pair of nodes has a receive window for each direction; all of it is
+//! The layout is that of `docs/shm-ring.md`. Each pair of nodes has a receive window for each direction; all of it is
 //! written by one node and read by one other, so a node writes far memory and reads near memory, as the DIMMnet-2
 //! driver does (paper P3). Messages lie there in the order they were sent.
 //!

@@ -2,8 +2,8 @@
 //!
 //! Part of [`super`]. Frames are counted over spans of time that are long beside the burst in which a flow's frames come.
 
-use crate::time::{Instant, nanos};
 use core::time::Duration;
+use tabane_proto::time::{Instant, nanos};
 
 /// Over how long is counted, at least.
 pub(super) const SPAN: Duration = Duration::from_millis(10);

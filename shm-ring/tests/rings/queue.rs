@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tabane_window::{MESSAGE_MAX, Message, Seat, Shape, Unsent};
+use tabane_shm_ring::{MESSAGE_MAX, Message, Seat, Shape, Unsent};
 
 use crate::words::Words;
 
@@ -48,8 +48,8 @@ impl<'a> Pair<'a> {
     fn meet(&mut self) {
         for _ in 0..2 {
             self.time += Duration::from_millis(10);
-            self.sender.tend(self.time);
-            self.receiver.tend(self.time);
+            self.sender.service(self.time);
+            self.receiver.service(self.time);
         }
         assert!(self.sender.has_company() && self.receiver.has_company());
         // What the old sender left is taken first; it then follows the new one.
@@ -140,7 +140,7 @@ fn company(words: &Words, shape: Shape) -> (Vec<Seat<&Words>>, Duration) {
     let mut time = Duration::ZERO;
     for _ in 0..2 {
         time += Duration::from_millis(10);
-        seats.iter_mut().for_each(|seat| assert!(seat.tend(time)));
+        seats.iter_mut().for_each(|seat| assert!(seat.service(time)));
     }
     // Nothing is there yet, but receivers confirm the epochs.
     seats.iter_mut().for_each(|seat| assert_eq!(seat.receive(&mut [0; 8]), None));
@@ -155,12 +155,12 @@ fn who_leaves_is_missed_at_once_and_who_dies_after_a_second() {
     assert_eq!(seats[0].company().collect::<Vec<_>>(), [1, 2]);
     seats[1].leave();
     time += Duration::from_millis(10);
-    seats[0].tend(time);
+    seats[0].service(time);
     assert_eq!(seats[0].company().collect::<Vec<_>>(), [2]);
     assert_eq!(seats[0].send(1, &[&b"x"[..]], 1), Err(Unsent::Absent));
     // Node 2 beats no more.
     for (later, there) in [(990, true), (1_000, false)] {
-        seats[0].tend(time + Duration::from_millis(later));
+        seats[0].service(time + Duration::from_millis(later));
         assert_eq!(seats[0].has_company(), there, "after {later} ms");
     }
 }
@@ -183,7 +183,7 @@ fn who_takes_nothing_does_not_keep_others_waiting() {
     for _ in 0..5 {
         assert!(!zero.has_room_again());
         time += Duration::from_millis(10);
-        [&mut *zero, &mut *one, &mut *two].into_iter().for_each(|seat| assert!(seat.tend(time)));
+        [&mut *zero, &mut *one, &mut *two].into_iter().for_each(|seat| assert!(seat.service(time)));
     }
     assert!(zero.has_room_again(), "it is not waited for any more");
     assert_eq!(zero.send(1, &[&b"d"[..]], 1), Err(Unsent::Absent));

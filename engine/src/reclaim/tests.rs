@@ -39,7 +39,7 @@ impl Rig {
             }
             self.outstanding += fragments.len();
         }
-        self.look(before);
+        self.poll(before);
         admitted
     }
 
@@ -56,13 +56,13 @@ impl Rig {
         if came {
             let before = self.engine.interrupts();
             self.back.extend(self.engine.reclaim(Cause::Interrupt, self.outstanding));
-            self.look(before);
+            self.poll(before);
         }
         came
     }
 
     /// What a driver does after each call.
-    fn look(&mut self, before: bool) {
+    fn poll(&mut self, before: bool) {
         if before || !self.engine.interrupts() {
             return;
         }
@@ -97,7 +97,7 @@ fn lazy_alone_stalls_when_the_room_is_used_up_and_nothing_is_sent_any_more() {
     assert_eq!(rig.sent, 16);
     rig.finish(16);
     for _ in 0..1_000 {
-        assert!(!rig.interrupt() && !rig.send(&[1_000]), "the device is idle, and nobody looks");
+        assert!(!rig.interrupt() && !rig.send(&[1_000]), "the device is idle, and nobody polls");
     }
     assert_eq!((rig.engine.posted(), rig.back.len()), (16, 0));
 }
