@@ -16,7 +16,7 @@ help:
 	@echo "make papers     the papers' measurements, published beside ours: 25 minutes"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
 	@echo "    engines failover aggregate loss mesh skew soak attack apps p1 p3"
-	@echo "    in guests with Debian's kernel: peers netem vlan guests moderation"
+	@echo "    in guests with Debian's kernel: rivals netem vlan guests moderation"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
 	@echo "make sim        seeds SEEDS=0..5000 of the simulation; SEED=7 replays one,"
@@ -69,7 +69,7 @@ demo_TOOLS := iperf3=iperf3 ethtool=ethtool
 bench_TOOLS := iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
 aggregate_TOOLS := iperf3=iperf3
 loss_TOOLS := iperf3=iperf3
-peers_TOOLS := iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
+rivals_TOOLS := iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem_TOOLS := iperf3=iperf3
 vlan_TOOLS := iperf3=iperf3
 moderation_TOOLS := iperf3=iperf3 ethtool=ethtool
@@ -79,12 +79,12 @@ apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-
               ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html
 p3_ARGS := --throttle
-GUESTS := peers netem vlan guests moderation papers
+GUESTS := rivals netem vlan guests moderation papers
 
 demo bench papers:
 	@$(MAKE) --no-print-directory lab RUN=$@
 
-lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),peers),rivals)
+lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),rivals),rivals)
 	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
 	PATH="$(CURDIR)/target/rivals/bin:$$PATH" target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
 

@@ -170,10 +170,10 @@ local function heartbeat(tree, cell)
   add("heartbeat.sent_at", 4)
   add("heartbeat.echo", 4)
   add("heartbeat.echo_age", 4)
-  local sent, heard = add("heartbeat.sent_links", 1):uint(), add("heartbeat.reported_links", 1):uint()
+  local sent, reported = add("heartbeat.sent_links", 1):uint(), add("heartbeat.reported_links", 1):uint()
   add("heartbeat.serial", 2)
-  if sent > LINKS or heard > LINKS then return complain(tree, "more than " .. LINKS .. " links") end
-  complaint = too_short(tree, cell, fixed + 8 * sent + 16 * heard)
+  if sent > LINKS or reported > LINKS then return complain(tree, "more than " .. LINKS .. " links") end
+  complaint = too_short(tree, cell, fixed + 8 * sent + 16 * reported)
   if complaint then return complaint end
   for link = 0, sent - 1 do
     local at = fixed + 8 * link
@@ -182,7 +182,7 @@ local function heartbeat(tree, cell)
     add("heartbeat.queued", 4)
   end
   local up = {}
-  for link = 0, heard - 1 do
+  for link = 0, reported - 1 do
     local at = fixed + 8 * sent + 16 * link
     add = fields_from(tree:add(cell(at, 16), "Heard on link " .. link), cell, at)
     add("heartbeat.next", 4)

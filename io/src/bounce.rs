@@ -1,7 +1,7 @@
 //! Frames in many pieces, on their way to the kernel: gathered by it, or with the first pieces copied into one.
 //!
 //! A frame that came in cells has as many pieces as these. How many of them are copied is said by
-//! `proto/src/engine/fragments.rs`, from prices that [`measure`] finds at start.
+//! `engine/src/fragments.rs`, from prices that [`measure`] finds at start.
 //!
 //! Source: Shimizu et al., section 5.3, "adaptive bounce buffer".
 

@@ -1,57 +1,7 @@
-//! The laboratory: network namespaces as RAII, topologies, workloads, measurement and reports around real bundles.
+//! The laboratory: an experiment per file in [`commands`], and [`scenario`], which runs one that a file describes.
 //!
-//! Every command runs inside a [`sandbox`] of its own, builds a [`topology`] of hosts and switches there, starts
-//! [`bundle`]s on the hosts, drives a [`workload`] through them and ends in a [`report`]: the same form for all.
-//! Everything it makes belongs to the sandbox, so that nothing outlives the process, even when that is killed.
-//!
-//! ```text
-//! sandbox -> netns -> topology -> bundle -> workload -> report
-//!                    (rate, emulator) (status) (cpu, counters)
-//! ```
+//! Crate `tabane-kit` is the equipment; crate `tabane-papers` has the papers' experiments.
 #![forbid(unsafe_code)]
 
-pub mod aggregate;
-pub mod apps;
-pub mod attack;
-pub mod bench;
-pub mod bundle;
-pub mod cgroup;
-pub mod clock;
-pub mod compare;
-pub mod counters;
-pub mod cpu;
-pub mod demo;
-pub mod emulator;
-pub mod engines;
-pub mod failover;
-pub mod guest;
-pub mod guests;
-pub mod loss;
-pub mod machine;
-pub mod memory;
-pub mod mesh;
-pub mod moderation;
-pub mod mptcp;
-pub mod netem;
-pub mod netns;
-pub mod options;
-pub mod papers;
-pub mod peers;
-pub mod prerequisites;
-pub mod process;
-pub mod progress;
-pub mod rate;
-pub mod report;
-pub mod sandbox;
+pub mod commands;
 pub mod scenario;
-pub mod skew;
-pub mod slot_device;
-pub mod soak;
-pub mod status;
-pub mod strip;
-pub mod systemd;
-pub mod tool;
-pub mod topology;
-pub mod vlan;
-pub mod window;
-pub mod workload;

@@ -4,13 +4,15 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use tabane_lab::prerequisites::{Missing, Tool};
-use tabane_lab::report::Expected;
-use tabane_lab::sandbox::{self, Side};
-use tabane_lab::{
+use tabane_kit::prerequisites::{Missing, Tool};
+use tabane_kit::report::Expected;
+use tabane_kit::sandbox::{self, Side};
+use tabane_lab::commands::{
     aggregate, apps, attack, bench, compare, demo, engines, failover, guests, loss, mesh, moderation, netem,
-    papers, peers, scenario, skew, soak, vlan,
+    rivals, soak, vlan,
 };
+use tabane_lab::scenario;
+use tabane_papers::{self as papers, skew};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -45,7 +47,7 @@ enum Experiment {
     Skew(skew::Options),
     Soak(soak::Options),
     Attack(attack::Options),
-    Peers(peers::Options),
+    Rivals(rivals::Options),
     Netem(netem::Options),
     Guests(guests::Options),
     Moderation(moderation::Options),
@@ -70,7 +72,7 @@ impl Experiment {
             Experiment::Skew(_) => skew::TOOLS,
             Experiment::Soak(_) => soak::TOOLS,
             Experiment::Attack(_) => attack::TOOLS,
-            Experiment::Peers(_) => peers::TOOLS,
+            Experiment::Rivals(_) => rivals::TOOLS,
             Experiment::Netem(_) => netem::TOOLS,
             Experiment::Guests(_) => guests::TOOLS,
             Experiment::Moderation(_) => moderation::TOOLS,
@@ -108,7 +110,7 @@ impl Experiment {
             Experiment::Skew(options) => skew::run(options),
             Experiment::Soak(options) => soak::run(options),
             Experiment::Attack(options) => attack::run(options),
-            Experiment::Peers(options) => peers::run(options),
+            Experiment::Rivals(options) => rivals::run(options),
             Experiment::Netem(options) => netem::run(options),
             Experiment::Guests(options) => guests::run(options),
             Experiment::Moderation(options) => moderation::run(options),

@@ -33,15 +33,15 @@ use serde::{Deserialize, Serialize};
 use tabane::config;
 use tabane::config::problem::Problem;
 
-use crate::guest;
-use crate::options::Common;
-use crate::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
-use crate::progress;
-use crate::report::Report;
-use crate::sandbox::{self, Side};
 use figure::Measure;
 use plan::{Contestant, Place, Scenario};
 use summary::InPlace;
+use tabane_kit::guest;
+use tabane_kit::options::Common;
+use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
+use tabane_kit::progress;
+use tabane_kit::report::Report;
+use tabane_kit::sandbox::{self, Side};
 
 /// What a guest needs besides the sandbox's own tools; the other places need none.
 const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];

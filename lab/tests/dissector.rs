@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use tabane_io::ether;
-use tabane_lab::prerequisites::{Tool, require_tools};
+use tabane_kit::prerequisites::{Tool, require_tools};
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tabane_lab::report::Expected;
+use tabane_kit::report::Expected;
 
 /// Whether this is a command of `tabane-lab`.
 fn is_command(name: &str) -> bool {

@@ -58,7 +58,8 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
 fn shown_by(entry: Entry, signal: Signal) -> Entry {
     let (name, overdue, waited, why) = match signal {
         Signal::BurstSkew { overdue, waited } => {
-            let why = format!("burst skew, {overdue} cells sent and none received for {:.1} ms", millis(waited));
+            let why =
+                format!("burst skew, {overdue} cells sent and none received for {:.1} ms", millis(waited));
             ("burst-skew", Some(overdue), Some(waited), why)
         }
         Signal::Silence { waited } => {

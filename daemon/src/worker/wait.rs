@@ -1,5 +1,5 @@
 //! How the worker waits between turns: for its device and all its links at once, as the receive engine says
-//! (`proto/src/engine/receive.rs`).
+//! (`engine/src/receive.rs`).
 //!
 //! A look is one call of `epoll` that does not wait, and a poll of rings and memory that no descriptor tells of. Between
 //! two looks the processor is offered to others (`sched_yield(2)`): on a machine with few processors, what is looked for is

@@ -10,7 +10,7 @@
 //! can do so reads and writes the frames itself (zero-copy), else the kernel copies.
 //!
 //! - Frames are kept in two parts, so that neither direction can take the other's.
-//! - When sent frames come back is said by an engine (`proto/src/engine/reclaim.rs`). No descriptor tells of it: a look at the
+//! - When sent frames come back is said by an engine (`engine/src/reclaim.rs`). No descriptor tells of it: a look at the
 //!   completion ring each 50 us ([`Xdp::service`]) stands for the interrupt.
 //! - A run is taken as a whole or not at all.
 //!

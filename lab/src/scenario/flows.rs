@@ -9,12 +9,12 @@ use anyhow::{Result, ensure};
 
 use super::figure::Figure;
 use super::plan::{Flow, FlowKind, Scenario};
-use crate::clock::monotonic_ns;
-use crate::netns::Namespace;
-use crate::workload::Stream;
-use crate::workload::ping_pong::{self, RoundTrips};
-use crate::workload::sequence::{self, Pace, Sequence};
-use crate::workload::transfer::{self, Carrier, Source, Transfer};
+use tabane_kit::clock::monotonic_ns;
+use tabane_kit::netns::Namespace;
+use tabane_kit::workload::Stream;
+use tabane_kit::workload::ping_pong::{self, RoundTrips};
+use tabane_kit::workload::sequence::{self, Pace, Sequence};
+use tabane_kit::workload::transfer::{self, Carrier, Source, Transfer};
 
 /// What a stream sends again and again: small, so that the last copy ends soon.
 const COPY_BYTES: u64 = 1 << 20;

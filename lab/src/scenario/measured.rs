@@ -16,14 +16,14 @@ use super::course::{self, Condition, Step};
 use super::figure::{Figure, Measure};
 use super::flows::{Mark, Running, figures};
 use super::plan::{Contestant, FlowKind, Scenario};
-use crate::bundle::{self, Bundle, Protection};
-use crate::clock::{Moment, milliseconds_between, monotonic_ns};
-use crate::counters;
-use crate::emulator::{Coalescing, Direction, Impairment};
-use crate::mptcp;
-use crate::rate::Bitrate;
-use crate::status::LINK_DOWN;
-use crate::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
+use tabane_kit::bundle::{self, Bundle, Protection};
+use tabane_kit::clock::{Moment, milliseconds_between, monotonic_ns};
+use tabane_kit::counters;
+use tabane_kit::emulator::{Coalescing, Direction, Impairment};
+use tabane_kit::mptcp;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::status::LINK_DOWN;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
 
 /// Most that the buffers of a connection may grow to.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;

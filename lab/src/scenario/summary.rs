@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::figure::{Figure, Measure};
 use super::plan::{Contestant, FlowKind, Place, Scenario, Want};
 use super::{Outcome, Seen};
-use crate::report::{Report, Samples, Table, Verdict};
+use tabane_kit::report::{Report, Samples, Table, Verdict};
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
 const OFFERED_MIN: f64 = 99.0;

@@ -7,8 +7,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{DEVICE, address};
-use tabane_lab::netns::Namespace;
+use tabane_kit::bundle::{DEVICE, address};
+use tabane_kit::netns::Namespace;
 
 use crate::datagrams::{FRAGMENTED, WHOLE, exchange};
 use crate::neighbours::mac;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tabane_lab::bundle::{Bundle, DEVICE, Options};
-use tabane_lab::clock::wait_for;
-use tabane_lab::netns::Namespace;
-use tabane_lab::topology::Topology;
+use tabane_kit::bundle::{Bundle, DEVICE, Options};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::topology::Topology;
 
 use crate::stage::{FAST, options, plan, ready};
 use crate::{Case, Need};

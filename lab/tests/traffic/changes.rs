@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_lab::bundle::{Bundle, DEVICE, address};
-use tabane_lab::counters::received_bytes;
-use tabane_lab::rate::Bitrate;
-use tabane_lab::topology::{Topology, nic};
-use tabane_lab::workload::Stream;
-use tabane_lab::workload::iperf::{Flow, Server};
-use tabane_lab::workload::sequence::{Pace, Sequence};
+use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::counters::received_bytes;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::{Topology, nic};
+use tabane_kit::workload::Stream;
+use tabane_kit::workload::iperf::{Flow, Server};
+use tabane_kit::workload::sequence::{Pace, Sequence};
 
 use crate::faults::carry;
 use crate::stage::{FAST, options, plan, ready, send_file, with_bundles, with_links};

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use socket2::SockRef;
-use tabane_lab::bundle::{Bundle, DEVICE, address, program};
-use tabane_lab::clock::wait_for;
-use tabane_lab::counters::received_bytes;
-use tabane_lab::topology::Topology;
+use tabane_kit::bundle::{Bundle, DEVICE, address, program};
+use tabane_kit::clock::wait_for;
+use tabane_kit::counters::received_bytes;
+use tabane_kit::topology::Topology;
 
 use crate::stage::{FAST, plan};
 use crate::{Case, Need};

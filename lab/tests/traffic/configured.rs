@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_lab::bundle::{Bundle, address, program};
-use tabane_lab::counters::received_bytes;
-use tabane_lab::netns::Namespace;
-use tabane_lab::process::Process;
-use tabane_lab::tool;
-use tabane_lab::topology::{Plan, Topology, address as address_of, nic};
-use tabane_lab::workload::sequence::{Pace, Sequence};
+use tabane_kit::bundle::{Bundle, address, program};
+use tabane_kit::counters::received_bytes;
+use tabane_kit::netns::Namespace;
+use tabane_kit::process::Process;
+use tabane_kit::tool;
+use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
+use tabane_kit::workload::sequence::{Pace, Sequence};
 
 use crate::stage::{FAST, plan, send_file};
 use crate::{Case, Need};

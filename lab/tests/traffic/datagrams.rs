@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_lab::bundle::{address, address_v6};
-use tabane_lab::clock::wait_for;
-use tabane_lab::netns::{Namespace, joined};
+use tabane_kit::bundle::{address, address_v6};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::{Namespace, joined};
 
 use crate::stage::{FAST, SLOW, options, plan, with_bundles};
 use crate::{Case, Need};
@@ -38,7 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-fn udp(rates: &[tabane_lab::rate::Bitrate]) -> Result<()> {
+fn udp(rates: &[tabane_kit::rate::Bitrate]) -> Result<()> {
     with_bundles(plan(rates), &options()?, |topology, _| {
         let (first, second) = (topology.host(0), topology.host(1));
         for sizes in [&WHOLE[..], &FRAGMENTED] {

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, DEVICE, address};
-use tabane_lab::tool;
-use tabane_lab::topology::Topology;
-use tabane_lab::workload::sequence::{Pace, Sequence};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::tool;
+use tabane_kit::topology::Topology;
+use tabane_kit::workload::sequence::{Pace, Sequence};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
 use crate::stage::{FAST, options, plan, with_bundles};

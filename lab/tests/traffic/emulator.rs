@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tabane_lab::counters;
-use tabane_lab::emulator::{Coalescing, Counters, Direction, Impairment};
-use tabane_lab::rate::Bitrate;
-use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_lab::workload::sequence::{Outcome, Pace, Sequence};
-use tabane_lab::workload::{Stream, ping_pong};
+use tabane_kit::counters;
+use tabane_kit::emulator::{Coalescing, Counters, Direction, Impairment};
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
+use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
+use tabane_kit::workload::{Stream, ping_pong};
 
 use crate::datagrams::{FRAGMENTED, WHOLE, exchange};
 use crate::stage::send_file;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use tabane_engine::receive::Method;
-use tabane_lab::bundle::{Bundle, Options, address};
-use tabane_lab::engines::{choose, daemons_seconds};
-use tabane_lab::topology::Topology;
-use tabane_lab::workload::{Stream, ping_pong};
+use tabane_kit::bundle::{Bundle, Options, address};
+use tabane_kit::topology::Topology;
+use tabane_kit::workload::{Stream, ping_pong};
+use tabane_lab::commands::engines::{choose, daemons_seconds};
 
 use crate::stage::{FAST, options, plan, send_file, with_bundles};
 use crate::{Case, Need};

@@ -4,10 +4,10 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, DEVICE, Options, address};
-use tabane_lab::status::{LINK_DOWN, LINK_UP};
-use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, nic};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
+use tabane_kit::status::{LINK_DOWN, LINK_UP};
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
 use crate::stage::{FAST, lost_little, options, plan, ready, send_file, with_links};

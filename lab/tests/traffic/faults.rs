@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, address};
-use tabane_lab::clock::wait_for;
-use tabane_lab::counters::received_bytes;
-use tabane_lab::status::{LINK_DOWN, LINK_UP};
-use tabane_lab::topology::{Moment, Topology, nic};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::clock::wait_for;
+use tabane_kit::counters::received_bytes;
+use tabane_kit::status::{LINK_DOWN, LINK_UP};
+use tabane_kit::topology::{Moment, Topology, nic};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};

@@ -6,11 +6,11 @@
 //! ```
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, DEVICE, address};
-use tabane_lab::counters::queue_drops;
-use tabane_lab::netns::Namespace;
-use tabane_lab::workload::Stream;
-use tabane_lab::workload::iperf::{Flow, Server};
+use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::counters::queue_drops;
+use tabane_kit::netns::Namespace;
+use tabane_kit::workload::Stream;
+use tabane_kit::workload::iperf::{Flow, Server};
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};

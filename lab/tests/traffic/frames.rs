@@ -20,10 +20,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tabane_io::PacketSocket;
 use tabane_io::packet::FRAME_MAX;
-use tabane_lab::bundle::DEVICE;
-use tabane_lab::clock::wait_for;
-use tabane_lab::netns::Namespace;
-use tabane_lab::topology::Topology;
+use tabane_kit::bundle::DEVICE;
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::topology::Topology;
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};

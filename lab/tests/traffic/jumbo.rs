@@ -1,8 +1,8 @@
 //! A device of MTU 9000 and more over links of MTU 1500: IP does not cut anything.
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Options, address, address_v6};
-use tabane_lab::counters;
+use tabane_kit::bundle::{Options, address, address_v6};
+use tabane_kit::counters;
 
 use crate::datagrams::exchange;
 use crate::stage::{FAST, options, plan, send_file, with_bundles};

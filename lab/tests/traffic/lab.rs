@@ -5,8 +5,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_lab::netns::Namespace;
-use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, address};
+use tabane_kit::netns::Namespace;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 
 use crate::stage::{FAST, send_file};
 use crate::{Case, Need};

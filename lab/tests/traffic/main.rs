@@ -51,11 +51,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
-use tabane_lab::bundle;
-use tabane_lab::prerequisites::{
+use tabane_kit::bundle;
+use tabane_kit::prerequisites::{
     ETHTOOL, IPERF3, MPIRUN, SETPRIV, SYSTEMD, TCPDUMP, Tool, require_daemon, require_tools, require_xdp,
 };
-use tabane_lab::sandbox::{self, Side};
+use tabane_kit::sandbox::{self, Side};
 
 /// A named trial and what it needs besides the sandbox.
 struct Case {
@@ -169,7 +169,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))
-            .and_then(|()| tabane_lab::systemd::require()),
+            .and_then(|()| tabane_kit::systemd::require()),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))

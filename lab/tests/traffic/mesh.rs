@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tabane_lab::bundle;
-use tabane_lab::process::Process;
+use tabane_kit::bundle;
+use tabane_kit::process::Process;
 
 use crate::{Case, Need};
 

@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, Options, address, program};
-use tabane_lab::process::Process;
-use tabane_lab::status::Completion;
-use tabane_lab::topology::{LinkPlan, Plan, Topology, Wiring, nic};
+use tabane_kit::bundle::{Bundle, Options, address, program};
+use tabane_kit::process::Process;
+use tabane_kit::status::Completion;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
 use crate::stage::{options, send_file, with_links};
 use crate::{Case, Need};

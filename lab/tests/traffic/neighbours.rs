@@ -1,8 +1,8 @@
 //! ARP and neighbour discovery: addresses are resolved anew through the bundle, to the right MAC address.
 
 use anyhow::{Context, Result, ensure};
-use tabane_lab::bundle::{DEVICE, address, address_v6};
-use tabane_lab::netns::Namespace;
+use tabane_kit::bundle::{DEVICE, address, address_v6};
+use tabane_kit::netns::Namespace;
 
 use crate::datagrams::exchange;
 use crate::stage::{FAST, options, plan, with_bundles};

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, address};
-use tabane_lab::topology::{Topology, nic};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::topology::{Topology, nic};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
 use crate::stage::{FAST, options, plan, with_bundles};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_lab::rate::Bitrate;
-use tabane_lab::topology::{LinkPlan, Plan, Topology, address};
-use tabane_lab::workload::mpi::Mpi;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use tabane_kit::workload::mpi::Mpi;
 
 use crate::{Case, Need};
 

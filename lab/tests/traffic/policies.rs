@@ -1,9 +1,9 @@
 //! Every policy carries TCP over two links, and puts it where it says.
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Options, address};
-use tabane_lab::counters::received_bytes;
-use tabane_lab::topology::Topology;
+use tabane_kit::bundle::{Options, address};
+use tabane_kit::counters::received_bytes;
+use tabane_kit::topology::Topology;
 
 use crate::stage::{FAST, options, plan, send_file, with_bundles};
 use crate::{Case, Need};

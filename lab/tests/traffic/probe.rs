@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tabane_lab::bundle;
-use tabane_lab::topology::{LinkPlan, Plan, Topology, address};
-use tabane_lab::workload::probe::Probe;
+use tabane_kit::bundle;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use tabane_kit::workload::probe::Probe;
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};

@@ -8,13 +8,13 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
-use tabane_lab::bundle::{Bundle, address};
-use tabane_lab::clock::monotonic_ns;
-use tabane_lab::counters::received_bytes;
-use tabane_lab::netns::Namespace;
-use tabane_lab::status::{LINK_DOWN, LINK_UP};
-use tabane_lab::topology::{Plan, Topology, address as address_of, nic};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::clock::monotonic_ns;
+use tabane_kit::counters::received_bytes;
+use tabane_kit::netns::Namespace;
+use tabane_kit::status::{LINK_DOWN, LINK_UP};
+use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, plan, ready, send_file};
 use crate::{Case, Need};
@@ -105,7 +105,7 @@ fn routed() -> Result<()> {
     let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1)?)?;
     told(LINK_DOWN, swallow(&router, VICTIM, true)?)?;
     let arrived = transfer.arrived();
-    tabane_lab::clock::wait_for("bytes over the other link", std::time::Duration::from_secs(5), || {
+    tabane_kit::clock::wait_for("bytes over the other link", std::time::Duration::from_secs(5), || {
         Ok((transfer.arrived() > arrived + FILE / 4).then_some(()))
     })?;
     told(LINK_UP, swallow(&router, VICTIM, false)?)?;

@@ -9,14 +9,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tabane_lab::bundle::{Bundle, DEVICE, Options, Protection, address, program};
-use tabane_lab::clock::wait_for;
-use tabane_lab::netns::Namespace;
-use tabane_lab::process::Process;
-use tabane_lab::status::Status;
-use tabane_lab::tool;
-use tabane_lab::topology::{Topology, nic};
-use tabane_lab::workload::sequence::{Pace, Sequence};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::process::Process;
+use tabane_kit::status::Status;
+use tabane_kit::tool;
+use tabane_kit::topology::{Topology, nic};
+use tabane_kit::workload::sequence::{Pace, Sequence};
 
 use crate::stage::{FAST, options, plan};
 use crate::{Case, Need};

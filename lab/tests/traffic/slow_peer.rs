@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, address};
-use tabane_lab::clock::wait_for;
-use tabane_lab::counters::received_bytes;
-use tabane_lab::rate::Bitrate;
-use tabane_lab::topology::{LinkPlan, Plan, Topology};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::clock::wait_for;
+use tabane_kit::counters::received_bytes;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, send_file};
 use crate::{Case, Need};
@@ -62,7 +62,7 @@ fn slow_peer() -> Result<()> {
     bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
 }
 
-fn median_gbps(from: &tabane_lab::netns::Namespace, to: &tabane_lab::netns::Namespace) -> Result<f64> {
+fn median_gbps(from: &tabane_kit::netns::Namespace, to: &tabane_kit::netns::Namespace) -> Result<f64> {
     let rates = (0..ROUNDS).map(|_| Ok(send_file(from, to, address(1), FAST_BYTES)?.gbps()));
     let mut rates = rates.collect::<Result<Vec<_>>>()?;
     rates.sort_by(f64::total_cmp);

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{self, Bundle, DEVICE, Options};
-use tabane_lab::netns::Namespace;
-use tabane_lab::rate::Bitrate;
-use tabane_lab::status::Link;
-use tabane_lab::topology::{LinkPlan, Plan, Topology};
-use tabane_lab::workload::transfer::{self, Source, Transfer};
+use tabane_kit::bundle::{self, Bundle, DEVICE, Options};
+use tabane_kit::netns::Namespace;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::status::Link;
+use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::workload::transfer::{self, Source, Transfer};
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
 pub(crate) const FAST: Bitrate = Bitrate::mbit(200);

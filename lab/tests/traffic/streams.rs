@@ -1,10 +1,10 @@
 //! TCP over 2, 3 and 4 links, equal and 10:1, IPv4 and IPv6, both directions.
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{address, address_v6};
-use tabane_lab::counters::received_bytes;
-use tabane_lab::rate::Bitrate;
-use tabane_lab::topology::Topology;
+use tabane_kit::bundle::{address, address_v6};
+use tabane_kit::counters::received_bytes;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::Topology;
 
 use crate::stage::{options, plan, send_file, with_bundles};
 use crate::{Case, Need};

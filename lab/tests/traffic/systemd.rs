@@ -5,15 +5,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_lab::bundle::{Bundle, DEVICE, Options, Protection, address, program};
-use tabane_lab::clock::wait_for;
-use tabane_lab::netns::Namespace;
-use tabane_lab::process::Process;
-use tabane_lab::status::Status;
-use tabane_lab::systemd::{Systemd, UNITS};
-use tabane_lab::tool;
-use tabane_lab::topology::{Topology, nic};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::process::Process;
+use tabane_kit::status::Status;
+use tabane_kit::systemd::{Systemd, UNITS};
+use tabane_kit::tool;
+use tabane_kit::topology::{Topology, nic};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, plan, send_file};
 use crate::{Case, Need};

@@ -6,13 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, address};
-use tabane_lab::clock::monotonic_ns;
-use tabane_lab::counters::protocol;
-use tabane_lab::rate::Bitrate;
-use tabane_lab::topology::{Plan, Topology};
-use tabane_lab::workload::sequence::{Pace, Sequence};
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::clock::monotonic_ns;
+use tabane_kit::counters::protocol;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::{Plan, Topology};
+use tabane_kit::workload::sequence::{Pace, Sequence};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
 use crate::stage::{FAST, options, plan, with_bundles};

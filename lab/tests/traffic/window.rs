@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_lab::bundle::{Bundle, Options, address};
-use tabane_lab::status::LINK_DOWN;
-use tabane_lab::topology::{Topology, nic};
-use tabane_lab::window::Window;
-use tabane_lab::workload::transfer::{Source, Transfer};
-use tabane_lab::workload::{Stream, ping_pong};
+use tabane_kit::bundle::{Bundle, Options, address};
+use tabane_kit::status::LINK_DOWN;
+use tabane_kit::topology::{Topology, nic};
+use tabane_kit::window::Window;
+use tabane_kit::workload::transfer::{Source, Transfer};
+use tabane_kit::workload::{Stream, ping_pong};
 
 use crate::faults::carry;
 use crate::stage::{FAST, lost_nothing, options, plan, ready, send_file, with_links};

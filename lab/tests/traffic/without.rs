@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use tabane_lab::bundle::{Bundle, DEVICE, Options, address};
-use tabane_lab::counters::received_bytes;
-use tabane_lab::emulator::{Direction, Impairment};
-use tabane_lab::tool;
-use tabane_lab::topology::{Plan, Topology, Wiring, nic};
-use tabane_lab::workload::sequence::{Outcome, Pace, Sequence};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
+use tabane_kit::counters::received_bytes;
+use tabane_kit::emulator::{Direction, Impairment};
+use tabane_kit::tool;
+use tabane_kit::topology::{Plan, Topology, Wiring, nic};
+use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
 
 use crate::stage::{FAST, options, plan, ready, send_file, with_bundles};
 use crate::{Case, Need};

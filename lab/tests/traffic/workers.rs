@@ -4,10 +4,10 @@ use std::fs;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
-use tabane_lab::bundle::{Bundle, DEVICE, address};
-use tabane_lab::status::{LINK_DOWN, LINK_UP};
-use tabane_lab::topology::Topology;
-use tabane_lab::workload::transfer::{Source, Transfer};
+use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::status::{LINK_DOWN, LINK_UP};
+use tabane_kit::topology::Topology;
+use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, plan, ready, with_bundles};
 use crate::{Case, Need};

@@ -1,0 +1,39 @@
+//! Equipment for experiments: network namespaces as RAII, topologies, workloads, measurement and reports around real bundles.
+//!
+//! Every command runs inside a [`sandbox`] of its own, builds a [`topology`] of hosts and switches there, starts
+//! [`bundle`]s on the hosts, drives a [`workload`] through them and ends in a [`report`]: the same form for all.
+//! Everything it makes belongs to the sandbox, so that nothing outlives the process, even when that is killed.
+//!
+//! ```text
+//! sandbox -> netns -> topology -> bundle -> workload -> report
+//!                    (rate, emulator) (status) (cpu, counters)
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod bonding;
+pub mod bundle;
+pub mod cgroup;
+pub mod clock;
+pub mod counters;
+pub mod cpu;
+pub mod emulator;
+pub mod guest;
+pub mod machine;
+pub mod memory;
+pub mod mptcp;
+pub mod netns;
+pub mod options;
+pub mod prerequisites;
+pub mod process;
+pub mod progress;
+pub mod rate;
+pub mod report;
+
+pub mod sandbox;
+pub mod status;
+pub mod strip;
+pub mod systemd;
+pub mod tool;
+pub mod topology;
+pub mod window;
+pub mod workload;

@@ -1,0 +1,105 @@
+//! Where and when something was measured: part of every report.
+
+use std::fmt;
+use std::fs;
+use std::process::Command;
+use std::thread::available_parallelism;
+
+use anyhow::Result;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::tool;
+
+/// The machine and the state of the source.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model of the CPU as the kernel names it.
+    pub cpu: String,
+    /// CPUs that this process may use.
+    pub cores: usize,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+    /// Runnable programs, mean of the last minute before the run: above 1, others compete for the CPUs.
+    pub load_before: Option<f64>,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Commit of the source tree, with `+` when files differ from it; `None` outside a checkout.
+    pub commit: Option<String>,
+    /// When the run started, UTC, as in RFC 3339.
+    pub date: Option<String>,
+}
+
+impl Machine {
+    /// Looks around; what cannot be found out is left empty.
+    #[must_use]
+    pub fn look() -> Machine {
+        let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let kilobytes =
+            value_of(&memory, "MemTotal").split_whitespace().next().and_then(|size| size.parse().ok());
+        Machine {
+            cpu: value_of(&processors, "model name").to_string(),
+            cores: available_parallelism().map_or(1, Into::into),
+            memory_bytes: kilobytes.unwrap_or(0_u64) * 1024,
+            load_before: load.split_whitespace().next().and_then(|load| load.parse().ok()),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string(),
+            commit: commit(),
+            date: said(tool::words("date", "--utc +%Y-%m-%dT%H:%M:%SZ")),
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = self.load_before.unwrap_or(f64::NAN);
+        write!(out, "{} x {}, kernel {}, load before {load}", self.cores, self.cpu, self.kernel)
+    }
+}
+
+/// The numbers of the processors on which this process may run.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn processors() -> Result<Vec<usize>> {
+    let allowed = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count()).filter(|number| allowed.is_set(*number).unwrap_or(false)).collect())
+}
+
+fn commit() -> Option<String> {
+    let hash = said(tool::words("git", "rev-parse --short=12 HEAD"))?;
+    let changed = said(tool::words("git", "status --porcelain --untracked-files=no"));
+    Some(if changed.is_some() { hash + "+" } else { hash })
+}
+
+/// What `command` prints, when it succeeds and prints something.
+fn said(mut command: Command) -> Option<String> {
+    let words = tool::run(&mut command).ok()?;
+    Some(words.trim().to_string()).filter(|words| !words.is_empty())
+}
+
+/// The value of the first line `key : value`.
+fn value_of<'a>(table: &'a str, key: &str) -> &'a str {
+    let mut lines = table.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(name, _)| name.trim() == key).map_or("", |(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_key() {
+        let table = "processor\t: 0\nmodel name\t: A: fast one\nmodel name\t: other\n";
+        assert_eq!(value_of(table, "model name"), "A: fast one");
+        assert_eq!(value_of(table, "absent"), "");
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_and_cores() {
+        let machine = Machine::look();
+        assert!(!machine.kernel.is_empty() && machine.cores >= 1 && machine.memory_bytes > 0);
+    }
+}

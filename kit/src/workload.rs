@@ -1,0 +1,115 @@
+//! What runs through a path: each kind of traffic is a file, ends by itself or when told to, and never waits for ever.
+
+pub mod bonnie;
+pub mod database;
+pub mod datagrams;
+pub mod delivery;
+pub mod echoes;
+pub mod ganesha;
+pub mod gaps;
+pub mod home;
+pub mod hpcc;
+pub mod iperf;
+pub mod mounted;
+pub mod mpi;
+pub mod nfs;
+pub mod npb;
+pub mod ping;
+pub mod ping_pong;
+pub mod probe;
+pub mod sequence;
+pub mod transfer;
+pub mod web;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+
+/// How long a connection may be silent before it counts as lost. TCP doubles its timeout with each try in vain: after some
+/// seconds without a path, as a daemon that was killed makes them, the next try may be as far away.
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// How long a server may take to listen; an emulated machine takes seconds to load it.
+const LISTEN_WITHIN: Duration = Duration::from_secs(20);
+
+/// Congestion control of every stream, whatever the machine prefers: two kinds on one path would measure each other.
+pub const CONGESTION: &str = "cubic";
+
+/// What carries a byte stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Plain TCP.
+    Tcp,
+    /// TCP over several paths (RFC 8684).
+    Mptcp,
+}
+
+impl Stream {
+    fn socket(self, address: SocketAddr) -> Result<Socket> {
+        let protocol = match self {
+            Stream::Tcp => Protocol::TCP,
+            Stream::Mptcp => Protocol::MPTCP,
+        };
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
+        socket.set_tcp_congestion(CONGESTION.as_bytes()).context("the kernel has no CUBIC")?;
+        Ok(socket)
+    }
+
+    /// Listens at `address`, and says where that is, port included. Further subflows of MPTCP go to other addresses of the
+    /// host and find nobody unless it listens there, too.
+    fn listen(self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+        let socket = self.socket(address)?;
+        let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+        let own = if self == Stream::Mptcp && address.is_ipv4() { any } else { address };
+        socket.bind(&own.into())?;
+        socket.listen(1)?;
+        let listener = TcpListener::from(socket);
+        let port = listener.local_addr()?.port();
+        Ok((listener, SocketAddr::new(address.ip(), port)))
+    }
+
+    /// Connects to `address`; reads and writes on the connection are bounded by [`SILENCE_MAX`].
+    fn connect(self, address: SocketAddr) -> Result<TcpStream> {
+        let socket = self.socket(address)?;
+        socket.connect_timeout(&address.into(), SILENCE_MAX)?;
+        bounded(socket.into())
+    }
+}
+
+/// `stream` with bounded reads and writes.
+fn bounded(stream: TcpStream) -> Result<TcpStream> {
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    Ok(stream)
+}
+
+/// Accepts the next connection within [`SILENCE_MAX`]; its reads and writes are bounded by the same time.
+fn accept(listener: &TcpListener) -> Result<TcpStream> {
+    // SO_RCVTIMEO bounds accept(2) as well.
+    socket2::SockRef::from(listener).set_read_timeout(Some(SILENCE_MAX))?;
+    let (stream, _) = listener.accept()?;
+    bounded(stream)
+}
+
+/// Waits until `server` listens on a port of `host`.
+pub fn wait_until_listening(host: &Namespace, port: u16, server: &str) -> Result<()> {
+    let is_there = || Ok(is_listening(host, port)?.then_some(()));
+    wait_for(&format!("{server} that listens"), LISTEN_WITHIN, is_there)
+}
+
+/// Whether a socket listens (state 0A) on the port; a connection to find out would be taken for a client.
+fn is_listening(host: &Namespace, port: u16) -> Result<bool> {
+    let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+    let tables = host.enter(|| Ok::<_, std::io::Error>(table("tcp")? + &table("tcp6")?))??;
+    let wanted = format!(":{port:04X}");
+    Ok(tables.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.len() > 3 && fields[1].ends_with(&wanted) && fields[3] == "0A"
+    }))
+}

@@ -1,0 +1,169 @@
+//! The loads over every path.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use tabane_kit::bundle::{self, Bundle};
+use tabane_kit::progress;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::report::Samples;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use tabane_kit::workload::web::File;
+use tabane_kit::workload::{database, ganesha, web};
+
+/// Rate of each of the two links.
+pub(super) const LINK_RATE: Bitrate = Bitrate::mbit(1_000);
+/// Clients at once.
+pub(super) const CLIENTS: u16 = 8;
+/// The link whose switch dies.
+const VICTIM: usize = 1;
+
+/// How the loads are measured.
+pub(super) struct Bench {
+    /// The executable `tabane`.
+    pub(super) daemon: PathBuf,
+    pub(super) rounds: usize,
+    /// Length of each load.
+    pub(super) seconds: u32,
+    pub(super) seed: u64,
+}
+
+/// What listens on the second host.
+struct Servers {
+    _web: web::Server,
+    _database: database::Server,
+    files: ganesha::Server,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    Fetch(File),
+    Transact,
+    Read,
+}
+
+impl Job {
+    const ALL: [Job; 4] = [Job::Fetch(File::Large), Job::Fetch(File::Small), Job::Transact, Job::Read];
+
+    /// The unit of what is measured of it.
+    fn unit(self) -> &'static str {
+        match self {
+            Job::Fetch(File::Large) | Job::Read => "Mbit/s",
+            Job::Fetch(File::Small) | Job::Transact => "1/s",
+        }
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Job::Fetch(File::Large) => "nginx, 16 MiB files",
+            Job::Fetch(File::Small) => "nginx, 1 KiB files",
+            Job::Transact => "PostgreSQL, TPC-B",
+            Job::Read => "nfs-ganesha, a 16 MiB file",
+        })
+    }
+}
+
+/// A job over every path.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) job: Job,
+    pub(super) link: Samples,
+    pub(super) bundle: Samples,
+    /// Through the bundle, one switch of which is dead for the second third of the time.
+    pub(super) outage: Samples,
+    /// Requests or transactions that failed on any path.
+    pub(super) failed: u64,
+}
+
+impl Bench {
+    /// Measures every job over every path.
+    pub(super) fn run(&self) -> Result<Vec<Row>> {
+        let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); 2]))?;
+        let server = topology.host(1);
+        let servers = Servers {
+            _web: web::Server::start(server)?,
+            _database: {
+                let _step = progress::step("filling a database");
+                database::Server::start(server)?
+            },
+            files: ganesha::Server::start(server, self.seed)?,
+        };
+        let bundles = Bundle::start_all(&topology, &bundle::Options::new(&self.daemon))?;
+        let rows =
+            Job::ALL.into_iter().map(|job| self.row(&topology, &servers, job)).collect::<Result<_>>()?;
+        for bundle in bundles {
+            bundle.stop()?.success("a daemon told to stop")?;
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, topology: &Topology, servers: &Servers, job: Job) -> Result<Row> {
+        let [mut link, mut bundle, mut outage] = [(); 3].map(|()| Samples::new(job.unit(), Vec::new()));
+        let mut failed = 0;
+        for round in 1..=self.rounds {
+            let _step = progress::step(&format!("{job}, round {round} of {}", self.rounds));
+            let paths = [
+                (&mut link, address(0, 1).into(), false),
+                (&mut bundle, bundle::address(1), false),
+                (&mut outage, bundle::address(1), true),
+            ];
+            for (samples, server, with_outage) in paths {
+                let (speed, failures) = self.load(topology, servers, (job, server), with_outage)?;
+                samples.push(speed);
+                failed += failures;
+            }
+        }
+        Ok(Row { job, link, bundle, outage, failed })
+    }
+
+    /// One load of a server at an address; returns how fast it was, and how much failed.
+    fn load(
+        &self,
+        topology: &Topology,
+        servers: &Servers,
+        (job, server): (Job, IpAddr),
+        with_outage: bool,
+    ) -> Result<(f64, u64)> {
+        let client = topology.host(0);
+        match job {
+            Job::Fetch(file) => {
+                let load = web::Load::start(client, server, file, CLIENTS, self.seconds)?;
+                self.meanwhile(topology, with_outage)?;
+                let outcome = load.finish()?;
+                let speed = if file == File::Large { outcome.mbps() } else { outcome.rate() };
+                Ok((speed, outcome.failed))
+            }
+            Job::Transact => {
+                let load = database::Load::start(client, server, CLIENTS, self.seconds)?;
+                self.meanwhile(topology, with_outage)?;
+                let outcome = load.finish()?;
+                Ok((outcome.rate, outcome.failed))
+            }
+            Job::Read => {
+                let load = servers.files.load(client, server, CLIENTS, self.seconds)?;
+                self.meanwhile(topology, with_outage)?;
+                let outcome = load.finish();
+                Ok((outcome.mbps, outcome.failed))
+            }
+        }
+    }
+
+    fn meanwhile(&self, topology: &Topology, with_outage: bool) -> Result<()> {
+        if with_outage {
+            let third = Duration::from_secs(self.seconds.into()) / 3;
+            thread::sleep(third);
+            topology.kill_switch(VICTIM)?;
+            thread::sleep(third);
+            topology.revive_switch(VICTIM)?;
+        }
+        Ok(())
+    }
+}

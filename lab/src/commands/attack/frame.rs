@@ -1,0 +1,119 @@
+//! Datagrams in frames: UDP over IPv6, as packet sockets give and take it, superframes included.
+
+use std::ops::Range;
+
+use tabane_io::packet::HEADER as VIRTIO;
+
+use tabane_kit::emulator::frame::folded_sum;
+
+/// Bytes of the headers of Ethernet, IPv6 and UDP.
+pub(super) const HEADERS: usize = 14 + 40 + 8;
+/// Places in these headers.
+pub(super) const TO_MAC: Range<usize> = 0..6;
+pub(super) const FROM_MAC: Range<usize> = 6..12;
+pub(super) const FROM_ADDRESS: Range<usize> = 22..38;
+const ETHERTYPE: Range<usize> = 12..14;
+const IP_LENGTH: Range<usize> = 18..20;
+const PROTOCOL: usize = 20;
+const ADDRESSES: Range<usize> = 22..54;
+const UDP: usize = 54;
+const UDP_LENGTH: Range<usize> = 58..60;
+const UDP_CHECKSUM: Range<usize> = 60..62;
+const IPV6: [u8; 2] = [0x86, 0xdd];
+const PROTOCOL_UDP: u8 = 17;
+/// Virtio header: VIRTIO_NET_HDR_F_NEEDS_CSUM and VIRTIO_NET_HDR_GSO_UDP_L4.
+const NEEDS_CHECKSUM: u8 = 1;
+const KIND_UDP: u8 = 5;
+/// Most cells in a superframe: all of them fit, whatever their length.
+const CELLS_MAX: usize = 32;
+
+/// One datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Datagram {
+    /// Of Ethernet, IPv6 and UDP; lengths and checksum mean nothing.
+    pub(super) headers: [u8; HEADERS],
+    pub(super) cell: Vec<u8>,
+}
+
+/// What came in a frame behind its virtio header; nothing when it is no UDP over IPv6.
+pub(super) fn datagrams(frame: &[u8]) -> Vec<Datagram> {
+    let Some((virtio, frame)) = frame.split_first_chunk::<VIRTIO>() else { return Vec::new() };
+    let Some((headers, payload)) = frame.split_first_chunk::<HEADERS>() else { return Vec::new() };
+    if headers[ETHERTYPE] != IPV6 || headers[PROTOCOL] != PROTOCOL_UDP {
+        return Vec::new();
+    }
+    let length = usize::from(u16::from_be_bytes([headers[UDP_LENGTH.start], headers[UDP_LENGTH.start + 1]]));
+    let is_superframe = virtio[1] == KIND_UDP;
+    // Padding of the smallest frames is no payload.
+    let payload =
+        if is_superframe { payload } else { &payload[..payload.len().min(length.saturating_sub(8))] };
+    let segment = usize::from(u16::from_ne_bytes([virtio[4], virtio[5]]));
+    let cell = if is_superframe && segment > 0 { segment } else { payload.len().max(1) };
+    payload.chunks(cell).map(|cell| Datagram { headers: *headers, cell: cell.to_vec() }).collect()
+}
+
+/// Frames with virtio headers that carry `datagrams`; those alike share superframes.
+pub(super) fn frames(datagrams: &[Datagram]) -> impl Iterator<Item = Vec<u8>> {
+    let alike = |a: &Datagram, b: &Datagram| a.headers == b.headers && a.cell.len() == b.cell.len();
+    datagrams.chunk_by(alike).flat_map(|run| run.chunks(CELLS_MAX)).map(frame)
+}
+
+/// One frame of datagrams that are alike. The receiver's kernel trusts a checksum that is still to be finished.
+fn frame(run: &[Datagram]) -> Vec<u8> {
+    let cell = run[0].cell.len();
+    let segment = if run.len() > 1 { short(cell) } else { 0 };
+    let kind = if run.len() > 1 { KIND_UDP } else { 0 };
+    let mut frame = vec![NEEDS_CHECKSUM, kind];
+    for field in [short(HEADERS), segment, short(UDP), short(UDP_CHECKSUM.start - UDP)] {
+        frame.extend(field.to_ne_bytes());
+    }
+    let mut headers = run[0].headers;
+    let length = short(8 + run.len() * cell).to_be_bytes();
+    headers[IP_LENGTH].copy_from_slice(&length);
+    headers[UDP_LENGTH].copy_from_slice(&length);
+    let pseudo = [&headers[ADDRESSES], &length[..], &[0, PROTOCOL_UDP]].concat();
+    headers[UDP_CHECKSUM].copy_from_slice(&folded_sum(&pseudo).to_be_bytes());
+    frame.extend(headers);
+    run.iter().for_each(|datagram| frame.extend(&datagram.cell));
+    frame
+}
+
+fn short(length: usize) -> u16 {
+    u16::try_from(length).expect("cells in a superframe are bounded by the link's MTU")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A datagram of UDP over IPv6 with this cell.
+    pub(in crate::commands::attack) fn datagram(cell: &[u8]) -> Datagram {
+        let mut headers = [0; HEADERS];
+        headers[ETHERTYPE].copy_from_slice(&IPV6);
+        headers[PROTOCOL] = PROTOCOL_UDP;
+        Datagram { headers, cell: cell.to_vec() }
+    }
+
+    /// What a frame carries, without the fields that mean nothing.
+    fn cells(frame: &[u8]) -> Vec<Vec<u8>> {
+        datagrams(frame).into_iter().map(|datagram| datagram.cell).collect()
+    }
+
+    #[test]
+    fn what_is_framed_is_found_again() {
+        let sent = [datagram(b"one"), datagram(b"two"), datagram(b"three")];
+        let frames: Vec<Vec<u8>> = frames(&sent).collect();
+        assert_eq!(frames.len(), 2, "cells of one length share a superframe");
+        assert_eq!(cells(&frames[0]), [b"one", b"two"]);
+        assert_eq!(cells(&frames[1]), [b"three"]);
+    }
+
+    #[test]
+    fn padding_and_other_protocols_are_left_out() {
+        let mut padded = frame(&[datagram(b"x")]);
+        padded.resize(VIRTIO + 80, 0);
+        assert_eq!(cells(&padded), [b"x"]);
+        padded[VIRTIO + PROTOCOL] = 6;
+        assert!(cells(&padded).is_empty() && cells(&[0; 20]).is_empty());
+    }
+}

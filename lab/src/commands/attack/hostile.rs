@@ -1,0 +1,133 @@
+//! The hostile node at work on one link: it hears what the first host sends and puts forged frames before the second.
+
+use std::io::ErrorKind;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tabane_io::PacketSocket;
+use tabane_io::packet::FRAME_MAX;
+
+use super::forge::{Forger, Stranger};
+use super::frame::{datagrams, frames};
+use super::recording::Recording;
+use tabane_kit::netns::{Namespace, joined};
+use tabane_kit::topology::{Topology, nic};
+
+/// The link on which it is.
+pub(super) const LINK: usize = 0;
+/// Pause between two looks at the link.
+const TICK: Duration = Duration::from_millis(1);
+/// Most cells put on the link in one of these; what is due on top is left out.
+const BURST: u64 = 1_000;
+/// Most frames heard in one of these.
+const HEAR: usize = 1_000;
+
+/// The hostile node, with the switch's ports to both hosts in its hands: frames of a switch can be heard and sent under
+/// any address there, without it learning wrong ones.
+pub(super) struct Hostile {
+    /// Hears the first host.
+    from: PacketSocket,
+    /// Reaches the second.
+    to: PacketSocket,
+    pub(super) recording: Recording,
+    frame: Vec<u8>,
+}
+
+/// A hostile node that hears until it is told to end.
+pub(super) struct Hearing {
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Hostile>>,
+}
+
+impl Hostile {
+    /// At the switch of [`LINK`].
+    pub(super) fn enter(topology: &Topology) -> Result<Hostile> {
+        let [from, to] =
+            ["port1", "port2"].map(|port| topology.switch(LINK).enter(|| PacketSocket::open(port)));
+        Ok(Hostile { from: from??, to: to??, recording: Recording::default(), frame: vec![0; FRAME_MAX] })
+    }
+
+    /// Hears on, on a thread.
+    pub(super) fn hear(mut self) -> Hearing {
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&end);
+        let thread = thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                self.listen()?;
+                thread::sleep(TICK);
+            }
+            Ok(self)
+        });
+        Hearing { end, thread }
+    }
+
+    /// Sends what `forger` makes for so long; how many cells left.
+    pub(super) fn strike(&mut self, forger: &mut Forger, per_second: u32, duration: Duration) -> Result<u64> {
+        let (start, mut due, mut tried) = (Instant::now(), 0, 0);
+        while start.elapsed() < duration {
+            self.listen()?;
+            let now_due = u64::try_from(start.elapsed().as_micros())? * u64::from(per_second) / 1_000_000;
+            let forged: Vec<_> = (due..now_due)
+                .take(usize::try_from(BURST)?)
+                .map_while(|_| forger.next(&self.recording))
+                .collect();
+            due = now_due;
+            for frame in frames(&forged) {
+                // A full NIC takes no more: what does not leave was not tried.
+                tried += if self.to.send(&frame).is_ok() { datagrams(&frame).len() as u64 } else { 0 };
+            }
+            thread::sleep(TICK);
+        }
+        ensure!(tried > 0, "nothing was heard of which cells could be made");
+        Ok(tried)
+    }
+
+    /// Notes what the first host has sent.
+    fn listen(&mut self) -> Result<()> {
+        for _ in 0..HEAR {
+            let length = match self.from.receive(&mut self.frame) {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error).context("hearing a frame"),
+            };
+            for datagram in datagrams(&self.frame[..length]) {
+                self.recording.note(datagram);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hearing {
+    /// Ends it.
+    pub(super) fn finish(self) -> Result<Hostile> {
+        self.end.store(true, Ordering::Relaxed);
+        joined(self.thread)
+    }
+}
+
+impl Stranger {
+    /// `host` on [`LINK`].
+    pub(super) fn of(host: &Namespace) -> Result<Stranger> {
+        let shown = host.ip(&format!("-6 -oneline address show dev {} scope link", nic(LINK)))?;
+        let address = word_after(&shown, "inet6").and_then(|address| address.split('/').next());
+        let address: Ipv6Addr = address.context("the hostile node has no link-local address")?.parse()?;
+        Ok(Stranger { mac: mac(host)?, address: address.octets() })
+    }
+}
+
+/// MAC address of `host` on [`LINK`].
+pub(super) fn mac(host: &Namespace) -> Result<[u8; 6]> {
+    let shown = host.ip(&format!("-oneline link show dev {}", nic(LINK)))?;
+    let address = word_after(&shown, "link/ether").context("the NIC has no MAC address")?;
+    let bytes: Result<Vec<u8>, _> = address.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+    bytes?.try_into().ok().with_context(|| format!("the MAC address {address}"))
+}
+
+fn word_after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.split_whitespace().skip_while(|word| *word != name).nth(1)
+}

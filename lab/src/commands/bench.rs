@@ -1,0 +1,70 @@
+//! What bundling costs: every path side by side in one run, links as fast as the machine, rounds interleaved.
+//!
+//! Paths ([`path`]) are built anew for every sample; figures ([`figure`]) are measured one after the other on a path
+//! ([`sample`]). The receive engines have rows of their own ([`crate::commands::engines::waiting`]). Nothing is pinned: client, server,
+//! daemons and kernel share the machine's CPUs as they come.
+
+mod figure;
+mod path;
+mod sample;
+mod summary;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+
+use crate::commands::engines::waiting;
+use figure::Figures;
+use path::{BUNDLE_1, MEMORY_PATHS, PATHS};
+use tabane_kit::options::Common;
+use tabane_kit::prerequisites::{IPERF3, MPTCPIZE, Tool};
+use tabane_kit::progress;
+use tabane_kit::report::Report;
+
+/// What the command needs besides the sandbox's own tools.
+pub const TOOLS: &[Tool] = &[IPERF3, MPTCPIZE];
+
+/// Throughput, CPU, round trips and small datagrams: bare veth, bundles and MPTCP side by side
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Seconds per throughput measurement
+    #[arg(long, default_value_t = 4, value_parser = RangedU64ValueParser::<u32>::new().range(1..=600))]
+    seconds: u32,
+    /// Samples per path
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
+    rounds: u32,
+    /// One round of one second: does it work, not how fast
+    #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
+    quick: bool,
+}
+
+/// Runs the comparison.
+///
+/// # Errors
+/// A missing prerequisite, or a tool or daemon that fails.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let common = &options.common;
+    let (seconds, rounds) = if options.quick { (1, 1) } else { (options.seconds, options.rounds) };
+    let daemon = common.daemon()?;
+    let mut report = Report::new("bench", common.seed);
+    let mut figures = vec![Figures::default(); PATHS.len()];
+    let mut memory = vec![Figures::default(); MEMORY_PATHS.len()];
+    let mut engines = waiting::rows();
+    for round in 1..=rounds {
+        let paths = PATHS.iter().zip(&mut figures).chain(MEMORY_PATHS.iter().zip(&mut memory));
+        for (path, figures) in paths {
+            let _step = progress::step(&format!("round {round} of {rounds}: {}", path.label));
+            sample::take(path, &daemon, seconds, figures)?;
+        }
+        let _step = progress::step(&format!("round {round} of {rounds}: receive engines"));
+        let topology = PATHS[BUNDLE_1].lay()?;
+        let bundles = PATHS[BUNDLE_1].start(&topology, &daemon)?;
+        waiting::take(&topology, &bundles, &mut engines)?;
+    }
+    summary::write(&mut report, &figures, &memory, &engines, (seconds, rounds));
+    report.finish(common.json.as_deref())
+}

@@ -1,0 +1,115 @@
+//! Phase 3: the figures of the demonstration in the common form, with verdicts.
+
+use serde_json::json;
+
+use super::outage::Outage;
+use super::speed::Speed;
+use tabane_kit::report::{Report, Table, Verdict};
+
+/// Least speed-up of two links over one.
+const RATIO_MIN: f64 = 1.90;
+/// Longest time until a black hole is noticed, in milliseconds: that of a bundle in quiet.
+const DETECTED_MS_MAX: f64 = 50.0;
+/// Longest time until the link is in use again, in milliseconds.
+const RECOVERED_MS_MAX: f64 = 1_000.0;
+/// Longest time in which an application may get nothing, in milliseconds.
+const STALL_MS_MAX: f64 = 100.0;
+/// Retransmits that the bundle may have above those of one link.
+const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
+
+/// Writes everything into `report`.
+pub(super) fn write(report: &mut Report, speed: Speed, outage: &Outage) {
+    let single = (speed.single.gbps.median(), speed.single.retransmits.median());
+    let bundle = (speed.bundle.gbps.median(), speed.bundle.retransmits.median());
+    let ratio = bundle.0 / single.0;
+    let stall_ms = outage.transfer.gaps.longest().length.as_secs_f64() * 1e3;
+    let lost = connections_lost(outage);
+
+    report.field("single_gbps", single.0);
+    report.field("bundle_gbps", bundle.0);
+    report.field("ratio", ratio);
+    report.field("retransmits_single", single.1);
+    report.field("retransmits_bundle", bundle.1);
+    report.field("outage", outage_fields(outage, stall_ms, lost.len()));
+    report.field("recovered_ms", outage.recovered_ms);
+    report.field("sha256_ok", outage.transfer.sha256_ok);
+
+    report.verdict(Verdict::at_least("ratio", ratio, RATIO_MIN));
+    report.verdict(Verdict::at_most("retransmits_bundle", bundle.1, single.1 + RETRANSMITS_ABOVE_MAX));
+    let detected_ms = outage.detected_ms.unwrap_or(f64::NAN);
+    report.verdict(Verdict::at_most("outage.detected_ms", detected_ms, DETECTED_MS_MAX));
+    report.verdict(Verdict::at_most("outage.longest_stall_ms", stall_ms, STALL_MS_MAX));
+    report.verdict(Verdict::equals("outage.connections_lost", lost.len(), 0));
+    report.verdict(Verdict::equals("outage.false_alarms", outage.false_alarms, 0));
+    let recovered_ms = outage.recovered_ms.unwrap_or(f64::NAN);
+    report.verdict(Verdict::at_most("recovered_ms", recovered_ms, RECOVERED_MS_MAX));
+    report.verdict(Verdict::equals("sha256_ok", outage.transfer.sha256_ok, true));
+
+    report.show(speed_table(&speed, ratio));
+    report.show(outage_table(outage, stall_ms));
+    for loss in lost {
+        report.show(format!("  lost: {loss}"));
+    }
+    keep(report, speed);
+}
+
+fn keep(report: &mut Report, speed: Speed) {
+    report.samples("single_gbps", speed.single.gbps);
+    report.samples("bundle_gbps", speed.bundle.gbps);
+    report.samples("retransmits_single", speed.single.retransmits);
+    report.samples("retransmits_bundle", speed.bundle.retransmits);
+}
+
+fn connections_lost(outage: &Outage) -> Vec<String> {
+    let flow = outage.flow.as_ref().err().map(|why| format!("iperf3 connection: {why}"));
+    let transfer = outage.transfer.lost.as_ref().map(|why| format!("checksummed transfer: {why}"));
+    flow.into_iter().chain(transfer).collect()
+}
+
+fn outage_fields(outage: &Outage, stall_ms: f64, lost: usize) -> serde_json::Value {
+    json!({
+        "detected_ms": outage.detected_ms,
+        "detected_by": outage.reason,
+        "longest_stall_ms": stall_ms,
+        "stall_after_kill_ms": outage.stall_after_kill_ms,
+        "connections_lost": lost,
+        "false_alarms": outage.false_alarms,
+        "gbps_while_dead": outage.gbps_while_dead,
+        "retransmits": outage.flow.as_ref().ok().map(|flow| flow.retransmits),
+        "transfer_bytes": outage.transfer.bytes,
+        "transfer_copies": outage.transfer.copies,
+    })
+}
+
+fn speed_table(speed: &Speed, ratio: f64) -> Table {
+    let mut table = Table::new(&["one TCP connection (CUBIC)", "Gbit/s", "lowest", "highest", "retransmits"]);
+    for (label, path) in [("one link alone", &speed.single), ("the bundle of two", &speed.bundle)] {
+        let gbps = |value: f64| format!("{value:.3}");
+        table.row(vec![
+            label.into(),
+            gbps(path.gbps.median()),
+            gbps(path.gbps.min()),
+            gbps(path.gbps.max()),
+            path.retransmits.median().to_string(),
+        ]);
+    }
+    table.row(vec!["ratio".into(), format!("{ratio:.3}")]);
+    table
+}
+
+fn outage_table(outage: &Outage, stall_ms: f64) -> Table {
+    let milliseconds =
+        |value: Option<f64>| value.map_or("never".to_string(), |value| format!("{value:.1} ms"));
+    let transfer = &outage.transfer;
+    let mut table = Table::new(&["switch s2 as a black hole", ""]);
+    table.row(vec!["noticed after".into(), milliseconds(outage.detected_ms)]);
+    table.row(vec!["longest stall of the transfer".into(), milliseconds(Some(stall_ms))]);
+    table.row(vec!["throughput meanwhile".into(), format!("{:.2} Gbit/s", outage.gbps_while_dead)]);
+    table.row(vec!["in use again after revival".into(), milliseconds(outage.recovered_ms)]);
+    table.row(vec!["false alarms, whole run".into(), outage.false_alarms.to_string()]);
+    let sums = if transfer.sha256_ok { "equal" } else { "DIFFERENT" };
+    let sent = format!("{} x, {:.2} GB", transfer.copies, transfer.bytes as f64 / 1e9);
+    table.row(vec!["file sent through it all".into(), sent]);
+    table.row(vec!["SHA-256 at both ends".into(), sums.into()]);
+    table
+}

@@ -1,0 +1,56 @@
+//! The engines in the common form: a row per load and figure, an engine per column, and what is wanted.
+
+use tabane_engine::receive::Method;
+
+use super::cell::Cell;
+use tabane_kit::report::{Report, Samples, Table, Verdict};
+
+/// What adaptive may need, as a multiple of the better of interrupt and busy: of delay, and of CPU, at each load.
+const OF_BETTER_MAX: f64 = 1.1;
+
+/// A figure of a cell: name in the file, name for people, where it is.
+type Figure = (&'static str, &'static str, fn(&Cell) -> &Samples);
+
+const FIGURES: [Figure; 4] = [
+    ("p50_us", "round trip p50, µs", |cell| &cell.p50),
+    ("p99_us", "round trip p99, µs", |cell| &cell.p99),
+    ("cpu_percent", "CPU of both daemons, %", |cell| &cell.cpu),
+    ("returned_per_s", "came back, 1/s", |cell| &cell.returned),
+];
+
+/// Writes everything into `report`.
+pub(super) fn write(report: &mut Report, cells: &[Cell], seconds: u32, rounds: u32) {
+    report.field("seconds", seconds);
+    report.field("rounds", rounds);
+    report.field("pinning", "none");
+    for cell in cells {
+        for (key, _, samples) in FIGURES {
+            report.samples(format!("{}.{}.{key}", cell.load, cell.engine.name()), samples(cell).clone());
+        }
+    }
+    let mut head = vec!["load, figure"];
+    head.extend(Method::ALL.map(Method::name));
+    head.push("adaptive of the better");
+    let mut table = Table::new(&head);
+    // The cells of a load stand together, in the order of the engines.
+    for of_load in cells.chunks(Method::ALL.len()) {
+        let load = of_load[0].load;
+        for (key, label, samples) in FIGURES {
+            let median = |engine: Method| samples(&of_load[engine as usize]).median();
+            let better = median(Method::Interrupt).min(median(Method::Busy));
+            let ratio = median(Method::Adaptive) / better;
+            let judged = matches!(key, "p50_us" | "cpu_percent");
+            if judged {
+                report.verdict(Verdict::at_most(&format!("{load}.{key}"), ratio, OF_BETTER_MAX));
+            }
+            let mut row = vec![format!("{load}/s  {label}")];
+            row.extend(Method::ALL.map(|engine| format!("{:.1}", median(engine))));
+            row.push(if judged { format!("{ratio:.2}") } else { String::new() });
+            table.row(row);
+        }
+    }
+    report.show(table);
+    report.show(format!(
+        "  medians of {rounds} rounds of {seconds} s, 64 B of UDP, link unshaped, nothing pinned"
+    ));
+}

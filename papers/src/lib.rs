@@ -1,0 +1,255 @@
+//! The papers' measurements, repeated here: published figures beside those of this machine, and whether each finding holds.
+//!
+//! Both hosts are on this machine, and the links are shaped to the papers' rates. Rates can be compared with the published
+//! ones; times and shares of the processor tell of this machine. Machines that nobody has any more are simulated
+//! (`tabane_sim::device`), and every row says whether it is.
+//!
+//! ```text
+//! an experiment per file ── outcome ── summary ── report, Markdown
+//!                                     └─ page ──── HTML
+//! base, matrix, sending, latecomers (P0) · reclaim, gathering, bounce (P1) · acks, bidirectional, parallel, nfs (P2)
+//! sizes, mtus, connections (P3) · anomaly, round_trips (P4)
+//! ```
+//!
+//! P1 and P3, which ask little of a machine, have commands of their own ([`p1`], [`p3`]).
+#![forbid(unsafe_code)]
+
+mod acks;
+mod anomaly;
+mod base;
+mod bidirectional;
+mod bounce;
+mod connections;
+mod gathering;
+mod latecomers;
+mod matrix;
+mod memory;
+mod mtus;
+mod nfs;
+mod options;
+mod outcome;
+mod page;
+mod parallel;
+mod reclaim;
+mod rings;
+mod round_trips;
+mod sending;
+mod setting;
+mod simulated;
+mod sizes;
+pub mod skew;
+pub mod slot_device;
+mod summary;
+mod swept;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use options::Manner;
+pub use options::{Options, P1Options, P3Options};
+use outcome::Outcome;
+use setting::Setting;
+use tabane_kit::prerequisites::{BONNIE, BUSYBOX, HPCC, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
+use tabane_kit::progress;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::report::{Report, Verdict};
+
+/// A measurement of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Experiment {
+    /// What single calls of `send()` cost in a long stream
+    #[value(name = "P0.send")]
+    Sending,
+    /// One sender over one NIC of 100 Mbit/s and of 1 Gbit/s
+    #[value(name = "P0.base")]
+    Base,
+    /// Several senders over several NICs, under round robin and under transmit load balancing
+    #[value(name = "P0.matrix")]
+    Matrix,
+    /// A sender that starts before three others, under transmit load balancing
+    #[value(name = "P0.skew")]
+    Skew,
+    /// Messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively
+    #[value(name = "P1.sweep")]
+    Reclaim,
+    /// What it costs to gather a packet from many fragments
+    #[value(name = "P1.cost")]
+    Gathering,
+    /// The first fragments copied into one buffer
+    #[value(name = "P1.bounce")]
+    Bounce,
+    /// Packets that it takes to send 1 GB
+    #[value(name = "P2.acks")]
+    Acks,
+    /// Both directions at once over two links
+    #[value(name = "P2.bidir")]
+    Bidirectional,
+    /// Parallel programs over one link and over two
+    #[value(name = "P2.npb")]
+    Parallel,
+    /// NFS over one link and over two, in a guest
+    #[value(name = "P2.nfs")]
+    Nfs,
+    /// Messages of 1 KB to 64 KB through a memory-slot NIC, with and without its bug
+    #[value(name = "P3.size")]
+    Sizes,
+    /// Packets of 1 KB to 64 KB through a memory-slot NIC
+    #[value(name = "P3.mtu")]
+    Mtus,
+    /// 1 to 16 connections through a memory-slot NIC, and over gigabit Ethernet
+    #[value(name = "P3.conns")]
+    Connections,
+    /// Round trips of messages of 1 B and 1 KB
+    #[value(name = "P4.rtt")]
+    RoundTrips,
+    /// Larger messages that are faster than any smaller one
+    #[value(name = "P4.anomaly")]
+    Anomaly,
+}
+
+impl Experiment {
+    fn id(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+    }
+
+    fn title(self) -> String {
+        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+        help.unwrap_or_default()
+    }
+
+    fn tools(self, npb: bool) -> &'static [Tool] {
+        match self {
+            Experiment::Parallel if npb => &[MPIRUN],
+            Experiment::Parallel => &[MPIRUN, HPCC],
+            Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
+            Experiment::Base | Experiment::Matrix | Experiment::Acks | Experiment::Bidirectional => &[IPERF3],
+            _ => &[],
+        }
+    }
+
+    /// Those of a paper; they need no tools.
+    fn of(paper: &str) -> Vec<Experiment> {
+        let all = Experiment::value_variants().iter().copied();
+        all.filter(|experiment| experiment.id().split('.').next() == Some(paper)).collect()
+    }
+
+    fn run(self, setting: &Setting) -> Result<Outcome> {
+        match self {
+            Experiment::Sending => sending::run(setting),
+            Experiment::Base => base::run(setting),
+            Experiment::Matrix => matrix::run(setting),
+            Experiment::Skew => latecomers::run(setting),
+            Experiment::Reclaim => reclaim::run(setting),
+            Experiment::Gathering => Ok(gathering::run()),
+            Experiment::Bounce => Ok(bounce::run(setting)),
+            Experiment::Acks => acks::run(setting),
+            Experiment::Bidirectional => bidirectional::run(setting),
+            Experiment::Parallel => parallel::run(setting),
+            Experiment::Nfs => nfs::run(setting),
+            Experiment::Sizes => sizes::run(setting),
+            Experiment::Mtus => mtus::run(setting),
+            Experiment::Connections => connections::run(setting),
+            Experiment::RoundTrips => round_trips::run(setting),
+            Experiment::Anomaly => anomaly::run(),
+        }
+    }
+}
+
+/// Writes a page, in directories that need not be there.
+fn write(path: &Path, text: &str) -> Result<()> {
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(path, text))
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+/// Repeats the measurements.
+///
+/// # Errors
+/// A missing prerequisite, or a file that cannot be written; an experiment that fails is part of the report.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    repeat("papers", options)
+}
+
+/// Repeats those of P1.
+///
+/// # Errors
+/// As [`run`].
+pub fn p1(options: &P1Options) -> Result<ExitCode> {
+    repeat("p1", &options.whole())
+}
+
+/// Repeats those of P3.
+///
+/// # Errors
+/// As [`run`].
+pub fn p3(options: &P3Options) -> Result<ExitCode> {
+    repeat("p3", &options.whole())
+}
+
+fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
+    let Options { manner: Manner { common, rounds, markdown, html }, programs, device, .. } = options;
+    let setting = Setting {
+        daemon: common.daemon()?,
+        guest: programs.guest.clone(),
+        npb: programs.npb.clone(),
+        nodes: programs.nodes,
+        node_rate: Bitrate::mbit(programs.mbit),
+        rounds: *rounds,
+        seconds: programs.seconds,
+        throttle: device.throttle,
+    };
+    if programs.guest.is_inside() {
+        programs.guest.hand_over(&nfs::measure(&setting)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut report = Report::new(name, common.seed);
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for experiment in options.chosen() {
+        let id = experiment.id();
+        let _step = progress::step(&format!("{id}: {}", experiment.title()));
+        match experiment.run(&setting) {
+            Ok(outcome) => found.push((*experiment, outcome)),
+            Err(error) => failed.push(format!("{id}: {}", progress::failed(&id, &error))),
+        }
+    }
+    summary::write(&mut report, &found);
+    failed.iter().for_each(|why| report.show(format!("  failed: {why}")));
+    report.verdict(Verdict::equals("experiments_failed", failed.len(), 0));
+    let tables = summary::markdown(&found, &setting, report.machine());
+    let charts = page::of(&serde_json::to_value(&report)?)?;
+    // First what can be computed from and compared: a page that cannot be written shall not take it along.
+    let code = report.finish(common.json.as_deref())?;
+    for (path, text) in [(markdown, tables), (html, charts)] {
+        path.as_deref().map_or(Ok(()), |path| write(path, &text))?;
+    }
+    Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_written_into_directories_that_are_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("target/lab/papers.html");
+        write(&path, "text").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+        let error = write(&path.join("below a file"), "text").unwrap_err().to_string();
+        assert!(error.starts_with("writing "), "{error}");
+    }
+
+    #[test]
+    fn papers_with_a_command_of_their_own_have_three_measurements_each_and_need_no_tools() {
+        for paper in ["P1", "P3"] {
+            let experiments = Experiment::of(paper);
+            assert_eq!(experiments.len(), 3, "{experiments:?}");
+            assert!(experiments.iter().all(|experiment| experiment.tools(false).is_empty()));
+        }
+    }
+}

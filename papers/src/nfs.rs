@@ -1,0 +1,241 @@
+//! P2.nfs: NFS on tmpfs over one link, over channel bonding and over a bundle, in a [`guest`](tabane_kit::guest), whose kernel has
+//! them.
+//!
+//! The links are slow enough for an emulated processor to fill, so speeds are compared with those over one link. Client and
+//! server share the processors, and the client's memory is limited by a control group where the paper does it by the
+//! kernel's command line.
+
+use std::fs;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::Experiment;
+use super::outcome::Outcome;
+use super::setting::{Setting, stop};
+use tabane_kit::bonding;
+use tabane_kit::bundle;
+use tabane_kit::progress;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::report::Samples;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use tabane_kit::workload::bonnie::{self, Figures, Phase};
+use tabane_kit::workload::nfs;
+
+/// Modules that the guest's kernel needs.
+const MODULES: [&str; 3] = ["bonding", "nfsd", "nfsv4"];
+/// Longest that the guest may take to boot and to end, and for each run of bonnie++.
+const BOOT_MAX: Duration = Duration::from_secs(300);
+const RUN_MAX: Duration = Duration::from_secs(300);
+/// Rate of a link: an emulated processor fills two of them.
+const RATE: Bitrate = Bitrate::mbit(20);
+/// Memory of the client, in 2^20 bytes.
+const CLIENT_MEGABYTES: u64 = 8;
+/// Least published ratio to a single link.
+const NEARLY_DOUBLE: f64 = 1.75;
+
+/// Share of a link's rate from which NFS fills it.
+const FILLED: f64 = 0.85;
+
+/// What joins the hosts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Single,
+    Bonding,
+    Bundle,
+}
+
+/// In the order of the published figures.
+const WAYS: [Way; 3] = [Way::Single, Way::Bonding, Way::Bundle];
+/// Those of them that have two links.
+const OVER_TWO: [usize; 2] = [1, 2];
+
+/// A phase of bonnie++ in the paper.
+struct Published {
+    what: &'static str,
+    phase: fn(&Figures) -> Phase,
+    /// Speeds in 10^6 bytes per second: single, bonding, RI2N.
+    speeds: [f64; 3],
+    /// Shares of the CPU in percent: bonding, RI2N.
+    busy: Option<[f64; 2]>,
+}
+
+const PUBLISHED: [Published; 3] = [
+    Published {
+        what: "write",
+        phase: |figures| figures.write,
+        speeds: [110.0, 201.0, 213.0],
+        busy: Some([40.0, 28.0]),
+    },
+    Published { what: "read", phase: |figures| figures.read, speeds: [111.0, 221.0, 207.0], busy: None },
+    Published {
+        what: "rewrite",
+        phase: |figures| figures.rewrite,
+        speeds: [55.0, 96.0, 101.0],
+        busy: Some([42.0, 35.0]),
+    },
+];
+
+pub(super) fn run(setting: &Setting) -> Result<Outcome> {
+    let arguments = ["papers".to_string(), Experiment::Nfs.id(), format!("--rounds={}", setting.rounds)];
+    let limit = BOOT_MAX + RUN_MAX * u32::try_from(WAYS.len() * setting.rounds)?;
+    let seen: [Vec<Figures>; 3] = setting.guest.guest()?.run(&arguments, &MODULES, &setting.daemon, limit)?;
+    Ok(outcome(&seen))
+}
+
+/// In the guest: what each way shows, round after round.
+pub(super) fn measure(setting: &Setting) -> Result<[Vec<Figures>; 3]> {
+    // The kernel bounds what waits to be written by the machine's memory, not by the group's.
+    fs::write("/proc/sys/vm/dirty_bytes", (CLIENT_MEGABYTES << 18).to_string()).context("dirty_bytes")?;
+    let [single, bonding, bundle] = WAYS.map(|way| way.measure(setting).context(way.label()));
+    Ok([single?, bonding?, bundle?])
+}
+
+impl Way {
+    const fn label(self) -> &'static str {
+        match self {
+            Way::Single => "one link",
+            Way::Bonding => "balance-rr",
+            Way::Bundle => "bundle",
+        }
+    }
+
+    fn measure(self, setting: &Setting) -> Result<Vec<Figures>> {
+        let links = vec![LinkPlan::paced(RATE); if self == Way::Single { 1 } else { 2 }];
+        let topology = Topology::build(Plan { addressed: self == Way::Single, ..Plan::two_hosts(links) })?;
+        let mut bundles = Vec::new();
+        let [client, server] = match self {
+            Way::Single => [0, 1].map(|host| IpAddr::from(address(0, host))),
+            Way::Bonding => {
+                bonding::bond(&topology, "balance-rr")?;
+                [0, 1].map(|host| bonding::address(host).into())
+            }
+            Way::Bundle => {
+                bundles = setting.bundles(&topology, "adaptive")?;
+                [0, 1].map(bundle::address)
+            }
+        };
+        let figures = {
+            let _server = nfs::Server::start(topology.host(1), client)?;
+            let mounted = nfs::mounted(topology.host(0), server)?;
+            let round = |round| {
+                let _step = progress::step(&format!("round {round} of {}: {}", setting.rounds, self.label()));
+                bonnie::run(mounted.path(), CLIENT_MEGABYTES)
+            };
+            (1..=setting.rounds).map(round).collect::<Result<_>>()?
+        };
+        stop(bundles)?;
+        Ok(figures)
+    }
+}
+
+impl Published {
+    /// The speeds of one way, in 10^6 bytes per second.
+    fn speeds(&self, rounds: &[Figures]) -> Samples {
+        Samples::new("MB/s", rounds.iter().map(|figures| (self.phase)(figures).mb_per_second).collect())
+    }
+
+    /// Shares of the CPU, in percent.
+    fn busy(&self, rounds: &[Figures]) -> Samples {
+        Samples::new("%", rounds.iter().map(|figures| (self.phase)(figures).busy_percent).collect())
+    }
+}
+
+fn outcome(seen: &[Vec<Figures>; 3]) -> Outcome {
+    let mut outcome = Outcome::default();
+    for published in &PUBLISHED {
+        let what = published.what;
+        let single = published.speeds(&seen[0]);
+        for way in OVER_TWO {
+            let speeds = published.speeds(&seen[way]);
+            let times = speeds.values().iter().map(|speed| speed / single.median()).collect();
+            outcome.row(
+                format!("{what}: {} beside one link", WAYS[way].label()),
+                published.speeds[way] / published.speeds[0],
+                Samples::new("times", times),
+            );
+        }
+        outcome.own(format!("{what}: one link"), single);
+        for (way, share) in OVER_TWO.into_iter().zip(published.busy.into_iter().flatten()) {
+            outcome.row(format!("{what}: CPU, {}", WAYS[way].label()), share, published.busy(&seen[way]));
+        }
+    }
+    let ratios = |way: usize| {
+        let ratio = |of: &Published| of.speeds(&seen[way]).median() / of.speeds(&seen[0]).median();
+        PUBLISHED.iter().map(|of| (of.what, ratio(of))).collect::<Vec<_>>()
+    };
+    let [bonding, bundle] = OVER_TWO.map(ratios);
+    outcome.finding(
+        "two links in a bundle make NFS nearly twice as fast, as bonding does",
+        bundle.iter().all(|(_, ratio)| *ratio >= NEARLY_DOUBLE),
+        format!(
+            "times one link: bundle {}; balance-rr {}; {}",
+            list(&bundle, 2),
+            list(&bonding, 2),
+            limit(PUBLISHED[0].speeds(&seen[0]).median())
+        ),
+    );
+    let busy = |way: usize| {
+        let known = PUBLISHED.iter().filter(|of| of.busy.is_some());
+        known.map(|of| (of.what, of.busy(&seen[way]).median())).collect::<Vec<_>>()
+    };
+    let [bonding, bundle] = OVER_TWO.map(busy);
+    outcome.finding(
+        "the bundle needs less of the CPU than bonding",
+        bundle.iter().zip(&bonding).all(|((_, bundle), (_, bonding))| bundle < bonding),
+        format!("percent of the guest: bundle {}; balance-rr {}", list(&bundle, 0), list(&bonding, 0)),
+    );
+    outcome
+}
+
+/// What bounded the speed of writing over one link, in 10^6 bytes per second.
+fn limit(mb_per_second: f64) -> String {
+    let share = mb_per_second * 8.0 / RATE.mbps();
+    let limit = if share >= FILLED { "the links" } else { "not the links but the processors" };
+    format!("{limit} were the limit, for writing filled one to {:.0} %", 100.0 * share)
+}
+
+/// Figures with their names.
+fn list(figures: &[(&str, f64)], digits: usize) -> String {
+    figures.iter().map(|(what, figure)| format!("{what} {figure:.digits$}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round in which all phases are as fast, and keep the machine as busy.
+    fn round(mb_per_second: f64, busy_percent: f64) -> Vec<Figures> {
+        let phase = Phase { mb_per_second, busy_percent };
+        vec![Figures { write: phase, rewrite: phase, read: phase }]
+    }
+
+    #[test]
+    fn figures_decide_the_findings() {
+        let holds = |seen: [Vec<Figures>; 3]| {
+            outcome(&seen).findings.iter().map(|finding| finding.holds).collect::<Vec<_>>()
+        };
+        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.8, 30.0)]), [true, true]);
+        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.4, 50.0)]), [false, false]);
+    }
+
+    #[test]
+    fn rows_stand_beside_the_ratios_of_the_paper() {
+        let outcome = outcome(&[round(2.0, 20.0), round(3.6, 40.0), round(3.8, 30.0)]);
+        let row = outcome.rows.iter().find(|row| row.what == "rewrite: bundle beside one link").unwrap();
+        assert!(
+            (row.own.median() - 1.9).abs() < 1e-9 && (row.published[0].value - 101.0 / 55.0).abs() < 1e-9
+        );
+        let row = outcome.rows.iter().find(|row| row.what == "write: CPU, bundle").unwrap();
+        assert_eq!(
+            (row.own.median().to_bits(), row.published[0].value.to_bits()),
+            (30.0_f64.to_bits(), 28.0_f64.to_bits())
+        );
+    }
+
+    #[test]
+    fn a_link_that_is_not_full_was_not_the_limit() {
+        assert!(limit(2.3).starts_with("the links") && limit(1.2).starts_with("not the links"));
+    }
+}

@@ -1,0 +1,89 @@
+//! P1.sweep over rings that this machine has: messages through two bundles over AF_XDP, whose sent frames come back in each
+//! way in turn. By TCP, for of long datagrams sent without a limit no whole one passes the device's short queue.
+//!
+//! Each host's programs have a processor of their own: where all may run on any, what short messages carry differs by a factor
+//! of two to four from second to second, and no way can be told from another (`docs/perf-log.md`). What still differs takes
+//! many rounds, of which each way begins as many.
+//!
+//! A veth has done with a frame when the call that sends it returns, so `lazy` does not stall here. What it stalls is simulated
+//! ([`super::reclaim`]).
+
+use anyhow::{Context, Result};
+use tabane_engine::reclaim::Method;
+
+use super::outcome::Outcome;
+use super::setting::{Setting, stop};
+use super::swept::{Swept, add_round};
+use tabane_kit::bundle::{self, Bundle, Protection};
+use tabane_kit::prerequisites::require_xdp;
+use tabane_kit::progress;
+use tabane_kit::report::{Samples, Verdict};
+use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
+
+/// What adaptive reclaim keeps of the best of the others at each size, at least, in percent.
+const ADAPTIVE_KEEPS_MIN: f64 = 95.0;
+
+const REMARK: &str =
+    "over AF_XDP: each host's programs on a processor of their own, three times as many samples";
+
+/// One way, and what it showed.
+struct Way {
+    method: Method,
+    swept: Vec<Swept>,
+    /// Share of the frames that came back by an interrupt.
+    by_interrupt: Samples,
+}
+
+/// Adds messages of these `sizes`; where there is no AF_XDP, nothing.
+pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize]) -> Result<()> {
+    let topology = Topology::build(Plan { pinned: true, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
+    if let Err(lack) = require_xdp() {
+        progress::failed("messages over AF_XDP", &lack.into());
+        return Ok(());
+    }
+    let mut ways = Method::ALL.map(|method| Way {
+        method,
+        swept: Vec::new(),
+        by_interrupt: Samples::new("%", Vec::new()),
+    });
+    for first in (0..ways.len()).cycle().take(ways.len() * setting.rounds) {
+        let (later, sooner) = ways.split_at_mut(first);
+        sooner.iter_mut().chain(later).try_for_each(|way| way.add_round(setting, &topology, sizes))?;
+    }
+    outcome.remarks.push(REMARK);
+    for Way { method, swept, by_interrupt } in &ways {
+        let name = method.name();
+        for (size, own) in sizes.iter().zip(swept) {
+            outcome.own(format!("{size} B over AF_XDP, {name}"), own.kpps.clone());
+            outcome.own(format!("{size} B over AF_XDP, {name}: payload"), own.mbit.clone());
+            outcome.own(format!("{size} B over AF_XDP, {name}: CPU"), own.cpu.clone());
+        }
+        outcome.own(format!("frames that came back by interrupt, {name}"), by_interrupt.clone());
+    }
+    let [interrupt, lazy, adaptive] = &ways;
+    let kpps = |way: &Way, size: usize| way.swept[size].kpps.median();
+    let kept = |size: usize| kpps(adaptive, size) / kpps(interrupt, size).max(kpps(lazy, size));
+    let kept = (0..sizes.len()).map(kept).fold(f64::INFINITY, f64::min);
+    outcome.verdicts.push(Verdict::at_least(
+        "P1.rings.adaptive_of_best_percent",
+        100.0 * kept,
+        ADAPTIVE_KEEPS_MIN,
+    ));
+    Ok(())
+}
+
+impl Way {
+    fn add_round(&mut self, setting: &Setting, topology: &Topology, sizes: &[usize]) -> Result<()> {
+        let link = format!("ether:{},engine=xdp,completion={}", nic(0), self.method.name());
+        let options =
+            bundle::Options { protection: Protection::None, ..bundle::Options::new(&setting.daemon) };
+        let bundles = Bundle::start_over(topology, &[link], &options)?;
+        let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+        let flags = ["--protocols", "tcp", "--sizes", &sizes.join(",")];
+        add_round(&mut self.swept, setting, topology, bundle::address(1), &flags)?;
+        let status = bundles[0].status()?;
+        let counted = status.links.first().and_then(|link| link.completion.as_ref());
+        self.by_interrupt.push(100.0 * counted.context("no completions in the status")?.by_interrupt());
+        stop(bundles)
+    }
+}

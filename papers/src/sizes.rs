@@ -1,0 +1,88 @@
+//! P3.size: messages of 1 KB to 64 KB through a memory-slot NIC, with its bug and without, over one connection.
+//!
+//! The NIC is simulated. Beside it, streams over gigabit Ethernet, a veth shaped to that rate, and over a window of memory.
+
+use anyhow::Result;
+use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+
+use super::memory::{self, Speed};
+use super::outcome::Outcome;
+use super::setting::Setting;
+use super::simulated::{exchange, is_about};
+use super::swept;
+use tabane_kit::rate::Bitrate;
+
+/// Published MB/s: with the bug, without, and over gigabit Ethernet.
+type Figures = [Option<f64>; 3];
+/// For each message, in KB (2^10 bytes).
+const PUBLISHED: [(usize, Figures); 7] = [
+    (1, [Some(3.58), None, Some(7.16)]),
+    (2, [None; 3]),
+    (4, [None; 3]),
+    (8, [None, Some(84.0), None]),
+    (16, [Some(8.0), Some(141.0), None]),
+    (32, [Some(8.0), None, None]),
+    (64, [Some(8.01), Some(270.0), Some(43.74)]),
+];
+/// Figures to which the machine was fitted: KB, and whether it has the bug.
+const FITTED: [(usize, bool); 2] = [(64, true), (8, false)];
+const MTU: usize = 65_536;
+
+pub(super) fn run(setting: &Setting) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for (size, [published_with, published_without, _]) in PUBLISHED {
+        let cases = [
+            (true, WITH_BUG, "with the bug", published_with, &mut with),
+            (false, WITHOUT_BUG, "without", published_without, &mut without),
+        ];
+        for (bug, machines, name, published, medians) in cases {
+            let own = exchange(&machines, size << 10, MTU, 1, setting.rounds);
+            let fitted = if FITTED.contains(&(size, bug)) { " (fitted)" } else { "" };
+            medians.push(own.median());
+            outcome.simulated(format!("{size} KB {name}{fitted}"), published, own);
+        }
+    }
+    outcome.finding(
+        "with the bug longer messages than 16 KB gain next to nothing: about 8 MB/s",
+        with[4..].iter().all(|own| is_about(*own, 8.0)),
+        format!("{:.2}, {:.2} and {:.2} MB/s at 16, 32 and 64 KB", with[4], with[5], with[6]),
+    );
+    outcome.finding(
+        "without it a message of 64 KB goes at about 270 MB/s, and one of 16 KB at about 141",
+        is_about(without[6], 270.0) && is_about(without[4], 141.0),
+        format!("{:.0} and {:.0} MB/s", without[6], without[4]),
+    );
+    let small = with[0];
+    outcome.finding(
+        "with the bug a message of 1 KB goes at about 3.6 MB/s",
+        is_about(small, 3.58),
+        format!("{small:.2} MB/s"),
+    );
+    measure(setting, &mut outcome)?;
+    Ok(outcome)
+}
+
+fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
+    let sizes = PUBLISHED.map(|(size, _)| (size << 10).to_string()).join(",");
+    let flags = ["--protocols", "tcp", "--sizes", &sizes];
+    let topology = Setting::hosts(1, Bitrate::gbit(1))?;
+    let swept = swept::sweep(setting, &topology, &flags)?;
+    drop(topology);
+    for ((size, [.., published]), own) in PUBLISHED.iter().zip(swept) {
+        let published = published.map(|value| ("Ethernet", value));
+        outcome.compared(format!("{size} KB over 1 Gbit/s, a stream"), published.as_slice(), own.megabytes());
+    }
+    for speed in Speed::wanted(setting) {
+        let swept = memory::sweep(setting, *speed, &flags)?;
+        for ((size, [with, without, _]), own) in PUBLISHED.iter().zip(swept) {
+            let published = match speed {
+                Speed::Own => without.map(|value| ("predicted", value)),
+                Speed::Throttled => with.map(|value| ("", value)),
+            };
+            let what = format!("{size} KB {}, a stream", speed.words());
+            outcome.compared(what, published.as_slice(), own.megabytes());
+        }
+    }
+    Ok(())
+}

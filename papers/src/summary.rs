@@ -1,0 +1,119 @@
+//! The measurements for people: as tables of the report, and as Markdown.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::Experiment;
+use super::outcome::{Outcome, Row};
+use super::setting::Setting;
+use tabane_kit::machine::Machine;
+use tabane_kit::report::{Report, Table};
+
+/// Writes everything into `report`.
+pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
+    let fields = found.iter().map(|(experiment, outcome)| {
+        json!({ "id": experiment.id(), "title": experiment.title(), "outcome": outcome })
+    });
+    report.field("experiments", fields.collect::<Vec<_>>());
+    for (experiment, outcome) in found {
+        report.show(format!("  {}  {}\n", experiment.id(), experiment.title()));
+        let mut table = Table::new(&["", "published", "here", "lowest", "highest", "unit", "from"]);
+        for row in &outcome.rows {
+            report.samples(format!("{} {}", experiment.id(), row.what), row.own.clone());
+            let [median, low, high] = here(row);
+            let (unit, from) = (row.own.unit().to_string(), row.source.word().to_string());
+            table.row(vec![row.what.clone(), published(row), median, low, high, unit, from]);
+        }
+        report.show(table);
+        outcome.remarks.iter().for_each(|remark| report.show(format!("  {remark}")));
+        for finding in &outcome.findings {
+            let verdict = if finding.holds { "holds" } else { "does not hold here" };
+            report.show(format!("  {}: {verdict} ({})", finding.sentence, finding.because));
+        }
+        report.show("");
+        outcome.verdicts.iter().for_each(|verdict| report.verdict(verdict.clone()));
+    }
+}
+
+/// The same as a page of its own.
+pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machine: &Machine) -> String {
+    let commit = machine.commit.as_deref().unwrap_or("unknown");
+    let mut page = format!(
+        "# The papers' measurements, repeated\n\n\
+         Written by `tabane-lab papers --markdown`; machine: {machine}; commit {commit}.\n\
+         Both hosts are on this machine, their links shaped to the papers' rates. Medians of {} runs, flows of {} s;\n\
+         in brackets the lowest and the highest. What is simulated comes from machines made up after the papers, whose figures and\n\
+         their sources stand in `sim/src/device`; figures to which they were fitted are marked,\n\
+         and \"about\" leaves them a third to both sides. Shares of the CPU are of the whole machine, which is both hosts here.\n",
+        setting.rounds, setting.seconds
+    );
+    for (experiment, outcome) in found {
+        let _ = writeln!(page, "\n## {}: {}\n", experiment.id(), experiment.title());
+        page += "| | published | here | unit | from |\n|---|---|---|---|---|\n";
+        for row in &outcome.rows {
+            let [median, low, high] = here(row);
+            let (what, unit, from) = (&row.what, row.own.unit(), row.source.word());
+            let _ = writeln!(
+                page,
+                "| {what} | {} | {median} ({low} to {high}) | {unit} | {from} |",
+                published(row)
+            );
+        }
+        page.push('\n');
+        for remark in &outcome.remarks {
+            let _ = writeln!(page, "{}.\n", capital(remark));
+        }
+        for finding in &outcome.findings {
+            let verdict = if finding.holds { "Holds" } else { "Does not hold here" };
+            let _ = writeln!(page, "- {}. {verdict}: {}.", capital(&finding.sentence), finding.because);
+        }
+        let _ = writeln!(page, "\nAgain: `tabane-lab papers {}`", experiment.id());
+    }
+    page
+}
+
+fn published(row: &Row) -> String {
+    let figures = row.published.iter().map(|figure| match figure.of {
+        "" => number(figure.value),
+        of => format!("{of} {}", number(figure.value)),
+    });
+    let figures = figures.collect::<Vec<_>>().join(", ");
+    if figures.is_empty() { "-".to_string() } else { figures }
+}
+
+/// Median, lowest and highest.
+fn here(row: &Row) -> [String; 3] {
+    [row.own.median(), row.own.min(), row.own.max()].map(number)
+}
+
+/// Whole from 100 on, three digits below, but no more than two after the point unless these were nothing.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a few places after the point"
+        )]
+        size => format!("{value:.*}", (2.0 - size.log10().floor()).min(9.0) as usize),
+    }
+}
+
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn three_digits_say_something_of_any_number() {
+        let written = [0.0, 0.00294, 0.0304, 0.974, 7.5, 31.94, 955.4, 3213.0, -0.0294].map(number);
+        assert_eq!(written, ["0", "0.00294", "0.0304", "0.97", "7.50", "31.9", "955", "3213", "-0.0294"]);
+    }
+}

@@ -1,0 +1,75 @@
+//! `tabane probe sweep` between two hosts of this machine, beside what is simulated.
+
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+
+use super::setting::Setting;
+use tabane_kit::report::Samples;
+use tabane_kit::topology::{Topology, address};
+use tabane_kit::workload::probe::Probe;
+
+/// How long each combination is measured.
+const SECONDS: &str = "1";
+
+/// What arrived of one combination.
+pub(super) struct Swept {
+    /// Thousands of messages per second.
+    pub(super) kpps: Samples,
+    pub(super) mbit: Samples,
+    /// Share of this machine's processors that was busy, both hosts' work together.
+    pub(super) cpu: Samples,
+}
+
+impl Swept {
+    /// The same rate in 10^6 bytes per second.
+    pub(super) fn megabytes(&self) -> Samples {
+        Samples::new("MB/s", self.mbit.values().iter().map(|mbit| mbit / 8.0).collect())
+    }
+}
+
+/// Measures every combination of `flags` over the bare link, in the order of the probe's report.
+pub(super) fn sweep(setting: &Setting, topology: &Topology, flags: &[&str]) -> Result<Vec<Swept>> {
+    through(setting, topology, address(0, 1).into(), flags)
+}
+
+/// The same through whatever leads to `there`.
+pub(super) fn through(
+    setting: &Setting,
+    topology: &Topology,
+    there: IpAddr,
+    flags: &[&str],
+) -> Result<Vec<Swept>> {
+    let mut swept = Vec::new();
+    for _ in 0..setting.rounds {
+        add_round(&mut swept, setting, topology, there, flags)?;
+    }
+    Ok(swept)
+}
+
+/// Measures every combination once more.
+pub(super) fn add_round(
+    swept: &mut Vec<Swept>,
+    setting: &Setting,
+    topology: &Topology,
+    there: IpAddr,
+    flags: &[&str],
+) -> Result<()> {
+    let flags: Vec<&str> = flags.iter().copied().chain(["--seconds", SECONDS]).collect();
+    let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
+    let report = probe.measure(&["sweep", &there.to_string()], &flags)?;
+    probe.stop()?;
+    let rows = report["rows"].as_array().context("rows")?;
+    swept.resize_with(rows.len(), || Swept {
+        kpps: Samples::new("kpps", Vec::new()),
+        mbit: Samples::new("Mbit/s", Vec::new()),
+        cpu: Samples::new("%", Vec::new()),
+    });
+    for (own, row) in swept.iter_mut().zip(rows) {
+        let figure = |name| row[name].as_f64().with_context(|| format!("no {name} in {row}"));
+        own.kpps.push(figure("kpps")?);
+        own.mbit.push(figure("mbit")?);
+        own.cpu.push(100.0 * figure("cpu")?);
+    }
+    Ok(())
+}
