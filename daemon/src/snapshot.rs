@@ -59,7 +59,7 @@ impl Snapshot {
                 cipher_sent: keys.cipher_sent.to_owned(),
                 cipher_received: keys.cipher_received.to_owned(),
             }),
-            links: paths.map(|path| path_status(&path, &links)).collect(),
+            paths: paths.map(|path| path_status(&path, &links)).collect(),
         });
         Self {
             worker,

@@ -103,8 +103,8 @@ pub struct PeerStatus {
     pub node_key: Option<String>,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
-    /// The links that lead to it.
-    pub links: Vec<PathStatus>,
+    /// The paths to it, one over each link that leads there.
+    pub paths: Vec<PathStatus>,
 }
 
 /// The keys of a session.
@@ -154,10 +154,10 @@ pub struct PathStatus {
 }
 
 impl PeerStatus {
-    /// Counts what another worker has counted on the same links.
+    /// Counts what another worker has counted on the same paths.
     pub(crate) fn add(&mut self, other: &PeerStatus) {
-        for path in &mut self.links {
-            for other in other.links.iter().filter(|other| other.link == path.link) {
+        for path in &mut self.paths {
+            for other in other.paths.iter().filter(|other| other.link == path.link) {
                 path.queued_bytes += other.queued_bytes;
                 path.cells_sent += other.cells_sent;
                 path.cells_received += other.cells_received;
@@ -194,7 +194,7 @@ const EXAMPLE: &str = r#"{
     "completion": null } ],
   "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
-      "links": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
+      "paths": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_received": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },

@@ -37,7 +37,7 @@ pub struct Status {
     pub allow: Option<Vec<String>>,
     /// The links of this node.
     #[serde(default)]
-    pub links: Vec<OwnLink>,
+    pub links: Vec<Link>,
     /// The other nodes.
     pub peers: Vec<Peer>,
     /// Named counters since the start.
@@ -48,7 +48,7 @@ pub struct Status {
 
 /// A link of this node.
 #[derive(Clone, Debug, Deserialize)]
-pub struct OwnLink {
+pub struct Link {
     /// Whether the NIC has carrier; of a link through memory, whether another node is there.
     pub carrier: bool,
     /// What moves its cells, for example `udp` or `ether/packet`.
@@ -95,7 +95,7 @@ pub struct Peer {
     #[serde(default)]
     pub sealed: Option<Sealed>,
     /// The paths to it.
-    pub links: Vec<Link>,
+    pub paths: Vec<Path>,
 }
 
 /// The keys of a session.
@@ -107,7 +107,7 @@ pub struct Sealed {
 
 /// One path to a peer.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Link {
+pub struct Path {
     /// Number of the link, from 0, in the order given to `tabane up`.
     pub link: usize,
     /// Name of the NIC.
@@ -154,7 +154,7 @@ impl Status {
     /// Whether `peers` peers are known, each over `links` links that are up both ways.
     #[must_use]
     pub fn is_ready(&self, peers: usize, links: usize) -> bool {
-        self.peers.len() == peers && self.peers.iter().all(|peer| peer.links_up() == links)
+        self.peers.len() == peers && self.peers.iter().all(|peer| peer.paths_up() == links)
     }
 
     /// The events of this kind on `link` at or after `since_ns`, oldest first.
@@ -183,10 +183,10 @@ impl Status {
 }
 
 impl Peer {
-    /// Number of links that are up in both directions.
+    /// Number of paths that are up in both directions.
     #[must_use]
-    pub fn links_up(&self) -> usize {
-        self.links.iter().filter(|link| link.tx == "up" && link.rx == "up").count()
+    pub fn paths_up(&self) -> usize {
+        self.paths.iter().filter(|path| path.tx == "up" && path.rx == "up").count()
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
 
     const STATUS: &str = r#"{ "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "mtu": 1500,
         "links": [{ "link": 0, "nic": "eth1", "carrier": true }],
-        "peers": [{ "node": "02:00:00:00:00:02", "name": "hostb", "links": [
+        "peers": [{ "node": "02:00:00:00:00:02", "name": "hostb", "paths": [
             { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
               "cells_sent": 10, "cells_received": 12, "loss_percent": 0.0, "cells_lost": 0 },
             { "link": 1, "nic": "eth2", "endpoint": "[fe80::2%4]:7420", "tx": "down", "rx": "up", "rtt_us": 85,
@@ -209,7 +209,7 @@ mod tests {
     fn a_status_is_read_with_what_it_has_besides() {
         let status: Status = serde_json::from_str(STATUS).unwrap();
         assert_eq!((status.pid, status.counter("frames_sent"), status.counter("absent")), (4711, 1, 0));
-        assert_eq!((status.peers[0].links_up(), status.links[0].carrier), (1, true));
+        assert_eq!((status.peers[0].paths_up(), status.links[0].carrier), (1, true));
         assert!(status.is_ready(1, 1) && !status.is_ready(1, 2) && !status.is_ready(2, 1));
     }
 

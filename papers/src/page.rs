@@ -1,6 +1,6 @@
 //! The report as one page with charts, which needs nothing but itself.
 //!
-//! The page holds the report's own JSON; `lab/assets/papers.js` makes tables and charts of it in the browser.
+//! The page holds the report's own JSON; `papers/assets/papers.js` makes tables and charts of it in the browser.
 
 use anyhow::Result;
 use serde_json::Value;

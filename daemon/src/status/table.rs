@@ -107,7 +107,7 @@ impl PeerStatus {
             ">heard",
             ">lost",
         ]);
-        for path in &self.links {
+        for path in &self.paths {
             table.row([
                 path.link.to_string().into(),
                 path.nic.as_str().into(),

@@ -32,7 +32,7 @@ use tabane_kit::prerequisites::Tool;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;
-use tabane_kit::status::{Link, Peer};
+use tabane_kit::status::{Path, Peer};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use vitals::Vitals;
 
@@ -220,9 +220,9 @@ fn state(bundle: &Bundle<'_>) -> String {
         Ok(status) => status,
         Err(silence) => return format!("{silence:#}"),
     };
-    let of_link = |link: &Link| format!("{} to it {}, from it {}", link.nic, link.tx, link.rx);
+    let of_path = |path: &Path| format!("{} to it {}, from it {}", path.nic, path.tx, path.rx);
     let of_peer = |peer: &Peer| {
-        format!("{}: {}", peer.node, peer.links.iter().map(of_link).collect::<Vec<_>>().join("; "))
+        format!("{}: {}", peer.node, peer.paths.iter().map(of_path).collect::<Vec<_>>().join("; "))
     };
     let peers: Vec<String> = status.peers.iter().map(of_peer).collect();
     let last = status.events.last().map_or(String::new(), |event| format!("{} {}", event.what, event.detail));

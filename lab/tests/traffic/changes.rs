@@ -78,7 +78,7 @@ fn remove_and_add(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()>
     carry(topology, CHANGED)?;
     bundles[0].ask(&["link", "remove", DEVICE, &nic(CHANGED)])?;
     for bundle in &mut *bundles {
-        bundle.wait_until("a link less", |status| status.peers[0].links.len() == LINKS - 1)?;
+        bundle.wait_until("a link less", |status| status.peers[0].paths.len() == LINKS - 1)?;
     }
     carry(topology, 0)?;
     bundles[0].ask(&["link", "add", DEVICE, &nic(CHANGED)])?;

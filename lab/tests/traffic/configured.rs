@@ -159,7 +159,7 @@ fn told(bundle: &Bundle<'_>, number: usize, nodes: &[String; 2]) -> Result<()> {
         ("the peer's node_key", peer.node_key.as_ref() == Some(&nodes[other])),
         ("cipher", peer.sealed.as_ref().is_some_and(|sealed| sealed.cipher_sent == "chacha20-poly1305")),
         ("local", status.links.iter().all(|link| link.local.ends_with(&format!(":{PORT}")))),
-        ("rate", peer.links.iter().all(|link| link.rate_bps == Some(150_000_000))),
+        ("rate", peer.paths.iter().all(|link| link.rate_bps == Some(150_000_000))),
     ];
     let wrong: Vec<_> = said.iter().filter(|(_, is_right)| !is_right).map(|(what, _)| what).collect();
     ensure!(wrong.is_empty(), "{wrong:?} of {status:?}");

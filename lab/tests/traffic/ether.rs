@@ -87,7 +87,7 @@ fn no_addresses() -> Result<()> {
         for bundle in bundles {
             let status = bundle.status()?;
             ensure!(status.cell_bytes == 1500 - HEAD, "cells of {} B", status.cell_bytes);
-            for link in &status.peers[0].links {
+            for link in &status.peers[0].paths {
                 ensure!(link.endpoint.starts_with("[100::6574:200:1:"), "the peer is at {}", link.endpoint);
                 ensure!(link.cells_sent > 1_000 && lost_little(link), "{link:?}");
             }
@@ -131,7 +131,7 @@ fn beside_a_network() -> Result<()> {
 
 /// Cells that each link to the other node has sent.
 fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
-    Ok(bundle.status()?.peers[0].links.iter().map(|link| link.cells_sent).collect())
+    Ok(bundle.status()?.peers[0].paths.iter().map(|link| link.cells_sent).collect())
 }
 
 fn replacement() -> Result<()> {
@@ -156,7 +156,7 @@ fn leave_and_join() -> Result<()> {
             carry(topology, 1)?;
             bundles[0].ask(&["link", "remove", DEVICE, &link])?;
             for bundle in &mut *bundles {
-                bundle.wait_until("a link less", |status| status.peers[0].links.len() == LINKS - 1)?;
+                bundle.wait_until("a link less", |status| status.peers[0].paths.len() == LINKS - 1)?;
             }
             carry(topology, 0)?;
             bundles[0].ask(&["link", "add", DEVICE, &link])?;

@@ -65,7 +65,7 @@ fn auto(options: &Options, by_xdp: bool) -> Result<()> {
             let kind = if by_xdp { "ether/xdp" } else { "ether/packet" };
             let status = bundle.status()?;
             ensure!(status.links.iter().all(|link| link.kind.starts_with(kind)), "{:?}", status.links);
-            ensure!(status.peers[0].links.iter().all(|link| link.cells_sent > 1_000), "{:?}", status.peers);
+            ensure!(status.peers[0].paths.iter().all(|link| link.cells_sent > 1_000), "{:?}", status.peers);
         }
         Ok(())
     })

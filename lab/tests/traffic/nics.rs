@@ -64,7 +64,7 @@ fn readdress(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Re
         bundles[1].wait_until(address, |status| {
             let endpoint = format!("[{address}");
             status.is_ready(1, LINKS)
-                && status.peers[0].links.iter().any(|link| link.endpoint.starts_with(&endpoint))
+                && status.peers[0].paths.iter().any(|link| link.endpoint.starts_with(&endpoint))
         })?;
         carry(topology, CHANGED)?;
     }

@@ -91,7 +91,7 @@ fn routed() -> Result<()> {
     let (hosts, router) = lay()?;
     let mut bundles = start(&hosts, end)?;
     for (number, bundle) in bundles.iter().enumerate() {
-        for link in &bundle.status()?.peers[0].links {
+        for link in &bundle.status()?.peers[0].paths {
             ensure!(link.endpoint == format!("{}:7420", end(1 - number, link.link)), "{link:?}");
         }
     }

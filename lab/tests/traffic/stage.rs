@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Options};
 use tabane_kit::netns::Namespace;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::status::Link;
+use tabane_kit::status::Path;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 use tabane_kit::workload::transfer::{self, Source, Transfer};
 
@@ -77,11 +77,11 @@ pub(crate) fn send_file(
 }
 
 /// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.
-pub(crate) fn lost_little(link: &Link) -> bool {
+pub(crate) fn lost_little(link: &Path) -> bool {
     link.cells_lost * 100 < link.cells_received
 }
 
 /// Whether a sound link brought cells and lost none: what finds no room waits for it.
-pub(crate) fn lost_nothing(link: &Link) -> bool {
+pub(crate) fn lost_nothing(link: &Path) -> bool {
     link.cells_received > 0 && link.cells_lost == 0
 }

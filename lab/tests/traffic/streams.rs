@@ -55,7 +55,7 @@ fn tcp(rates: &[Bitrate], least: Least) -> Result<()> {
         every_link_is_used(topology, least)?;
         for bundle in bundles.iter() {
             let status = bundle.status()?;
-            let idle: Vec<_> = status.peers[0].links.iter().filter(|link| link.cells_sent == 0).collect();
+            let idle: Vec<_> = status.peers[0].paths.iter().filter(|link| link.cells_sent == 0).collect();
             ensure!(idle.is_empty(), "links without cells: {idle:?}");
         }
         Ok(())

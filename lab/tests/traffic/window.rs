@@ -52,7 +52,7 @@ fn alone(parts: &str) -> Result<()> {
         send_file(other, one, address(0), FILE)?;
         for bundle in bundles {
             let status = bundle.status()?;
-            let link = &status.peers[0].links[0];
+            let link = &status.peers[0].paths[0];
             ensure!(link.endpoint.starts_with("[100::7461:6261:0:"), "the peer is at {}", link.endpoint);
             ensure!(link.nic.starts_with("mem:/") && lost_nothing(link), "{link:?}");
         }
@@ -66,7 +66,7 @@ fn death() -> Result<()> {
             let victim = round % 2;
             bundles[victim].kill()?;
             bundles[1 - victim]
-                .wait_until("the death", |status| status.peers.iter().all(|peer| peer.links_up() == 0))?;
+                .wait_until("the death", |status| status.peers.iter().all(|peer| peer.paths_up() == 0))?;
             bundles[victim].start_again()?;
             ready(bundles, 1)?;
             send_file(topology.host(0), topology.host(1), address(1), FILE)?;
@@ -119,5 +119,5 @@ fn beside_a_network() -> Result<()> {
 
 /// Cells that each link to the other node has sent.
 fn cells_sent(bundle: &mut Bundle<'_>) -> Result<Vec<u64>> {
-    Ok(bundle.status()?.peers[0].links.iter().map(|link| link.cells_sent).collect())
+    Ok(bundle.status()?.peers[0].paths.iter().map(|link| link.cells_sent).collect())
 }
