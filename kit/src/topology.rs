@@ -24,7 +24,7 @@ pub use crate::clock::Moment;
 use crate::emulator::Emulator;
 use crate::machine::processors;
 use crate::netns::Namespace;
-pub use link::LinkPlan;
+pub use link::{LinkPlan, RouterPlan};
 
 /// How the hosts' NICs of one link are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

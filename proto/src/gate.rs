@@ -1,8 +1,8 @@
 //! The gates of flows: a flow of which enough waits here gives no more superframes until some of it has left.
 //!
-//! Part of [`crate::send::queue`]. The device passes superframes of TCP by gates, where the I/O has such gates: a hash of the
+//! Part of `send::queue`. The device passes superframes of TCP by gates, where the I/O has such gates: a hash of the
 //! flow says which. A frame that a closed gate refuses is congestion that TCP notices at once and without a loss, so what
-//! waits stays short before [`crate::send::codel`] has anyone pay for it, and the device is read all the time. A flow whose gate is
+//! waits stays short before `send::codel` has anyone pay for it, and the device is read all the time. A flow whose gate is
 //! closed has cells here, so their acknowledgements let it try again.
 //!
 //! Invariant: a gate that is closed is opened when its queue runs empty.

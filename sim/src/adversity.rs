@@ -9,6 +9,7 @@ use crate::flow::{Flow, Pace, Sizes};
 use crate::frame::Heading;
 use crate::hostile::{Deed, Hostility};
 use crate::random::{Random, Stream};
+use crate::router::{Drops, RouterSettings};
 use crate::swarm::{Plan, TROUBLE_ENDS};
 use core::time::Duration;
 
@@ -26,6 +27,9 @@ const HOSTILE: u32 = 100_000;
 /// What it does in such runs.
 pub const DEEDS: &[Deed] = &Deed::ALL;
 
+/// Runs in a million in which routers' queues stand behind the NICs of some links.
+const ROUTERS: u32 = 60_000;
+
 /// Frames of a storm or of a flow that never backs off: what some milliseconds of computing carry.
 const STORM_FRAMES: u32 = 5_000;
 const RELENTLESS_FRAMES: u32 = 60;
@@ -33,13 +37,14 @@ const RELENTLESS_FRAMES: u32 = 60;
 /// Adds to a plan what its seed says.
 pub(crate) fn add(seed: u64, plan: &mut Plan) {
     let mut random = Random::new(seed, Stream::Adversity);
-    let adversities: [(u32, Adversity); 6] = [
+    let adversities: [(u32, Adversity); 7] = [
         (SLOW, slow),
         (LATE, late),
         (STORM, storm),
         (RELENTLESS, relentless),
         (SLOW_PEER, slow_peer),
         (HOSTILE, hostile),
+        (ROUTERS, routers),
     ];
     for (chance, adversity) in adversities {
         let mut own = random.fork();
@@ -100,6 +105,28 @@ fn slow_peer(random: &mut Random, plan: &mut Plan) {
         cable.down.rate = RATE;
         cable.cell_max = 1_452;
         cable.down.queue = cable.down.queue.min(RATE / 8 / 50);
+    }
+}
+
+/// Links, each by chance, whose NICs are faster than what follows. The rings are as short as behind slow cables.
+fn routers(random: &mut Random, plan: &mut Plan) {
+    plan.topology.nodes.iter_mut().for_each(|node| node.slots = 512);
+    let links = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
+    for link in 0..=links {
+        let mut own = random.fork();
+        if own.chance(300_000) {
+            continue;
+        }
+        let rate = own.pick(&[20, 50, 50, 200, 500]) * 1_000_000;
+        let span =
+            own.pick(&[Duration::from_millis(4), Duration::from_millis(10), Duration::from_millis(50)]);
+        let drops = own.pick(&[Drops::Tail, Drops::Tail, Drops::CoDel]);
+        let router = RouterSettings { drops, ..RouterSettings::tail(rate, span) };
+        let cables = plan.topology.nodes.iter_mut().flat_map(|node| &mut node.cables);
+        for cable in cables.filter(|cable| cable.link == link) {
+            cable.cell_max = 1_452;
+            cable.router = Some(router);
+        }
     }
 }
 

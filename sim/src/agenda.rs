@@ -4,6 +4,7 @@
 //! same each time.
 
 use crate::cable::{Passage, Place};
+use crate::competitor::Fate;
 use crate::fault::Fault;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -16,6 +17,10 @@ pub(crate) enum Event {
     Start(u8),
     /// A datagram has come to its switch.
     Switch(Passage),
+    /// What is first in the router's queue for a node has left, if this is still its turn.
+    Router(Place, u64),
+    /// A competing flow that shares a router's queue begins, or learns what became of a segment.
+    Competitor(Place, Fate),
     /// A NIC interrupts.
     Interrupt(Place),
     /// A socket that was full can be written.

@@ -6,6 +6,7 @@
 //! Invariant: an interrupt is due whenever the ring is not empty.
 
 use crate::pipe::Pipe;
+use crate::router::Router;
 use crate::topology::{CableSettings, Coalesce, LinkNumber};
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -77,6 +78,8 @@ pub(crate) struct Cable {
     pub(crate) up: Pipe,
     /// From the switch to the node.
     pub(crate) down: Pipe,
+    /// What stands in front of `down`.
+    pub(crate) router: Option<Router>,
     /// The kernel has memory for what is sent.
     pub(crate) has_memory: bool,
     /// Causes for which there is no carrier.
@@ -94,6 +97,7 @@ impl Cable {
             link: settings.link,
             up: Pipe::new(settings.up),
             down: Pipe::new(settings.down),
+            router: settings.router.map(Router::new),
             has_memory: true,
             carrier_losses: 0,
             send_buffer: settings.up.queue,

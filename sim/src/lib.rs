@@ -27,6 +27,7 @@
 pub mod adversity;
 mod agenda;
 pub mod cable;
+pub mod competitor;
 pub mod device;
 pub mod fault;
 pub mod flow;
@@ -38,6 +39,7 @@ pub mod network;
 mod node;
 mod pipe;
 pub mod random;
+pub mod router;
 pub mod run;
 mod socket;
 pub mod statistics;

@@ -7,11 +7,14 @@
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Cable, Passage, Place};
+use crate::competitor::{Competitor, Fate, SEGMENT};
 use crate::fault::Where;
 use crate::hostile::Said;
 use crate::random::Random;
+use crate::router::{Router, Waiting};
 use crate::topology::{CableSettings, Link, LinkNumber, Topology};
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::{Instant, Outcome};
@@ -25,6 +28,8 @@ pub struct Losses {
     pub outage: u64,
     /// The switch's queue was full.
     pub switch_queue: u64,
+    /// A router dropped it.
+    pub router: u64,
     /// The kernel had no memory.
     pub send_buffer: u64,
     /// The node did not read its socket in time, or was restarted before it did.
@@ -36,11 +41,12 @@ pub struct Losses {
 impl Losses {
     /// Each cause with its count.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { chance, outage, switch_queue, send_buffer, receive_buffer, no_buffer } = *self;
+        let Self { chance, outage, switch_queue, router, send_buffer, receive_buffer, no_buffer } = *self;
         [
             ("chance", chance),
             ("outage", outage),
             ("switch queue full", switch_queue),
+            ("dropped by a router", router),
             ("send buffer full", send_buffer),
             ("receive buffer full", receive_buffer),
             ("no buffer lent", no_buffer),
@@ -96,11 +102,17 @@ impl Network {
     }
 
     /// Sets rate, delay, jitter, loss and queue of a link's cables.
-    pub(crate) fn set_link(&mut self, number: LinkNumber, link: &Link) {
-        let CableSettings { up, down, .. } = link.cable(number);
-        for cable in self.cables.iter_mut().flatten().filter(|cable| cable.link == number) {
+    pub(crate) fn set_link(&mut self, agenda: &mut Agenda, now: Instant, number: LinkNumber, link: &Link) {
+        let CableSettings { up, down, router, .. } = link.cable(number);
+        for place in self.places(number, None) {
+            let cable = self.cable(place);
             cable.up.set_way(up);
             cable.down.set_way(down);
+            if let (Some(own), Some(router)) = (&mut cable.router, router)
+                && let Some(at) = own.set(now, &router)
+            {
+                agenda.push(at, Event::Router(place, own.turn));
+            }
         }
     }
 
@@ -207,7 +219,104 @@ impl Network {
         self.pass_down(agenda, now, passage, to);
     }
 
+    /// A datagram goes to a node, by way of the router if there is one.
     fn pass_down(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage, to: Place) {
+        if self.cable(to).router.is_none() {
+            return self.put_down(agenda, now, passage, to);
+        }
+        let cell = Passage { to: Some(to), ..passage.clone() };
+        if !self.queue(agenda, now, to, passage.bytes.len() as u64, Waiting::Cell(cell)) {
+            self.losses.router += 1;
+        }
+    }
+
+    /// Whether a router takes what goes to a node.
+    fn queue(&mut self, agenda: &mut Agenda, now: Instant, to: Place, bytes: u64, what: Waiting) -> bool {
+        let Some(router) = &mut self.cable(to).router else { return false };
+        let (taken, leaves) = router.push(now, bytes, what);
+        if let Some(at) = leaves {
+            agenda.push(at, Event::Router(to, router.turn));
+        }
+        taken
+    }
+
+    /// What was first in a router's queue has left.
+    pub(crate) fn route(&mut self, agenda: &mut Agenda, now: Instant, to: Place, turn: u64) {
+        let Some(router) = self.cable(to).router.as_mut().filter(|router| router.turn == turn) else {
+            return;
+        };
+        let mut dropped = Vec::new();
+        let (sent, next) = router.pop(now, &mut dropped);
+        if let Some(at) = next {
+            agenda.push(at, Event::Router(to, router.turn));
+        }
+        match sent {
+            Some(Waiting::Cell(passage)) => self.put_down(agenda, now, &passage, to),
+            Some(Waiting::Rival) => self.pass_rival(agenda, now, to, true),
+            None => {}
+        }
+        for what in dropped {
+            match what {
+                Waiting::Cell(_) => self.losses.router += 1,
+                Waiting::Rival => self.pass_rival(agenda, now, to, false),
+            }
+        }
+    }
+
+    /// A competing flow's segment has left the router, or was dropped there.
+    fn pass_rival(&mut self, agenda: &mut Agenda, now: Instant, to: Place, has_left: bool) {
+        let Some(router) = &mut self.cable(to).router else { return };
+        let wait = router.wait();
+        let Some(rival) = &mut router.competitor else { return };
+        let rest = rival.settings.round_trip;
+        if has_left {
+            rival.passed += 1;
+            agenda.push(now + rest, Event::Competitor(to, Fate::Arrived));
+        } else {
+            rival.lost += 1;
+            agenda.push(now + rest + wait, Event::Competitor(to, Fate::Dropped));
+        }
+    }
+
+    /// A competing flow begins or learns something, and sends what its window allows.
+    pub(crate) fn compete(&mut self, agenda: &mut Agenda, now: Instant, to: Place, fate: Fate) {
+        let Some(router) = &mut self.cable(to).router else { return };
+        let wait = router.wait();
+        let Some(rival) = &mut router.competitor else { return };
+        match fate {
+            Fate::Begins => {}
+            Fate::Arrived => rival.handle_ack(now),
+            Fate::Dropped => rival.handle_loss(now, wait),
+        }
+        while self.rival(to).is_some_and(Competitor::sends) {
+            if !self.queue(agenda, now, to, SEGMENT, Waiting::Rival) {
+                self.pass_rival(agenda, now, to, false);
+            }
+        }
+    }
+
+    /// The flow that competes on the way to a node.
+    pub(crate) fn rival(&mut self, to: Place) -> Option<&mut Competitor> {
+        self.cable(to).router.as_mut()?.competitor.as_mut()
+    }
+
+    /// When each competing flow begins, and where.
+    pub(crate) fn rivals(&mut self) -> Vec<(Place, Duration)> {
+        let all = (0u8..).zip(&self.cables).flat_map(|(node, cables)| {
+            (0u8..).zip(cables).filter_map(move |(nic, cable)| {
+                let rival = cable.router.as_ref()?.competitor.as_ref()?;
+                Some((Place { node, nic }, rival.settings.begins))
+            })
+        });
+        all.collect()
+    }
+
+    /// Datagrams of the bundle in routers.
+    pub(crate) fn in_routers(&self) -> u64 {
+        self.cables.iter().flatten().filter_map(|cable| cable.router.as_ref()).map(Router::cells).sum()
+    }
+
+    fn put_down(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage, to: Place) {
         let Self { cables, random, losses, .. } = self;
         let cable = &mut cables[usize::from(to.node)][usize::from(to.nic)];
         if cable.down.is_out() {
@@ -255,7 +364,8 @@ impl Network {
     /// Datagrams that are on their way: all that was put in and has neither come out nor been lost on the links.
     pub(crate) fn on_the_way(&self) -> u64 {
         let losses = &self.losses;
-        let on_links = losses.chance + losses.outage + losses.switch_queue + losses.send_buffer;
+        let on_links =
+            losses.chance + losses.outage + losses.switch_queue + losses.router + losses.send_buffer;
         self.put_in - self.taken_out - on_links
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Passage, Place};
+use crate::competitor::Fate;
 use crate::frame::FrameId;
 use crate::hostile::Member;
 use crate::injector::{Injection, Injector};
@@ -218,6 +219,16 @@ impl<'t> Surroundings<'t> {
             let text = describe(&passage.bytes);
             self.note(format_args!("{} lost on the link: {text}", passage.from));
         }
+    }
+
+    /// What was first in a router's queue has left.
+    pub(crate) fn route(&mut self, place: Place, turn: u64) {
+        self.network.route(&mut self.agenda, self.now, place, turn);
+    }
+
+    /// A flow that shares a router's queue learns something.
+    pub(crate) fn compete(&mut self, place: Place, fate: Fate) {
+        self.network.compete(&mut self.agenda, self.now, place, fate);
     }
 
     /// The hostile member acts.

@@ -91,6 +91,7 @@ impl fmt::Display for Plan {
                 )?;
                 write!(out, ", loss {loss} ppm, queue {queue} bytes, cells of {}", cable.cell_max)?;
                 writeln!(out, ", interrupts {} / {:?}", cable.coalesce.frames, cable.coalesce.delay)?;
+                cable.router.map_or(Ok(()), |router| writeln!(out, "n{number}p{nic} {router:?}"))?;
             }
         }
         for ((flow, begins, ends), number) in self.flows.iter().zip(0..) {
@@ -183,6 +184,7 @@ fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> L
         } else {
             random.pick(&[1_452, 1_452, 1_232, 4_000, 8_952])
         },
+        router: None,
     }
 }
 

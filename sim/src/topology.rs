@@ -10,6 +10,7 @@
 //! A link is a switch with a cable to each node. `up` is the way from the node to the switch: its queue is the NIC's,
 //! which pushes back. `down` is the way from the switch to the node: its queue is the switch's, which drops its tail.
 
+use crate::router::RouterSettings;
 use core::time::Duration;
 use tabane_proto::security::Rekey;
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
@@ -66,6 +67,8 @@ pub struct Link {
     pub coalesce: Coalesce,
     /// The largest cell in bytes.
     pub cell_max: u16,
+    /// A router's queue towards each node, if there is one: the NICs then see no queue of its.
+    pub router: Option<RouterSettings>,
 }
 
 impl Link {
@@ -81,6 +84,7 @@ impl Link {
         switch_queue: 1024 * 1024,
         coalesce: Coalesce::NONE,
         cell_max: Self::CELL,
+        router: None,
     };
 
     /// The same at 100 Mbit/s.
@@ -98,6 +102,7 @@ impl Link {
             coalesce: self.coalesce,
             cell_max: self.cell_max,
             weight: None,
+            router: self.router,
         }
     }
 }
@@ -120,6 +125,8 @@ pub struct CableSettings {
     pub cell_max: u16,
     /// The nic's part of the traffic under `weighted`.
     pub weight: Option<u32>,
+    /// What stands between the switch and the node.
+    pub router: Option<RouterSettings>,
 }
 
 /// What a node is made from.

@@ -4,12 +4,15 @@
 //! Nothing here depends on anything but the seed and the calls: the same calls give the same run, byte for byte.
 
 use crate::agenda::Event;
+use crate::cable::Place;
+use crate::competitor::{Fate, SEGMENT};
 use crate::fault::{Fault, FaultPeriod, Where};
 use crate::flow::Flow;
 use crate::hostile::Hostility;
 use crate::injector::{Injection, InjectionSettings};
 use crate::network::Losses;
 use crate::node::Node;
+use crate::router::Router;
 use crate::surroundings::{LogEntry, Surroundings, Trace, Violation};
 use crate::topology::{Link, LinkNumber, NodeNumber, Topology};
 use crate::traffic::{FlowNumber, FlowResult};
@@ -39,7 +42,11 @@ impl<'t> World<'t> {
             let incarnation = surroundings.incarnation();
             Node::new(number, topology, incarnation, &surroundings.member.tap())
         });
-        Self { nodes: nodes.collect(), surroundings, events: 0 }
+        let nodes = nodes.collect();
+        for (place, begins) in surroundings.network.rivals() {
+            surroundings.agenda.push(Instant::default() + begins, Event::Competitor(place, Fate::Begins));
+        }
+        Self { nodes, surroundings, events: 0 }
     }
 
     /// The world's clock.
@@ -99,7 +106,20 @@ impl<'t> World<'t> {
     /// `link` is what the link was made with.
     pub fn set_link(&mut self, number: LinkNumber, link: &Link) {
         self.surroundings.note(format_args!("link {number} is now {link:?}"));
-        self.surroundings.network.set_link(number, link);
+        let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+        network.set_link(agenda, *now, number, link);
+    }
+
+    /// Bytes that a flow which competes on a link's way to a node has brought through the router so far.
+    #[must_use]
+    pub fn competed(&mut self, place: Place) -> u64 {
+        self.surroundings.network.rival(place).map_or(0, |rival| rival.passed * SEGMENT)
+    }
+
+    /// Bytes that wait in the router in front of a node.
+    #[must_use]
+    pub fn routing(&mut self, place: Place) -> u64 {
+        self.surroundings.network.cable(place).router.as_ref().map_or(0, Router::queued)
     }
 
     /// A node's policy will be changed at a time since the beginning.
@@ -207,6 +227,8 @@ impl<'t> World<'t> {
         match event {
             Event::Start(node) => nodes[usize::from(node)].turn(surroundings),
             Event::Switch(passage) => surroundings.switch(&passage),
+            Event::Router(place, turn) => surroundings.route(place, turn),
+            Event::Competitor(place, fate) => surroundings.compete(place, fate),
             Event::Interrupt(place) => {
                 let node = &mut nodes[usize::from(place.node)];
                 if node.interrupt(surroundings, place.nic) {
@@ -422,7 +444,7 @@ impl<'t> World<'t> {
         let switching =
             self.surroundings.agenda.waiting().filter(|event| matches!(event, Event::Switch(_))).count();
         let network = &self.surroundings.network;
-        (network.on_the_way(), switching as u64 + network.in_rings())
+        (network.on_the_way(), switching as u64 + network.in_routers() + network.in_rings())
     }
 
     /// Ends the world: how many of its receive buffers each node's bundle still lends.

@@ -33,19 +33,30 @@ pub struct LinkPlan {
     pub mtu: u32,
     /// Most bytes sent at once; the kernel cuts superframes that are longer.
     pub burst_bytes: u64,
+    /// What the switch's ports do in place of that rate: a router's queue, of which the hosts' NICs see nothing.
+    pub router: Option<RouterPlan>,
+}
+
+/// The queue of a router that drops its tail, in each direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouterPlan {
+    /// Rate, Ethernet headers counted.
+    pub rate: Bitrate,
+    /// Most bytes that wait.
+    pub queue_bytes: u64,
 }
 
 impl LinkPlan {
     /// A link of MTU 1500 shaped to `rate`.
     #[must_use]
     pub const fn shaped(rate: Bitrate) -> LinkPlan {
-        LinkPlan { rate: Some(rate), mtu: 1500, burst_bytes: BURST_BYTES }
+        LinkPlan { rate: Some(rate), mtu: 1500, burst_bytes: BURST_BYTES, router: None }
     }
 
     /// A link of MTU 1500 that is as fast as the machine.
     #[must_use]
     pub const fn unshaped() -> LinkPlan {
-        LinkPlan { rate: None, mtu: 1500, burst_bytes: BURST_BYTES }
+        LinkPlan { rate: None, mtu: 1500, burst_bytes: BURST_BYTES, router: None }
     }
 
     /// A link of MTU 1500 shaped to `rate` as a NIC of that rate sends: frame by frame, where a superframe would be
@@ -59,9 +70,19 @@ impl LinkPlan {
     /// Makes `device` of `namespace` send at this link's rate.
     fn shape(&self, namespace: &Namespace, device: &str) -> Result<()> {
         let Some(rate) = self.rate else { return Ok(()) };
-        let (bits, queue, burst) = (rate.bits_per_second(), queue_bytes(rate), self.burst_bytes);
-        namespace.tc(&format!("qdisc add dev {device} root tbf rate {bits}bit burst {burst}b limit {queue}b"))
+        shape(namespace, device, rate, self.burst_bytes, queue_bytes(rate))
     }
+
+    /// Makes the switch's port `device` send at this link's rate, or at its router's.
+    fn shape_port(&self, switch: &Namespace, device: &str) -> Result<()> {
+        let Some(router) = self.router else { return self.shape(switch, device) };
+        shape(switch, device, router.rate, FRAME_BURST_BYTES, router.queue_bytes)
+    }
+}
+
+fn shape(namespace: &Namespace, device: &str, rate: Bitrate, burst: u64, queue: u64) -> Result<()> {
+    let bits = rate.bits_per_second();
+    namespace.tc(&format!("qdisc add dev {device} root tbf rate {bits}bit burst {burst}b limit {queue}b"))
 }
 
 /// Lays `link` of a topology whose namespaces stand.
@@ -86,7 +107,7 @@ pub(super) fn lay_to_port(topology: &Topology, link: usize, host: usize) -> Resu
     lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
     if topology.plan.wiring == Wiring::Switch {
         switch.ip(&format!("link set {port} master br0 mtu {} up", plan.mtu))?;
-        plan.shape(switch, &port)?;
+        plan.shape_port(switch, &port)?;
     } else {
         switch.ip(&format!("link set {port} mtu {} up", plan.mtu))?;
     }

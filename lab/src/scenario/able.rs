@@ -34,7 +34,8 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
 /// Whether links need wires with flaws in place of switches: whether more than a rate, black holes and cables is asked for.
 pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
     let is_flawed = |(link, condition): (usize, Condition)| {
-        let plain = Quality { rate: scenario.links[link].quality.rate, ..Quality::default() };
+        let own = scenario.links[link].quality;
+        let plain = Quality { rate: own.rate, router: own.router, ..Quality::default() };
         condition.quality != plain || !condition.mute.is_empty()
     };
     scenario.links.iter().any(|link| link.coalescing.is_some())

@@ -50,7 +50,7 @@ impl Condition {
             FaultKind::BlackHole => self.black_hole = true,
             FaultKind::OneWay { host } => drop(self.mute.insert(host)),
             FaultKind::Cable { host } => drop(self.pulled.insert(host)),
-            FaultKind::Rate(rate) => self.quality.rate = rate,
+            FaultKind::Rate(rate) => *self.quality.router.as_mut().unwrap_or(&mut self.quality.rate) = rate,
             FaultKind::Delay(delay) => self.quality.delay += delay,
             FaultKind::Jitter(jitter) => self.quality.jitter += jitter,
             FaultKind::Loss(loss) => self.quality.loss = loss,

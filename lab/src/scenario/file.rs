@@ -14,7 +14,7 @@ use tabane_proto::HashLayers;
 use super::figure::Figure;
 use super::plan::{
     BundleOptions, Coalescing, Contestant, FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind,
-    HOSTS_MAX, LINKS_MAX, Link, Over, Place, Quality, Scenario, Want,
+    HOSTS_MAX, LINKS_MAX, Link, Over, Place, Quality, Router, Scenario, Want,
 };
 use super::units::{SHARE_ALLOWED, SIZE_ALLOWED, Share, TIME_ALLOWED, parse_share, parse_size, parse_time};
 
@@ -101,8 +101,11 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
     const LINKS: Limits = Limits { low: 1, high: LINKS_MAX as i64, words: " links" };
     let count: usize = ranged(section, "count", LINKS, 1);
     let rate = needed(section, at, "rate", BITRATE_ALLOWED, parse_bitrate);
+    let allowed = "a table such as { rate = \"50 Mbit/s\", queue = \"100 ms\" }";
+    let router = section.table("router", "link.router.", allowed, router);
     let quality = Quality {
         rate: rate.unwrap_or(1),
+        router: router.map(|router| router.rate),
         delay: time(section, "delay").unwrap_or_default(),
         jitter: time(section, "jitter").unwrap_or_default(),
         loss: share(section, "loss").unwrap_or_default(),
@@ -111,7 +114,29 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
     let mtu = ranged(section, "mtu", MTU, 1500);
     let allowed = "a table such as { frames = 32, wait = \"100 us\" }";
     let coalescing = section.table("coalesce", "link.coalesce.", allowed, coalescing);
-    vec![Link { quality, mtu, coalescing }; count]
+    vec![Link { quality, mtu, coalescing, router }; count]
+}
+
+/// Nothing, or both.
+fn router(section: &mut Section<'_, '_>) -> Option<Router> {
+    let rate = section.text("rate", BITRATE_ALLOWED);
+    let queue = section.text("queue", TIME_ALLOWED);
+    if let Some(alone) = rate.as_ref().map(|given| &given.place).xor(queue.as_ref().map(|given| &given.place))
+    {
+        let problem = Problem::new(alone, "stands alone", "both `rate` and `queue`");
+        section.problems().push(problem);
+    }
+    let (rate, queue) = (rate?, queue?);
+    let refused = |place: &Where, what, allowed| Problem::new(place, what, allowed);
+    let bits = parse_bitrate(&rate.value).map_err(|what| refused(&rate.place, what, BITRATE_ALLOWED));
+    let time = parse_time(&queue.value).map_err(|what| refused(&queue.place, what, TIME_ALLOWED));
+    match (bits, time) {
+        (Ok(rate), Ok(queue)) => Some(Router { rate, queue }),
+        (bits, time) => {
+            section.problems().extend([bits.err(), time.err()].into_iter().flatten());
+            None
+        }
+    }
 }
 
 /// Nothing, or both.

@@ -23,7 +23,7 @@ use tabane_kit::emulator::{Coalescing, Direction, Impairment};
 use tabane_kit::mptcp;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::LINK_DOWN;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
+use tabane_kit::topology::{LinkPlan, Plan, RouterPlan, Topology, Wiring, address, nic};
 
 /// Most that the buffers of a connection may grow to.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;
@@ -71,7 +71,11 @@ pub(super) fn run(
 fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
     let link = |link: &super::plan::Link| {
         let rate = Bitrate::bits(link.quality.rate);
-        LinkPlan { mtu: link.mtu.into(), ..LinkPlan::paced(rate) }
+        let queue = |router: super::plan::Router| RouterPlan {
+            rate: Bitrate::bits(router.rate),
+            queue_bytes: router.queue_bytes(),
+        };
+        LinkPlan { mtu: link.mtu.into(), router: link.router.map(queue), ..LinkPlan::paced(rate) }
     };
     Plan {
         hosts: scenario.hosts.into(),
@@ -234,14 +238,16 @@ impl<'a> Run<'a> {
         }
         let plan = self.scenario.links[link];
         let quality = condition.quality;
+        let router = quality.router.map(Bitrate::bits);
+        let changed = quality.rate != plan.quality.rate;
         for (direction, sender) in Direction::BOTH.into_iter().zip(0_u8..) {
             let impairment = Impairment {
                 black_hole: condition.black_hole || condition.mute.contains(&sender),
                 loss: quality.loss.of_one(),
                 corruption: quality.corruption.of_one(),
                 // The link's own rate is that of the NICs.
-                rate: (quality.rate != plan.quality.rate).then(|| Bitrate::bits(quality.rate)),
-                queue_bytes: None,
+                rate: router.or_else(|| changed.then(|| Bitrate::bits(quality.rate))),
+                queue_bytes: plan.router.map(|router| router.queue_bytes()),
                 delay: quality.delay,
                 jitter: quality.jitter,
                 reorder: false,

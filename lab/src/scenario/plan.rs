@@ -98,6 +98,24 @@ pub(super) struct Link {
     pub(super) quality: Quality,
     pub(super) mtu: u16,
     pub(super) coalescing: Option<Coalescing>,
+    pub(super) router: Option<Router>,
+}
+
+/// A router's queue behind the NICs, the same in each direction; it drops its tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Router {
+    /// Bits per second.
+    pub(super) rate: u64,
+    /// Time of that rate for which may wait.
+    pub(super) queue: Duration,
+}
+
+impl Router {
+    /// Bytes that may wait, at least two of the largest Ethernet frames that are usual.
+    pub(super) fn queue_bytes(&self) -> u64 {
+        let bytes = u128::from(self.rate) * self.queue.as_nanos() / 8_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(2 * 1_514)
+    }
 }
 
 /// What can change of a link while it is up.
@@ -105,6 +123,8 @@ pub(super) struct Link {
 pub(super) struct Quality {
     /// Bits per second.
     pub(super) rate: u64,
+    /// The same of the router's queue behind it.
+    pub(super) router: Option<u64>,
     /// From host to host.
     pub(super) delay: Duration,
     /// The most that is added to it at random, without changing the order of frames.
@@ -304,7 +324,11 @@ impl Scenario {
     pub(super) fn best_link(&self) -> usize {
         let worth = |link: &usize| {
             let quality = self.links[*link].quality;
-            (quality.rate, std::cmp::Reverse(quality.delay), std::cmp::Reverse(*link))
+            (
+                quality.router.unwrap_or(quality.rate),
+                std::cmp::Reverse(quality.delay),
+                std::cmp::Reverse(*link),
+            )
         };
         (0..self.links.len()).max_by_key(worth).unwrap_or_default()
     }

@@ -48,6 +48,10 @@ fn print_link(link: &Link, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "loss = {}", text(&print_share(quality.loss)))?;
     writeln!(out, "corruption = {}", text(&print_share(quality.corruption)))?;
     writeln!(out, "mtu = {}", link.mtu)?;
+    if let Some(router) = &link.router {
+        let (rate, queue) = (text(&print_bitrate(router.rate)), text(&print_time(router.queue)));
+        writeln!(out, "router = {{ rate = {rate}, queue = {queue} }}")?;
+    }
     let Some(coalescing) = &link.coalescing else { return Ok(()) };
     let wait = text(&print_time(coalescing.wait));
     writeln!(out, "coalesce = {{ frames = {}, wait = {wait} }}", coalescing.frames)

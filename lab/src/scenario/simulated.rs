@@ -12,6 +12,7 @@ use tabane_proto::{Event, Instant, PolicyKind, PolicyOptions};
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::{Flow as Traffic, Pace, Sizes};
 use tabane_sim::frame::{Heading, SHORTEST};
+use tabane_sim::router::RouterSettings;
 use tabane_sim::topology::{Coalesce, Link as Cables, NodeSettings, Topology};
 use tabane_sim::traffic::FlowNumber;
 use tabane_sim::world::World;
@@ -235,6 +236,10 @@ fn cables(scenario: &Scenario, link: usize, quality: Quality) -> Cables {
         loss: quality.loss.per_million,
         coalesce: coalesce.unwrap_or(Coalesce::NONE),
         cell_max: plan.mtu - CELL_HEADERS,
+        router: plan.router.map(|router| RouterSettings {
+            queue: router.queue_bytes(),
+            ..RouterSettings::tail(quality.router.unwrap_or(router.rate), router.queue)
+        }),
         ..Cables::GIGABIT
     }
 }

@@ -1,7 +1,7 @@
 //! A node whose process makes way for another one, as after an upgrade of the program.
 //!
 //! Beside the path. The node says that it pauses (a bit of its hellos). Its peers then keep what comes from their devices
-//! for it ([`crate::send::deferred`]), and send what they have already taken; it sends what it has, and stands still when
+//! for it (`send::deferred`), and send what they have already taken; it sends what it has, and stands still when
 //! nothing is on its way any more. The successor is a new incarnation: it gets what the peers have kept, and reads its
 //! own device only when they have joined it. So what is under way during the change waits at its senders, where nothing
 //! is lost.

@@ -1,6 +1,6 @@
 //! The sending direction of one link: its numbers, what was sent under them, and what the peer says of it.
 //!
-//! Beside [`crate::send::transmit`] and [`crate::send::repair`]. The log remembers for each recent link number which slot of the arena it
+//! Beside [`crate::send::transmit`] and `send::repair`. The log remembers for each recent link number which slot of the arena it
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;

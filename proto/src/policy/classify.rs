@@ -1,7 +1,7 @@
 //! Which flow a frame belongs to: the first step of sending.
 //!
 //! Reads the Ethernet, VLAN and IP headers and the ports behind them; nothing of TCP. Which lane a flow takes, by its hash:
-//! [`crate::send::lane`]. What a policy takes for a flow: [`HashLayers`].
+//! `send::lane`. What a policy takes for a flow: [`HashLayers`].
 
 use crate::gate::gate_of;
 use crate::wire::record::ETHERNET;

@@ -1,6 +1,6 @@
 //! `duplicate`: each cell on every link that is up; the first copy to arrive wins.
 //!
-//! The policy chooses the link of the first copy, as `adaptive` does. [`crate::send::replicate`] puts the others on the other
+//! The policy chooses the link of the first copy, as `adaptive` does. `send::replicate` puts the others on the other
 //! links, and says what happens to those that cannot keep up.
 
 use super::adaptive::Adaptive;

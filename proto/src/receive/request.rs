@@ -1,7 +1,7 @@
 //! What links have lost is asked for again, by number.
 //!
 //! A gap in a link's numbers is a loss, so it is asked for at once, and over two links, for links that lose cells lose
-//! requests. The other side: [`crate::send::repair`].
+//! requests. The other side: `send::repair`.
 
 use crate::link::Links;
 use crate::outbox::{Control, Outbox, Written, header};

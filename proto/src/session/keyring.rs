@@ -143,7 +143,7 @@ impl Keyring {
         !offered && (dropped.is_some() || now.since(since) >= limits.after || sealed >= limits.cells)
     }
 
-    /// Seals a payload to `sealed`, which is [`TAG`](crate::security::TAG) bytes longer. The header names the epoch.
+    /// Seals a payload to `sealed`, which is [`TAG`] bytes longer. The header names the epoch.
     pub(crate) fn seal(&mut self, number: Number, header: &[u8], payload: &[u8], sealed: &mut [u8]) {
         self.current.sealed += 1;
         self.current.keys.sealing.seal(number, header, payload, sealed);
