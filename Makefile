@@ -72,7 +72,8 @@ loss_TOOLS := iperf3=iperf3
 rivals_TOOLS := iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
 netem_TOOLS := iperf3=iperf3
 vlan_TOOLS := iperf3=iperf3
-moderation_TOOLS := iperf3=iperf3 ethtool=ethtool
+moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
+guests_TOOLS := ping=iputils-ping
 p1_TOOLS := taskset=util-linux
 papers_TOOLS := iperf3=iperf3 taskset=util-linux mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
 apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
@@ -102,8 +103,8 @@ rivals: rust
 
 # --- check ---
 
-TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark \
-              mpirun=openmpi-bin setpriv=util-linux ss=iproute2 systemd=systemd
+TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark \
+              mpirun=openmpi-bin setpriv=util-linux systemd=systemd
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
