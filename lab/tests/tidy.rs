@@ -1,9 +1,9 @@
 //! The tree's own rules, checked over every Rust file of the repository (STYLE of the project, in short):
 //! files stay short, long ones keep their tests in a file of their own, `unsafe` stands in crate `io` only, and every
 //! file begins by saying what it is. And over the lock file: the daemon is linked with nothing that needs none of its
-//! rights. And over the rooms of the core: none imports one that stands above it.
+//! rights. Over the rooms of the core: none imports one that stands above it. And over the pages: their links lead somewhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ const LINES_WITH_TESTS_MAX: usize = 500;
 /// Directories that hold no source of ours.
 const SKIPPED: [&str; 3] = ["target", "node_modules", ".git"];
 
-/// A Rust file, with its path relative to the repository.
+/// A file, with its path relative to the repository.
 struct Source {
     path: String,
     text: String,
@@ -99,6 +99,58 @@ fn imports(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+#[test]
+fn pages_link_to_what_is_there() {
+    let pages = files("md");
+    let anchors: BTreeMap<&str, Vec<String>> =
+        pages.iter().map(|page| (page.path.as_str(), anchors(&page.text))).collect();
+    assert!(anchors["ARCHITECTURE.md"].iter().any(|anchor| anchor == "rooms-of-the-core"), "{anchors:?}");
+    let complaints: Vec<String> = pages
+        .iter()
+        .flat_map(|page| links(&page.text).map(move |link| (page, link)))
+        .filter(|(page, link)| {
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if target.is_empty() { page.path.clone() } else { beside(&page.path, target) };
+            let anchored = anchor.is_empty()
+                || anchors.get(&*target).is_some_and(|known| known.iter().any(|known| known == anchor));
+            !root().join(&target).exists() || !anchored
+        })
+        .map(|(page, link)| format!("{}: nothing is at {link}", page.path))
+        .collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// Where the links of a page lead, but for those to other sites.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
+}
+
+/// What links to the headings of a page are called: small letters and digits, with `-` for a space.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
+    let slug = |heading: &str| {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    };
+    headings.map(slug).collect()
+}
+
+/// The path, from the root, of what `page` names `target`.
+fn beside(page: &str, target: &str) -> String {
+    let mut path: Vec<&str> = page.split('/').collect();
+    path.pop();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(path.pop()),
+            part => path.push(part),
+        }
+    }
+    path.join("/")
+}
+
 /// What the programs that open no device are made of.
 const OUTSIDE_THE_DAEMON: [&str; 3] = ["tabane-probe", "tabane-lab", "tabane-sim"];
 
@@ -178,9 +230,14 @@ fn root() -> &'static Path {
 }
 
 fn sources() -> Vec<Source> {
+    files("rs")
+}
+
+/// All files of the repository whose names end so.
+fn files(extension: &str) -> Vec<Source> {
     let root = root();
     let mut paths = Vec::new();
-    collect(root, &mut paths);
+    collect(root, extension, &mut paths);
     paths.iter().map(|path| read(root, path)).collect()
 }
 
@@ -190,16 +247,16 @@ fn read(root: &Path, path: &Path) -> Source {
     Source { path, text }
 }
 
-/// All `*.rs` below `directory`; symbolic links are not followed.
-fn collect(directory: &Path, paths: &mut Vec<PathBuf>) {
+/// All files below `directory` that end so; symbolic links are not followed.
+fn collect(directory: &Path, wanted: &str, paths: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     for entry in entries.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) => {
-                collect(&path, paths);
+                collect(&path, wanted, paths);
             }
-            Ok(kind) if kind.is_file() && path.extension().is_some_and(|extension| extension == "rs") => {
+            Ok(kind) if kind.is_file() && path.extension().is_some_and(|extension| extension == wanted) => {
                 paths.push(path);
             }
             _ => {}

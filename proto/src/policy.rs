@@ -79,6 +79,16 @@ trait Distribute: fmt::Debug + Send {
     /// is not empty and sorted by link.
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
 
+    /// The headers that make a flow, if the policy tells flows apart.
+    fn layers(&self) -> Option<HashLayers> {
+        None
+    }
+
+    /// Whether each cell goes to every link.
+    fn replicates(&self) -> bool {
+        false
+    }
+
     /// The index of the link that a flow is bound to, if the policy tells flows apart.
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         let _ = (choices, waiting);
@@ -91,55 +101,55 @@ trait Distribute: fmt::Debug + Send {
     }
 }
 
-/// The names of the policies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PolicyKind {
-    /// The link that will deliver first, from measured rate, queue and delay.
-    #[default]
-    Adaptive,
-    /// One link after the other.
-    RoundRobin,
-    /// By weight, stated or measured.
-    Weighted,
-    /// Each flow on the link with most headroom; renewed every 10 s.
-    Tlb,
-    /// As `Tlb`, balanced by past link load and the flows' volumes.
-    TlbHistory,
-    /// Each flow on the link that a hash of its headers names.
-    Hash,
-    /// One link, and another when it fails.
-    ActiveBackup,
-    /// Each cell on every link: the first copy wins.
-    Duplicate,
+/// The policies: what each is for, its kind, its name in files, flags and the status, and how it begins.
+macro_rules! policies {
+    ($($(#[$about:meta])+ $kind:ident, $name:literal, $begin:expr;)+) => {
+        /// The names of the policies.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum PolicyKind {
+            $($(#[$about])+ $kind,)+
+        }
+
+        impl PolicyKind {
+            /// Every policy.
+            pub const ALL: [Self; [$($name,)+].len()] = [$(Self::$kind,)+];
+
+            /// The name in files, flags and the status.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+
+            /// The policy with the state of one that has seen nothing.
+            fn begin(self, options: &PolicyOptions) -> Box<dyn Distribute> {
+                match self {
+                    $(Self::$kind => Box::new($begin(options)),)+
+                }
+            }
+        }
+    };
 }
 
-impl PolicyKind {
-    /// Every policy.
-    pub const ALL: [Self; 8] = [
-        Self::Adaptive,
-        Self::RoundRobin,
-        Self::Weighted,
-        Self::Tlb,
-        Self::TlbHistory,
-        Self::Hash,
-        Self::ActiveBackup,
-        Self::Duplicate,
-    ];
-
-    /// The name in files, flags and the status.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Adaptive => "adaptive",
-            Self::RoundRobin => "rr",
-            Self::Weighted => "weighted",
-            Self::Tlb => "tlb",
-            Self::TlbHistory => "tlb-history",
-            Self::Hash => "hash",
-            Self::ActiveBackup => "active-backup",
-            Self::Duplicate => "duplicate",
-        }
-    }
+policies! {
+    /// The link that will deliver first, from measured rate, queue and delay.
+    #[default]
+    Adaptive, "adaptive", |_| adaptive::Adaptive::default();
+    /// One link after the other.
+    RoundRobin, "rr", |_| round_robin::RoundRobin::default();
+    /// By weight, stated or measured.
+    Weighted, "weighted", |_| weighted::Weighted::default();
+    /// Each flow on the link with most headroom; renewed every 10 s.
+    Tlb, "tlb", |_| tlb::Tlb::default();
+    /// As `Tlb`, balanced by past link load and the flows' volumes.
+    TlbHistory, "tlb-history", |_| tlb_history::TlbHistory::default();
+    /// Each flow on the link that a hash of its headers names.
+    Hash, "hash", hash::Hash::new;
+    /// One link, and another when it fails.
+    ActiveBackup, "active-backup", active_backup::ActiveBackup::new;
+    /// Each cell on every link: the first replica wins.
+    Duplicate, "duplicate", |_| duplicate::Duplicate::default();
 }
 
 impl fmt::Display for PolicyKind {
@@ -193,28 +203,12 @@ impl Default for PolicyOptions {
 #[derive(Debug)]
 pub(crate) struct Policy {
     kind: PolicyKind,
-    layers: Option<HashLayers>,
     state: Box<dyn Distribute>,
 }
 
 impl Policy {
     pub(crate) fn new(kind: PolicyKind, options: &PolicyOptions) -> Self {
-        let state: Box<dyn Distribute> = match kind {
-            PolicyKind::Adaptive => Box::new(adaptive::Adaptive::default()),
-            PolicyKind::RoundRobin => Box::new(round_robin::RoundRobin::default()),
-            PolicyKind::Weighted => Box::new(weighted::Weighted::default()),
-            PolicyKind::Tlb => Box::new(tlb::Tlb::default()),
-            PolicyKind::TlbHistory => Box::new(tlb_history::TlbHistory::default()),
-            PolicyKind::Hash => Box::new(hash::Hash),
-            PolicyKind::ActiveBackup => Box::new(active_backup::ActiveBackup::new(options)),
-            PolicyKind::Duplicate => Box::new(duplicate::Duplicate::default()),
-        };
-        let layers = match kind {
-            PolicyKind::Hash => Some(options.hash),
-            PolicyKind::Tlb | PolicyKind::TlbHistory => Some(HashLayers::Layer34),
-            _ => None,
-        };
-        Self { kind, layers, state }
+        Self { kind, state: kind.begin(options) }
     }
 
     pub(crate) fn kind(&self) -> PolicyKind {
@@ -223,12 +217,12 @@ impl Policy {
 
     /// The headers that make a flow, if the policy tells flows apart.
     pub(crate) fn layers(&self) -> Option<HashLayers> {
-        self.layers
+        self.state.layers()
     }
 
     /// Whether each cell goes to every link.
-    pub(crate) fn copies(&self) -> bool {
-        self.kind == PolicyKind::Duplicate
+    pub(crate) fn replicates(&self) -> bool {
+        self.state.replicates()
     }
 
     pub(crate) fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {

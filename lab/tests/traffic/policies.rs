@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Options, address};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::topology::Topology;
+use tabane_proto::PolicyKind;
 
 use crate::stage::{FAST, options, plan, send_file, with_bundles};
 use crate::{Case, Need};
@@ -19,9 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
             carry(policy)
         })
     };
-    ["adaptive", "rr", "weighted", "tlb", "tlb-history", "hash", "active-backup", "duplicate"]
-        .map(case)
-        .into()
+    PolicyKind::ALL.map(|kind| case(kind.name())).into()
 }
 
 fn carry(policy: &str) -> Result<()> {

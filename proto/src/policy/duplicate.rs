@@ -1,6 +1,6 @@
-//! `duplicate`: each cell on every link that is up; the first copy to arrive wins.
+//! `duplicate`: each cell on every link that is up; the first replica to arrive wins.
 //!
-//! The policy chooses the link of the first copy, as `adaptive` does. `send::replicate` puts the others on the other
+//! The policy chooses the link of the first replica, as `adaptive` does. `send::replicate` puts the others on the other
 //! links, and says what happens to those that cannot keep up.
 
 use super::adaptive::Adaptive;
@@ -14,5 +14,9 @@ pub(crate) struct Duplicate {
 impl Distribute for Duplicate {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         self.first.share(choices, waiting)
+    }
+
+    fn replicates(&self) -> bool {
+        true
     }
 }

@@ -6,16 +6,28 @@
 //!
 //! Source: Linux bonding (balance-xor); rendezvous hashing, Thaler and Ravishankar 1998.
 
-use super::{Choice, Distribute, Share, Waiting};
-use crate::policy::classify::mix;
+use super::{Choice, Distribute, PolicyOptions, Share, Waiting};
+use crate::policy::classify::{HashLayers, mix};
 
 #[derive(Debug)]
-pub(crate) struct Hash;
+pub(crate) struct Hash {
+    layers: HashLayers,
+}
+
+impl Hash {
+    pub(crate) fn new(options: &PolicyOptions) -> Self {
+        Self { layers: options.hash }
+    }
+}
 
 impl Distribute for Hash {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let index = self.seat(choices, waiting)?;
         Share::all(choices, index, waiting)
+    }
+
+    fn layers(&self) -> Option<HashLayers> {
+        Some(self.layers)
     }
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
@@ -33,8 +45,12 @@ mod tests {
     use super::*;
     use crate::policy::example::{choice, waiting};
 
+    fn hash() -> Hash {
+        Hash::new(&PolicyOptions::default())
+    }
+
     fn link(choices: &[Choice], flow: u32) -> u8 {
-        choices[Hash.share(choices, &waiting(flow, 3)).unwrap().index].link
+        choices[hash().share(choices, &waiting(flow, 3)).unwrap().index].link
     }
 
     #[test]
@@ -61,7 +77,7 @@ mod tests {
     #[test]
     fn a_flow_waits_for_its_link() {
         let full = [0, 1].map(|link| Choice { full: link == 0, ..choice(link, None) });
-        let waits = (0..100).filter(|flow| Hash.share(&full, &waiting(*flow, 1)).is_none()).count();
+        let waits = (0..100).filter(|flow| hash().share(&full, &waiting(*flow, 1)).is_none()).count();
         assert!((30..70).contains(&waits), "{waits}");
     }
 }

@@ -9,6 +9,7 @@
 
 use super::senders::{RATE_UNKNOWN, Senders};
 use super::{Choice, Distribute, Share, Waiting};
+use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
 
@@ -28,6 +29,10 @@ impl Distribute for Tlb {
         Share::all(choices, index, waiting)
     }
 
+    fn layers(&self) -> Option<HashLayers> {
+        Some(HashLayers::Layer34)
+    }
+
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         if self.senders.renew(waiting.now) {
             self.expected = [0; LINKS];
@@ -37,7 +42,7 @@ impl Distribute for Tlb {
         seat.or_else(|| self.associate(choices, waiting.flow))
     }
 
-    fn handle_sent(&mut self, flow: u32, _port: u8, bytes: u64) {
+    fn handle_sent(&mut self, flow: u32, _link: u8, bytes: u64) {
         self.senders.handle_sent(flow, bytes);
     }
 }

@@ -13,6 +13,7 @@
 
 use super::senders::{RATE_UNKNOWN, Sender, Senders};
 use super::{Choice, Distribute, Share, Waiting};
+use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
 
@@ -57,6 +58,10 @@ impl Distribute for TlbHistory {
         Share::all(choices, index, waiting)
     }
 
+    fn layers(&self) -> Option<HashLayers> {
+        Some(HashLayers::Layer34)
+    }
+
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         for choice in choices {
             self.links[usize::from(choice.link)].rate = choice.rate.unwrap_or(RATE_UNKNOWN);
@@ -69,7 +74,7 @@ impl Distribute for TlbHistory {
         seat.or_else(|| self.associate(choices, waiting.flow))
     }
 
-    fn handle_sent(&mut self, flow: u32, _port: u8, bytes: u64) {
+    fn handle_sent(&mut self, flow: u32, _link: u8, bytes: u64) {
         self.senders.handle_sent(flow, bytes);
     }
 }

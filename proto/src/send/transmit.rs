@@ -176,7 +176,7 @@ impl Sender {
         counters.batches_sent += 1;
         counters.cells_sent += flight.cells as u64;
         match flight.source {
-            Source::New if self.policies.of(flight.treatment).copies() => {
+            Source::New if self.policies.of(flight.treatment).replicates() => {
                 self.replicate(flight.link, flight.cells, counters);
             }
             Source::New => {}

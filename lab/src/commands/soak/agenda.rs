@@ -10,8 +10,9 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::fault::{Fault, Kind, POLICIES};
+use super::fault::{Fault, Kind};
 use tabane_kit::topology::Plan;
+use tabane_proto::PolicyKind;
 
 /// How long a fault of a link lasts, in milliseconds.
 const LASTS_MS: std::ops::Range<u64> = 30..2_000;
@@ -116,7 +117,7 @@ impl Planned {
             kind,
             host: random.random_range(0..plan.hosts),
             link: random.random_range(0..plan.links.len()),
-            policy: random.random_range(0..POLICIES.len()),
+            policy: random.random_range(0..PolicyKind::ALL.len()),
         };
         Planned { fault, begins, ends: begins + Duration::from_millis(lasts) }
     }

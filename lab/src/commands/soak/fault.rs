@@ -9,6 +9,7 @@ use serde::Serialize;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::emulator::{Direction, Impairment};
 use tabane_kit::topology::{Topology, Wiring, nic};
+use tabane_proto::PolicyKind;
 
 /// Share of the frames that a lossy link loses.
 const LOST: f64 = 0.05;
@@ -16,10 +17,6 @@ const LOST: f64 = 0.05;
 const CORRUPTED: f64 = 0.01;
 /// Delay that a slow link adds.
 const DELAY: Duration = Duration::from_millis(20);
-/// What a bundle may be switched to.
-pub(super) const POLICIES: [&str; 8] =
-    ["adaptive", "rr", "weighted", "tlb", "tlb-history", "hash", "active-backup", "duplicate"];
-
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -58,7 +55,7 @@ pub(super) struct Fault {
     pub(super) host: usize,
     /// The link, of a fault that has one.
     pub(super) link: usize,
-    /// The new policy's place in [`POLICIES`].
+    /// The new policy's place in [`PolicyKind::ALL`].
     pub(super) policy: usize,
 }
 
@@ -147,7 +144,9 @@ impl Fault {
             Kind::LinkOut => bundles[host].ask(&["link", "remove", DEVICE, &nic(link)]).map(drop),
             Kind::Killed => bundles[host].kill(),
             Kind::Halted => bundles[host].signal(Signal::SIGSTOP),
-            Kind::Policy => bundles[host].ask(&["policy", DEVICE, POLICIES[self.policy]]).map(drop),
+            Kind::Policy => {
+                bundles[host].ask(&["policy", DEVICE, PolicyKind::ALL[self.policy].name()]).map(drop)
+            }
         }
     }
 
