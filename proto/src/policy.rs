@@ -248,9 +248,8 @@ mod tests {
         for kind in PolicyKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        let why = "no policy has this name; allowed: adaptive, rr, weighted, tlb, tlb-history, hash, active-backup, \
-            duplicate";
-        assert_eq!("best".parse::<PolicyKind>().unwrap_err().to_string(), why);
+        let why = "best".parse::<PolicyKind>().unwrap_err().to_string();
+        assert!(why.starts_with("no policy has this name; allowed: adaptive, rr, "), "{why}");
     }
 }
 
