@@ -88,6 +88,7 @@ local FIELDS = {
   { "heartbeat.skew", "Skew (us)", "uint32" },
   { "heartbeat.up", "Up", "bool", 8, nil, 0x01 },
   { "heartbeat.behind", "Behind", "bool", 8, nil, 0x02 },
+  { "heartbeat.delay", "Delay (us, modulo 2^24)", "uint24" },
 
   { "repair.gaps", "Gaps", "uint8" },
   { "repair.link", "Link", "uint8" },
@@ -184,14 +185,15 @@ local function heartbeat(tree, cell)
   local up = {}
   for link = 0, reported - 1 do
     local at = fixed + 8 * sent + 16 * link
-    add = fields_from(tree:add(cell(at, 16), "Heard on link " .. link), cell, at)
+    add = fields_from(tree:add(cell(at, 16), "Received on link " .. link), cell, at)
     add("heartbeat.next", 4)
     add("heartbeat.count", 4)
     add("heartbeat.skew", 4)
     if add("heartbeat.up", 1, false, true):uint() % 2 == 1 then up[#up + 1] = link end
     add("heartbeat.behind", 1)
+    add("heartbeat.delay", 3)
   end
-  return "heartbeat, hears " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
+  return "heartbeat, receives " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
 end
 
 local function repair(tree, cell)

@@ -124,7 +124,8 @@ fn heartbeat() -> Heartbeat {
         ..Heartbeat::default()
     };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-    heartbeat.reports[0] = Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
+    heartbeat.reports[0] =
+        Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true, delay_micros: 9 };
     heartbeat
 }
 

@@ -208,7 +208,14 @@ impl Scene {
         };
         heartbeat.sent.fill(Sent { departed: wire_seq(self.seq), queued: 1 });
         let up = turn.is_multiple_of(2);
-        heartbeat.reports.fill(Report { next: 0, count: 0, skew_micros: 0, up, behind: false });
+        heartbeat.reports.fill(Report {
+            next: 0,
+            count: 0,
+            skew_micros: 0,
+            up,
+            behind: false,
+            delay_micros: 0,
+        });
         let mut payload = [0; HEARTBEAT_MAX];
         let length = heartbeat.emit(&mut payload);
         self.cell(Kind::Heartbeat, self.session, &payload[..length])

@@ -76,9 +76,9 @@ impl Bundle {
     }
 
     /// The sender, and what it needs.
-    fn sending(&mut self) -> (&mut Sender, Around<'_>) {
-        let Self { sender, links, sessions, out, polled, .. } = self;
-        (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })
+    fn sending(&mut self, now: Instant) -> (&mut Sender, Around<'_>) {
+        let Self { sender, links, sessions, out, .. } = self;
+        (sender, Around { sessions, links, counters: &mut out.counters, now })
     }
 
     /// From now on cells are sealed, and only the group is let in. To be called before any frame is read and any cell is
@@ -135,6 +135,7 @@ impl Bundle {
             self.sessions.handshakes_due(),
             self.group.handover().waits_until(),
             self.sender.deferred().due(self.polled),
+            self.sender.opens_at(),
             self.links.due(),
             self.receiver.due(now, &self.links),
         ];
@@ -189,7 +190,7 @@ impl Bundle {
 
     /// A frame was read into [`Self::read_space`]: `length` bytes, virtio header included.
     pub fn handle_frame(&mut self, now: Instant, length: usize) {
-        let (sender, mut around) = self.sending();
+        let (sender, mut around) = self.sending(now);
         sender.handle_frame(now, length, &mut around);
     }
 
@@ -201,8 +202,8 @@ impl Bundle {
 
     /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
     pub fn poll_batch(&mut self, now: Instant) -> Option<Batch<'_>> {
-        let (sender, around) = self.sending();
-        sender.poll_batch(now, around)
+        let (sender, around) = self.sending(now);
+        sender.poll_batch(around)
     }
 
     /// What became of the last batch.

@@ -54,7 +54,7 @@ impl Parts<'_> {
     /// The sender, and what it needs.
     pub(crate) fn sending(&mut self) -> (&mut Sender, Around<'_>) {
         let Self { sessions, links, sender, out, polled, .. } = self;
-        (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })
+        (sender, Around { sessions, links, counters: &mut out.counters, now: *polled })
     }
 
     /// What links may still bring has changed: cells are made as large as all take.

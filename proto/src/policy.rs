@@ -32,14 +32,29 @@ pub(crate) struct Choice {
     pub(crate) link: u8,
     /// How long it takes until what waits in the link has left.
     pub(crate) wait: Duration,
-    /// Bytes per second, when known.
+    /// Bytes per second, when stated or measured.
     pub(crate) rate: Option<u64>,
+    /// Bytes per second of its NIC, when known.
+    pub(crate) speed: Option<u64>,
     /// The link's part of the traffic, as the user states it.
     pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives.
     pub(crate) skew: Duration,
     /// The link takes no more at the moment.
     pub(crate) full: bool,
+}
+
+/// Bytes per second of a link of which nothing is known, among such: 10 Gbit/s.
+const RATE_UNKNOWN: u64 = 1_250_000_000;
+
+/// Bytes per second of each choice. One that nobody has measured counts with its NIC's speed, but as no faster than the fastest that
+/// was: the bottleneck may stand behind the NIC.
+fn rates(choices: &[Choice]) -> impl Fn(&Choice) -> u64 + use<> {
+    let fastest = choices.iter().filter_map(|choice| choice.rate).max();
+    move |choice| {
+        let guess = choice.speed.into_iter().chain(fastest).min();
+        choice.rate.or(guess).unwrap_or(RATE_UNKNOWN)
+    }
 }
 
 /// Cells that wait for a link, all for one peer and of one flow.
@@ -244,6 +259,17 @@ mod tests {
     use std::string::ToString;
 
     #[test]
+    fn a_link_that_nobody_has_measured_is_as_fast_as_its_nic_and_no_faster_than_one_that_was() {
+        let speed = |megabits: u64, choice: Choice| Choice { speed: Some(megabits * 125_000), ..choice };
+        let measured = speed(10_000, example::choice(0, Some(25_000_000)));
+        let [fast, slow] = [10_000, 100].map(|megabits| speed(megabits, example::choice(1, None)));
+        assert_eq!(rates(&[measured, fast])(&fast), 25_000_000);
+        assert_eq!(rates(&[measured, slow])(&slow), 12_500_000);
+        assert_eq!(rates(&[fast, slow])(&fast), 1_250_000_000);
+        assert_eq!(rates(&[example::choice(0, None)])(&example::choice(0, None)), RATE_UNKNOWN);
+    }
+
+    #[test]
     fn names_are_read_as_they_are_printed() {
         for kind in PolicyKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
@@ -266,7 +292,15 @@ mod example {
 
     /// A link that is idle.
     pub(super) fn choice(link: u8, rate: Option<u64>) -> Choice {
-        Choice { link, wait: Duration::ZERO, rate, weight: None, skew: Duration::ZERO, full: false }
+        Choice {
+            link,
+            wait: Duration::ZERO,
+            rate,
+            speed: None,
+            weight: None,
+            skew: Duration::ZERO,
+            full: false,
+        }
     }
 
     /// Cells of a flow.

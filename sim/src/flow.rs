@@ -50,6 +50,11 @@ impl Flow {
 pub enum Pace {
     /// Whenever the bundle takes one; not for a moment after the bundle had to drop a frame.
     Greedy,
+    /// So many are on their way: the next when one is delivered, or is lost, as a window of TCP does.
+    Window {
+        /// On their way.
+        frames: u16,
+    },
     /// So many at once, again and again.
     Bursts {
         /// From burst to burst.

@@ -160,6 +160,10 @@ impl Traffic {
                 self.ask_again(now, number);
                 Some(now + timeout)
             }
+            Pace::Window { frames } => {
+                (0..frames).for_each(|_| self.offer(now, number));
+                None
+            }
             Pace::Answering => None,
         };
         Some((from, again))
@@ -303,15 +307,23 @@ impl Traffic {
         if id.number < *reached && state.flow.heading != Heading::Bridged {
             return Err(format!("order within a flow: node {node} got {id} after number {}", *reached - 1));
         }
-        *reached = (*reached).max(id.number + 1);
+        // Frames of a flow keep their order: those between are lost.
+        let passed = (id.number + 1).saturating_sub(*reached);
+        *reached += passed;
         if state.flow.to.is_some_and(|to| to != node) {
             self.flooded += 1;
             return Ok(Some(id));
         }
         frame.delivered.get_or_insert(now);
         frame.trimmed = trimmed;
-        if let Some(next) = state.answers.or(state.asked_by) {
-            self.offer(now, next);
+        let is_window = matches!(state.flow.pace, Pace::Window { .. });
+        let (next, frames) = if is_window {
+            (Some(usize::from(id.flow)), passed)
+        } else {
+            (state.answers.or(state.asked_by), 1)
+        };
+        if let Some(next) = next {
+            (0..frames).for_each(|_| self.offer(now, next));
         }
         Ok(Some(id))
     }

@@ -333,7 +333,7 @@ fn duplicates_lose_nothing_when_one_link_drops_everything() {
     let (copied, wasted) = (counted(&world, "cells_copied"), counted(&world, "drop_duplicate"));
     println!("{copied} copied, {wasted} of them the second to arrive");
     assert!(wasted <= copied && wasted + 1_000 >= copied);
-    assert!(world.goodput(bulk, world.now() - millis(20)) >= 0.97 * GIGABIT);
+    assert!(world.goodput(bulk, world.now() - millis(40)) >= 0.97 * GIGABIT);
     world.begin(Fault::BlackHole(1, None));
     world.run_for(millis(100)).unwrap();
     world.stop(bulk);

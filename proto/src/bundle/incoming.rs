@@ -92,7 +92,7 @@ impl Bundle {
             Kind::Repair => {
                 let request = Request::parse(payload)?;
                 if self.account(now, origin.link, peer, header) {
-                    let (sender, mut around) = self.sending();
+                    let (sender, mut around) = self.sending(now);
                     sender.handle_request(peer, &request, &mut around);
                 }
             }
@@ -141,6 +141,9 @@ impl Bundle {
         let skew = self.links.handle_heartbeat(times, port_and_link, peer, heartbeat, &mut self.out);
         if let Some(skew) = skew {
             self.receiver.saw_skew(now, peer, skew);
+        }
+        if self.links.take_opened() {
+            self.sender.unpark();
         }
         self.split().1.send_lost_again()
     }

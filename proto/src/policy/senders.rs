@@ -13,8 +13,6 @@ use core::time::Duration;
 const SENDERS: usize = 1_024;
 /// Associations are renewed this often (P0).
 pub(super) const PERIOD: Duration = Duration::from_secs(10);
-/// Bytes per second of a link that has never been busy: 10 Gbit/s.
-pub(super) const RATE_UNKNOWN: u64 = 1_250_000_000;
 
 /// A sender.
 #[derive(Clone, Copy, Debug, Default)]

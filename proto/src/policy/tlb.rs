@@ -7,8 +7,8 @@
 //! Source: P0, 2.2.2, Linux's balance-tlb. Its flaw (P0, finding 6) is kept: who starts just before the renewal looks
 //! light, and lands beside others who do. `tlb-history` answers it.
 
-use super::senders::{RATE_UNKNOWN, Senders};
-use super::{Choice, Distribute, Share, Waiting};
+use super::senders::Senders;
+use super::{Choice, Distribute, Share, Waiting, rates};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
@@ -50,9 +50,10 @@ impl Distribute for Tlb {
 impl Tlb {
     /// Associates a sender with a link, which it leaves only when the link does.
     fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
+        let rate = rates(choices);
         let headroom = |choice: &Choice| {
             let expected = self.expected[usize::from(choice.link)];
-            i128::from(choice.rate.unwrap_or(RATE_UNKNOWN)) - i128::from(expected)
+            i128::from(rate(choice)) - i128::from(expected)
         };
         let (index, choice) =
             choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(headroom(choice)))?;

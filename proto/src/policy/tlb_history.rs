@@ -11,8 +11,8 @@
 //! Source: the question is P0's finding 6; the means are those in the title of P4's reference \[1\], Taniguchi et al.
 //! 2018 (past NIC load and volume per process). The rules are this project's.
 
-use super::senders::{RATE_UNKNOWN, Sender, Senders};
-use super::{Choice, Distribute, Share, Waiting};
+use super::senders::{Sender, Senders};
+use super::{Choice, Distribute, Share, Waiting, rates};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
@@ -63,8 +63,9 @@ impl Distribute for TlbHistory {
     }
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
+        let rate = rates(choices);
         for choice in choices {
-            self.links[usize::from(choice.link)].rate = choice.rate.unwrap_or(RATE_UNKNOWN);
+            self.links[usize::from(choice.link)].rate = rate(choice);
         }
         if self.senders.renew(waiting.now) {
             self.judge();

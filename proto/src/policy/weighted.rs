@@ -6,7 +6,7 @@
 //!
 //! Source: stride scheduling, Waldspurger and Weihl, MIT/LCS/TM-528, 1995.
 
-use super::{Choice, Distribute, Share, Waiting};
+use super::{Choice, Distribute, Share, Waiting, rates};
 use crate::wire::cell::LINKS;
 use core::array;
 
@@ -54,15 +54,14 @@ impl Distribute for Weighted {
     }
 }
 
-/// The weight of each choice, by its index, at least 1; 0 beyond the last. A link whose rate is not known is taken for
-/// as fast as the fastest.
+/// The weight of each choice, by its index, at least 1; 0 beyond the last.
 fn weights(choices: &[Choice]) -> [u64; LINKS] {
     let stated = choices.iter().all(|choice| choice.weight.is_some());
-    let fastest = choices.iter().filter_map(|choice| choice.rate).max().unwrap_or(1);
+    let rate = rates(choices);
     array::from_fn(|index| {
         choices.get(index).map_or(0, |choice| {
             let weight = choice.weight.filter(|_| stated).map(u64::from);
-            weight.or(choice.rate).unwrap_or(fastest).max(1)
+            weight.unwrap_or_else(|| rate(choice)).max(1)
         })
     })
 }

@@ -71,6 +71,9 @@ impl Sender {
                 let cell = *self.ring.cell(slot);
                 self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
                 self.choices.retain(|choice| choice.link == link);
+                if self.choices.iter().any(|choice| choice.full) {
+                    break;
+                }
                 if self.ring.keeps(slot) && !self.choices.is_empty() {
                     self.list_run(slot, Source::Copies(link), around.sessions);
                     return Some((cell.peer, Source::Copies(link)));
