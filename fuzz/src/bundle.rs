@@ -317,7 +317,7 @@ impl Session {
     fn stranger(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (node, bytes) = (input.u8()?, input.bytes()?);
         let to = Place { node: JUDGED, nic };
-        self.world.hear(to, Place { node, nic }, bytes, bytes.len());
+        self.world.receive(to, Place { node, nic }, bytes, bytes.len());
         self.world.say(nic, &[]);
         Some(())
     }

@@ -7,7 +7,7 @@ mod window;
 mod world;
 
 use tabane_proto::wire::cell::{HEADER, Header};
-use tabane_proto::wire::handshake::{Marked, Message};
+use tabane_proto::wire::handshake::{Message, Tagged};
 use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_proto::wire::record;
@@ -40,7 +40,7 @@ pub fn cell(bytes: &[u8]) {
         let length = heartbeat.emit(&mut again);
         assert_eq!(Heartbeat::parse(&again[..length]), Ok(heartbeat));
     }
-    if let Ok(Ok(message)) = Marked::split(bytes).map(|marked| Message::parse(marked.covered)) {
+    if let Ok(Ok(message)) = Tagged::split(bytes).map(|tagged| Message::parse(tagged.covered)) {
         assert_eq!(Message::parse(&message.emit()), Ok(message));
     }
     if let Ok(request) = Request::parse(payload) {
@@ -65,7 +65,7 @@ pub fn reassemble(bytes: &[u8]) {
 }
 
 /// Two bundles in a sealed session that hear anything a stranger can say, and what a traitor could: cells with a true
-/// mark. Their session lives.
+/// tag. Their session lives.
 ///
 /// The bytes are a list of datagrams: a length, what is made of the rest (see [`Pair::inject_open`]), the rest.
 pub fn handshake(bytes: &[u8]) {
@@ -95,7 +95,7 @@ pub fn recorded(bytes: &[u8]) {
 /// The control socket: whatever a client says, every line that comes back is JSON, and the next client is served.
 pub fn control(bytes: &[u8]) {
     let service = Service::start();
-    for answer in service.hear(bytes) {
+    for answer in service.receive(bytes) {
         assert!(answer.is_object(), "{answer}");
     }
     service.assert_alive();

@@ -113,7 +113,7 @@ impl Pair {
                 bytes[4..12].copy_from_slice(&header[4..12]);
             }
         }
-        self.hear(0, &bytes);
+        self.receive(0, &bytes);
         if mend & 8 != 0 {
             self.turn();
         }
@@ -121,7 +121,7 @@ impl Pair {
 
     /// Puts a datagram on the link to the first bundle that is not sealed. The lower bits of `make` say what it is: 1: a
     /// header of a handshake comes before it, else 2: one of a greeting, else 4: it is laid over something that the second
-    /// has said; 8: behind it comes a true mark; 16: and a stamp of zeros; 32: time passes.
+    /// has said; 8: behind it comes a true tag; 16: and a stamp of zeros; 32: time passes.
     pub fn inject_open(&mut self, datagram: &[u8], make: u8) {
         let kinds = [(1, 0x14), (2, 0x11)];
         let kind = kinds.iter().find(|(bit, _)| make & bit != 0);
@@ -137,13 +137,13 @@ impl Pair {
             None => datagram.to_vec(),
         };
         if make & 8 != 0 {
-            let mark = group(0).mark(0, &bytes);
-            bytes.extend(mark);
+            let tag = group(0).tag(0, &bytes);
+            bytes.extend(tag);
         }
         if make & 16 != 0 {
             bytes.extend([0; TAG]);
         }
-        self.hear(0, &bytes);
+        self.receive(0, &bytes);
         if make & 32 != 0 {
             self.turn();
         }
@@ -171,7 +171,7 @@ impl Pair {
         let to = if how & 4 == 0 { 1 - from } else { from };
         let is_sealed = bytes.get(1).is_some_and(|epoch| *epoch != 0);
         let (delivered, dropped) = (self.delivered, self.dropped(to));
-        self.hear(to, &bytes);
+        self.receive(to, &bytes);
         assert_eq!(self.delivered, delivered, "nothing is delivered twice");
         assert!(
             !is_sealed || self.dropped(to) > dropped,
@@ -266,7 +266,7 @@ impl Pair {
                 said.extend(train.chunks(batch.segment).map(<[u8]>::to_vec));
                 self.nodes[node].handle_sent(self.now, Outcome::Sent);
             }
-            said.iter().for_each(|bytes| self.hear(1 - node, bytes));
+            said.iter().for_each(|bytes| self.receive(1 - node, bytes));
             self.said.extend(said.into_iter().map(|bytes| Said { from: node, bytes }));
             while let Some(event) = self.nodes[node].poll_event() {
                 self.left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerExpired { .. }));
@@ -275,7 +275,7 @@ impl Pair {
     }
 
     /// A datagram reaches a node; what it completes is delivered.
-    fn hear(&mut self, node: usize, bytes: &[u8]) {
+    fn receive(&mut self, node: usize, bytes: &[u8]) {
         let bundle = &mut self.nodes[node];
         let Some(mut buffer) = bundle.lend() else { return };
         let length = bytes.len().min(BUFFER);

@@ -35,7 +35,7 @@ impl Service {
     }
 
     /// Says something as one client; returns what comes back, unless the connection is to last.
-    pub(crate) fn hear(&self, bytes: &[u8]) -> Vec<Value> {
+    pub(crate) fn receive(&self, bytes: &[u8]) -> Vec<Value> {
         let address = SocketAddr::from_abstract_name(format!("tabane/{}", self.name)).expect("a short name");
         let mut client = UnixStream::connect_addr(&address).expect("served");
         client.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");

@@ -160,14 +160,14 @@ impl World {
         for alike in cells.chunk_by(|one, other| one.len() == other.len()) {
             let length = alike[0].len().max(1);
             for train in alike.chunks((self.shape.train() / length).max(1)) {
-                self.hear(Place { node: JUDGED, nic }, from, &train.concat(), length);
+                self.receive(Place { node: JUDGED, nic }, from, &train.concat(), length);
             }
         }
         self.deliver(JUDGED);
     }
 
     /// A datagram train reaches a node.
-    pub(crate) fn hear(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
+    pub(crate) fn receive(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
         if !self.runs[usize::from(to.node)] || self.cut[usize::from(to.nic)] {
             return;
         }
@@ -223,7 +223,7 @@ impl World {
                 }
                 let others = (0..NODES).filter(|other| *other != node).map(|node| Place { node, nic });
                 for place in others.filter(|place| to.is_none_or(|to| to == *place)).collect::<Vec<_>>() {
-                    self.hear(place, from, &bytes, segment);
+                    self.receive(place, from, &bytes, segment);
                 }
             }
             (0..NODES).for_each(|node| self.deliver(node));

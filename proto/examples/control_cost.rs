@@ -38,9 +38,9 @@ fn main() {
     report("hello, 1,024 peers", PEERS, |scene, _| scene.hello(|hello| hello));
     report("heartbeat, 1,024 peers", PEERS, |scene, turn| scene.heartbeat(turn));
     report("a stranger's cell, no session", PEERS, |scene, _| scene.cell(Kind::Data, 0x3ff, &[0]));
-    let marked = |kind: u8| [&[kind], &[0; HEADER + 2 * TAG + 80][..]].concat();
-    report_sealed("a stranger's greeting, false mark", || marked(0x11));
-    report_sealed("a stranger's initiation, false mark", || marked(0x14));
+    let tagged = |kind: u8| [&[kind], &[0; HEADER + 2 * TAG + 80][..]].concat();
+    report_sealed("a stranger's greeting, false tag", || tagged(0x11));
+    report_sealed("a stranger's initiation, false tag", || tagged(0x14));
     initiations();
 }
 
@@ -50,7 +50,7 @@ fn report(kind: &str, others: u16, make: impl Fn(&mut Scene, usize) -> Vec<u8>) 
     let spent = (0..CELLS).map(|turn| {
         let cell = make(&mut scene, turn);
         bytes = cell.len();
-        scene.hear(&cell)
+        scene.receive(&cell)
     });
     line(kind, spent.collect(), bytes);
 }
@@ -59,7 +59,7 @@ fn report_sealed(kind: &str, make: impl Fn() -> Vec<u8>) {
     let mut scene = Scene::new(0);
     scene.bundle.set_security(group(1), Rekey::default());
     let cell = make();
-    let spent = (0..CELLS).map(|_| scene.hear(&cell)).collect();
+    let spent = (0..CELLS).map(|_| scene.receive(&cell)).collect();
     line(kind, spent, cell.len());
 }
 
@@ -75,16 +75,16 @@ fn initiations() {
         for number in 2..50 {
             let mut other = bundle(number, 100 * round + u64::from(number));
             other.set_security(group(u64::from(number)), Rekey::default());
-            hear(&mut other, scene.now, &greeting);
+            receive(&mut other, scene.now, &greeting);
             for cell in
                 said(&mut other, scene.now).iter().filter(|cell| cell[0] & 15 == Kind::Handshake as u8)
             {
                 bytes = cell.len();
-                spent.push(scene.hear(cell));
+                spent.push(scene.receive(cell));
             }
         }
     }
-    line("initiation, true mark, answered", spent, bytes);
+    line("initiation, true tag, answered", spent, bytes);
 }
 
 /// The median, for it repeats; a turn in which the kernel interrupts does not.
@@ -133,7 +133,7 @@ impl Scene {
             name: tabane_proto::Name::default(),
         };
         for number in (0..=others).rev() {
-            hear(&mut bundle, now, &hello_cell(&hello(number)));
+            receive(&mut bundle, now, &hello_cell(&hello(number)));
             let answers =
                 said(&mut bundle, now).into_iter().filter_map(|cell| Hello::parse(&cell[HEADER..]).ok());
             session = answers.map(|answer| answer.session).find(|given| *given != 0).unwrap_or(session);
@@ -163,10 +163,10 @@ impl Scene {
     }
 
     /// What a turn with a cell takes.
-    fn hear(&mut self, cell: &[u8]) -> Duration {
+    fn receive(&mut self, cell: &[u8]) -> Duration {
         self.now = self.now + Duration::from_micros(100);
         let began = Clock::now();
-        hear(&mut self.bundle, self.now, cell);
+        receive(&mut self.bundle, self.now, cell);
         black_box(said(&mut self.bundle, self.now));
         began.elapsed()
     }
@@ -265,7 +265,7 @@ fn group(seed: u64) -> Box<Group> {
     Box::new(Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(seed)))
 }
 
-fn hear(bundle: &mut Bundle, now: Instant, cell: &[u8]) {
+fn receive(bundle: &mut Bundle, now: Instant, cell: &[u8]) {
     let Some(mut buffer) = bundle.lend() else { return };
     buffer[..cell.len()].copy_from_slice(cell);
     let from = SocketAddr::from(([192, 0, 2, 2], 7420));

@@ -328,8 +328,8 @@ impl Bundle {
     }
 
     /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
-    pub fn succeed(&mut self, now: Instant, peers: usize) {
-        self.group.handover_mut().succeed(now, peers);
+    pub fn take_over(&mut self, now: Instant, peers: usize) {
+        self.group.handover_mut().take_over(now, peers);
     }
 
     /// Whether nothing is under way: all that was taken from the device was received by the peers, all that was received from

@@ -18,7 +18,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames taken from the device and cut into cells (once per peer that gets a copy).
+    /// Frames taken from the device and segmented into cells (once per peer that gets them).
     frames_sent,
     /// Bytes of those frames.
     frame_bytes_sent,
@@ -28,10 +28,10 @@ counters! {
     batches_sent,
     /// Cells put on a link a second time.
     cells_repaired,
-    /// Copies of cells put on further links, where the policy is `duplicate`.
-    cells_copied,
-    /// Such copies left out, because their link was too far behind or went down.
-    copies_skipped,
+    /// Replicas of cells put on further links by the policy `duplicate`.
+    replicas_sent,
+    /// Replicas left out because their link was too far behind or went down.
+    replicas_skipped,
     /// Cells that were asked for again, but not sent: beyond the repair budget, no longer kept, or too late.
     repair_declined,
     /// Frames sent to every peer because nobody knows where their destination lives; those to groups do not count.
@@ -48,7 +48,7 @@ counters! {
     drop_queue_late,
     /// Frames that had waited longest, dropped because as much waited as may.
     drop_queue_full,
-    /// Frames that carry the mark "congestion experienced" because their flow has waited too long.
+    /// Frames marked "congestion experienced" (ECN) because their flow has waited too long.
     frames_marked,
     /// Superframes that lost their last segment because their flow has waited too long.
     frames_trimmed,
@@ -58,8 +58,8 @@ counters! {
     cells_received,
     /// Cells whose bytes are not a cell of this version.
     drop_malformed,
-    /// Greetings and handshakes of strangers: their mark was not made with a key of the group.
-    drop_mark,
+    /// Greetings and handshakes of strangers: their tag was not made with a key of the group.
+    drop_tag,
     /// Handshakes, and sessions that ended, of nodes whose key this node does not allow.
     drop_not_allowed,
     /// Handshakes that were not answered because too many were begun in the same second.

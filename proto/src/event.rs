@@ -10,7 +10,7 @@ use core::time::Duration;
 /// Events that are kept until someone asks.
 const EVENTS: usize = 256;
 /// A node that is refused is reported again after this time, and so many are at most.
-const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const REFUSED: usize = 16;
 
 /// What showed that a link is dead, and the figures behind it.
@@ -202,7 +202,7 @@ impl Events {
 
     /// A node cannot be a peer. It comes again and again; the event is reported once in a while.
     pub(crate) fn refuse(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
-        self.refused.retain(|(_, since)| now.since(*since) < TELL_AGAIN_AFTER);
+        self.refused.retain(|(_, since)| now.since(*since) < REPORT_AGAIN_AFTER);
         if self.refused.len() < REFUSED && self.refused.iter().all(|(node, _)| *node != peer) {
             self.refused.push((peer, now));
             self.log(Event::PeerRefused { peer, refusal });

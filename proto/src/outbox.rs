@@ -109,7 +109,7 @@ impl Outbox {
     }
 
     /// Nothing was said of a request: its second copy, which is next, becomes the first.
-    pub(crate) fn lose_first_copy(&mut self) {
+    pub(crate) fn lose_first_request(&mut self) {
         if let Some(Control::Repair { after, .. }) = self.waiting.front_mut() {
             *after = None;
         }

@@ -23,10 +23,10 @@ pub type PublicKey = [u8; 32];
 pub trait Security: Send {
     /// The tag of what everyone may receive in the group, under the accepted group key of this place; 0: the one that
     /// this node speaks with.
-    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG];
+    fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG];
 
     /// Which of the group keys that this node accepts made the tag: its place in their order.
-    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize>;
+    fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize>;
 
     /// Begins a handshake under the group key that this node speaks with.
     fn initiate(&mut self) -> Box<dyn Handshake>;

@@ -83,13 +83,13 @@ impl Sessions {
         &mut self.table
     }
 
-    /// The place of the group key with which a mark was made.
-    pub(crate) fn marked_by(&self, covered: &[u8], mark: &[u8; TAG]) -> Option<usize> {
-        self.security.as_ref()?.marked_by(covered, mark)
+    /// The place of the group key with which a tag was made.
+    pub(crate) fn tagged_by(&self, covered: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.security.as_ref()?.tagged_by(covered, tag)
     }
 
-    /// The mark of a greeting, where cells are sealed.
-    pub(crate) fn mark(&self, greeting: &[u8]) -> Option<[u8; TAG]> {
-        Some(self.security.as_ref()?.mark(0, greeting))
+    /// The tag of a greeting, where cells are sealed.
+    pub(crate) fn group_tag(&self, greeting: &[u8]) -> Option<[u8; TAG]> {
+        Some(self.security.as_ref()?.tag(0, greeting))
     }
 }

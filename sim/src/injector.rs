@@ -26,7 +26,7 @@ pub enum Injection {
     /// The header of a cell of a session that does not exist, and random bytes.
     Stranger,
     /// The first bytes of a cell that was received lately, too few to be one.
-    Cut,
+    Truncated,
     /// A data cell that was received lately, once more.
     DataAgain,
     /// Any cell that was received lately, once more.
@@ -41,7 +41,7 @@ pub enum Injection {
 
 impl Injection {
     /// What can be stood without keys.
-    pub const ALL: [Self; 5] = [Self::Noise, Self::Stranger, Self::Cut, Self::DataAgain, Self::Again];
+    pub const ALL: [Self; 5] = [Self::Noise, Self::Stranger, Self::Truncated, Self::DataAgain, Self::Again];
     /// What only keys protect from.
     pub const HOSTILE: [Self; 3] = [Self::Flipped, Self::Forged, Self::Recorded];
 }
@@ -145,7 +145,7 @@ impl Injector {
         let (to, arrival) = match kind {
             Injection::Noise => self.noise(),
             Injection::Stranger => self.stranger(),
-            Injection::Cut => self.cut()?,
+            Injection::Truncated => self.truncated()?,
             Injection::DataAgain => self.again(|kind| kind == Kind::Data)?,
             Injection::Again => self.again(|_| true)?,
             Injection::Flipped => self.flipped()?,
@@ -182,7 +182,7 @@ impl Injector {
         (to, Arrival { at: Instant::default(), from, is_injected: true, bytes: Rc::from(bytes) })
     }
 
-    fn cut(&mut self) -> Option<(Place, Arrival)> {
+    fn truncated(&mut self) -> Option<(Place, Arrival)> {
         let (to, arrival) = self.recent.get(self.random.index(self.recent.len()))?.clone();
         let is_data = Header::parse(&arrival.bytes).ok()?.kind == Kind::Data;
         let length = if is_data { HEADER } else { arrival.bytes.len() };

@@ -146,9 +146,9 @@ impl Star {
         }
         while let Some(train) = self.wire.pop_front() {
             match place(train.to) {
-                (0, nic) => self.hub_hears(nic, &train),
+                (0, nic) => self.hub_receives(nic, &train),
                 (number, nic) => {
-                    hear(&mut self.peers[usize::from(number) - 1], self.now, nic, &train);
+                    receive(&mut self.peers[usize::from(number) - 1], self.now, nic, &train);
                 }
             }
         }
@@ -172,9 +172,9 @@ impl Star {
         self.beside += began.elapsed();
     }
 
-    fn hub_hears(&mut self, nic: u8, train: &Train) {
+    fn hub_receives(&mut self, nic: u8, train: &Train) {
         let began = Wall::now();
-        let frames = hear(&mut self.hub, self.now, nic, train);
+        let frames = receive(&mut self.hub, self.now, nic, train);
         if train.is_data {
             _ = self.hub.poll_timeout(self.now);
             self.frames += frames;
@@ -229,7 +229,7 @@ fn send_batches(bundle: &mut Bundle, now: Instant, number: u16, wire: &mut VecDe
 }
 
 /// A train comes in; returns how many frames that brought.
-fn hear(bundle: &mut Bundle, now: Instant, nic: u8, train: &Train) -> u64 {
+fn receive(bundle: &mut Bundle, now: Instant, nic: u8, train: &Train) -> u64 {
     let Some(mut buffer) = bundle.lend() else { return 0 };
     buffer[..train.bytes.len()].copy_from_slice(&train.bytes);
     bundle.handle_datagrams(now, nic, train.from, buffer, train.bytes.len(), train.segment);

@@ -330,7 +330,7 @@ fn duplicates_lose_nothing_when_one_link_drops_everything() {
     let bulk = world.start(Flow::bulk(0, 1));
     let sparse = world.start(Flow::steady(1, 0, 200, micros(100)));
     world.run_for(millis(50)).unwrap();
-    let (copied, wasted) = (counted(&world, "cells_copied"), counted(&world, "drop_duplicate"));
+    let (copied, wasted) = (counted(&world, "replicas_sent"), counted(&world, "drop_duplicate"));
     println!("{copied} copied, {wasted} of them the second to arrive");
     assert!(wasted <= copied && wasted + 1_000 >= copied);
     assert!(world.goodput(bulk, world.now() - millis(20)) >= 0.97 * GIGABIT);
@@ -346,7 +346,7 @@ fn duplicates_lose_nothing_when_one_link_drops_everything() {
 /// Both links lose one cell in twenty: what one loses the other brings, and only what both lose is sent again,
 /// unless a request is lost, too.
 #[test]
-fn duplicates_are_repaired_only_when_every_copy_is_lost() {
+fn cells_of_duplicate_are_repaired_only_when_every_replica_is_lost() {
     let link = Link { loss: 50_000, ..Link::GIGABIT };
     let topology =
         Topology::new(2, &[link; 2]).with_repair().with(|node| node.policy = PolicyKind::Duplicate);
@@ -400,7 +400,7 @@ fn a_link_that_is_full_loses_no_cell() {
 /// Random bytes, foreign sessions, cut cells and copies of data cells: counted, dropped, and nothing else happens.
 #[test]
 fn what_strangers_inject_is_counted_and_dropped() {
-    let kinds = [Injection::Noise, Injection::Stranger, Injection::Cut, Injection::DataAgain];
+    let kinds = [Injection::Noise, Injection::Stranger, Injection::Truncated, Injection::DataAgain];
     let mut world = settled(1, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
     let flows = [
         world.start(Flow::steady(0, 1, 9_000, micros(500))),

@@ -65,7 +65,7 @@ impl Bundle {
                 self.receiver.take_back_request(peer);
                 self.out.outbox.push_first(again);
             }
-            Some(Control::Repair { after: None, .. }) => self.out.outbox.lose_first_copy(),
+            Some(Control::Repair { after: None, .. }) => self.out.outbox.lose_first_request(),
             _ => {}
         }
     }

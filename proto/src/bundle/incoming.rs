@@ -133,12 +133,12 @@ impl Bundle {
     pub(crate) fn handle_heartbeat(
         &mut self,
         now: Instant,
-        port_and_link: (u8, u8),
+        links: (u8, u8),
         peer: u16,
         heartbeat: &Heartbeat,
     ) -> u64 {
         let times = (now, self.polled);
-        let skew = self.links.handle_heartbeat(times, port_and_link, peer, heartbeat, &mut self.out);
+        let skew = self.links.handle_heartbeat(times, links, peer, heartbeat, &mut self.out);
         if let Some(skew) = skew {
             self.receiver.saw_skew(now, peer, skew);
         }

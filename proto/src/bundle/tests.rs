@@ -1,10 +1,10 @@
 //! Whole bundles, without I/O.
 
+mod fdb;
 mod fit;
 mod handover;
 mod heartbeats;
 mod hotplug;
-mod learning;
 mod membership;
 mod relief;
 mod requests;

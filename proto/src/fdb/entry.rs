@@ -47,15 +47,15 @@ impl Entry {
         Self {
             tag,
             number,
-            learned: cut(second, LEARNED_BITS),
-            used: cut(second, USED_BITS),
+            learned: wrap(second, LEARNED_BITS),
+            used: wrap(second, USED_BITS),
             is_proven: false,
         }
     }
 
     pub(super) fn from_word(word: u64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "fields have at most eleven bits")]
-        let field = |at: u32, bits: u32| cut((word >> at) as u32, bits);
+        let field = |at: u32, bits: u32| wrap((word >> at) as u32, bits);
         #[expect(clippy::cast_possible_truncation, reason = "eleven bits")]
         let number = field(NUMBER_AT, NUMBER_BITS) as u16;
         Self {
@@ -84,16 +84,16 @@ impl Entry {
     }
 
     pub(super) fn is_learned_in(self, second: u32) -> bool {
-        self.learned == cut(second, LEARNED_BITS)
+        self.learned == wrap(second, LEARNED_BITS)
     }
 
     pub(super) fn is_used_in(self, second: u32) -> bool {
-        self.used == cut(second, USED_BITS)
+        self.used == wrap(second, USED_BITS)
     }
 
     /// The same address, which somebody has a frame for.
     pub(super) fn used(self, second: u32) -> Self {
-        Self { used: cut(second, USED_BITS), is_proven: true, ..self }
+        Self { used: wrap(second, USED_BITS), is_proven: true, ..self }
     }
 
     /// Seconds since a frame came from it.
@@ -107,12 +107,12 @@ impl Entry {
     }
 }
 
-fn cut(second: u32, bits: u32) -> u32 {
+fn wrap(second: u32, bits: u32) -> u32 {
     second & ((1 << bits) - 1)
 }
 
 fn since(second: u32, then: u32, bits: u32) -> u32 {
-    let passed = cut(second.wrapping_sub(then), bits);
+    let passed = wrap(second.wrapping_sub(then), bits);
     if passed >= (1 << bits) - AHEAD { 0 } else { passed }
 }
 

@@ -1,6 +1,6 @@
 //! Greetings and hellos where cells are sealed: who is there, and where its links end.
 //!
-//! Beside the path. A greeting bears the group's mark, but may be an old one that somebody repeats: it makes this node
+//! Beside the path. A greeting bears the group's tag, but may be an old one that somebody repeats: it makes this node
 //! begin a handshake with a stranger, or ask a peer for a sealed hello; it changes nothing by itself. Only sealed hellos,
 //! which are as fresh as any cell of the session, say where a peer listens and which links it takes out.
 
@@ -16,7 +16,7 @@ use crate::session::keyring::Keyring;
 use crate::time::Instant;
 use crate::wire::Malformed;
 use crate::wire::cell::{HEADER, Header, Kind, VERSION};
-use crate::wire::handshake::Marked;
+use crate::wire::handshake::Tagged;
 use crate::wire::hello::{Hello, greeter};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -39,21 +39,21 @@ impl Group {
         let cell = parts.receiver.pool().bytes(cell);
         match kind {
             Kind::Hello => {
-                let (greeting, mark) = cell.split_last_chunk().ok_or(Malformed::Truncated)?;
-                if parts.sessions.marked_by(greeting, mark).is_some() {
+                let (greeting, tag) = cell.split_last_chunk().ok_or(Malformed::Truncated)?;
+                if parts.sessions.tagged_by(greeting, tag).is_some() {
                     let hello = Hello::parse(greeting.get(HEADER..).ok_or(Malformed::Truncated)?)?;
                     self.handle_greeting(now, origin, &hello, parts);
                 } else {
-                    parts.out.counters.drop_mark += 1;
+                    parts.out.counters.drop_tag += 1;
                 }
             }
             Kind::Handshake => {
-                let Marked { covered, mark, .. } = Marked::split(cell)?;
-                if let Some(key) = parts.sessions.marked_by(covered, mark) {
+                let Tagged { covered, tag, .. } = Tagged::split(cell)?;
+                if let Some(key) = parts.sessions.tagged_by(covered, tag) {
                     let cell = cell.to_vec();
                     self.handle_handshake(now, origin, &cell, key, parts)?;
                 } else {
-                    parts.out.counters.drop_mark += 1;
+                    parts.out.counters.drop_tag += 1;
                 }
             }
             Kind::Data | Kind::Heartbeat | Kind::Repair => parts.out.counters.drop_forged += 1,
@@ -61,13 +61,13 @@ impl Group {
         Ok(())
     }
 
-    /// A cell of another version came. Of all that could be one only a greeting with the group's mark is reported, for anyone
+    /// A cell of another version came. Of all that could be one only a greeting with the group's tag is reported, for anyone
     /// can send the rest.
     pub(crate) fn handle_other_version(now: Instant, cell: Piece, parts: &mut Parts<'_>) -> Malformed {
         let greeting = parts.receiver.pool().bytes(cell).split_last_chunk();
-        let greeter = greeting.and_then(|(greeting, mark)| {
+        let greeter = greeting.and_then(|(greeting, tag)| {
             let (theirs, node) = greeter(greeting)?;
-            parts.sessions.marked_by(greeting, mark).map(|_| (theirs, node))
+            parts.sessions.tagged_by(greeting, tag).map(|_| (theirs, node))
         });
         if let Some((theirs, node)) = greeter.filter(|(_, node)| *node != parts.sessions.node()) {
             parts.out.events.refuse(now, node, Refusal::Version { ours: VERSION, theirs });
@@ -99,7 +99,7 @@ impl Group {
         }
     }
 
-    /// A handshake cell came whose mark was made with the group key of this place.
+    /// A handshake cell came whose tag was made with the group key of this place.
     fn handle_handshake(
         &mut self,
         now: Instant,

@@ -9,7 +9,7 @@
 //! Invariants: a pause concerns only what goes to the node that pauses; it lasts for [`PAUSE`] at most, and counts once
 //! for an incarnation, [`PAUSES`] times at once for a node, and else once in [`PAUSE_EVERY`].
 
-use crate::group::hotplug::tell_peers;
+use crate::group::hotplug::queue_hellos;
 use crate::group::{Group, Parts};
 use crate::time::Instant;
 use crate::wire::hello::{Hello, NodeId};
@@ -31,7 +31,7 @@ const QUIET: Duration = Duration::from_millis(3);
 #[derive(Debug, Default)]
 pub(crate) struct Handover {
     /// This node pauses.
-    rests: bool,
+    drains: bool,
     /// When data came last.
     received: Instant,
     /// This node has replaced another one: until when it reads no frames, and until it has how many peers.
@@ -53,11 +53,11 @@ impl Handover {
 
     /// Whether this node is about to be replaced.
     pub(crate) fn is_draining(&self) -> bool {
-        self.rests
+        self.drains
     }
 
     /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
-    pub(crate) fn succeed(&mut self, now: Instant, peers: usize) {
+    pub(crate) fn take_over(&mut self, now: Instant, peers: usize) {
         self.wait = (peers > 0).then_some((now + PAUSE, peers));
     }
 
@@ -97,15 +97,15 @@ impl Group {
     /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Bundle::is_settled`](crate::Bundle::is_settled) says
     /// when nothing is under way.
     pub(crate) fn drain(&mut self, now: Instant, parts: &mut Parts<'_>) {
-        self.handover.rests = true;
+        self.handover.drains = true;
         self.handover.received = now;
-        tell_peers(parts, |_| true);
+        queue_hellos(parts, |_| true);
     }
 
     /// It is not replaced after all.
     pub(crate) fn resume(&mut self, parts: &mut Parts<'_>) {
-        self.handover.rests = false;
-        tell_peers(parts, |_| true);
+        self.handover.drains = false;
+        queue_hellos(parts, |_| true);
     }
 
     /// A peer pauses. Returns whether memory was set aside for what waits for it: as often as it has pauses left.

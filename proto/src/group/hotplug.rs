@@ -53,7 +53,7 @@ pub(crate) fn replace_link(now: Instant, number: u8, settings: LinkSettings, par
         parts.links.leave(now, index, number, Signal::Carrier, parts.out);
         parts.links.unpair(index, number);
     }
-    parts.sessions.forget_port(number);
+    parts.sessions.forget_link(number);
     parts.links[number] = Link::new(now, settings);
     parts.fit_cells();
 }
@@ -65,7 +65,7 @@ pub(crate) fn resize_link(now: Instant, number: u8, cell_max: u16, parts: &mut P
     link.settings.cell_max = cell_max;
     link.greet_at = now;
     let takes_cells = link.takes_cells();
-    tell_peers(parts, |link| link == number);
+    queue_hellos(parts, |link| link == number);
     for index in parts.sessions.table().indices().filter(|_| !takes_cells) {
         parts.links.leave(now, index, number, Signal::TooSmall, parts.out);
         parts.links.stop_receiving_at(now, index, number, (Signal::TooSmall, false), parts.out);
@@ -103,14 +103,14 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
 /// A link is gone.
 fn vacate(number: u8, parts: &mut Parts<'_>) {
     parts.links[number].presence = Presence::Vacant;
-    parts.sessions.forget_port(number);
+    parts.sessions.forget_link(number);
     for index in parts.sessions.table().indices() {
         parts.links.unpair(index, number);
     }
 }
 
 /// Says hello to the peers on these links: something about this node is new.
-pub(super) fn tell_peers(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
+pub(super) fn queue_hellos(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
     let Parts { sessions, links, out, .. } = parts;
     for index in sessions.table().indices() {
         let is_joined = sessions.table().get(index).is_some_and(|session| session.is_joined());

@@ -2,7 +2,7 @@
 //!
 //! Beside the path. Every link greets everyone; whoever receives from a stranger answers it with a session number, and is
 //! answered in turn. A restarted node has another incarnation: its old state is void. A peer from which no link has received for
-//! [`FORGET_AFTER`] is forgotten. Where cells are sealed, a greeting that bears the group's mark only makes this node act
+//! [`FORGET_AFTER`] is forgotten. Where cells are sealed, a greeting that bears the group's tag only makes this node act
 //! by itself ([`crate::group::greeting`]): a handshake gives the session, and sealed hellos say where a peer listens.
 
 use crate::event::{Event, Refusal, Signal};
@@ -151,7 +151,7 @@ impl Group {
         Some(index)
     }
 
-    /// Writes a hello to everyone, to an endpoint, or to a peer. A greeting shows by a mark that it comes from the group.
+    /// Writes a hello to everyone, to an endpoint, or to a peer. A greeting shows by a tag that it comes from the group.
     pub(crate) fn write_hello(
         &self,
         control: Control,
@@ -166,8 +166,8 @@ impl Group {
                 header(Kind::Hello, link, 0).emit(space);
                 let mut length = HEADER + hello.emit(&mut space[HEADER..]);
                 let (greeting, rest) = space.split_at_mut(length);
-                if let Some(mark) = sessions.mark(greeting) {
-                    rest[..TAG].copy_from_slice(&mark);
+                if let Some(tag) = sessions.group_tag(greeting) {
+                    rest[..TAG].copy_from_slice(&tag);
                     length += TAG;
                 }
                 Some(Written { link, to, length, numbered: None })

@@ -60,7 +60,7 @@ pub(crate) struct Reorder {
     /// When a missing cell came last.
     filled: Instant,
     /// The number after the highest that each link has brought.
-    shown: [u64; LINKS],
+    highest: [u64; LINKS],
     /// Numbers that were given up lately, the oldest first.
     given_up: VecDeque<Range<u64>>,
 }
@@ -110,8 +110,8 @@ impl Reorder {
     pub(crate) fn insert(&mut self, seq: u64, link: u8, cell: Arrived) -> Placed {
         let Some(ahead) = seq.checked_sub(self.next) else { return self.placed_before(seq) };
         debug_assert!(self.reaches(seq));
-        let shown = &mut self.shown[usize::from(link)];
-        *shown = (*shown).max(seq + 1);
+        let highest = &mut self.highest[usize::from(link)];
+        *highest = (*highest).max(seq + 1);
         if ahead == 0 && self.waiting.is_empty() {
             self.next += 1;
             return Placed::Next;
@@ -164,7 +164,7 @@ impl Reorder {
 
     /// Whether the missing cell cannot come any more: each of `links` (bit set) has brought a later one.
     pub(crate) fn overtaken(&self, links: u16) -> bool {
-        let passed = |link: usize| self.shown[link] > self.next;
+        let passed = |link: usize| self.highest[link] > self.next;
         links != 0 && (0..LINKS).all(|link| links & 1 << link == 0 || passed(link))
     }
 

@@ -45,9 +45,9 @@ pub(crate) struct Cookies {
     /// The one in use, and the one before.
     secrets: Option<[[u8; TAG]; 2]>,
     changed: Instant,
-    unstamped: Allowance,
-    stamped: Allowance,
-    given: Allowance,
+    unstamped: TokenBucket,
+    stamped: TokenBucket,
+    given: TokenBucket,
 }
 
 impl Cookies {
@@ -55,13 +55,13 @@ impl Cookies {
         Self {
             secrets: None,
             changed: now,
-            unstamped: Allowance::new(now, UNSTAMPED),
-            stamped: Allowance::new(now, STAMPED),
-            given: Allowance::new(now, COOKIES),
+            unstamped: TokenBucket::new(now, UNSTAMPED),
+            stamped: TokenBucket::new(now, STAMPED),
+            given: TokenBucket::new(now, COOKIES),
         }
     }
 
-    /// An initiation with a true mark came `from` an address; `covered` is what its stamp covers.
+    /// An initiation with a true tag came `from` an address; `covered` is what its stamp covers.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
@@ -76,7 +76,7 @@ impl Cookies {
         let secrets = self.secrets(now, security);
         let cookies = secrets.map(|secret| bake(security, &secret, from));
         let is_stamped = *stamp != [0; TAG]
-            && cookies.iter().any(|cookie| security.marked_by(&stamped(covered, cookie), stamp).is_some());
+            && cookies.iter().any(|cookie| security.tagged_by(&stamped(covered, cookie), stamp).is_some());
         if is_stamped {
             return if self.stamped.take(now) { Admission::Answer } else { Admission::Drop };
         }
@@ -98,7 +98,7 @@ impl Cookies {
 
 /// The stamp of a cell for whoever gave the cookie.
 pub(crate) fn stamp(security: &dyn Security, covered: &[u8], cookie: &Cookie) -> [u8; TAG] {
-    security.mark(0, &stamped(covered, cookie))
+    security.tag(0, &stamped(covered, cookie))
 }
 
 fn stamped(covered: &[u8], cookie: &Cookie) -> alloc::vec::Vec<u8> {
@@ -110,19 +110,18 @@ fn bake(security: &dyn Security, secret: &[u8; TAG], from: SocketAddr) -> Cookie
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
     };
-    security
-        .mark(0, &[&[PURPOSE_COOKIE], &secret[..], &address.octets(), &from.port().to_be_bytes()].concat())
+    security.tag(0, &[&[PURPOSE_COOKIE], &secret[..], &address.octets(), &from.port().to_be_bytes()].concat())
 }
 
 /// So many in a second, as many at once.
 #[derive(Debug)]
-struct Allowance {
+struct TokenBucket {
     per_second: u32,
     /// When all that was taken is given back.
     full_at: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     fn new(now: Instant, per_second: u32) -> Self {
         Self { per_second, full_at: now }
     }
@@ -144,11 +143,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_allowance_is_so_many_at_once_and_in_a_second() {
+    fn a_token_bucket_gives_so_many_at_once_and_in_a_second() {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut allowance = Allowance::new(at(0), 64);
-        assert_eq!((0..1_000).filter(|_| allowance.take(at(5_000))).count(), 64);
-        assert_eq!((0..1_000).filter(|_| allowance.take(at(5_500))).count(), 32);
-        assert_eq!((0..10_000).filter(|milli| allowance.take(at(5_500 + milli))).count() / 10, 63);
+        let mut bucket = TokenBucket::new(at(0), 64);
+        assert_eq!((0..1_000).filter(|_| bucket.take(at(5_000))).count(), 64);
+        assert_eq!((0..1_000).filter(|_| bucket.take(at(5_500))).count(), 32);
+        assert_eq!((0..10_000).filter(|milli| bucket.take(at(5_500 + milli))).count() / 10, 63);
     }
 }

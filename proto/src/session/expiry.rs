@@ -34,7 +34,7 @@ impl Sessions {
     /// that are not allowed any more, with their keys.
     pub(crate) fn review_keys(&mut self, now: Instant) -> Vec<(NodeId, Option<PublicKey>)> {
         let Self { security: Some(security), handshakes, table, .. } = self else { return Vec::new() };
-        let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
+        let is_accepted = |tag: &_| security.tagged_by(&[], tag).is_some();
         handshakes.keep_accepted(&**security);
         let mut shut_out = Vec::new();
         for session in table.iter_mut() {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   initiator                                   responder
-//!      | <------------------------ greeting (mark) |     whoever receives from a stranger begins: greeting.rs
+//!      | <------------------------ greeting (tag) |     whoever receives from a stranger begins: greeting.rs
 //!      | initiation ------------------------------> |     the session is tentative: responder.rs
 //!      | <-------------------------------- response |     joined: initiator.rs
 //!      | first sealed cell -----------------------> |     confirmed: joined
@@ -26,7 +26,7 @@ use crate::session::keyring::Agreed;
 use crate::session::{Origin, Sessions};
 use crate::time::Instant;
 use crate::wire::Malformed;
-use crate::wire::handshake::{Marked, Message, Step};
+use crate::wire::handshake::{Message, Step, Tagged};
 use crate::wire::hello::{HELLO_MAX, Hello, NodeId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -141,7 +141,7 @@ impl Handshakes {
 
     /// Drops what is held under a group key, or with a node's key, that is not accepted any more.
     pub(crate) fn keep_accepted(&mut self, security: &dyn Security) {
-        let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
+        let is_accepted = |tag: &_| security.tagged_by(&[], tag).is_some();
         self.pending.retain(|pending| is_accepted(&pending.group_key));
         self.tentative.retain(|tentative| {
             is_accepted(&tentative.group_key) && security.accepts(tentative.peer.as_ref())
@@ -149,7 +149,7 @@ impl Handshakes {
     }
 
     /// A link is gone or leads elsewhere: nothing more is sent where it led.
-    pub(crate) fn forget_port(&mut self, number: u8) {
+    pub(crate) fn forget_link(&mut self, number: u8) {
         let leads_elsewhere = |(link, _): &Route| *link != number;
         self.pending
             .iter_mut()
@@ -210,7 +210,7 @@ pub(crate) enum Progress {
 }
 
 impl Sessions {
-    /// A handshake cell came whose mark was made with the group key of this place. `ours`: what this node says of itself on
+    /// A handshake cell came whose tag was made with the group key of this place. `ours`: what this node says of itself on
     /// the link.
     pub(crate) fn handle_handshake(
         &mut self,
@@ -221,13 +221,13 @@ impl Sessions {
         ours: &Hello,
         out: &mut Outputs,
     ) -> Result<Progress, Malformed> {
-        let marked = Marked::split(cell)?;
-        let message = Message::parse(marked.covered)?;
+        let tagged = Tagged::split(cell)?;
+        let message = Message::parse(tagged.covered)?;
         if message.addressee != self.node || ours.leaves {
             return Ok(Progress::Nothing);
         }
         let progress = match message.step {
-            Step::Initiation => self.handle_initiation(now, origin, &message, &marked, (key, ours), out),
+            Step::Initiation => self.handle_initiation(now, origin, &message, &tagged, (key, ours), out),
             Step::Response => self.handle_response(now, origin, &message, ours, out),
             Step::Cookie => {
                 self.handle_cookie(origin, &message);
@@ -248,8 +248,8 @@ impl Sessions {
     }
 
     /// A link is gone or leads elsewhere: nothing more is sent where it led.
-    pub(crate) fn forget_port(&mut self, number: u8) {
-        self.handshakes.forget_port(number);
+    pub(crate) fn forget_link(&mut self, number: u8) {
+        self.handshakes.forget_link(number);
     }
 
     /// Sends initiations again, and forgets what has not come to anything.
@@ -260,12 +260,12 @@ impl Sessions {
         self.resend_initiations(now);
     }
 
-    /// A message with its mark, made with the group key of a place, and a stamp of zeros.
-    fn mark_message(&self, key: usize, message: &Message<'_>) -> Vec<u8> {
+    /// A message with its tag, made with the group key of a place, and a stamp of zeros.
+    fn tag_message(&self, key: usize, message: &Message<'_>) -> Vec<u8> {
         let mut cell = message.emit();
         if let Some(security) = &self.security {
-            let mark = security.mark(key, &cell);
-            cell.extend(mark);
+            let tag = security.tag(key, &cell);
+            cell.extend(tag);
             cell.extend([0; TAG]);
         }
         cell
@@ -311,7 +311,7 @@ impl Sessions {
     }
 }
 
-/// A message of a handshake was not taken. Its mark is true, so a member of the group has sent it.
+/// A message of a handshake was not taken. Its tag is true, so a member of the group has sent it.
 fn reject(now: Instant, node: NodeId, rejected: Rejected, out: &mut Outputs) {
     match rejected {
         Rejected::Forged => out.counters.drop_forged += 1,

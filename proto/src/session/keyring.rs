@@ -25,7 +25,7 @@ pub(crate) struct Agreed {
     /// The number of the keys.
     pub(crate) epoch: u8,
     pub(crate) keys: SessionKeys,
-    /// The group key under which it was held: the mark that this makes of nothing.
+    /// The group key under which it was held: the tag that this makes of nothing.
     pub(crate) group_key: [u8; TAG],
     /// The peer's own key.
     pub(crate) peer: Option<PublicKey>,

@@ -13,16 +13,16 @@ pub const NAME_MAX: usize = 32;
 /// The longest hello, without the cell header.
 pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX;
 
-/// A node: the MAC address of its first NIC and the UDP link it serves, so that it is the same after a restart.
+/// A node: the MAC address of its first NIC and its UDP port, so that it is the same after a restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
 impl NodeId {
     /// The identity of the node whose first NIC has this address and whose links use this UDP port.
     #[must_use]
-    pub fn new(mac: [u8; 6], link: u16) -> Self {
+    pub fn new(mac: [u8; 6], port: u16) -> Self {
         let [a, b, c, d, e, f] = mac;
-        let [high, low] = link.to_be_bytes();
+        let [high, low] = port.to_be_bytes();
         Self(u64::from_be_bytes([a, b, c, d, e, f, high, low]))
     }
 }
@@ -30,8 +30,8 @@ impl NodeId {
 impl fmt::Display for NodeId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f, high, low] = self.0.to_be_bytes();
-        let link = u16::from_be_bytes([high, low]);
-        write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}/{link}")
+        let port = u16::from_be_bytes([high, low]);
+        write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}/{port}")
     }
 }
 

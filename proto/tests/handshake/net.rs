@@ -166,11 +166,11 @@ impl Net {
             .collect();
         others
             .into_iter()
-            .for_each(|node| self.hear(node, cell.link, endpoint(cell.from, cell.link), &cell.bytes));
+            .for_each(|node| self.receive(node, cell.link, endpoint(cell.from, cell.link), &cell.bytes));
     }
 
     /// A node receives a datagram.
-    pub(crate) fn hear(&mut self, node: usize, link: u8, from: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn receive(&mut self, node: usize, link: u8, from: SocketAddr, bytes: &[u8]) {
         let Node { bundle, delivered, .. } = &mut self.nodes[node];
         let mut buffer = bundle.lend().expect("few cells wait");
         buffer[..bytes.len()].copy_from_slice(bytes);

@@ -139,8 +139,8 @@ fn a_member_with_another_key_does_not_renew_the_keys_of_a_session() {
             body: &body,
         };
         let covered = message.emit();
-        let cell = [&covered[..], &group.mark(0, &covered), &[0; TAG]].concat();
-        net.hear(0, 0, endpoint(1, 0), &cell);
+        let cell = [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat();
+        net.receive(0, 0, endpoint(1, 0), &cell);
         let answered = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
         assert_eq!(answered, answers, "as who has the key of node {own}");
     }

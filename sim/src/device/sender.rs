@@ -292,7 +292,7 @@ impl<'a> Run<'a> {
         } else {
             self.work();
         }
-        self.look_for_an_interrupt();
+        self.check_for_an_interrupt();
         true
     }
 
@@ -338,7 +338,7 @@ impl<'a> Run<'a> {
     }
 
     /// The card interrupts while there is something to be taken back, and it may.
-    fn look_for_an_interrupt(&mut self) {
+    fn check_for_an_interrupt(&mut self) {
         let is_due = self.engine.interrupts() && self.engine.posted() > self.card.outstanding();
         if self.handler.is_some() || !is_due {
             return;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_rests_only_while_it_waits_for_the_line() {
+    fn the_processor_idles_only_while_it_waits_for_the_line() {
         let busy = |message| {
             let (fragments, payload) = (Fragments::ScatterGather, Payload::Message);
             let reclaim = Method::Adaptive(oc48::MARKS);

@@ -71,12 +71,12 @@ impl TappedGroup {
 }
 
 impl Security for TappedGroup {
-    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
-        self.group.mark(key, bytes)
+    fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+        self.group.tag(key, bytes)
     }
 
-    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
-        self.group.marked_by(bytes, tag)
+    fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.group.tagged_by(bytes, tag)
     }
 
     fn initiate(&mut self) -> Box<dyn Handshake> {

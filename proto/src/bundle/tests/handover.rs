@@ -75,7 +75,7 @@ fn sent(bundle: &mut Bundle, millis: u64) -> Vec<SocketAddr> {
 }
 
 #[test]
-fn a_pause_holds_back_only_what_goes_to_who_pauses_and_the_successor_gets_it() {
+fn a_pause_keeps_only_what_goes_to_who_pauses_and_the_new_process_gets_it() {
     let mut bundle = with_peers();
     say(&mut bundle, 2, 10, 5, true);
     for number in [2, 3] {
@@ -223,16 +223,16 @@ fn who_makes_way_itself_first_gives_away_what_waits() {
 }
 
 #[test]
-fn a_successor_waits_for_its_peers() {
+fn a_process_that_took_over_waits_for_its_peers() {
     let mut bundle = bundle();
-    bundle.succeed(at(0), 1);
+    bundle.take_over(at(0), 1);
     assert!(!bundle.takes_frames() && bundle.has_way());
     assert!(bundle.poll_timeout(at(0)) <= at(0) + PAUSE);
     say(&mut bundle, 2, 5, 5, false);
     assert!(bundle.takes_frames());
-    bundle.succeed(at(10), 0);
+    bundle.take_over(at(10), 0);
     assert!(bundle.takes_frames(), "there was no peer");
-    bundle.succeed(at(10), 2);
+    bundle.take_over(at(10), 2);
     bundle.handle_timeout(at(159));
     assert!(!bundle.takes_frames());
     bundle.handle_timeout(at(160));

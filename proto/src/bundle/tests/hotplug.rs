@@ -56,7 +56,7 @@ fn farewells_without_end_have_what_was_sent_looked_up_once() {
 }
 
 #[test]
-fn no_more_ports_than_the_wire_has_numbers() {
+fn no_more_links_than_the_wire_has_numbers() {
     let mut bundle = bundle(LINKS);
     assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), None);
     bundle.remove_link(at(0), 7);
@@ -66,7 +66,7 @@ fn no_more_ports_than_the_wire_has_numbers() {
 }
 
 #[test]
-fn cells_fit_the_ports_that_are_there() {
+fn cells_fit_the_links_that_are_there() {
     let mut bundle = bundle(1);
     assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_232)), Some(1));
     assert_eq!(bundle.cell_max(), 1_232);
@@ -91,7 +91,7 @@ fn cells_follow_the_mtu_of_a_nic() {
 }
 
 #[test]
-fn a_port_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
+fn a_nic_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
     for cell_max in [0, 16, 76, CELL_LEAST - 1] {
         let mut bundle = bundle(1);
         assert_eq!(bundle.add_link(at(0), LinkSettings::new(cell_max)), Some(1));
@@ -174,7 +174,7 @@ fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
 }
 
 #[test]
-fn a_port_that_is_no_member_is_left_alone() {
+fn a_link_that_is_no_member_is_left_alone() {
     let mut bundle = bundle(2);
     bundle.remove_link(at(0), 1);
     pass(&mut bundle, 100);

@@ -35,12 +35,12 @@ impl security::Key for Foreign<dyn tabane_proto::security::Key> {
 }
 
 impl security::Security for Foreign<Group> {
-    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
-        self.0.mark(key, bytes)
+    fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+        self.0.tag(key, bytes)
     }
 
-    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
-        self.0.marked_by(bytes, tag)
+    fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.0.tagged_by(bytes, tag)
     }
 
     fn initiate(&mut self) -> Box<dyn security::Handshake> {
@@ -77,7 +77,7 @@ fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
         Agreed {
             epoch,
             keys: SessionKeys { sealing, opening },
-            group_key: group(cipher, seed).mark(0, &[]),
+            group_key: group(cipher, seed).tag(0, &[]),
             peer: None,
         }
     })
@@ -295,7 +295,7 @@ fn what_is_not_sealed_is_refused() {
         assert_eq!(pair.received(1), received);
     }
     let counters = *pair.nodes[1].counters();
-    assert_eq!((counters.drop_forged, counters.drop_mark), (3, 1), "who greets needs a mark");
+    assert_eq!((counters.drop_forged, counters.drop_tag), (3, 1), "who greets needs a tag");
 }
 
 #[test]

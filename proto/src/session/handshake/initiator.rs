@@ -72,7 +72,7 @@ impl Sessions {
         let epoch = peer.and_then(|peer| peer.keys.as_ref()).map_or(1, Keyring::next_epoch);
         let payload = introduction(ours, session, your_session);
         let Some(security) = &mut self.security else { return };
-        let group_key = security.mark(0, &[]);
+        let group_key = security.tag(0, &[]);
         let mut state = security.initiate();
         let mut body = Vec::new();
         if let Err(rejected) = state.write(&payload, &mut body) {
@@ -83,7 +83,7 @@ impl Sessions {
         let (ours, incarnation) = (self.node, self.incarnation);
         let step = Step::Initiation;
         let message = Message { step, epoch, serial, node: ours, incarnation, addressee: node, body: &body };
-        let cell = self.mark_message(0, &message);
+        let cell = self.tag_message(0, &message);
         self.handshakes.pending.push(Pending {
             node,
             session,

@@ -9,7 +9,7 @@ use crate::session::keyring::Agreed;
 use crate::session::{Origin, Sessions};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, session_start, unwrap_seq};
-use crate::wire::handshake::{Marked, Message, Step};
+use crate::wire::handshake::{Message, Step, Tagged};
 use crate::wire::hello::Hello;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -24,7 +24,7 @@ impl Sessions {
         now: Instant,
         origin: Origin,
         message: &Message<'_>,
-        marked: &Marked<'_>,
+        tagged: &Tagged<'_>,
         (key, ours): (usize, &Hello),
         out: &mut Outputs,
     ) -> Option<Progress> {
@@ -39,12 +39,12 @@ impl Sessions {
             return None;
         }
         let security = self.security.as_mut()?;
-        let stamp_covers = [marked.covered, marked.mark].concat();
+        let stamp_covers = [tagged.covered, tagged.tag].concat();
         let cookies = &mut self.handshakes.cookies;
-        match cookies.admit(now, &mut **security, origin.from, &stamp_covers, marked.stamp) {
+        match cookies.admit(now, &mut **security, origin.from, &stamp_covers, tagged.stamp) {
             Admission::Answer => return self.answer(now, origin, message, (key, ours), out),
             Admission::Again(cookie) => {
-                let cell = self.mark_message(key, &self.reply(message, Step::Cookie, &cookie));
+                let cell = self.tag_message(key, &self.reply(message, Step::Cookie, &cookie));
                 self.handshakes.send((origin.link, origin.from), cell);
             }
             Admission::Drop => out.counters.drop_flood += 1,
@@ -106,7 +106,7 @@ impl Sessions {
         out: &mut Outputs,
     ) -> Option<Progress> {
         let security = self.security.as_mut()?;
-        let group_key = security.mark(key, &[]);
+        let group_key = security.tag(key, &[]);
         let mut state = security.respond(key);
         let mut payload = Vec::new();
         if let Err(rejected) = state.read(message.body, &mut payload) {
@@ -139,7 +139,7 @@ impl Sessions {
             reject(now, message.node, rejected, out);
             return None;
         }
-        let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
+        let cell = self.tag_message(key, &self.reply(message, Step::Response, &body));
         let mut keys = Some(state.finish());
         if let Some(peer) = live.and_then(|index| self.table.get_mut(index)) {
             peer.serial_received = message.serial;
