@@ -5,8 +5,8 @@
 --
 -- Cells in Ethernet frames are found by their EtherType.
 --
--- A capture on an end point shows a train of cells as one long datagram, because the kernel cuts it into cells later
--- (UDP_SEGMENT) or has joined them already (UDP_GRO). `cell_length` finds the seams.
+-- A capture on an end point shows a train of cells as one long datagram, because the kernel segments it into cells later
+-- (UDP_SEGMENT) or has coalesced them already (UDP_GRO). `cell_length` finds where cells begin.
 -- A frame goes on to the dissector of Ethernet when it lies whole in its cell; longer ones are not put together.
 
 local PORT = 7420
