@@ -1,4 +1,4 @@
-//! Everything that is counted, each drop with its reason.
+//! The counters: each drop has one, named after its reason.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -32,13 +32,13 @@ counters! {
     replicas_sent,
     /// Replicas left out because their link was too far behind or went down.
     replicas_skipped,
-    /// Cells that were asked for again, but not sent: beyond the repair budget, no longer kept, or too late.
+    /// Cells that a peer asked for again and that were not sent: beyond the repair budget, no longer kept, or too late.
     repair_declined,
-    /// Frames sent to every peer because nobody knows where their destination lives; those to groups do not count.
+    /// Frames sent to every peer because the fdb does not know their destination; frames to group addresses do not count.
     frames_flooded,
     /// Frames not sent because no peer is known.
     drop_no_peer,
-    /// Frames dropped because as many waited as may for the successor of a peer that makes way.
+    /// Frames dropped because their peer pauses for a handover, and as many as may wait for it already.
     drop_deferred,
     /// Frames not sent because no link to the peer is up.
     drop_no_link,
@@ -46,7 +46,7 @@ counters! {
     drop_frame_length,
     /// Frames dropped because their flow has waited too long and could neither be marked nor trimmed (`CoDel`).
     drop_queue_late,
-    /// Frames that had waited longest, dropped because as much waited as may.
+    /// Frames that had waited longest, dropped because the ring was full.
     drop_queue_full,
     /// Frames marked "congestion experienced" (ECN) because their flow has waited too long.
     frames_marked,
@@ -68,27 +68,27 @@ counters! {
     drop_forged,
     /// Sealed cells whose number was received before, or is too old to tell; handshakes that were begun before.
     drop_replayed,
-    /// Times that a session that lives was given new keys, at this node's initiative.
+    /// Times that a handshake of this node gave a live session new keys.
     rekeys,
-    /// Hellos that were not answered because too much waited to be said.
+    /// Hellos that were not answered because too many messages waited to be sent.
     hellos_unanswered,
     /// Cells of a session that does not exist (strangers, or a peer's former self).
     drop_session,
     /// Cells from nodes of another group.
     drop_group,
-    /// Cells that were here before, as the second copies that `duplicate` sends.
+    /// Data cells that had arrived before, such as the further replicas of `duplicate`.
     drop_duplicate,
-    /// Cells that came after they had been given up.
+    /// Data cells that arrived after the receiver had given them up.
     drop_late,
-    /// Cells too far behind to be placed in their lane.
+    /// Data cells whose lane number lies before 0.
     drop_window,
     /// Cells dropped because every receive buffer was taken.
     drop_no_buffer,
     /// Cells found missing by a gap in their link's numbers.
     cells_missed,
-    /// Cells that were waited for in vain.
+    /// Cells that did not arrive before the reorder timeout.
     cells_given_up,
-    /// Records lost because a cell of theirs was given up.
+    /// Records lost because the receiver gave up one of their cells.
     records_spoiled,
     /// Records whose bytes contradict each other.
     records_malformed,
