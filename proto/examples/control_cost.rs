@@ -1,8 +1,8 @@
-//! What a cell of each kind costs who receives it, at worst: `cargo run --release -p tabane-proto --example control_cost`.
+//! What a cell of each kind costs its receiver, at worst: `cargo run --release -p tabane-proto --example control_cost`.
 //!
-//! A peer says the worst contents that pass, each cell in a turn of the worker of its own, so that nothing is shared: the
-//! cell is copied in and received, frames are delivered, timers run, and what is to be said is made (not sent). Cells are not
-//! sealed: opening one costs what `cell_cost` of `tabane_seal` says. Strangers' cells are received by a bundle with a key.
+//! A peer sends the worst contents that pass, each cell in a turn of its own, so that no cells share work: the bundle copies the
+//! cell in and receives it, delivers frames, runs timers, and writes control messages (which are not sent). Cells are not
+//! sealed: `cell_cost` of `tabane_seal` says what opening costs. A bundle with a key receives the strangers' cells.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ fn initiations() {
     line("initiation, true tag, answered", spent, bytes);
 }
 
-/// The median, for it repeats; a turn in which the kernel interrupts does not.
+/// Prints the median, which repeats; a turn in which the kernel interrupts does not.
 fn line(kind: &str, mut spent: Vec<Duration>, bytes: usize) {
     spent.sort_unstable();
     let nanos = spent[spent.len() / 2].as_nanos();
@@ -98,7 +98,7 @@ fn line(kind: &str, mut spent: Vec<Duration>, bytes: usize) {
     println!("{kind:36} {bytes:4} {nanos:8} {:6}.{} {whole:8}.{part:02}", tenths / 10, tenths % 10);
 }
 
-/// A bundle that receives, and the peer that speaks to it.
+/// A bundle that receives, and the state of the peer that sends to it.
 struct Scene {
     bundle: Bundle,
     now: Instant,
@@ -273,7 +273,7 @@ fn receive(bundle: &mut Bundle, now: Instant, cell: &[u8]) {
     while bundle.poll_frame(now).is_some() {}
 }
 
-/// The rest of a turn: timers, and what is to be said.
+/// The end of a turn: timers, and the control messages.
 fn said(bundle: &mut Bundle, now: Instant) -> Vec<Vec<u8>> {
     bundle.handle_queue(now, 0, 0);
     if now >= bundle.poll_timeout(now) {

@@ -171,8 +171,8 @@ impl Bundle {
         self.sender.wants_frames(&self.sessions) && !self.group.handover().is_waiting()
     }
 
-    /// Whether the sender takes frames at all: not while the ring is full, or while this node waits for its peers after a
-    /// handover.
+    /// Whether the sender takes frames at all: not while the ring is nearly full, while the only peer pauses, or while this
+    /// process waits for its peers after a handover.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         self.sender.takes_frames(&self.sessions) && !self.group.handover().is_waiting()

@@ -1,7 +1,7 @@
 //! Who sends how much, and over which link: the table behind `tlb` and `tlb-history`.
 //!
-//! A sender is a flow, or several whose hashes fall on one of [`SENDERS`] entries: they are moved together. So the table
-//! is bounded whatever comes (Linux's balance-tlb has 256 entries).
+//! A sender is a flow, or several whose hashes share one of [`SENDERS`] entries and move together. So the table is bounded
+//! (Linux's balance-tlb has 256 entries).
 
 use super::Choice;
 use crate::time::Instant;
@@ -63,7 +63,7 @@ impl Senders {
         self.of(flow).sent += bytes;
     }
 
-    /// Ends the period when its time has come, and says so.
+    /// Ends the period when its time has come; returns whether it did.
     pub(super) fn renew(&mut self, now: Instant) -> bool {
         let began = *self.began.get_or_insert(now);
         let periods = now.since(began).as_secs() / PERIOD.as_secs();

@@ -4,8 +4,8 @@
 //! send, N = (bytes that it sent in the last 10 s) / 10 s, is subtracted from that link's headroom; 1 byte when it sent
 //! nothing. Every 10 s all associations are dissolved and made anew, in the order in which the senders send.
 //!
-//! Source: P0, 2.2.2, Linux's balance-tlb. Its flaw (P0, finding 6) is kept: who starts just before the renewal looks
-//! light, and lands beside others who do. `tlb-history` answers it.
+//! Source: P0, 2.2.2, Linux's balance-tlb. Its flaw (P0, finding 6) is kept: senders that start just before the renewal
+//! look light, and share a link. `tlb-history` corrects it.
 
 use super::senders::{RATE_UNKNOWN, Senders};
 use super::{Choice, Distribute, Share, Waiting};

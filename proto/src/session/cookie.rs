@@ -1,9 +1,9 @@
-//! Cookies: what a handshake may cost when many are begun at once.
+//! Cookies: bound the cost of handshakes when many are begun at once.
 //!
-//! Beside the path, in front of [`crate::session::handshake`]. An initiation makes its receiver compute two products on a curve and
-//! keep a session for a while. As long as few come, they are simply answered. When more come, the receiver answers with a
-//! cookie, which costs two hashes and no memory, and computes only for who comes again with a stamp made of it: so the
-//! sender's address is true. The cookie travels openly, but only the group can make a stamp.
+//! Beside the path, in front of [`crate::session::handshake`]. An initiation makes its receiver compute two products on a curve
+//! and keep a session for a while. As long as few arrive, the receiver answers them. When more arrive, it answers with a
+//! cookie, which costs two hashes and no memory, and computes only for a sender that returns with a stamp made of it. The
+//! stamp proves the sender's address. The cookie travels openly, but only the group can make a stamp.
 //!
 //! Invariant: what all initiations together cost in a second is bounded, whoever sends how many.
 //! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.3; RFC 6347 (DTLS), 4.2.1.
@@ -15,17 +15,17 @@ use core::time::Duration;
 
 /// Initiations in a second that are answered without a stamp.
 const UNSTAMPED: u32 = 64;
-/// Initiations with a stamp that are answered in a second: the node knows their senders' addresses.
+/// Initiations with a stamp that are answered in a second: their senders' addresses are proven.
 const STAMPED: u32 = 512;
-/// Cookies given in a second: an attacker is to see no more of this node's work.
+/// Cookies given in a second: an attacker gets no more of this node's work.
 const COOKIES: u32 = 256;
-/// A secret makes cookies for this long, and checks them for as long again.
+/// A secret makes cookies for this time, and checks them for as long again.
 const SECRET_FOR: Duration = Duration::from_secs(60);
-/// What is hashed for a cookie, or for a stamp, begins with this, which no cell does.
+/// The first byte of the input that is hashed for a cookie, or for a stamp; no cell begins so.
 const PURPOSE_COOKIE: u8 = 0;
 const PURPOSE_STAMP: u8 = 1;
 
-/// What proves that somebody receives what is sent to an address.
+/// Bytes that prove that their sender receives at its address.
 pub(crate) type Cookie = [u8; TAG];
 
 /// What becomes of an initiation.
@@ -33,13 +33,13 @@ pub(crate) type Cookie = [u8; TAG];
 pub(crate) enum Admission {
     /// It is answered.
     Answer,
-    /// Its sender is to come again with this.
+    /// Its sender must return with a stamp of this.
     Again(Cookie),
     /// There are too many.
     Drop,
 }
 
-/// What gives cookies and knows them again.
+/// Makes cookies and checks stamps.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     /// The one in use, and the one before.
@@ -61,7 +61,7 @@ impl Cookies {
         }
     }
 
-    /// An initiation with a true tag came `from` an address; `covered` is what its stamp covers.
+    /// An initiation with a valid tag arrived `from` an address; `covered` is what its stamp covers.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
@@ -96,7 +96,7 @@ impl Cookies {
     }
 }
 
-/// The stamp of a cell for whoever gave the cookie.
+/// The stamp of a cell, made of a cookie that its receiver gave.
 pub(crate) fn stamp(security: &dyn Security, covered: &[u8], cookie: &Cookie) -> [u8; TAG] {
     security.tag(0, &stamped(covered, cookie))
 }
@@ -113,11 +113,11 @@ fn bake(security: &dyn Security, secret: &[u8; TAG], from: SocketAddr) -> Cookie
     security.tag(0, &[&[PURPOSE_COOKIE], &secret[..], &address.octets(), &from.port().to_be_bytes()].concat())
 }
 
-/// So many in a second, as many at once.
+/// A token bucket: so many tokens in a second, as many at once.
 #[derive(Debug)]
 struct TokenBucket {
     per_second: u32,
-    /// When all that was taken is given back.
+    /// When the bucket is full again.
     full_at: Instant,
 }
 
@@ -126,7 +126,7 @@ impl TokenBucket {
         Self { per_second, full_at: now }
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token, if there is one.
     fn take(&mut self, now: Instant) -> bool {
         let one = Duration::from_secs(1) / self.per_second;
         let full_at = self.full_at.max(now) + one;

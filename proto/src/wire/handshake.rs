@@ -7,8 +7,8 @@
 //!  +------+-------+--------+------+-------------+-----------+----------+------+-------+
 //! ```
 //!
-//! The body of the first two steps is a message of Noise, which carries a hello in secret. What stands in front of it lets
-//! a receiver drop what is repeated or late at the cost of the tag alone. The tag covers everything before it, the
+//! The body of the first two steps is a message of Noise, which carries a hello in secret. The fields in front of it let
+//! a receiver drop a repeated or late message at the cost of the tag alone. The tag covers everything before it, the
 //! header of the cell included; the stamp, zero unless the addressee has asked for one, covers the tag, too.
 
 use super::Malformed;
@@ -29,11 +29,11 @@ pub enum Step {
     Initiation = 1,
     /// The second message: the answer to the first.
     Response = 2,
-    /// Instead of an answer: come again with a stamp. The body is the cookie.
+    /// Instead of an answer: a request to return with a stamp. The body is the cookie.
     Cookie = 3,
 }
 
-/// A handshake cell without its tags.
+/// A handshake cell without tag and stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// What it is.
@@ -46,7 +46,7 @@ pub struct Message<'a> {
     pub node: NodeId,
     /// The speaker's incarnation.
     pub incarnation: u64,
-    /// Who is spoken to: the address at which it was greeted from may be another's.
+    /// Who is spoken to: the address from which a greeting came may be another node's.
     pub addressee: NodeId,
     /// What the step carries.
     pub body: &'a [u8],
@@ -57,9 +57,9 @@ pub struct Message<'a> {
 pub struct Tagged<'a> {
     /// What the tag covers.
     pub covered: &'a [u8],
-    /// That whoever wrote it knows the group key.
+    /// Proves that its maker knows the group key.
     pub tag: &'a [u8; TAG],
-    /// That the speaker receives what is sent to its address, or zeros.
+    /// Proves that the speaker receives at its address, or zeros.
     pub stamp: &'a [u8; TAG],
 }
 
@@ -103,7 +103,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The bytes that the tag is to cover, header included. The link is 0: the same bytes may take several.
+    /// The bytes that the tag covers, header included. The link is 0: the same bytes may take several.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER + FIXED + self.body.len()];

@@ -1,7 +1,7 @@
-//! The hello: who is there, over which link, and by which number it wants to be addressed.
+//! The hello: which node is there, over which link, and under which session number it receives.
 //!
 //! A hello to everyone (multicast, or to an endpoint that has not answered yet) carries no session; the answer to one peer does.
-//! What is said here decides whether two nodes form a bundle; everything later goes by the session number.
+//! Hellos decide whether two nodes form a bundle; all other cells carry the session number.
 
 use super::Malformed;
 use super::cell::{HEADER, Kind};
@@ -43,7 +43,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name, cut at the last character that fits.
+    /// The name, truncated at the last character that fits.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let cut = &text[..text.floor_char_boundary(NAME_MAX)];
@@ -62,12 +62,12 @@ impl Name {
     }
 }
 
-/// What a node says of itself.
+/// A hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Who speaks.
     pub node: NodeId,
-    /// Differs after each start of the node's daemon: what was known of the old one is void.
+    /// Differs after each start of the node's daemon: the state of the former one is void.
     pub incarnation: u64,
     /// Nodes with another group are not spoken to (derived from the group key; 0 without one).
     pub group: u64,
@@ -83,13 +83,13 @@ pub struct Hello {
     pub workers: u8,
     /// Whether the speaker's device takes UDP superframes (Linux 6.2).
     pub takes_uso: bool,
-    /// The speaker takes this link out: it receives what is still on its way, and nothing is to be sent there any more.
+    /// The speaker takes this link out: it receives cells that are on their way; the addressee sends nothing more there.
     pub leaves: bool,
     /// The speaker's cells are sealed: it takes part with its group only.
     pub seals: bool,
     /// The speaker does not know where the addressee listens on this link, and waits for a hello.
     pub asks: bool,
-    /// The speaker is about to be replaced: its successor wants to find nothing on its way.
+    /// The speaker is about to be replaced by another process: the addressee keeps frames for it.
     pub pauses: bool,
     /// The speaker ends, and takes all its links out.
     pub ends: bool,
@@ -105,8 +105,8 @@ const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
 
-/// The version of a greeting, and who greets: what is in its place in every version. The kind and the node are looked at
-/// alone.
+/// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
+/// node.
 #[must_use]
 pub fn greeter(cell: &[u8]) -> Option<(u8, NodeId)> {
     let (first, node) = (*cell.first()?, cell.get(HEADER..)?.first_chunk()?);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_at_a_character() {
+    fn a_long_name_is_truncated_at_a_character() {
         let name = Name::new("束ね束ね束ね束ね束ね束ね");
         assert_eq!(name.as_str(), "束ね束ね束ね束ね束ね");
     }

@@ -87,7 +87,8 @@ fn a_link_that_both_add_while_they_know_each_other_gets_paths() {
     }
 }
 
-/// A former self wanted new keys, and that arrives only when the new self has been answered and has not confirmed yet.
+/// A former incarnation wanted new keys, and its initiation arrives only when the new one has been answered and has not
+/// confirmed yet.
 #[test]
 fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     let mut net = Net::empty(Rekey { after: Duration::from_millis(100), cells: u64::MAX });
@@ -122,7 +123,7 @@ fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     assert_frames_pass(&mut net);
 }
 
-/// Whoever recorded all that was said cannot make anyone believe it again, from whatever address.
+/// Cells that somebody recorded change nothing when they are repeated, from whatever address.
 #[test]
 fn what_was_said_before_changes_nothing() {
     let mut net = joined();
@@ -182,12 +183,12 @@ fn sealed_and_open_nodes_do_not_meet() {
     net.add(None);
     net.run(1_000);
     assert!(net.comings(0).is_empty());
-    assert_eq!(net.comings(1), ["0 refused: Seals"], "told of once");
+    assert_eq!(net.comings(1), ["0 refused: Seals"], "reported once");
     assert!(net.counters(0).drop_tag > 0);
 }
 
-/// A node of another version that has the key is told of, once in 10 s. Who has not the key can make nobody say anything,
-/// and all members together no more than 16 lines in that time.
+/// A node of another version that has the key is reported, once in 10 s. Without the key nobody can cause a report, and all
+/// members together cause 16 in that time at most.
 #[test]
 fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     let mut net = joined();
@@ -214,7 +215,7 @@ fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     assert_frames_pass(&mut net);
 }
 
-/// Initiations with true tags, as a member of the group could make them, or as could be recorded of many.
+/// Initiations with valid tags, as a member of the group could make them, or somebody could record of many.
 fn flood(count: u32) -> Vec<Vec<u8>> {
     let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
     let initiation = |serial| {
@@ -257,7 +258,8 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
     assert_eq!(net.links_up(1), 4, "the legitimate nodes have met");
 }
 
-/// Greetings of nodes that do not exist, with true tags: what one of the group, or a recording of many, could bring.
+/// Greetings of nodes that do not exist, with valid tags, as a member of the group could make them, or somebody could
+/// record of many.
 #[test]
 fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     let mut net = joined();
@@ -274,7 +276,7 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     assert_frames_pass(&mut net);
 }
 
-/// A greeting tells who is there; the sessions that are made are only told in secret.
+/// Anyone can read a greeting; session numbers travel only sealed.
 #[test]
 fn greetings_are_readable_and_what_handshakes_carry_is_not() {
     let net = joined();
@@ -311,7 +313,7 @@ fn keys_are_renewed_after_so_many_cells_too() {
     assert_frames_pass(&mut net);
 }
 
-/// A cell that comes late is still opened under the key before; not after ten seconds.
+/// The former key still opens a late cell; not after ten seconds.
 #[test]
 fn an_old_epoch_dies() {
     let mut net = Net::empty(Rekey { after: Duration::from_secs(5), cells: u64::MAX });

@@ -1,4 +1,4 @@
-//! Ports that join, leave, and change their size.
+//! Links that join, leave, and change the size of their cells.
 
 use super::*;
 use crate::event::Direction;
@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// Lets time pass until `millis`, and drops what is said.
+/// Lets time pass until `millis`, and drops the control messages.
 fn pass(bundle: &mut Bundle, millis: u64) {
     bundle.handle_timeout(at(millis));
     while bundle.poll_control(at(millis)).is_some() {}
@@ -83,7 +83,7 @@ fn cells_follow_the_mtu_of_a_nic() {
     for (number, cell_max, fits) in [(0, 8_952, 1_452), (1, 8_952, 8_952), (0, 1_232, 1_232)] {
         bundle.resize_link(at(1), number, cell_max);
         assert_eq!(bundle.cell_max(), fits);
-        assert!(bundle.poll_timeout(at(1)) <= at(1), "the peers are told at once");
+        assert!(bundle.poll_timeout(at(1)) <= at(1), "the peers get a hello at once");
         pass(&mut bundle, 1);
     }
     bundle.resize_link(at(1), 9, 1_000);
@@ -108,7 +108,7 @@ fn a_nic_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
     }
 }
 
-/// Both ends stop using it: the one whose NIC has shrunk, and the one that is told so.
+/// Both ends stop using it: the one whose MTU has shrunk, and the one that receives its hello.
 #[test]
 fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
     let mut bundle = bundle(2);
@@ -159,7 +159,7 @@ fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
     say(&mut bundle, peer, 5, false);
     assert!(!bundle.was_left());
     say(&mut bundle, peer, 4, true);
-    assert!(bundle.find(peer).is_some() && !bundle.was_left(), "a former self");
+    assert!(bundle.find(peer).is_some() && !bundle.was_left(), "a farewell of a former incarnation");
     say(&mut bundle, peer, 5, true);
     assert!(bundle.find(peer).is_none() && bundle.was_left() && !bundle.has_way());
     say(&mut bundle, peer, 6, false);
