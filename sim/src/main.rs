@@ -1,4 +1,4 @@
-//! `tabane-sim`: runs seeds of the swarm, or replays one with a line per event; or measures what many nodes cost.
+//! `tabane-sim`: runs seeds of the swarm, replays one with a line per event, or measures what many nodes cost.
 //!
 //! Exit status: 0, everything held; 1, something did not; 2, the command cannot be understood.
 
@@ -29,7 +29,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Nodes of a bundle whose cost is measured.
 const NODES_MAX: u16 = 1_024;
 
-/// What is to be done.
+/// A command.
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     Help,
@@ -57,10 +57,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Understands the command line.
+/// Parses the command line.
 ///
 /// # Errors
-/// A sentence that says which word is wrong, and what is allowed.
+/// A sentence: which word is wrong, and what is allowed.
 fn parse(words: &[&str]) -> Result<Command, String> {
     match words {
         ["--help" | "-h"] => Ok(Command::Help),

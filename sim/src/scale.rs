@@ -1,8 +1,7 @@
-//! What a bundle of many nodes costs one of them: a hub with so many peers, of which two send and are sent to.
+//! The cost of a bundle of many nodes for one of them: a hub with many peers, two of which exchange frames with it.
 //!
-//! Only the hub's calls are timed, so this belongs to the program and not to the deterministic library. What the hub does
-//! for each frame must not depend on how many peers there are; what it does for a peer that is quiet (heartbeats) must
-//! not either.
+//! Part of the program, not of the deterministic library, for it times the hub's calls. The cost of a frame must not depend on the
+//! number of peers; nor must the cost of a quiet peer (heartbeats).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -103,7 +102,7 @@ struct Star {
     wire: VecDeque<Train>,
     /// Frames that the hub sent or delivered.
     frames: u64,
-    /// What the hub's calls took: on the way of frames, and beside it.
+    /// The time of the hub's calls: on the way of frames, and beside it.
     on_the_way: Duration,
     beside: Duration,
     /// Peers that have traffic, and the one whose turn it was.
@@ -228,7 +227,7 @@ fn send_batches(bundle: &mut Bundle, now: Instant, number: u16, wire: &mut VecDe
     }
 }
 
-/// A train comes in; returns how many frames that brought.
+/// A train arrives; returns how many frames it completed.
 fn receive(bundle: &mut Bundle, now: Instant, nic: u8, train: &Train) -> u64 {
     let Some(mut buffer) = bundle.lend() else { return 0 };
     buffer[..train.bytes.len()].copy_from_slice(&train.bytes);

@@ -4,8 +4,8 @@
 //! reads units. Polls come from a timer and go before everything else; what they brought is worked on afterwards, in order.
 //! The receiver acknowledges every second packet, and each message when the application has it.
 //!
-//! That a message waits for the answer to the last is not said in the paper, but follows from its gigabit Ethernet: 143 µs
-//! for each message of 1 KB is a round trip of that time, and no stream.
+//! The paper does not say that a message waits for the answer to the last. It follows from its gigabit Ethernet: 143 µs for each
+//! message of 1 KB is a round trip of that time, and no stream.
 
 use super::slot::{Slot, SlotSettings, at};
 use crate::random::{Random, Stream};
@@ -17,7 +17,7 @@ use tabane_proto::Instant;
 const HEADERS: usize = 40;
 /// Largest IPv4 packet.
 const PACKET_MAX: usize = 65_535;
-/// Part of a run that is not counted.
+/// The first part of a run, which does not count.
 const WARM_UP: usize = 4;
 
 /// Two machines with such devices.
@@ -29,7 +29,7 @@ pub struct Machines {
     pub packet: Duration,
     /// How fast it copies, in MB (10^6 bytes) per second.
     pub copy: f64,
-    /// What a poll costs that finds nothing, and any other beside its reading.
+    /// The cost of a poll, without the reading of units.
     pub poll: Duration,
 }
 
