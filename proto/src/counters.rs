@@ -1,4 +1,7 @@
 //! The counters: each drop has one, named after its reason.
+//!
+//! Every room adds to them; the daemon reads them for the status.
+//! Invariant: counters only grow.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {

@@ -1,4 +1,7 @@
 //! Events: what happened to peers and paths, for the event log.
+//!
+//! Rooms push events, and the daemon takes them by `poll_event`; `docs/events.md` describes them.
+//! Invariant: at most [`EVENTS`] wait, and [`REFUSED`] refused nodes are remembered, whatever peers send.
 
 use crate::security::PublicKey;
 use crate::time::Instant;
@@ -24,7 +27,7 @@ pub enum Signal {
         /// For how long.
         waited: Duration,
     },
-    /// No heartbeat came.
+    /// No cell arrived.
     Silence {
         /// For how long.
         waited: Duration,
@@ -92,7 +95,7 @@ pub enum Refusal {
     },
     /// It is there already, with another key.
     OtherKey {
-        /// What was claimed this time.
+        /// The key that it has claimed this time.
         key: Option<PublicKey>,
     },
     /// It seals with a cipher that this version does not know.

@@ -1,4 +1,6 @@
 //! The settings of a bundle.
+//!
+//! The daemon makes them from its configuration, the simulator from its plan; the rooms take what they need at the start.
 
 use crate::fdb::Fdb;
 use crate::link::nic::LinkSettings;

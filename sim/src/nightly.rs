@@ -1,4 +1,4 @@
-//! Many seeds on all processors. Each run belongs to one thread; failing seeds are printed, and the others go on.
+//! Many seeds on all processors, for `make sim ARGS="--nightly …"`. Each run belongs to one thread; failing seeds are printed, and the others go on.
 
 use core::ops::Range;
 use core::time::Duration;

@@ -270,7 +270,7 @@ fn links(topology: &Topology) -> u64 {
     topology.nodes.iter().map(|node| (node.cables.len() * others) as u64).sum()
 }
 
-/// What a bundle logged, in a few words.
+/// An event of a bundle, in a few words.
 fn describe_event(event: &tabane_proto::Event) -> String {
     use tabane_proto::Event;
     match event {
@@ -293,7 +293,7 @@ fn describe_event(event: &tabane_proto::Event) -> String {
     }
 }
 
-/// What a cell is, in a few words.
+/// A cell, in a few words.
 fn describe(bytes: &[u8]) -> String {
     match Header::parse(bytes) {
         Ok(header) if header.epoch != 0 => {

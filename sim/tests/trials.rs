@@ -43,7 +43,7 @@ fn a_flow_that_never_backs_off_gets_what_its_receiver_reads() {
     }
 }
 
-/// A receiver stands still while more comes than its sockets hold, and more than a lane's window.
+/// A receiver does not run while more cells arrive than its sockets hold, and more than a lane's window.
 #[test]
 fn a_lane_goes_on_after_its_receiver_stood_still() {
     let mut world = settled(&Topology::new(2, &[Link::GIGABIT; 2]));

@@ -1,5 +1,7 @@
 //! Control messages (hellos, handshakes, heartbeats, requests) on their way out. The core writes a message when the I/O asks
 //! for it, so that the message reports the state of that moment.
+//!
+//! Invariant: a number under which a message may have left is not given to another cell.
 
 use crate::bundle::Bundle;
 use crate::outbox::{Control, ControlMessage, Spoken, Written};

@@ -1,4 +1,6 @@
-//! What the bundle shows of itself: the state of peers and paths, and what it holds.
+//! The status of a bundle: peers and paths as they are now, and how much the bundle holds.
+//!
+//! Beside the path: reads all rooms and changes nothing.
 
 use crate::bundle::Bundle;
 use crate::link::paths::Paths;

@@ -1,4 +1,4 @@
-//! Who sends how much, and over which link: the table behind `tlb` and `tlb-history`.
+//! The table of senders behind `tlb` and `tlb-history`: how much each sends, and over which link.
 //!
 //! A sender is a flow, or several whose hashes share one of [`SENDERS`] entries and move together. So the table is bounded
 //! (Linux's balance-tlb has 256 entries).
@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::time::Duration;
 
-/// Senders that are told apart.
+/// Entries of the table.
 const SENDERS: usize = 1_024;
 /// Associations are renewed this often (P0).
 pub(super) const PERIOD: Duration = Duration::from_secs(10);

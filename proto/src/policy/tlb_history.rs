@@ -30,7 +30,7 @@ pub(crate) struct TlbHistory {
     links: [Load; LINKS],
 }
 
-/// What the senders of a link ask of it.
+/// A link's rate, and the demand of its senders.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     /// Bytes per second that it carries.

@@ -19,7 +19,7 @@ const LAG_MAX: u64 = 256 * 1024;
 pub(crate) struct Weighted {
     /// The position of each link, in bytes of the bundle.
     served: [u64; LINKS],
-    /// What a byte costs each link: the sum of all weights, and its own.
+    /// How far a byte advances each link's position: the sum of all weights, and its own.
     cost: [(u64, u64); LINKS],
 }
 

@@ -5,7 +5,7 @@
 //! cookie, which costs two hashes and no memory, and computes only for a sender that returns with a stamp made of it. The
 //! stamp proves the sender's address. The cookie travels openly, but only the group can make a stamp.
 //!
-//! Invariant: what all initiations together cost in a second is bounded, whoever sends how many.
+//! Invariant: the cost of all initiations in a second is bounded, however many arrive.
 //! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.3; RFC 6347 (DTLS), 4.2.1.
 
 use crate::security::{Security, TAG};

@@ -12,7 +12,7 @@ const BITS: u64 = u64::BITS as u64;
 /// One word more than the window has: the one that is being filled.
 const WORDS: usize = (WINDOW / BITS) as usize + 1;
 
-/// What was received on one link in one session.
+/// The numbers received on one path in one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     /// The number after the highest that was received.
