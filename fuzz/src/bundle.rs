@@ -293,7 +293,7 @@ impl Session {
         let value = what >> 4;
         match what & 15 {
             0 => self.world.judged().handle_carrier(now, nic, value & 1 == 0),
-            1 => self.world.cut[usize::from(nic)] = value & 1 == 0,
+            1 => self.world.dead[usize::from(nic)] = value & 1 == 0,
             2 => self.world.judged().remove_link(now, 1),
             3 if !self.world.judged().has_link(1) => {
                 self.world.judged().add_link(now, LinkSettings::new(1_452));
@@ -325,7 +325,7 @@ impl Session {
     /// The hostility ends, and everything works again.
     fn end(mut self) {
         let now = self.world.now;
-        self.world.cut = [false; NICS as usize];
+        self.world.dead = [false; NICS as usize];
         self.world.runs = [true; 3];
         let judged = self.world.judged();
         judged.resume();

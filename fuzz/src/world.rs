@@ -74,7 +74,7 @@ pub(crate) struct World {
     /// Nodes that take part: the others neither run nor receive.
     pub(crate) runs: [bool; NODES as usize],
     /// Links that carry nothing.
-    pub(crate) cut: [bool; NICS as usize],
+    pub(crate) dead: [bool; NICS as usize],
     pub(crate) shape: Shape,
     starts: u64,
     /// The bytes by which the judged bundle's delivery of [`World::send`] is known, and whether it has happened.
@@ -95,7 +95,7 @@ impl World {
             bundles: Vec::new(),
             member,
             runs: [true; NODES as usize],
-            cut: [false; NICS as usize],
+            dead: [false; NICS as usize],
             shape: Shape::Single,
             starts: 0,
             awaited: None,
@@ -168,7 +168,7 @@ impl World {
 
     /// A datagram train reaches a node.
     pub(crate) fn receive(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
-        if !self.runs[usize::from(to.node)] || self.cut[usize::from(to.nic)] {
+        if !self.runs[usize::from(to.node)] || self.dead[usize::from(to.nic)] {
             return;
         }
         bytes.chunks(segment.max(1)).for_each(|cell| self.member.watch_received(to, from, cell));
@@ -218,7 +218,7 @@ impl World {
             for (nic, to, bytes, segment) in self.speak(node) {
                 let from = Place { node, nic };
                 self.member.watch_sent(from, to.map(Place::endpoint), &bytes, segment);
-                if self.cut[usize::from(nic)] {
+                if self.dead[usize::from(nic)] {
                     continue;
                 }
                 let others = (0..NODES).filter(|other| *other != node).map(|node| Place { node, nic });

@@ -117,7 +117,7 @@ fn replay(seed: u64) -> ExitCode {
 
 /// Runs many seeds, up to the first that fails.
 fn swarm(seeds: Range<u64>) -> ExitCode {
-    let (began, mut told) = (Instant::now(), Instant::now());
+    let (began, mut reported) = (Instant::now(), Instant::now());
     let count = seeds.end - seeds.start;
     let mut statistics = Statistics::default();
     for seed in seeds.clone() {
@@ -126,8 +126,8 @@ fn swarm(seeds: Range<u64>) -> ExitCode {
         if report.violation.is_some() {
             return verdict(seed, &report, &mut |line| println!("{line}"));
         }
-        if told.elapsed() >= PROGRESS_EVERY {
-            told = Instant::now();
+        if reported.elapsed() >= PROGRESS_EVERY {
+            reported = Instant::now();
             println!(
                 "seed {seed}, {} of {count}, {:.0} s",
                 seed - seeds.start + 1,

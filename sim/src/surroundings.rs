@@ -191,9 +191,9 @@ impl<'t> Surroundings<'t> {
     }
 
     /// A bundle was offered a frame, and queued it for so many peers. `dropped`: it dropped this frame, or others to make room.
-    pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, copies: u64, dropped: bool) {
-        self.note(format_args!("n{node} takes {id}, {bytes} bytes, {copies} copies"));
-        if copies > 0 {
+    pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, peers: u64, dropped: bool) {
+        self.note(format_args!("n{node} takes {id}, {bytes} bytes, for {peers} peers"));
+        if peers > 0 {
             self.traffic.taken(self.now, id);
         }
         if dropped && let Some(flow) = self.traffic.dropped(id) {

@@ -175,9 +175,9 @@ impl Node {
             let before = *self.bundle.counters();
             self.bundle.handle_frame(now, self.frame.len());
             let after = self.bundle.counters();
-            let copies = after.frames_sent - before.frames_sent;
-            let dropped = copies == 0 || after.drop_queue_full > before.drop_queue_full;
-            world.offered(self.number, id, self.frame.len(), copies, dropped);
+            let peers = after.frames_sent - before.frames_sent;
+            let dropped = peers == 0 || after.drop_queue_full > before.drop_queue_full;
+            world.offered(self.number, id, self.frame.len(), peers, dropped);
             any = true;
         }
         any

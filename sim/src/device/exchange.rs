@@ -196,7 +196,7 @@ impl Run {
     fn end_task(&mut self, place: usize) {
         let Some(task) = self.hosts[place].tasks.pop_front() else { return };
         match task {
-            Task::Call(connection) => self.cut(connection),
+            Task::Call(connection) => self.segment(connection),
             Task::Make(packet) => self.hosts[place].tasks.push_front(Task::Write(packet, packet.units)),
             Task::Write(packet, left) => {
                 self.hosts[1 - place].slot.send(self.now, (left == 1).then_some(packet));
@@ -214,7 +214,7 @@ impl Run {
     }
 
     /// A message becomes packets.
-    fn cut(&mut self, connection: usize) {
+    fn segment(&mut self, connection: usize) {
         let payload = self.load.mtu.min(PACKET_MAX) - HEADERS;
         let count = self.load.message.div_ceil(payload);
         for number in 0..count {
