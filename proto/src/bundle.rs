@@ -75,7 +75,7 @@ impl Bundle {
         (group, Parts { sessions, links, sender, receiver, out, polled: *polled })
     }
 
-    /// The sender, and the rooms that it works with.
+    /// The sender, and what it needs.
     fn sending(&mut self) -> (&mut Sender, Around<'_>) {
         let Self { sender, links, sessions, out, polled, .. } = self;
         (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })

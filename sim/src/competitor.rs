@@ -39,7 +39,7 @@ pub(crate) struct Competitor {
     window: f64,
     /// Window before the last loss, and when that was noticed; `None`: slow start.
     peak: Option<(f64, Instant)>,
-    /// The window that Reno would have.
+    /// What Reno's window would be.
     reno: f64,
     in_flight: f64,
     /// Losses until then belong to one congestion event.
