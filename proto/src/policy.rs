@@ -101,7 +101,7 @@ trait Distribute: fmt::Debug + Send {
     }
 }
 
-/// The policies: what each is for, its kind, its name in files, flags and the status, and its first state.
+/// The policies: what each is for, its kind, its name in files, flags and the status, and how it begins.
 macro_rules! policies {
     ($($(#[$about:meta])+ $kind:ident, $name:literal, $begin:expr;)+) => {
         /// The names of the policies.

@@ -150,7 +150,7 @@ fn check_probes(world: &World<'_>, probes: &[FlowNumber]) -> Result<(), Violatio
     Ok(())
 }
 
-/// Without faults no node takes a link for dead.
+/// Without faults nobody takes a link for dead.
 fn check_links(world: &World<'_>) -> Result<(), Violation> {
     let is_judgement = |event| matches!(event, Event::LinkDown { direction: Direction::Receiving, .. });
     let Some(down) = world.log().iter().find(|entry| is_judgement(entry.event)) else { return Ok(()) };
