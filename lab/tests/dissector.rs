@@ -363,7 +363,7 @@ fn dissected_handshake() -> Result<()> {
             ("tabane.handshake.incarnation", "0x1122334455667788"),
             ("tabane.handshake.addressee", "02:00:00:00:00:02"),
             ("tabane.handshake.body", "aabb"),
-            ("tabane.mark", "cccccccccccccccccccccccccccccccc"),
+            ("tabane.group_tag", "cccccccccccccccccccccccccccccccc"),
             ("tabane.handshake.stamp", "00000000000000000000000000000000"),
         ],
     )

@@ -1,7 +1,7 @@
 //! Which link carries the next cells: the policies, one file each.
 //!
-//! A policy sees the links that are up and what waits, and gives some of the cells to one link. It is asked again for
-//! the rest. It knows nothing of sockets, peers' addresses or repair. Which policy decides over a frame:
+//! Called by `send::schedule`. A policy sees the links that are up and the cells that wait, and gives some of the cells to one
+//! link; the scheduler calls it again for the others. It knows nothing of sockets, peers' addresses or repair. Which policy decides over a frame:
 //! [`crate::policy::class`].
 
 mod active_backup;
@@ -30,7 +30,7 @@ use core::time::Duration;
 pub(crate) struct Choice {
     /// Its number.
     pub(crate) link: u8,
-    /// How long it takes until what waits in the link has left.
+    /// How long the bytes that wait in the link take to leave.
     pub(crate) wait: Duration,
     /// Bytes per second, when stated or measured.
     pub(crate) rate: Option<u64>,
@@ -40,7 +40,7 @@ pub(crate) struct Choice {
     pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives.
     pub(crate) skew: Duration,
-    /// The link takes no more at the moment.
+    /// The link takes no more cells at the moment.
     pub(crate) full: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// All cells for one link, or `None` while it is full: who is bound to a link waits for it.
+    /// All cells for one link, or `None` while it is full: a flow that is bound to a link waits for it.
     fn all(choices: &[Choice], index: usize, waiting: &Waiting) -> Option<Self> {
         (!choices[index].full).then_some(Self { index, cells: waiting.cells })
     }
@@ -90,8 +90,8 @@ impl Share {
 
 /// Distributes cells over links.
 trait Distribute: fmt::Debug + Send {
-    /// How many of the cells that wait go to which link next; `None`: better wait until a link takes more. `choices`
-    /// is not empty and sorted by link.
+    /// How many of the cells that wait go to which link next; `None`: wait until a link takes more. `choices` is not empty
+    /// and sorted by link.
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
 
     /// The headers that make a flow, if the policy tells flows apart.
@@ -197,7 +197,7 @@ impl fmt::Display for UnknownPolicy {
 
 impl core::error::Error for UnknownPolicy {}
 
-/// What the policies that have options go by.
+/// The options of the policies that have some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyOptions {
     /// `active-backup`: the link that is used while its path is up.

@@ -1,4 +1,4 @@
-//! A flow of somebody else that shares a router's queue: a bulk transfer by CUBIC, with the window alone and no bytes.
+//! A competing flow that shares a router's queue: a bulk transfer by CUBIC, simulated by its window alone, without bytes.
 //!
 //! Beside [`crate::router`]. It sends whenever its window allows; a segment that leaves the router is acknowledged after the
 //! rest of the round trip, a dropped one is missed when the one before it would have been acknowledged.
@@ -15,7 +15,7 @@ const BETA: f64 = 0.7;
 /// RFC 6928.
 const FIRST_WINDOW: f64 = 10.0;
 
-/// What a competing flow is made from.
+/// The settings of a competing flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompetitorSettings {
     /// Its round trip without the queue.
@@ -24,7 +24,7 @@ pub struct CompetitorSettings {
     pub begins: Duration,
 }
 
-/// What a competing flow learns.
+/// What happens to a competing flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Begins,
@@ -67,7 +67,7 @@ impl Competitor {
         }
     }
 
-    /// Whether its window lets it send one more; if so it has.
+    /// Sends one more segment if the window allows it; returns whether it did.
     pub(crate) fn sends(&mut self) -> bool {
         let sends = self.in_flight + 1.0 <= self.window;
         self.in_flight += f64::from(u8::from(sends));

@@ -1,7 +1,7 @@
-//! The hosts behind the devices: what they send, what has arrived, and what must be true of it.
+//! The hosts behind the devices: they send frames, and check the frames that arrive.
 //!
-//! Stands on both ends of the path. Frames wait in the queue of their node's device until the bundle takes them
-//! (`take`); what the bundle delivers is checked at once (`deliver`).
+//! Stands at both ends of the path. Frames wait in the queue of their node's device until the bundle takes them (`take`);
+//! `deliver` checks each frame that the bundle delivers.
 //!
 //! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte but for the last
 //! segment of a superframe of TCP, and behind no later frame of its flow.
@@ -24,7 +24,7 @@ pub type FlowNumber = usize;
 /// One frame's fate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    /// When it came to wait in the device, if it did.
+    /// When the host put it into the device's queue, if there was room.
     offered: Option<Instant>,
     /// When the bundle took it, if it did.
     taken: Option<Instant>,
@@ -53,7 +53,7 @@ struct FlowState {
     asked: usize,
 }
 
-/// What came of a flow.
+/// The figures of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowResult {
     /// Frames that the device offered.
@@ -169,7 +169,7 @@ impl Traffic {
         Some((from, again))
     }
 
-    /// Asks the first question, or the next one when none was asked since this was called last.
+    /// Asks the first question, or the next one when the timeout has passed without one.
     fn ask_again(&mut self, now: Instant, number: FlowNumber) {
         if self.flows[number].asked == self.flows[number].sent.len() {
             self.offer(now, number);
@@ -204,7 +204,7 @@ impl Traffic {
         FrameId { flow: u16::try_from(number).expect("flows are few"), number: count - 1 }
     }
 
-    /// Stops a flow: what waits in the device is still sent.
+    /// Stops a flow: frames that wait in the device are still sent.
     pub(crate) fn stop(&mut self, number: FlowNumber) {
         self.flows[number].running = false;
         let node = usize::from(self.flows[number].flow.from);
@@ -260,7 +260,7 @@ impl Traffic {
         &mut self.flows[usize::from(id.flow)].sent[id.number as usize]
     }
 
-    /// From now on nobody judges what a node is sent, and what comes in its name.
+    /// From now on no check judges frames to a node, or frames in its name.
     pub(crate) fn set_hostile(&mut self, node: u8) {
         self.hostile = Some(node);
     }
@@ -303,7 +303,7 @@ impl Traffic {
         }
         frame.seen |= bit;
         let reached = &mut state.reached[usize::from(node)];
-        // What hosts behind a bridge send one frame each of is as many flows.
+        // Frames of hosts behind a bridge that send one frame each are as many flows.
         if id.number < *reached && state.flow.heading != Heading::Bridged {
             return Err(format!("order within a flow: node {node} got {id} after number {}", *reached - 1));
         }
@@ -352,7 +352,7 @@ impl Traffic {
         }
     }
 
-    /// The hosts give up what waits in the devices.
+    /// The hosts drop the frames that wait in the devices.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.iter_mut().for_each(VecDeque::clear);
     }
@@ -362,7 +362,7 @@ impl Traffic {
         self.flows.iter().map(|state| &state.flow).enumerate()
     }
 
-    /// What came of a flow's frames that were taken from `since` on.
+    /// The figures of a flow's frames that were taken from `since` on.
     pub(crate) fn result(&self, number: FlowNumber, since: Instant) -> FlowResult {
         let state = &self.flows[number];
         let mut result = FlowResult { offered: state.sent.len() as u64, ..FlowResult::default() };

@@ -1,4 +1,4 @@
-//! A router's queue behind the NICs: what the world does there.
+//! A router's queue behind the NICs, as the world simulates it.
 
 use core::time::Duration;
 use tabane_sim::cable::Place;

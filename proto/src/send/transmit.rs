@@ -184,7 +184,7 @@ impl Sender {
             }
             Source::New => {}
             Source::Again => counters.cells_repaired += flight.cells as u64,
-            Source::Copies(_) => counters.cells_copied += flight.cells as u64,
+            Source::Copies(_) => counters.replicas_sent += flight.cells as u64,
         }
         let policy = self.policies.of(flight.treatment);
         policy.handle_sent(flight.treatment.flow, flight.link, flight.bytes as u64);

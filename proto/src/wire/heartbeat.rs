@@ -1,5 +1,5 @@
-//! The heartbeat: on every link, what its sender has put on each of its links and what it has received over each of the
-//! peer's. From it the receiver learns on which path cells are missing (burst skew), and the sender which link to leave.
+//! The heartbeat: on every link, how many cells its sender has put on each of its links and has received over each of the
+//! peer's. It shows the receiver on which path cells are missing (burst skew), and the sender which link to leave.
 //!
 //! Source: P2's two signals (arrival counts in a burst, heartbeat otherwise) in one message. P2 compares the links'
 //! arrival counts with each other, which holds for round robin; comparing each with what was sent holds for all policies.
@@ -17,7 +17,7 @@ const BEHIND: u8 = 2;
 /// The longest heartbeat, without the cell header.
 pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT);
 
-/// What the speaker has put on one of its links.
+/// What the speaker reports of one of its links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// The link number after the last cell that has left the speaker's own queue.
@@ -26,7 +26,7 @@ pub struct Sent {
     pub queued: u32,
 }
 
-/// What the speaker has received on one of the addressee's links.
+/// What the speaker reports of one of the addressee's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The link number after the highest that was received.

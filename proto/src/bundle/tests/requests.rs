@@ -1,4 +1,4 @@
-//! What a request for repair costs.
+//! The cost of a repair request.
 
 use super::*;
 use crate::link::outbound::LOG;
