@@ -10,12 +10,10 @@
 //! Linux 6.18.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use rustix::mm::{self, MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
 use tabane_proto::gate::{GATES, SHIFT, SPREAD, STEP};
 
 use crate::bpf::{
@@ -46,14 +44,10 @@ const STACK: i16 = -48;
 /// All gates, open or closed; dropped with the device.
 #[derive(Debug)]
 pub struct Gates {
-    begin: NonNull<u8>,
+    /// A byte for each gate.
+    memory: MmapRaw,
     program: OwnedFd,
 }
-
-// SAFETY: the memory belongs to no thread, and is only used by atomic operations.
-unsafe impl Send for Gates {}
-// SAFETY: the same.
-unsafe impl Sync for Gates {}
 
 impl Gates {
     /// Gates that are all open, and the program that obeys them, for [`crate::Tap::set_gates`].
@@ -66,37 +60,23 @@ impl Gates {
             bpf::map(&MapAttributes { kind: ARRAY, key_bytes: 4, value_bytes, entries: 1, flags: MAPPABLE })?;
         let kind = ProgramKind { kind: SOCKET_FILTER, place: 0, name: *b"tabane_gates\0\0\0\0" };
         let program = bpf::load(kind, &assemble(map.as_raw_fd()), 0)?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without a wanted address the kernel takes one where nothing is mapped.
-        let begin = unsafe { mm::mmap(ptr::null_mut(), BYTES.get(), protection, MapFlags::SHARED, &map, 0)? };
-        let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { begin, program })
+        let memory = MmapOptions::new().len(GATES).map_raw(&map)?;
+        Ok(Self { memory, program })
     }
 
     /// Closes a gate, below [`GATES`], or opens it; others are left alone.
     pub fn set(&self, gate: u16, is_closed: bool) {
-        if usize::from(gate) >= BYTES.get() {
+        if usize::from(gate) >= self.memory.len() {
             return;
         }
         // SAFETY: the byte lies inside the mapping, which lives as long as `self`; everybody uses it by single accesses.
-        let byte = unsafe { AtomicU8::from_ptr(self.begin.as_ptr().add(gate.into())) };
+        let byte = unsafe { AtomicU8::from_ptr(self.memory.as_mut_ptr().add(gate.into())) };
         byte.store(u8::from(is_closed), Ordering::Relaxed);
     }
 
     /// The program.
     pub(crate) fn program(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
-    }
-}
-
-/// What is mapped: a byte for each gate.
-const BYTES: NonZeroUsize = NonZeroUsize::new(GATES).expect("there are gates");
-
-impl Drop for Gates {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and nobody refers to it any more.
-        // An error would leave it mapped, which harms nobody.
-        let _ = unsafe { mm::munmap(self.begin.as_ptr().cast(), BYTES.get()) };
     }
 }
 

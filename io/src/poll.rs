@@ -5,11 +5,12 @@
 
 use std::fmt;
 use std::io;
-use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
+use nix::sys::signal::SigSet;
+use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
@@ -236,33 +237,18 @@ pub enum Signal {
 
 /// `SIGTERM` and `SIGINT` as something to read. Non-blocking.
 #[derive(Debug)]
-pub struct Signals {
-    file: OwnedFd,
-}
+pub struct Signals(SignalFd);
 
 impl Signals {
-    /// Blocks both signals and opens the descriptor that tells of them. Call it in the main thread
-    /// before any other thread starts: threads inherit what is blocked.
+    /// Blocks both signals and opens the descriptor that reports them. Call it in the main thread before any other thread
+    /// starts: threads inherit what is blocked.
     ///
     /// # Errors
     /// The kernel's, such as `EMFILE`.
     pub fn block() -> io::Result<Self> {
-        // SAFETY: sigemptyset initialises the set before anything reads it, and the set outlives the calls.
-        let (blocked, descriptor) = unsafe {
-            let mut set = MaybeUninit::uninit();
-            libc::sigemptyset(set.as_mut_ptr());
-            let mut set = set.assume_init();
-            libc::sigaddset(&raw mut set, libc::SIGTERM);
-            libc::sigaddset(&raw mut set, libc::SIGINT);
-            let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
-            (blocked, libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
-        };
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just opened and nobody else owns it.
-        let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        if blocked == 0 { Ok(Self { file }) } else { Err(io::Error::from_raw_os_error(blocked)) }
+        let signals: SigSet = [nix::sys::signal::SIGTERM, nix::sys::signal::SIGINT].into_iter().collect();
+        signals.thread_block()?;
+        Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 
     /// The next signal that came; `None` when none did.
@@ -270,22 +256,17 @@ impl Signals {
     /// # Errors
     /// The kernel's; none is expected.
     pub fn next_signal(&self) -> io::Result<Option<Signal>> {
-        let mut record = [0; mem::size_of::<libc::signalfd_siginfo>()];
-        match rustix::io::read(&self.file, &mut record) {
-            Ok(_) => {}
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-        // The record begins with the signal's number, ssi_signo.
-        let number = u32::from_ne_bytes([record[0], record[1], record[2], record[3]]);
-        let interrupt = number == libc::SIGINT.cast_unsigned();
-        Ok(Some(if interrupt { Signal::Interrupt } else { Signal::Terminate }))
+        let interrupt = libc::SIGINT.cast_unsigned();
+        let named = |record: siginfo| {
+            if record.ssi_signo == interrupt { Signal::Interrupt } else { Signal::Terminate }
+        };
+        Ok(self.0.read_signal()?.map(named))
     }
 }
 
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.0.as_fd()
     }
 }
 

@@ -10,12 +10,12 @@
 //! Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk_queue.h` of Linux 6.18.
 
 use std::io;
+use std::marker::PhantomData;
 use std::mem;
 use std::os::fd::OwnedFd;
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{self, MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::net::xdp::XdpRingOffset;
 
 /// `XDP_RING_NEED_WAKEUP`.
@@ -24,24 +24,13 @@ const NEED_WAKEUP: u32 = 1;
 /// A mapped ring of entries of one kind.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
-    memory: Mapping,
+    memory: MmapRaw,
     at: XdpRingOffset,
     size: u32,
     /// This side's count, ahead of what the kernel has been told.
     own: u32,
-    entries: std::marker::PhantomData<T>,
+    entries: PhantomData<T>,
 }
-
-/// A mapping of the socket; unmapped when dropped.
-#[derive(Debug)]
-struct Mapping {
-    begin: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: the memory belongs to no thread; the counts in it are only used by atomic operations, and an entry only by the
-// side that it belongs to, which is `&mut Ring`.
-unsafe impl Send for Mapping {}
 
 impl<T: Copy> Ring<T> {
     /// Maps the ring of `size` entries, a power of two, at `page` of the socket's mappings.
@@ -57,25 +46,19 @@ impl<T: Copy> Ring<T> {
         if !inside(at.producer) || !inside(at.consumer) || !at.flags.is_none_or(inside) || !aligned {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: without a wanted address the kernel takes one where nothing is mapped.
-        let begin = unsafe {
-            mm::mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, socket, page)?
-        };
-        let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let memory = Mapping { begin, bytes };
-        Ok(Self { memory, at, size, own: 0, entries: std::marker::PhantomData })
+        let memory = MmapOptions::new().offset(page).len(bytes).populate().map_raw(socket)?;
+        Ok(Self { memory, at, size, own: 0, entries: PhantomData })
     }
 
     /// Whether the kernel wants to be told of what was put in.
     pub(super) fn needs_wakeup(&self) -> bool {
         // Without flags (before Linux 5.4) it always does.
-        self.at.flags.is_none_or(|at| self.memory.word(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
+        self.at.flags.is_none_or(|at| self.word(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
     }
 
     /// Who puts: entries that find room.
     pub(super) fn room(&self) -> u32 {
-        room(self.own, self.memory.word(self.at.consumer).load(Ordering::Acquire), self.size)
+        room(self.own, self.word(self.at.consumer).load(Ordering::Acquire), self.size)
     }
 
     /// Who puts: whether the kernel has taken all that it was told of.
@@ -93,12 +76,12 @@ impl<T: Copy> Ring<T> {
 
     /// Who puts: tells the kernel of all entries.
     pub(super) fn publish(&self) {
-        self.memory.word(self.at.producer).store(self.own, Ordering::Release);
+        self.word(self.at.producer).store(self.own, Ordering::Release);
     }
 
     /// Who takes: entries that are there.
     pub(super) fn waiting(&self) -> u32 {
-        waiting(self.memory.word(self.at.producer).load(Ordering::Acquire), self.own, self.size)
+        waiting(self.word(self.at.producer).load(Ordering::Acquire), self.own, self.size)
     }
 
     /// Who takes: the entry with `before` others before it, which must be fewer than [`Self::waiting`].
@@ -112,32 +95,24 @@ impl<T: Copy> Ring<T> {
     /// Who takes: gives the places of so many entries back.
     pub(super) fn take(&mut self, count: u32) {
         self.own = self.own.wrapping_add(count);
-        self.memory.word(self.at.consumer).store(self.own, Ordering::Release);
+        self.word(self.at.consumer).store(self.own, Ordering::Release);
     }
 
     /// Where the entry with this count lies.
     fn place(&self, count: u32) -> *mut T {
         let place = place(count, self.size);
         let at = usize::try_from(self.at.desc).unwrap_or_default() + place * mem::size_of::<T>();
-        debug_assert!(at + mem::size_of::<T>() <= self.memory.bytes);
+        debug_assert!(at + mem::size_of::<T>() <= self.memory.len());
         // SAFETY: `place` is below the size, and `map` has made the mapping as long as entries and what is before them.
-        unsafe { self.memory.begin.as_ptr().add(at).cast() }
+        unsafe { self.memory.as_mut_ptr().add(at).cast() }
     }
-}
 
-impl Mapping {
+    /// A word of the ring's head.
     fn word(&self, at: u64) -> &AtomicU32 {
         let at = usize::try_from(at).unwrap_or_default();
-        // SAFETY: `Ring::map` has checked that the word lies inside the mapping and is aligned; it lives as long as
-        // `self`, and both sides use it by atomic operations.
-        unsafe { AtomicU32::from_ptr(self.begin.as_ptr().add(at).cast()) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and nobody refers to it any more. An error would leave it mapped.
-        let _ = unsafe { mm::munmap(self.begin.as_ptr().cast(), self.bytes) };
+        // SAFETY: `map` has checked that the word lies inside the mapping and is aligned; it lives as long as `self`, and
+        // both sides use it by atomic operations.
+        unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(at).cast()) }
     }
 }
 
