@@ -9,8 +9,8 @@
 //! - No call allocates once the link is open, except when the NIC's MTU has grown.
 
 mod address;
+mod coalesce;
 mod frame;
-mod join;
 mod receive;
 mod send;
 mod socket;
@@ -27,17 +27,16 @@ use thiserror::Error;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
 use crate::notice::Notice;
+use crate::sockets;
 pub use address::{GROUP, Mac};
 use address::{address_of, mac_of};
+use coalesce::Coalescer;
 pub use frame::{ETHER_TYPE, ETHERNET, HEAD, ethernet, head};
-use join::Joiner;
 use receive::Stage;
 use send::{Way, is_run, send_run};
 use socket::CellSocket;
 use xdp::Xdp;
 
-/// The largest run, bytes: what one run over UDP can carry.
-pub const RUN_MAX: usize = 65_507;
 /// How often room is looked for in the rings of AF_XDP: a batch leaves in this time at 10 Gbit/s.
 const ROOM: Duration = Duration::from_micros(50);
 
@@ -153,7 +152,8 @@ impl EtherLink {
             }
         })?;
         let mut link = Self::over(socket, nic, spec)?;
-        link.size_buffers(spec);
+        let (device, sizes) = (&link.nic.name, (spec.receive_buffer, spec.send_buffer));
+        link.notices.extend(sockets::size_buffers(&link.socket, device, sizes.0, sizes.1));
         link.start_xdp(spec)?;
         Ok(link)
     }
@@ -244,7 +244,7 @@ impl EtherLink {
             xdp.set_limit(bytes);
             return Ok(());
         }
-        self.socket.set_send_buffer(bytes)
+        sockets::set_send_buffer(&self.socket, bytes)
     }
 
     fn start_xdp(&mut self, spec: &EtherSpec) -> Result<(), EtherError> {
@@ -260,32 +260,11 @@ impl EtherLink {
                 if spec.engine == Engine::Xdp {
                     return Err(EtherError::NoXdp { nic: nic.name.clone(), reason });
                 }
-                self.note("AF_XDP", reason, "cells go by AF_PACKET");
+                let (device, instead) = (nic.name.clone(), "cells go by AF_PACKET");
+                self.notices.push(Notice { device, feature: "AF_XDP", reason, instead });
             }
         }
         Ok(())
-    }
-
-    fn size_buffers(&mut self, spec: &EtherSpec) {
-        let got = self.socket.set_receive_buffer(spec.receive_buffer);
-        if got < spec.receive_buffer / 2 * 2 {
-            let reason = format!("{got} bytes of {}", spec.receive_buffer);
-            self.note("SO_RCVBUFFORCE", reason, "bursts may be lost; raise net.core.rmem_max or run as root");
-        }
-        let set = self.socket.set_send_buffer(spec.send_buffer);
-        let sent = set.and_then(|()| self.socket.send_buffer()).unwrap_or(0);
-        if sent < spec.send_buffer / 2 * 2 {
-            let reason = format!("{sent} bytes of {}", spec.send_buffer);
-            self.note(
-                "SO_SNDBUFFORCE",
-                reason,
-                "the link may run dry; raise net.core.wmem_max or run as root",
-            );
-        }
-    }
-
-    fn note(&mut self, feature: &'static str, reason: String, instead: &'static str) {
-        self.notices.push(Notice { device: self.nic.name.clone(), feature, reason, instead });
     }
 }
 
@@ -309,17 +288,17 @@ impl Link for EtherLink {
     }
 
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
-        let mut joiner = Joiner::new(buffers);
+        let mut coalescer = Coalescer::new(buffers);
         if let Some(xdp) = &mut self.xdp {
-            xdp.receive(&mut joiner);
+            xdp.receive(&mut coalescer);
         }
-        let received = self.stage.receive(&self.socket, self.port, &mut joiner);
+        let received = self.stage.receive(&self.socket, self.port, &mut coalescer);
         // An error comes again with the next call, if it lasts.
-        if joiner.filled() > 0 { Ok(joiner.filled()) } else { received.map(|()| 0) }
+        if coalescer.filled() > 0 { Ok(coalescer.filled()) } else { received.map(|()| 0) }
     }
 
     fn queued_bytes(&mut self) -> usize {
-        self.xdp.as_mut().map_or_else(|| self.socket.queued_bytes(), |xdp| xdp.queued_bytes())
+        self.xdp.as_mut().map_or_else(|| sockets::queued_bytes(&self.socket), |xdp| xdp.queued_bytes())
     }
 
     fn take_notice(&mut self) -> Option<Notice> {

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use tabane_io::udp::{RUN_MAX, SEGMENTS_MAX};
-use tabane_io::{Interest, Link, LinkError, Poll, ReceiveBuffer, Sent, UdpLink, UdpSpec};
+use tabane_io::{
+    Interest, Link, LinkError, Poll, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent, UdpLink, UdpSpec,
+};
 
 use crate::kernel::hosts::{Cable, Host, until};
 use crate::kernel::needs::{Need, Needs};

@@ -35,10 +35,10 @@ use rustix::net::xdp::XdpDesc;
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
 use super::address::{Mac, address_of};
+use super::coalesce::Coalescer;
 use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
-use super::join::Joiner;
-use crate::cut::Run;
 use crate::link::Sent;
+use crate::run::Run;
 use bound::Bound;
 use bpf::Place;
 use completion::CompletionRing;
@@ -182,12 +182,12 @@ impl Xdp {
     }
 
     /// Fills buffers with the cells that came.
-    pub(super) fn receive(&mut self, joiner: &mut Joiner<'_, '_>) {
+    pub(super) fn receive(&mut self, coalescer: &mut Coalescer<'_, '_>) {
         let Self { fill, receive, umem, port, .. } = self;
         let mut given = false;
         while let Some((pieces, count)) = receive.first() {
             let pieces = &pieces[..count];
-            if !push(umem, *port, pieces, joiner) {
+            if !push(umem, *port, pieces, coalescer) {
                 break;
             }
             let frames = pieces.iter().filter_map(|piece| umem.frame_at(piece.addr));
@@ -239,13 +239,13 @@ impl Xdp {
         kicked
     }
 
-    /// Cuts a cell off the run and puts it into frames, for which there is room.
+    /// Takes a cell off the run and puts it into frames, for which there is room.
     fn put_cell(&mut self, ethernet: &[u8; ETHERNET], run: &mut Run<'_>, segment: usize) {
         const SLICES: usize = 128;
         let length = segment.min(run.bytes());
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut rest = *run;
-        let count = rest.cut(segment, &mut slices[2..]);
+        let count = rest.take(segment, &mut slices[2..]);
         run.skip(length);
         // A cell of more slices than can be is lost.
         let Some(count) = count else { return };
@@ -300,7 +300,7 @@ fn room(umem: &Umem) -> Room {
 }
 
 /// Passes a packet's cell on; `false`: there is no room for it. What is no cell of ours is dropped.
-fn push(umem: &Umem, port: u16, pieces: &[XdpDesc], joiner: &mut Joiner<'_, '_>) -> bool {
+fn push(umem: &Umem, port: u16, pieces: &[XdpDesc], coalescer: &mut Coalescer<'_, '_>) -> bool {
     let bytes = |piece: &XdpDesc| umem.bytes_at(piece.addr, piece.len as usize);
     let Some(first) = pieces.first().and_then(bytes) else { return true };
     let Some((header, rest)) = first.split_first_chunk::<ETHERNET>() else { return true };
@@ -308,7 +308,7 @@ fn push(umem: &Umem, port: u16, pieces: &[XdpDesc], joiner: &mut Joiner<'_, '_>)
     let came = rest.len() + pieces[1..].iter().map(|piece| piece.len as usize).sum::<usize>();
     let Some(length) = cell_length(*head, port, came) else { return true };
     let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *header;
-    joiner.push(address_of([a, b, c, d, e, f], port), length, |room| {
+    coalescer.push(address_of([a, b, c, d, e, f], port), length, |room| {
         let all = std::iter::once(rest).chain(pieces[1..].iter().filter_map(bytes));
         let mut room = room;
         for piece in all {
