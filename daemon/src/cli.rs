@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
+use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::problem::quoted;
 use crate::config::settings::{
     AccessSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings, Settings,

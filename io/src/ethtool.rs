@@ -11,6 +11,8 @@ use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketType, socket};
 
+use crate::sockets::check;
+
 const GET: u32 = 1;
 const SET: u32 = 2;
 const FULL_DUPLEX: u8 = 1;
@@ -69,6 +71,6 @@ fn ask(device: &str, mut settings: Settings) -> io::Result<Settings> {
     }
     request.ifr_ifru.ifru_data = (&raw mut settings).cast();
     // SAFETY: the kernel reads and writes one `Settings`, which lives until the call returns.
-    let result = unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(settings) }
+    check(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })?;
+    Ok(settings)
 }

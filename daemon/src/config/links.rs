@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::address::{
     ENDPOINT_ALLOWED, HOST_ALLOWED, family, is_ipv6_link_local, parse_endpoint, parse_host,
 };
-use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, WEIGHT, is_device_name};
+use super::limits::{LINKS, PEERS, WEIGHT};
 use super::problem::{Place, Problem, quoted};
 use super::settings::{LinkSettings, Settings, parse_link_text};
 use super::typed::{number, value, word};
@@ -16,6 +16,7 @@ use super::window::resolve_window;
 use super::{EtherConfig, LinkConfig};
 use tabane_engine::reclaim;
 use tabane_io::Engine;
+use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
 /// What a link can run over; a NIC unless said otherwise.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];

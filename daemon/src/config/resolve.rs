@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::access::resolve_access;
 use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
-use super::limits::{ADDRESSES, DEVICE_NAME_ALLOWED, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name};
+use super::limits::{ADDRESSES, MTU, PORT, TX_QUEUE_LEN, WORKERS};
 use super::links::resolve_links;
 use super::nodes::{check_sealed, resolve_nodes};
 use super::problem::{Problem, in_order, quoted};
@@ -20,6 +20,7 @@ use super::units::{
 use super::{CIPHERS, Cidr, Config, Offload, Security, cipher_name};
 use crate::key::{KEYS_MAX, Key, KeyError, Owner};
 use tabane_engine::receive;
+use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 use tabane_proto::PolicyKind;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.
