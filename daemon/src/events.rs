@@ -7,16 +7,16 @@
 mod describe;
 mod entry;
 mod pace;
-mod time;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use tabane_io::Waker;
 use tabane_proto::Event;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::error::one_line;
 pub use entry::Entry;
@@ -69,7 +69,7 @@ impl EventLog {
 
     /// Keeps an entry, gives it its number and its time, and writes it to the log.
     pub(crate) fn keep(&self, at_ns: u64, entry: Entry) {
-        let time = time::rfc3339(SystemTime::now());
+        let time = wall_clock();
         let mut kept = self.lock();
         if let Some(left_out) = kept.pace.admit(at_ns) {
             write_to_log(&entry, left_out);
@@ -115,6 +115,14 @@ impl EventLog {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The time of day as the log writes it, too: RFC 3339, in UTC, to the microsecond.
+fn wall_clock() -> String {
+    let mut text = String::new();
+    // A string takes whatever is written.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
 }
 
 /// Writes an event to the log, and how many before it were left out. Names come from other nodes: control characters are
@@ -188,6 +196,12 @@ mod tests {
         assert_eq!(log.latest().last().expect("an event").number, 9_999, "who follows sees all");
         let later = logged(|| log.keep(7_000_000_000, Entry::default()));
         assert!(later.contains("events came faster than they are written to the log"), "{later}");
+    }
+
+    #[test]
+    fn times_are_those_of_rfc_3339_to_the_microsecond() {
+        let shape: String = wall_clock().chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "0000-00-00T00:00:00.000000Z");
     }
 
     #[test]

@@ -169,11 +169,9 @@ impl Key {
 
     /// The key as a key file holds it, without the end of the line.
     pub fn hex(&self) -> Zeroizing<String> {
-        let mut hex = Zeroizing::new(String::with_capacity(HEX_DIGITS));
-        for digit in self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
-            hex.push(char::from_digit(digit.into(), 16).unwrap_or_default());
-        }
-        hex
+        let mut digits = Zeroizing::new([0; HEX_DIGITS]);
+        let hex = base16ct::lower::encode_str(&self.0, &mut *digits).expect("two digits for each byte");
+        Zeroizing::new(hex.to_owned())
     }
 
     /// The public part of a node's key.
@@ -211,15 +209,9 @@ pub fn parse_public(text: &str) -> Result<PublicKey, String> {
 }
 
 fn parse(bytes: &[u8]) -> Option<Key> {
-    let line = bytes.trim_ascii();
-    if line.len() != HEX_DIGITS || !line.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
     let mut key = Key([0; 32]);
-    for (byte, digits) in key.0.iter_mut().zip(line.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(key)
+    let length = base16ct::mixed::decode(bytes.trim_ascii(), &mut key.0).ok()?.len();
+    (length == key.0.len()).then_some(key)
 }
 
 #[cfg(test)]
