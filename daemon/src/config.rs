@@ -12,6 +12,7 @@ mod access;
 pub mod address;
 mod classes;
 pub mod file;
+pub mod fragments;
 pub mod limits;
 mod links;
 mod nodes;

@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::config::problem::Problem;
+use crate::config::problem::{Problem, escaped};
 use crate::control::{AskError, BindError};
 use crate::stderr::Stderr;
 
@@ -58,10 +58,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
     if taken || refused { BAD_INPUT } else { RUN_TIME }
 }
 
-/// `sentence` with control characters escaped, as a path or a name may contain them.
+/// `sentence` with control characters and the like escaped: a path or a name may contain them.
 pub(crate) fn one_line(sentence: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    sentence.chars().map(escaped).collect()
+    sentence.chars().flat_map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -74,6 +73,7 @@ mod tests {
     fn sentences_are_lines() {
         assert_eq!(one_line("a\nb\u{1b}"), "a\\nb\\u{1b}");
         assert_eq!(one_line("束ね `x`"), "束ね `x`");
+        assert_eq!(one_line("\u{202e}0bt"), "\\u{202e}0bt", "a name cannot turn the line round");
     }
 
     #[test]

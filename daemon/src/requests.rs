@@ -8,8 +8,8 @@ use tabane_engine::receive::Method;
 use tabane_io::{Waker, netlink, now_ns};
 use tabane_proto::PolicyKind;
 
+use crate::config::fragments::print_fragments;
 use crate::config::problem::{nearest, quoted};
-use crate::config::units::print_fragments;
 use crate::config::{Config, LinkConfig, Security, names_window, parse_allow, parse_link};
 use crate::control::{self, Request};
 use crate::device::Device;

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use super::fragments::FRAGMENTS_ALLOWED;
 use super::problem::{Place, Problem};
 use super::settings::{
     AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings,
     Settings, WindowSettings,
 };
 use super::table::{Section, read};
-use super::units::{BITRATE_ALLOWED, FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
+use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
 
 /// What a policy is given by, for error sentences.
 const POLICY: &str = "the name of a policy";
