@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use tabane_io::Waker;
 
@@ -102,7 +102,7 @@ impl Listener {
         H: FnMut(Request) -> Value + Send + 'static,
     {
         self.socket.set_nonblocking(true)?;
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let stop = Arc::new(Waker::new()?);
         let (sender, successors) = channel();
         let news = Arc::new(Waker::new()?);
         let service = Service {
@@ -156,7 +156,7 @@ impl AsFd for Listener {
 /// A served name. Dropping it ends the thread; clients then wait until the name is served again or given back.
 #[derive(Debug)]
 pub struct Server {
-    stop: Arc<OwnedFd>,
+    stop: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
     successors: Receiver<UnixStream>,
     news: Arc<Waker>,
@@ -179,8 +179,8 @@ impl AsFd for Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // An eventfd at its highest value would refuse this write, and would wake the thread all the same.
-        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        // The kernel refuses no eventfd.
+        let _ = self.stop.wake();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported when it happened.
             let _ = thread.join();
@@ -192,7 +192,7 @@ impl Drop for Server {
 struct Service<H> {
     socket: UnixListener,
     gate: Gate,
-    stop: Arc<OwnedFd>,
+    stop: Arc<Waker>,
     handler: H,
     log: Arc<EventLog>,
     clients: Vec<Client>,
@@ -242,7 +242,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     fn wait(&mut self) -> bool {
         let now = Instant::now();
         let accepting = self.clients.len() < CLIENTS_MAX && now >= self.accept_from;
-        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&*self.log, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&*self.stop, PollFlags::IN), PollFd::new(&*self.log, PollFlags::IN)];
         fds.extend(self.clients.iter().map(|client| PollFd::new(&client.stream, client.waits_for())));
         fds.extend(self.followers.iter().map(|follower| PollFd::new(follower, follower.waits_for())));
         fds.extend(accepting.then(|| PollFd::new(&self.socket, PollFlags::IN)));
@@ -256,8 +256,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
                 drop(fds);
                 self.count_error("poll", &error.into());
                 std::thread::sleep(PAUSE);
-                // All descriptors are non-blocking, so who is asked in vain says so.
-                rustix::io::read(&self.stop, &mut [0; 8]).is_err()
+                !matches!(self.stop.clear(), Ok(true))
             }
         }
     }
