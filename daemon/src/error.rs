@@ -1,6 +1,6 @@
 //! How a command ends when it fails: sentences on stderr and an exit code.
 //!
-//! Inside the binary errors travel as [`anyhow::Error`]. This is the one place that decides which of them are the
+//! Inside the binary errors are [`anyhow::Error`]s. Only this module decides which of them are the
 //! user's to correct (exit code 2) and which are failures at run time (exit code 1).
 
 use std::io::Write;
@@ -43,7 +43,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         None => (vec![format!("{error:#}")], code_of(error)),
     };
     for sentence in sentences {
-        // Nobody is left to tell when stderr is closed; the exit code still speaks.
+        // If stderr is closed, the exit code is all that the command can give.
         let _ = Stderr.write_all(format!("tabane: {}\n", one_line(&sentence)).as_bytes());
     }
     ExitCode::from(code)

@@ -1,4 +1,4 @@
-//! What a worker knows at one moment, and how the workers' knowledge becomes one status.
+//! A worker's state at one moment, and how one status is made of all workers' snapshots.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use tabane_proto::{Bundle, Counters, PolicyKind};
 use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
-/// One worker's knowledge.
+/// One worker's state.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// Which worker.
@@ -22,11 +22,11 @@ pub(crate) struct Snapshot {
     pub(crate) counters: Counters,
     /// The policy in force.
     pub(crate) policy: PolicyKind,
-    /// How it waits.
+    /// Its receive engine.
     pub(crate) receive: receive::Method,
-    /// How it has waited.
+    /// Counters of the receive engine.
     pub(crate) waits: receive::Counters,
-    /// Which pieces of frames are copied, and of how many they were.
+    /// Which pieces of frames are copied, and how many were.
     pub(crate) fragments: Fragments,
     pub(crate) joined: u64,
     /// Bytes of a full cell.
@@ -38,7 +38,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// What there is now.
+    /// The snapshot of a worker now.
     pub(crate) fn of<'a>(
         worker: u16,
         bundle: &Bundle,
@@ -111,7 +111,6 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
     let (carrier, mtu, gso, gro) = match link {
         AnyLink::Udp(link) => (link.nic().carrier, link.nic().mtu, link.gso(), link.gro()),
         AnyLink::Ether(link) => (link.nic().carrier, link.nic().mtu, false, false),
-        // Messages hold many cells in both directions.
         AnyLink::Mem(link) => (link.has_carrier(), link.unit(), true, true),
     };
     let completion = if let AnyLink::Ether(link) = link { link.completion() } else { None };

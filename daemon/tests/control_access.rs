@@ -1,4 +1,5 @@
-//! Who may ask a running bundle, and who is asked: abstract sockets have no file permissions, so both ends have to look.
+//! Who may ask a running bundle, and who is asked: abstract sockets have no file permissions, so both ends have to
+//! look.
 //!
 //! The asking process runs as another user, which only root can arrange; elsewhere the tests are ignored.
 
@@ -39,7 +40,8 @@ fn main() -> ExitCode {
         trial("keys_are_for_owners_alone", keys_are_for_owners_alone),
         trial("an_impostor_is_told_nothing", an_impostor_is_told_nothing),
     ];
-    // A process that one trial starts holds open for a moment what another copies, and what is being written cannot run.
+    // A process that one trial starts holds open for a moment what another copies, and what is being written cannot
+    // run.
     let one_by_one = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&one_by_one, trials).exit_code()
 }

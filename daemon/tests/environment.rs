@@ -64,8 +64,8 @@ fn mtu_too_small() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Two bundles over two cables. The link whose NIC shrinks is left at both ends, told of, and used again when it has grown;
-/// meanwhile the other one carries cells as large as before, a new process takes over, and no such link joins.
+/// Two bundles over two cables. The link whose NIC shrinks is left at both ends, told of, and used again when it has
+/// grown; meanwhile the other one carries cells as large as before, a new process takes over, and no such link joins.
 fn mtu_shrunk() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far
@@ -300,7 +300,8 @@ fn nic_replaced() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Accept the new key everywhere, speak it everywhere, drop the old one; a process that takes over goes by the same keys.
+/// Accept the new key everywhere, speak it everywhere, drop the old one; a process that takes over goes by the same
+/// keys.
 fn keys_changed() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up

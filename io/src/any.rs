@@ -62,7 +62,7 @@ impl AnyLink {
     }
 
     /// Whether [`Self::watched`] also tells of room.
-    pub fn tells_of_room(&self) -> bool {
+    pub fn signals_room(&self) -> bool {
         match self {
             Self::Udp(_) => true,
             Self::Ether(link) => !link.hides_room(),

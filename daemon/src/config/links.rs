@@ -78,7 +78,7 @@ fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
     false
 }
 
-/// Weights say how links compare: one alone says nothing.
+/// Weights are relative, so all links have one or none has.
 fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
     let without = settings.links.iter().find(|link| link.weight.is_none());
     let with = settings.links.iter().find_map(|link| link.weight.as_ref());

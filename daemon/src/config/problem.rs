@@ -51,7 +51,7 @@ pub struct Problem {
     pub place: Place,
     /// What is wrong with it.
     pub what: String,
-    /// What would be right; empty when `what` says it already.
+    /// What is allowed; empty when `what` says it already.
     pub allowed: String,
 }
 

@@ -64,7 +64,7 @@ pub struct Settings {
     pub hash: Option<Given<String>>,
     /// Frames with a policy of their own, in the order given.
     pub classes: Vec<ClassSettings>,
-    /// How workers wait.
+    /// The receive engine.
     pub receive: ReceiveSettings,
     /// Which pieces of a frame are copied before the device takes it.
     pub fragments: Option<Given<String>>,
@@ -74,13 +74,13 @@ pub struct Settings {
     pub addresses: Vec<Given<String>>,
     /// How cells are protected.
     pub security: Option<Given<String>>,
-    /// What they are sealed with.
+    /// The cipher.
     pub cipher: Option<Given<String>>,
     /// Rights of the daemon, and over it.
     pub access: AccessSettings,
     /// Transmit queue of the device, in frames.
     pub tx_queue_len: Option<Given<i64>>,
-    /// Offloads that were switched.
+    /// Offloads that were switched on or off.
     pub offload: OffloadSettings,
     /// Links in the order given.
     pub links: Vec<LinkSettings>,
@@ -101,12 +101,12 @@ impl NodeSettings {
     }
 }
 
-/// How workers wait for what comes, as typed.
+/// The receive engine, as typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveSettings {
     /// The engine's name.
     pub engine: Option<Given<String>>,
-    /// Time between two looks of `timer`, with unit.
+    /// Time between two polls of `timer`, with unit.
     pub interval: Option<Given<String>>,
     /// Part of a processor that `adaptive` may spin away, with `%`.
     pub spin_share: Option<Given<String>>,
@@ -156,7 +156,7 @@ pub struct ClassSettings {
 }
 
 impl ClassSettings {
-    /// Whether it says nothing of its frames.
+    /// Whether it has no condition.
     pub fn is_empty(&self) -> bool {
         self.max_size.is_none() && self.dscp.is_none() && self.protocol.is_none() && self.port.is_none()
     }
@@ -200,12 +200,12 @@ pub struct WindowSettings {
     pub slots: Option<Given<i64>>,
     /// This node's slot.
     pub slot: Option<Given<i64>>,
-    /// How often it is looked at.
+    /// How often it is polled.
     pub poll: Option<Given<String>>,
 }
 
 impl WindowSettings {
-    /// Whatever is given first.
+    /// What is given first.
     pub(super) fn any(&self) -> Option<&Place> {
         let texts = [&self.path, &self.unit, &self.ring, &self.poll].into_iter().flatten();
         let numbers = [&self.slots, &self.slot].into_iter().flatten();

@@ -1,7 +1,7 @@
-//! A TOML text while it is taken apart, table by table; the lab reads its scenarios by it, too.
+//! Reads a TOML text table by table; the lab reads its scenarios with it, too.
 //!
-//! The parsed table is taken apart by hand instead of through serde: serde stops at the first error, and a user
-//! wants every error with its line. Each key is named once, where it is taken; what nobody took is unknown.
+//! The `toml` crate parses; the tables are read by hand instead of through serde: serde stops at the first error, and a
+//! user wants every error with its line. Each key is named once, where it is taken; a key that nobody took is unknown.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -146,7 +146,8 @@ impl<'r, 't> Section<'r, 't> {
         items.filter_map(|item| self.converted(key, &item, allowed, text_of)).collect()
     }
 
-    /// The table `key`, whose keys sentences call `prefix` and their name: what `take` made of it. Empty if it is not there.
+    /// The table `key`, whose keys sentences call `prefix` and their name: what `take` made of it. Empty if it is not
+    /// there.
     pub fn table<T>(
         &mut self,
         key: &'static str,

@@ -1,7 +1,7 @@
 //! Bit rates, sizes and intervals as people write them: a number and a unit, nothing else.
 //!
 //! Bytes per second, binary prefixes and bare numbers are refused: a factor of 8 or 1.05 in a link's rate
-//! would look like a slow link, not like an error.
+//! would make a link look slow, and nobody would see the error.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
