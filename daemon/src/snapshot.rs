@@ -28,7 +28,7 @@ pub(crate) struct Snapshot {
     pub(crate) waits: receive::Counters,
     /// Which pieces of frames are copied, and how many were.
     pub(crate) fragments: Fragments,
-    pub(crate) joined: u64,
+    pub(crate) copied: u64,
     /// Bytes of a full cell.
     pub(crate) cell_bytes: u32,
     /// The links of this node, without their carrier.
@@ -69,7 +69,7 @@ impl Snapshot {
             receive: engine.settings().method,
             waits: engine.counters(),
             fragments: bounce.fragments().clone(),
-            joined: bounce.joined(),
+            copied: bounce.copied(),
             cell_bytes: u32::try_from(bundle.cell_max()).unwrap_or(u32::MAX),
             peers: peers.collect(),
             links,
@@ -81,8 +81,8 @@ impl Snapshot {
 pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<String, u64> {
     let mut total = BTreeMap::new();
     let counted = |worker: &'a Snapshot| {
-        let joined = [("frames_joined", worker.joined)];
-        worker.counters.named().chain(worker.waits.named()).chain(joined)
+        let copied = [("frames_copied", worker.copied)];
+        worker.counters.named().chain(worker.waits.named()).chain(copied)
     };
     for (name, value) in workers.flat_map(counted) {
         *total.entry(name.to_owned()).or_default() += value;

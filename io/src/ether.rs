@@ -1,9 +1,9 @@
 //! Ethernet links: a cell is a frame of its own EtherType, and the NIC needs no IP address.
 //!
-//! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where it can
-//! be had, AF_XDP does so in its place (`xdp.rs`); the packet socket then only takes what AF_XDP leaves. The core
-//! knows peers by socket addresses, as which Ethernet addresses appear (`address.rs`); what goes to a multicast address
-//! goes to a group of our own.
+//! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where
+//! the NIC allows it, AF_XDP does so in its place (`xdp.rs`); the packet socket then only receives what AF_XDP leaves.
+//! The core knows peers by socket addresses, so Ethernet addresses are written as such (`address.rs`); what goes to a
+//! multicast address goes to an Ethernet group of Tabane.
 //!
 //! - A run is taken as a whole or not at all.
 //! - No call allocates once the link is open, except when the NIC's MTU has grown.
@@ -37,13 +37,13 @@ use send::{Way, is_run, send_run};
 use socket::CellSocket;
 use xdp::Xdp;
 
-/// How often room is looked for in the rings of AF_XDP: a batch leaves in this time at 10 Gbit/s.
+/// How often the rings of AF_XDP are polled for room: a batch leaves in this time at 10 Gbit/s.
 const ROOM: Duration = Duration::from_micros(50);
 
 /// What moves the cells of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// AF_XDP where it can be had, else AF_PACKET.
+    /// AF_XDP where it is available, else AF_PACKET.
     Auto,
     /// AF_XDP, or there is no link.
     Xdp,
@@ -71,11 +71,11 @@ impl Engine {
 pub struct EtherSpec {
     /// The NIC whose link this is.
     pub nic: String,
-    /// Tells workers, and bundles on one NIC, apart; the same at both ends.
+    /// Distinguishes workers, and bundles on one NIC; the same at both ends.
     pub port: u16,
     /// What is to move its cells. AF_XDP wants CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
     pub engine: Engine,
-    /// How frames come back that AF_XDP has sent.
+    /// How the kernel gives back frames that AF_XDP has sent.
     pub completion: reclaim::Method,
     /// Receive buffer wanted, bytes as accounted by the kernel.
     pub receive_buffer: usize,
@@ -101,9 +101,9 @@ pub enum EtherError {
         /// The NIC.
         nic: String,
     },
-    /// AF_XDP is a must, and not to be had.
+    /// AF_XDP is required and not available.
     #[error(
-        "NIC {nic}: AF_XDP is not to be had ({reason}); allowed: engine = \"auto\" or \"packet\" where it is not"
+        "NIC {nic}: AF_XDP is not available ({reason}); allowed: engine = \"auto\" or \"packet\" where it is not"
     )]
     NoXdp {
         /// The NIC.
@@ -126,19 +126,19 @@ pub enum EtherError {
 /// A link of Ethernet frames over one NIC, non-blocking.
 #[derive(Debug)]
 pub struct EtherLink {
-    /// Moves the cells, unless the packet socket does.
+    /// Moves the cells; without it the packet socket does.
     xdp: Option<Box<Xdp>>,
     socket: CellSocket,
     nic: Nic,
     port: u16,
     local: SocketAddr,
     stage: Stage,
-    /// Not yet taken by the caller; few, for they are made only when the link is opened.
+    /// Notices that the caller has not taken yet; few, for they are made only when the link is opened.
     notices: Vec<Notice>,
 }
 
 impl EtherLink {
-    /// Opens the link. What the kernel does not grant is told by [`Link::take_notice`].
+    /// Opens the link. [`Link::take_notice`] gives what the kernel lacks.
     ///
     /// # Errors
     /// See [`EtherError`].
@@ -175,7 +175,7 @@ impl EtherLink {
         Ok(Self { xdp: None, socket, nic, port: spec.port, local, stage, notices: Vec::new() })
     }
 
-    /// The address that the NIC appears as to peers.
+    /// The NIC's address as a socket address.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -190,32 +190,32 @@ impl EtherLink {
         self.xdp.as_ref().map_or("ether/packet", |xdp| xdp.mode())
     }
 
-    /// How frames come back that were sent, and what has come of it; `None`: the kernel keeps that to itself.
+    /// How the kernel gives back frames that were sent, and how often; `None`: AF_PACKET does not show that.
     pub fn completion(&self) -> Option<(reclaim::Method, reclaim::Counters)> {
         self.xdp.as_ref().map(|xdp| (xdp.completion(), xdp.completed()))
     }
 
-    /// The descriptor that tells when something has come, and, unless room is hidden, when there is room.
+    /// The descriptor that is ready when there is something to receive, and, unless [`Self::hides_room`], room.
     pub fn watched(&self) -> BorrowedFd<'_> {
         self.xdp.as_ref().map_or_else(|| self.socket.as_fd(), |xdp| xdp.as_fd())
     }
 
-    /// The descriptor that tells of what came past that one.
+    /// The packet socket, when AF_XDP leaves frames to it.
     pub fn also_watched(&self) -> Option<BorrowedFd<'_>> {
         self.xdp.is_some().then(|| self.socket.as_fd())
     }
 
-    /// Whether it is worth to receive, although no descriptor says so.
+    /// Whether there is something to receive that no descriptor reports.
     pub(crate) fn has_news(&self) -> bool {
         self.stage.holds_frames()
     }
 
-    /// Whether no descriptor tells of room.
+    /// Whether no descriptor is ready when there is room.
     pub fn hides_room(&self) -> bool {
         self.xdp.is_some()
     }
 
-    /// When something is to be done that no descriptor tells of. `room`: a run has found none.
+    /// When to call [`Self::service`] at the latest. `room`: a run has found none.
     pub(crate) fn service_within(&self, room: bool) -> Option<Duration> {
         if self.has_news() {
             return Some(Duration::ZERO);
@@ -223,22 +223,22 @@ impl EtherLink {
         self.xdp.as_ref().filter(|xdp| xdp.wants_service(room)).map(|_| ROOM)
     }
 
-    /// Looks after what waits to be sent. `room`: a run has found none; whether it is worth another try.
+    /// Serves the rings; says whether a run that found no room should be tried again. `room`: a run has found none.
     pub fn service(&mut self, room: bool) -> bool {
         let xdp = self.xdp.as_mut().filter(|xdp| xdp.wants_service(room));
         xdp.is_some_and(|xdp| xdp.service() && room)
     }
 
-    /// Another process takes the link over: from now on all cells come to the packet socket, which that one has.
+    /// Hands the link to another process: from now on all cells come to the packet socket, which that process has, too.
     pub fn hand_over(&mut self) {
         self.xdp = None;
     }
 
-    /// Bounds the kernel memory of what is not yet on the wire, in bytes as [`Link::queued_bytes`] counts them, which
-    /// are 2,304 for a frame of 1,500; one run may go beyond it.
+    /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`] counts them,
+    /// which are 2,304 for a frame of 1,500; one run may go beyond it.
     ///
     /// # Errors
-    /// The kernel's. Without `CAP_NET_ADMIN` the value is cut to `net.core.wmem_max`, which is no error.
+    /// The kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
     pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(xdp) = &mut self.xdp {
             xdp.set_limit(bytes);
@@ -278,7 +278,7 @@ impl Link for EtherLink {
         }
         if let Some(xdp) = &mut self.xdp {
             if to == GROUP {
-                // Now and then: the NIC may have got another address.
+                // The NIC may have got another address; a read of it now and then is enough.
                 xdp.mac = self.socket.mac().unwrap_or(xdp.mac);
             }
             return xdp.send(to, slices, segment);
@@ -293,7 +293,7 @@ impl Link for EtherLink {
             xdp.receive(&mut coalescer);
         }
         let received = self.stage.receive(&self.socket, self.port, &mut coalescer);
-        // An error comes again with the next call, if it lasts.
+        // An error that lasts comes again with the next call.
         if coalescer.filled() > 0 { Ok(coalescer.filled()) } else { received.map(|()| 0) }
     }
 

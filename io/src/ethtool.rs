@@ -1,7 +1,7 @@
-//! How fast a device is, as `ethtool` shows it.
+//! The speed of a device, as `ethtool` shows it.
 //!
-//! By `ETHTOOL_GSET` and `ETHTOOL_SSET`, whose structure has one size on all kernels. A TAP device shows whatever was set
-//! last, and 10 Mbit/s before.
+//! By `ETHTOOL_GSET` and `ETHTOOL_SSET`, whose structure has one size on all kernels. A TAP device shows whatever was
+//! set last, and 10 Mbit/s before.
 //!
 //! Source: `struct ethtool_cmd` in `include/uapi/linux/ethtool.h`, `tun_set_link_ksettings` in `drivers/net/tun.c` of
 //! Linux 6.18.
@@ -49,7 +49,7 @@ pub fn speed(device: &str) -> Option<u32> {
     Some(speed).filter(|speed| ![0, u32::from(u16::MAX), UNKNOWN].contains(speed))
 }
 
-/// Has a TAP device show `mbits` Mbit/s.
+/// Sets the speed that a TAP device shows to `mbits` Mbit/s.
 ///
 /// # Errors
 /// The kernel's: no such device, no right, or a kernel before 4.16.

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! - No call of the data path blocks or allocates.
-//! - Every kernel feature is probed when a device or socket is opened. What is missing is replaced
-//!   by something slower that works, and told by a [`Notice`], which the caller logs.
+//! - Every kernel feature is probed when a device or socket is opened. A missing one is replaced
+//!   by something slower that works; a [`Notice`] says so, which the caller logs.
 //! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
 
 pub mod any;

@@ -11,11 +11,11 @@ use crate::notice::Notice;
 
 /// The most bytes of a run: what one IPv4 packet can carry as UDP.
 pub const RUN_MAX: usize = 65_507;
-/// The most datagrams of a run (`UDP_MAX_SEGMENTS` of the kernel). Older kernels take 64; there UDP sends a longer run as
-/// single datagrams.
+/// The most datagrams of a run (`UDP_MAX_SEGMENTS` of the kernel). Older kernels take 64; there UDP sends a longer run
+/// as single datagrams.
 pub const SEGMENTS_MAX: usize = 128;
 
-/// What became of a run.
+/// The result of sending a run.
 #[derive(Debug)]
 #[must_use]
 pub enum Sent {
@@ -69,7 +69,7 @@ pub trait Link: AsFd {
     /// Fills up to `buffers.len()` slots with what has arrived and says how many; 0 when nothing is there.
     ///
     /// # Errors
-    /// What the kernel reports for the socket, such as `ENETDOWN`. The link stays usable.
+    /// The socket's, such as `ENETDOWN`. The link stays usable.
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize>;
 
     /// Bytes that were sent and are not yet on the wire: in the kernel's memory, or in the window they are taken from.

@@ -1,6 +1,6 @@
 //! Raw frames of one NIC, superframes whole: a packet socket with the virtio header before each frame.
 //!
-//! What enters through the NIC is received, what leaves through it is not. What is sent goes to the driver past
+//! The socket receives what enters through the NIC, not what leaves through it. What it sends goes to the driver past
 //! queueing disciplines. A frame that the sender left unsegmented or without checksum comes as such, with a
 //! [`HEADER`] that says so, and may be sent on as it came. VLAN tags that stand beside the frame (hardware
 //! acceleration) are received by [`PacketSocket::receive_tagged`] alone.
@@ -80,7 +80,7 @@ impl PacketSocket {
         Ok(opened)
     }
 
-    /// The next frame behind its header; the length of both. A frame longer than `buffer` is cut.
+    /// The next frame behind its header; the length of both. A frame longer than `buffer` is truncated.
     ///
     /// # Errors
     /// `WouldBlock` when there is none, `NetworkDown` once when the NIC goes down, other errors of the kernel.
@@ -97,8 +97,8 @@ impl PacketSocket {
         Ok((length, beside.stamp.map_or(Duration::ZERO, ago)))
     }
 
-    /// As [`Self::receive`], and the VLAN tag that the kernel took off the frame, type first, if [`Self::tell_tags`] was
-    /// called before. It stood behind the Ethernet addresses.
+    /// As [`Self::receive`], and the VLAN tag that the kernel took off the frame, type first, if [`Self::report_tags`]
+    /// was called before. It stood behind the Ethernet addresses.
     ///
     /// # Errors
     /// As there.
@@ -107,7 +107,7 @@ impl PacketSocket {
         Ok((length, beside.tag))
     }
 
-    /// The next frame and what the kernel says beside it.
+    /// The next frame and the control messages beside it.
     fn receive_beside(&self, buffer: &mut [u8]) -> io::Result<(usize, Beside)> {
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let mut control = Control([0; CONTROL]);
@@ -123,15 +123,15 @@ impl PacketSocket {
         Ok((length.min(buffer.len()), beside(&message)))
     }
 
-    /// Lets the kernel say which VLAN tags it took off frames.
+    /// Makes the kernel report the VLAN tags that it takes off frames.
     ///
     /// # Errors
     /// The kernel's; none is expected.
-    pub fn tell_tags(&self) -> io::Result<()> {
+    pub fn report_tags(&self) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA)
     }
 
-    /// Lets the kernel note when frames come in.
+    /// Makes the kernel note when frames come in.
     ///
     /// # Errors
     /// The kernel's; none is expected.
@@ -147,7 +147,7 @@ impl PacketSocket {
         Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
     }
 
-    /// Frames that were lost since the last call, because nobody took those before them in time.
+    /// Frames that were lost since the last call, because the socket was full.
     ///
     /// # Errors
     /// The kernel's; none is expected.
@@ -179,13 +179,13 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Room for what the kernel says beside a frame, aligned for its header.
+/// Room for the control messages beside a frame, aligned for their header.
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
 const CONTROL: usize = 128;
 
-/// What the kernel says beside a frame.
+/// What the control messages beside a frame contain.
 #[derive(Default)]
 struct Beside {
     /// When it came in, by the clock of the day.
@@ -230,7 +230,7 @@ fn tag_of(auxiliary: &libc::tpacket_auxdata) -> Option<[u8; 4]> {
     (auxiliary.tp_status & valid == valid).then_some([kind[0], kind[1], control[0], control[1]])
 }
 
-/// How long ago that was; nothing when the clock was set meanwhile.
+/// How long ago that was; zero when the clock was set back meanwhile.
 fn ago(stamp: Duration) -> Duration {
     const LONGEST: Duration = Duration::from_secs(1);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

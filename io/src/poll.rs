@@ -1,4 +1,4 @@
-//! Readiness: one epoll instance per worker, and what wakes it besides frames.
+//! Readiness: one epoll instance per worker, and wakers and signals for it.
 //!
 //! Level-triggered: a descriptor is reported as long as it is ready. Source: `epoll(7)`,
 //! `eventfd(2)`, `signalfd(2)`.
@@ -44,9 +44,9 @@ impl Interest {
 pub struct Ready {
     /// The token it was added with.
     pub token: u64,
-    /// A read gives something, or tells of an error.
+    /// A read gives data or an error.
     pub readable: bool,
-    /// A write is taken, or tells of an error.
+    /// A write succeeds or gives an error.
     pub writable: bool,
     /// The descriptor is in error or hung up.
     pub error: bool,
@@ -171,7 +171,7 @@ impl Poll {
     }
 }
 
-/// A timeout as the kernel wants it; what is longer than it can say becomes a day.
+/// A timeout as the kernel wants it; one that is too long for it becomes a day.
 fn timespec(timeout: Duration) -> Timespec {
     Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 86_400, tv_nsec: 0 })
 }
@@ -235,13 +235,13 @@ pub enum Signal {
     Interrupt,
 }
 
-/// `SIGTERM` and `SIGINT` as something to read. Non-blocking.
+/// `SIGTERM` and `SIGINT` as a descriptor. Non-blocking.
 #[derive(Debug)]
 pub struct Signals(SignalFd);
 
 impl Signals {
-    /// Blocks both signals and opens the descriptor that reports them. Call it in the main thread before any other thread
-    /// starts: threads inherit what is blocked.
+    /// Blocks both signals and opens the descriptor that reports them. Call it in the main thread before any other
+    /// thread starts: threads inherit what is blocked.
     ///
     /// # Errors
     /// The kernel's, such as `EMFILE`.
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_timeouts_are_cut_to_what_the_kernel_can_say() {
+    fn endless_timeouts_are_limited_to_the_kernels_longest() {
         assert_eq!(timespec(Duration::MAX), Timespec { tv_sec: 86_400, tv_nsec: 0 });
     }
 }

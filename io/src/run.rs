@@ -6,7 +6,7 @@ use std::io::IoSlice;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run<'a> {
     slices: &'a [IoSlice<'a>],
-    /// Bytes of the first slice that are gone; less than its length unless no slice is left.
+    /// Bytes of the first slice that are taken; less than its length unless no slice is left.
     gone: usize,
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_the_chunks_of_the_joined_bytes() {
+    fn equals_the_chunks_of_all_bytes() {
         let bytes: Vec<u8> = (0..60).collect();
         for first in 0..20 {
             for second in 0..20 {

@@ -1,4 +1,4 @@
-//! What UDP and packet sockets have in common: options, buffers, and runs that leave datagram by datagram.
+//! The common part of UDP and packet sockets: options, buffers, and runs that are sent datagram by datagram.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem;
@@ -49,7 +49,7 @@ pub(crate) fn length_of<T>() -> socklen_t {
     socklen_t::try_from(mem::size_of::<T>()).unwrap_or_default()
 }
 
-/// Bytes of kernel memory that hold what has not left; 0 when the kernel does not say.
+/// Bytes of kernel memory for packets that have not left; 0 when the kernel does not say.
 pub(crate) fn queued_bytes(socket: impl AsFd) -> usize {
     let mut bytes: c_int = 0;
     // SAFETY: SIOCOUTQ (TIOCOUTQ by its older name) writes one int, which lives until the call returns.
@@ -111,8 +111,8 @@ pub(crate) fn size_buffers(
     })
 }
 
-/// Sends a run by `send_batch`, which takes datagrams off its front, says how many left, and fails only when none did. The
-/// run leaves whole or not at all: once the first datagram has left, the send buffer is raised for the others.
+/// Sends a run by `send_batch`, which takes datagrams off its front, says how many left, and fails only when none did.
+/// The run leaves whole or not at all: once the first datagram has left, the send buffer is raised for the others.
 pub(crate) fn send_singly<'a>(
     socket: impl AsFd,
     mut run: Run<'a>,
@@ -148,8 +148,8 @@ fn raise_send_buffer(socket: impl AsFd) -> io::Result<usize> {
     Ok(before)
 }
 
-/// What an error other than `WouldBlock` means for a run. A queueing discipline reports what it drops as `ENOBUFS`. A socket
-/// that is out of memory is not waited for: it says that it has room, and the worker would spin.
+/// What an error other than `WouldBlock` means for a run. A queueing discipline reports a drop as `ENOBUFS`. A socket
+/// that is out of memory still reports room, so the worker drops the run instead of waiting, which would be spinning.
 pub(crate) fn dropped(error: io::Error) -> Sent {
     match error.raw_os_error() {
         Some(libc::ENOBUFS | libc::ENOMEM | libc::EMSGSIZE) => Sent::Lost(error),
@@ -169,8 +169,8 @@ pub(crate) fn header(address: &SockAddr, pieces: &[IoSlice<'_>]) -> msghdr {
     header
 }
 
-/// Sends datagrams to `address` by one `sendmmsg`, and says how many left. The pieces of each datagram end at its number in
-/// `ends`, of which there are at most [`BATCH`].
+/// Sends datagrams to `address` by one `sendmmsg`, and says how many left. The pieces of each datagram end at its
+/// number in `ends`, of which there are at most [`BATCH`].
 ///
 /// # Errors
 /// The kernel's; no datagram left.

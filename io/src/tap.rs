@@ -1,8 +1,8 @@
 //! The TAP device: the kernel hands superframes to us and takes them from us.
 //!
 //! First and last step of the data path. A frame is a 10-byte little-endian `virtio_net_hdr`
-//! followed by an Ethernet frame of up to 64 KB; segmentation and checksums that are still owed are
-//! described by the header and travel to the peer's TAP undone.
+//! followed by an Ethernet frame of up to 64 KB; the header describes segmentation and checksums that
+//! are still to be done, which the peer's TAP does.
 //!
 //! - The device exists exactly as long as its [`Tap`] or one of its queues.
 //! - Offloads belong to the device, not to a queue.
@@ -53,7 +53,7 @@ pub struct TapSpec {
     pub name: String,
     /// How many queues, 1 to 256. Each is read and written by one worker.
     pub queues: u16,
-    /// The offloads that are wanted; what the kernel lacks is left out and told by a notice.
+    /// The offloads that are wanted; those that the kernel lacks are left out, with a notice.
     pub offload: Offload,
 }
 
@@ -69,9 +69,9 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// All that there is.
+    /// All offloads.
     pub const ALL: Self = Self { checksum: true, tso: true, uso: true };
-    /// The kernel finishes each frame and cuts it to the device's MTU.
+    /// None: the kernel finishes each frame and segments it to the device's MTU.
     pub const NONE: Self = Self { checksum: false, tso: false, uso: false };
 
     const TSO: c_uint = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
@@ -232,7 +232,7 @@ impl Tap {
         ioctl_int(&self.control, libc::TUNSETCARRIER, c_int::from(up))
     }
 
-    /// From now on the device refuses what is at a closed gate. What stood there before is gone.
+    /// From now on the device refuses frames at closed gates. These gates replace those set before.
     ///
     /// # Errors
     /// The kernel's; `EINVAL` when it is too old (before Linux 4.16).
@@ -260,7 +260,7 @@ impl Tap {
 }
 
 /// Whether an error of a queue says that the device is gone. Any other concerns one frame, or passes: a frame that no
-/// virtio header describes (`EINVAL`), want of memory, a device that is being taken down.
+/// virtio header describes (`EINVAL`), lack of memory, a device that is being taken down.
 #[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBADFD)
@@ -281,7 +281,7 @@ pub struct TapQueue {
 impl TapQueue {
     /// Takes one frame, vnet header first, into `into` (`readv`). `None` when there is none.
     ///
-    /// The buffers must hold [`FRAME_MAX`] bytes together: the kernel cuts a longer frame silently.
+    /// The buffers must hold [`FRAME_MAX`] bytes together: the kernel truncates a longer frame without an error.
     ///
     /// # Errors
     /// The kernel's; [`is_gone`] tells whether the device was deleted. Else the frame is lost, if there was one.
@@ -293,8 +293,8 @@ impl TapQueue {
         }
     }
 
-    /// Whether the device was deleted. Asks by a write of less than a vnet header, which the kernel refuses (`EINVAL`) as
-    /// long as it is there.
+    /// Whether the device was deleted. Asks by a write of less than a vnet header, which the kernel refuses (`EINVAL`)
+    /// as long as it is there.
     pub fn is_gone(&self) -> bool {
         rustix::io::write(&self.file, &[0]).is_err_and(|error| is_gone(&error.into()))
     }

@@ -5,7 +5,7 @@
 //! not matter, and never fragments (DF set): a cell that is too long for the link is refused.
 //!
 //! - [`UdpLink::send`] takes a run as a whole or not at all, with GSO and without.
-//! - No call allocates once the socket is bound, except to tell that GSO was refused.
+//! - No call allocates once the socket is bound, except for a notice that GSO was refused.
 //!
 //! Source: Linux `net/ipv4/udp.c`, `net/ipv4/udp_offload.c`, `net/ipv6/udp.c`.
 
@@ -116,14 +116,14 @@ pub struct UdpLink {
     local: SocketAddr,
     gso: Gso,
     gro: bool,
-    /// Not yet taken by the caller; bounded by [`UdpLink::NOTICES_MAX`].
+    /// Notices that the caller has not taken yet, at most [`UdpLink::NOTICES_MAX`].
     notices: Vec<Notice>,
 }
 
 impl UdpLink {
     const NOTICES_MAX: usize = 8;
 
-    /// Opens the socket. Features that the kernel lacks are told by [`Link::take_notice`].
+    /// Opens the socket. [`Link::take_notice`] gives the features that the kernel lacks.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -190,14 +190,14 @@ impl UdpLink {
         self.gro
     }
 
-    /// Bounds the kernel memory of what is not yet on the wire, in bytes as [`Link::queued_bytes`]
+    /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`]
     /// counts them. The kernel allots twice the value it is given and counts `sk_buff`s with their
     /// overhead; this takes the allotted value, halves it for the kernel, and one run may go beyond it.
     /// Linux 6.18 on veth counts a run of 44 cells of 1,452 bytes as 64,720 bytes with GSO, and as
     /// 2,304 bytes per cell without.
     ///
     /// # Errors
-    /// The kernel's. Without `CAP_NET_ADMIN` the value is cut to `net.core.wmem_max`, which is no error.
+    /// The kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
     pub fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
         sockets::set_send_buffer(&self.socket, bytes)
     }
@@ -306,7 +306,7 @@ fn bind_to_port(socket: &Socket, local: SocketAddr, nic: &str) -> Result<(), Lin
     })
 }
 
-/// Joins the group on the NIC and sends multicast there only; the node's own hellos do not come back.
+/// Joins the multicast group on the NIC and sends multicast there only; the node's own hellos do not come back.
 fn join(socket: &Socket, spec: &UdpSpec, nic: &Nic) -> Result<(), LinkError> {
     let Some(group) = spec.multicast else { return Ok(()) };
     if let Some(address @ IpAddr::V4(_)) = spec.local {

@@ -1,5 +1,5 @@
-//! Coalesces cells into receive buffers, as GRO does for UDP: one buffer takes cells of one sender that have one length, and
-//! as the last one a shorter one.
+//! Coalesces cells into receive buffers, as GRO does for UDP: one buffer takes cells of one sender and one length, and
+//! as the last one perhaps a shorter one.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ const CELLS_MAX: usize = 128;
 /// Buffers that are being filled.
 pub(super) struct Coalescer<'a, 'b> {
     buffers: &'a mut [ReceiveBuffer<'b>],
-    /// Buffers that hold something; the last of them may take more.
+    /// Buffers in use; the last of them may take more.
     filled: usize,
 }
 
@@ -20,7 +20,7 @@ impl<'a, 'b> Coalescer<'a, 'b> {
         Self { buffers, filled: 0 }
     }
 
-    /// Buffers that hold something.
+    /// Buffers in use.
     pub(super) fn filled(&self) -> usize {
         self.filled
     }
@@ -55,7 +55,7 @@ fn takes(buffer: &ReceiveBuffer<'_>, from: SocketAddr, length: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// What becomes of these cells in `room`: the buffers' cells, and whether each was taken.
+    /// Coalesces these cells into `room`; gives the buffers' cells, and whether each was taken.
     fn coalesced(room: &mut [[u8; 10]], cells: &[(u16, &str)]) -> (Vec<Vec<String>>, Vec<bool>) {
         let mut buffers: Vec<ReceiveBuffer<'_>> = room.iter_mut().map(|b| ReceiveBuffer::new(b)).collect();
         let mut coalescer = Coalescer::new(&mut buffers);

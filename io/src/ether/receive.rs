@@ -1,4 +1,5 @@
-//! Receive by the packet socket: one `recvmmsg` for up to 32 frames, which then go on as cells into the caller's buffers.
+//! Receive by the packet socket: one `recvmmsg` for up to 32 frames, which then go on as cells into the caller's
+//! buffers.
 //!
 //! The kernel coalesces nothing here, so cells are coalesced by a copy (`coalesce.rs`), which costs less than a turn of
 //! the worker for each.
@@ -19,7 +20,7 @@ use crate::sockets::length_of;
 
 /// Frames per call.
 const BATCH: usize = 32;
-/// Calls per round: a flood of frames that are not for this link keeps the worker no longer.
+/// Calls per round, so that a flood of frames for other links does not keep the worker.
 const ROUNDS: usize = 8;
 
 /// Frames that came and are not yet cells in buffers.
@@ -47,7 +48,7 @@ impl Stage {
         Self { bytes: vec![0; BATCH * mtu].into(), stride: mtu, frames, next: 0, end: 0 }
     }
 
-    /// Whether frames wait here, of which the socket tells nothing any more.
+    /// Whether frames wait here, which the socket no longer reports.
     pub(super) fn holds_frames(&self) -> bool {
         self.next < self.end
     }
@@ -126,7 +127,7 @@ impl Stage {
             *frame = Frame { length: if length > self.stride { 0 } else { length }, from };
         }
         if longest > self.stride {
-            // The NIC has a larger MTU now. What fits is passed on from where it lies.
+            // The NIC has a larger MTU now. Frames that fit are passed on from where they lie.
             self.grow(longest, came);
         }
         Ok(came)

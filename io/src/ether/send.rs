@@ -1,4 +1,4 @@
-//! Send by the packet socket: a run by as few `sendmmsg` as it takes, a frame per cell.
+//! Send by the packet socket: a run by as few calls of `sendmmsg` as possible, a frame per cell.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};

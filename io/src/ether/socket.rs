@@ -1,7 +1,7 @@
 //! The packet socket of an `ether` link: bound to a NIC and the EtherType, without Ethernet headers (`SOCK_DGRAM`).
 //!
-//! The kernel writes and strips those, and queues what leaves as it does for UDP: through the NIC's queueing discipline,
-//! and counted until it has left.
+//! The kernel writes and strips those. It queues frames as it does for UDP: through the NIC's queueing discipline,
+//! and counts them until they have left.
 //!
 //! Source: packet(7), `net/packet/af_packet.c` of Linux 6.18.
 
@@ -81,7 +81,7 @@ pub(super) fn mac_in(address: &sockaddr_ll) -> Mac {
     [a, b, c, d, e, f]
 }
 
-/// Takes what begins with this port, and nothing else: all sockets of a NIC see all frames of the EtherType.
+/// A filter for frames that begin with this port: all sockets of a NIC see all frames of the EtherType.
 fn cells_of(port: u16) -> [SockFilter; 4] {
     let code =
         |parts: &[u32]| u16::try_from(parts.iter().fold(0, |all, part| all | part)).unwrap_or_default();

@@ -22,7 +22,7 @@ use super::words;
 /// The kernel's.
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    // In two steps: where everybody may write, the kernel refuses O_CREATE for files of others.
+    // In two steps: in a directory that everybody may write to, the kernel refuses O_CREATE for files of others.
     let made = match fs::open(path, flags, Mode::empty()) {
         Err(Errno::NOENT) => fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR),
         opened => return Ok(opened?),
@@ -33,8 +33,8 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Makes a file as long as it has to be when it is empty; and keeps others from making it shorter, where it is of a kind
-/// that can be sealed (memfd): what is cut off a mapped file ends whoever touches it.
+/// Makes a file as long as it has to be when it is empty; and keeps others from making it shorter, where it is of a
+/// kind that can be sealed (memfd): a process that touches a mapping beyond the end of its file is killed.
 ///
 /// # Errors
 /// The kernel's, or that the file is too short.
@@ -52,7 +52,7 @@ pub(super) fn make_room(file: &OwnedFd, bytes: u64) -> io::Result<()> {
         let why = format!("it has {there} bytes, and its windows take {bytes}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    // Where that is not to be had, the document says what follows.
+    // `docs/shm-ring.md` says what follows where the file cannot be sealed.
     let _ = fs::fcntl_add_seals(file, SealFlags::SHRINK);
     Ok(())
 }
@@ -90,13 +90,13 @@ impl Mapping {
         Ok(Self(Arc::new(MmapOptions::new().len(bytes).map_raw(file)?)))
     }
 
-    /// The shape that the memory says, which is `wanted` from now on if it says none.
+    /// The shape in the memory's header; writes `wanted` there if there is no header.
     ///
     /// # Errors
     /// Its header is none of ours.
     pub(super) fn header_or(&self, wanted: Shape) -> Result<Shape, ShapeError> {
         if self.load(0) == 0 {
-            // Who does the same at the same time stores the same, or is refused by the shape in its windows.
+            // A node that does the same at the same time stores the same, or is refused by the shape in its windows.
             for (at, word) in wanted.header_stores() {
                 self.store(at, word);
             }
@@ -106,8 +106,8 @@ impl Mapping {
 
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at < self.0.len() && self.0.len() - at >= 8);
-        // SAFETY: the word lies inside the mapping, which begins at a page and lives as long as `self`; everybody uses it
-        // by atomic operations only.
+        // SAFETY: the word lies inside the mapping, which begins at a page and lives as long as `self`; everybody uses
+        // it by atomic operations only.
         unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().add(at).cast()) }
     }
 

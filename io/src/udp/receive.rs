@@ -17,7 +17,7 @@ use crate::sockets::length_of;
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
-/// Fills slots with what waits at the socket. Everything the kernel needs stands on the stack
+/// Fills slots with the datagrams that wait at the socket. All headers for the kernel are on the stack
 /// (4 KB); nothing points into it after the return.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
     let count = buffers.len().min(RECEIVE_MAX);

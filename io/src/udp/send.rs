@@ -38,7 +38,7 @@ impl UdpLink {
         }
     }
 
-    /// The run was refused with GSO. That GSO is at fault shows when its datagrams pass one by one and
+    /// Sends a run that was refused with GSO as single datagrams. GSO is at fault if they pass and
     /// are not too many: old kernels give `EINVAL` for a segment above the NIC's MTU as well, and for
     /// more than 64 segments.
     fn send_refused(

@@ -90,12 +90,12 @@ impl<'a> Pair<'a> {
     fn receive(&mut self) {
         let mut into = [0; 1 << 16];
         assert_eq!(self.receiver.has_news(), !self.queue.is_empty());
-        let heard = self.receiver.receive(&mut into);
-        let heard = heard.map(|(message, from)| {
+        let received = self.receiver.receive(&mut into);
+        let received = received.map(|(message, from)| {
             assert_eq!(from, 0);
             (into[..message.length].to_vec(), message.segment)
         });
-        assert_eq!(heard, self.queue.pop_front());
+        assert_eq!(received, self.queue.pop_front());
     }
 
     fn perform(&mut self, step: &Step) {

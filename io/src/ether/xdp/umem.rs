@@ -1,14 +1,15 @@
-//! The memory that packets lie in: frames of one size, some for what comes and some for what goes.
+//! The memory of the packets: frames of one size, some to receive into and some to send from.
 //!
 //! Each frame belongs to one side at a time. The kernel has those in the fill ring or taken from it, and those in the
-//! transmit ring up to their completion; this side has all others. Who has a frame may write it; the rings pass it on.
+//! transmit ring up to their completion; this side has all others. The side that has a frame may write it; the rings
+//! pass it on.
 
 use std::io;
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::net::xdp::{XdpUmemReg, XdpUmemRegFlags};
 
-/// Frames, in memory of their own.
+/// The frames, in a mapping of their own.
 #[derive(Debug)]
 pub(super) struct Umem {
     memory: MmapRaw,
@@ -27,7 +28,7 @@ impl Umem {
         Ok(Self { memory, frames, frame })
     }
 
-    /// What the kernel is told of it.
+    /// Its description for the kernel.
     pub(super) fn registration(&self) -> XdpUmemReg {
         XdpUmemReg {
             addr: self.memory.as_ptr().addr() as u64,
@@ -58,8 +59,8 @@ impl Umem {
     /// Bytes in one of the frames that this side has; `None`: they do not lie within one.
     pub(super) fn bytes_at(&self, place: u64, length: usize) -> Option<&[u8]> {
         let at = self.within(place, length)?;
-        // SAFETY: `within` has checked that the bytes lie inside the memory, which lives as long as `self`; the frame is
-        // this side's, so the kernel does not write there.
+        // SAFETY: `within` has checked that the bytes lie inside the memory, which lives as long as `self`; the frame
+        // is this side's, so the kernel does not write there.
         Some(unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), length) })
     }
 
