@@ -1,4 +1,4 @@
-//! What nodes prove of themselves, and what thieves of the group key cannot.
+//! Nodes prove their keys, and thieves of the group key cannot.
 
 use super::*;
 use crate::resolver::public_key;
@@ -30,7 +30,7 @@ fn shake_with(keys: [Option<[u8; 32]>; 2]) -> [Box<Noise>; 2] {
 }
 
 #[test]
-fn each_side_learns_the_key_of_the_other_or_that_it_has_none() {
+fn each_side_gets_the_key_of_the_other_or_that_it_has_none() {
     let [a, b] = SECRETS.map(Some);
     for keys in [[a, b], [a, None], [None, b], [None, None]] {
         let [one, other] = shake_with(keys);
