@@ -1,4 +1,4 @@
-//! What calls of `send()` were: their classes, how often each comes, and where the stream changed.
+//! The report on calls of `send()`: their classes, how often each comes, and where the stream changed.
 
 use std::ops::Range;
 use std::path::Path;
@@ -203,11 +203,12 @@ impl Stretch {
     }
 }
 
-/// The run, cut where the durations change: logarithms, so that single long calls do not cut, in blocks of calls.
+/// The run, divided where the durations change: of logarithms, so that a single long call does not divide it, in blocks
+/// of calls.
 fn stretches(calls: &[Call]) -> Vec<Stretch> {
     let size = calls.len().div_ceil(BLOCKS).max(1);
     let level = |block: &[Call]| {
-        // A nanosecond more: the logarithm of 0 is none.
+        // A nanosecond more, as 0 has no logarithm.
         block.iter().map(|call| (call.duration_us + 1e-3).ln()).sum::<f64>() / block.len() as f64
     };
     let levels: Vec<f64> = calls.chunks(size).map(level).collect();
