@@ -86,13 +86,13 @@ impl Links {
         }
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
-        let join = |Share { socket, settings }, answer| Command::Join { socket, settings, answer };
-        let numbers = self.workers.ask_each(shares, join);
+        let add = |Share { socket, settings }, answer| Command::AddLink { socket, settings, answer };
+        let numbers = self.workers.ask_each(shares, add);
         let number = numbers.iter().copied().flatten().next();
         let all = numbers.len() == self.workers.count() && numbers.iter().all(|other| *other == number);
         let Some(number) = number.filter(|_| all) else {
             if let Some(link) = number {
-                self.workers.ask(|answer| Command::Leave { link, answer });
+                self.workers.ask(|answer| Command::RemoveLink { link, answer });
             }
             return Err(Refusal::Failed(format!("not all workers took link {} in", link.nic)));
         };
@@ -107,7 +107,7 @@ impl Links {
     /// Takes a link out, and returns its number when its sockets are closed. `local` tells links over one NIC apart.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
-        let gone = self.workers.ask(|answer| Command::Leave { link: number, answer });
+        let gone = self.workers.ask(|answer| Command::RemoveLink { link: number, answer });
         // A worker that is too busy to answer in time still removes the link later.
         self.lock()[usize::from(number)] = None;
         if gone.len() < self.workers.count() {

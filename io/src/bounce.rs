@@ -30,13 +30,13 @@ const REPEATS: usize = 16;
 pub struct Bounce {
     fragments: Fragments,
     buffer: Box<[u8]>,
-    joined: u64,
+    copied: u64,
 }
 
 impl Bounce {
     /// Room for one frame.
     pub fn new(fragments: Fragments) -> Self {
-        Self { fragments, buffer: vec![0; FRAME_MAX].into(), joined: 0 }
+        Self { fragments, buffer: vec![0; FRAME_MAX].into(), copied: 0 }
     }
 
     /// How many pieces are copied.
@@ -46,7 +46,7 @@ impl Bounce {
 
     /// Frames of which pieces were copied.
     pub fn copied(&self) -> u64 {
-        self.joined
+        self.copied
     }
 
     /// Gives the pieces of a frame to `take`, at most [`PIECES`], the first of them copied into one as planned.
@@ -54,18 +54,18 @@ impl Bounce {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         let copied = self.fragments.copied(pieces.len(), bytes);
         let (first, others) = pieces.split_at(copied);
-        let mut joined = 0;
+        let mut filled = 0;
         for piece in first {
-            let Some(room) = self.buffer.get_mut(joined..joined + piece.len()) else { return take(pieces) };
+            let Some(room) = self.buffer.get_mut(filled..filled + piece.len()) else { return take(pieces) };
             room.copy_from_slice(piece);
-            joined += piece.len();
+            filled += piece.len();
         }
         if copied == 0 || others.len() >= PIECES {
             return take(pieces);
         }
-        self.joined += 1;
+        self.copied += 1;
         let mut gathered = [IoSlice::new(&[]); PIECES];
-        gathered[0] = IoSlice::new(&self.buffer[..joined]);
+        gathered[0] = IoSlice::new(&self.buffer[..filled]);
         gathered[1..=others.len()].copy_from_slice(others);
         take(&gathered[..=others.len()])
     }
@@ -89,9 +89,9 @@ pub fn measure(piece: usize) -> Costs {
     let mut bounce = Bounce::new(Fragments::ScatterGather);
     let mut time = |trial: Trial| {
         let mut pieces = [IoSlice::new(&[]); PIECES];
-        let cut = frames.next()?[..trial.bytes].chunks(piece.max(trial.bytes.div_ceil(PIECES)));
-        let count = cut.len();
-        pieces.iter_mut().zip(cut).for_each(|(piece, bytes)| *piece = IoSlice::new(bytes));
+        let chunks = frames.next()?[..trial.bytes].chunks(piece.max(trial.bytes.div_ceil(PIECES)));
+        let count = chunks.len();
+        pieces.iter_mut().zip(chunks).for_each(|(piece, bytes)| *piece = IoSlice::new(bytes));
         bounce.fragments = Fragments::CopyFirst(trial.first);
         let start = now_ns();
         let sent =
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn what_is_longer_than_any_frame_is_gathered() {
         let long = vec![7; FRAME_MAX];
-        let (seen, joined) = passed(Fragments::CopyAll, &[b"a", &long]);
-        assert_eq!((seen.len(), joined), (2, 0));
+        let (seen, copied) = passed(Fragments::CopyAll, &[b"a", &long]);
+        assert_eq!((seen.len(), copied), (2, 0));
     }
 
     #[test]

@@ -73,8 +73,8 @@ mod tests {
         assert_eq!((came.len(), text.as_slice()), (300, &b"  end"[..]));
         let last = UnixStream::from(came.pop().unwrap());
         (&last).write_all(b"x").unwrap();
-        let mut told = [0];
-        std::io::Read::read_exact(&mut &pairs[299].1, &mut told).unwrap();
-        assert_eq!(told, *b"x");
+        let mut carried = [0];
+        std::io::Read::read_exact(&mut &pairs[299].1, &mut carried).unwrap();
+        assert_eq!(carried, *b"x");
     }
 }

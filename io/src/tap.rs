@@ -249,8 +249,8 @@ impl Tap {
         let wanted = Offload::from_mask(wanted.mask());
         let features = [
             (wanted.checksum && !accepted.checksum, "TUN_F_CSUM", "the kernel sums each frame"),
-            (wanted.tso && !accepted.tso, "TUN_F_TSO4/6", "the kernel cuts TCP to the device's MTU"),
-            (wanted.uso && !accepted.uso, "TUN_F_USO4/6", "the kernel cuts UDP to the device's MTU"),
+            (wanted.tso && !accepted.tso, "TUN_F_TSO4/6", "the kernel segments TCP to the device's MTU"),
+            (wanted.uso && !accepted.uso, "TUN_F_USO4/6", "the kernel segments UDP to the device's MTU"),
         ];
         for (_, feature, instead) in features.into_iter().filter(|(missing, ..)| *missing) {
             let reason = "the kernel does not know it".to_owned();
@@ -284,7 +284,7 @@ impl TapQueue {
     /// The buffers must hold [`FRAME_MAX`] bytes together: the kernel truncates a longer frame without an error.
     ///
     /// # Errors
-    /// The kernel's; [`is_gone`] tells whether the device was deleted. Else the frame is lost, if there was one.
+    /// The kernel's; [`is_gone`] says whether the device was deleted. Else the frame is lost, if there was one.
     pub fn read(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
         match rustix::io::readv(&self.file, into) {
             Ok(length) => Ok(Some(length)),

@@ -80,11 +80,11 @@ fn address_changes_are_reported() {
     let index = cable.left.run(|| netlink::nic("left").unwrap().index);
     for text in ["192.0.2.7", "2001:db8::7"] {
         let wanted: IpAddr = text.parse().unwrap();
-        let told = |wanted_gone| move |event: &NicEvent| matches!(event, NicEvent::Address { address, gone, .. } if (*address, *gone) == (wanted, wanted_gone));
+        let change = |wanted_gone| move |event: &NicEvent| matches!(event, NicEvent::Address { address, gone, .. } if (*address, *gone) == (wanted, wanted_gone));
         let mut watch = cable.left.run(|| Watch::new().unwrap());
         cable.left.run(|| netlink::add_address(index, wanted, 24).unwrap());
-        await_event(&mut watch, "new address", told(false));
+        await_event(&mut watch, "new address", change(false));
         cable.left.ip(&format!("address delete {text}/24 dev left"));
-        await_event(&mut watch, "end of the address", told(true));
+        await_event(&mut watch, "end of the address", change(true));
     }
 }

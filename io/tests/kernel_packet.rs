@@ -98,11 +98,11 @@ fn a_vlan_tag_comes_beside_its_frame() {
         let tag_bytes = tag.map(Vec::from).unwrap_or_default();
         near.send(&[&[0; HEADER][..], &addresses, &tag_bytes, &rest].concat()).unwrap();
         let mut frame = vec![0; FRAME_MAX];
-        let told = until("the frame", || {
+        let found = until("the frame", || {
             let (length, tag) = far.receive_tagged(&mut frame).ok()?;
             (frame[HEADER..length] == [&addresses[..], &rest].concat()).then_some(tag)
         });
-        assert_eq!(told, tag);
+        assert_eq!(found, tag);
     }
 }
 

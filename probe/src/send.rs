@@ -1,6 +1,6 @@
 //! `tabane probe send`: how long each `send()` of a stream takes, and which kinds of calls there are (P0.send).
 //!
-//! P0 sends 1 KB a million times with a timestamp before and after each call, and looks at calls 500,001 to 505,000.
+//! P0 sends 1 KB a million times with a timestamp before and after each call, and reports calls 500,001 to 505,000.
 
 mod report;
 

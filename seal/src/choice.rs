@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_stated_cipher_is_taken_and_between_two_each_has_its_own() {
         let [aegis, aes] = [Aegis128L, Aes256Gcm].map(|cipher| choice(cipher, false));
-        assert_eq!(agree(aegis, aes), [Aegis128L; 2], "the initiator's, for nobody minds");
+        assert_eq!(agree(aegis, aes), [Aegis128L; 2], "the initiator's, as neither side states one");
         assert_eq!(agree(aes, aegis), [Aes256Gcm; 2]);
         let (stated, other) = (choice(ChaCha20Poly1305, true), choice(Aes256Gcm, true));
         assert_eq!(agree(stated, aegis), [ChaCha20Poly1305; 2], "the initiator states one");

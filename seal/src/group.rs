@@ -37,11 +37,11 @@ pub struct Group {
 struct Derived {
     tags: hmac::Key,
     shared: Zeroizing<[u8; 32]>,
-    nobody: Nobody,
+    common: CommonKey,
 }
 
 /// The key of a node that has none of its own: the whole group knows it.
-struct Nobody {
+struct CommonKey {
     secret: Zeroizing<[u8; NODE_KEY]>,
     public: PublicKey,
 }
@@ -57,15 +57,15 @@ impl Derived {
             key
         };
         let secret = derive(b"no node key");
-        let nobody = Nobody { public: public_key(&secret), secret };
+        let common = CommonKey { public: public_key(&secret), secret };
         let tags = hmac::Key::new(hmac::HMAC_SHA256, &*derive(b"marks"));
-        Self { tags, shared: derive(b"handshakes"), nobody }
+        Self { tags, shared: derive(b"handshakes"), common }
     }
 
     /// The terms of a handshake under this group key.
     fn terms(&self, choice: Choice, node_key: Option<&Zeroizing<[u8; NODE_KEY]>>, random: Random) -> Terms {
-        let own = node_key.unwrap_or(&self.nobody.secret).clone();
-        Terms { shared: self.shared.clone(), choice, own, nobody: self.nobody.public, random }
+        let own = node_key.unwrap_or(&self.common.secret).clone();
+        Terms { shared: self.shared.clone(), choice, own, common: self.common.public, random }
     }
 
     fn tag(&self, bytes: &[u8]) -> [u8; TAG] {

@@ -34,13 +34,13 @@ pub(crate) struct Terms {
     /// The secret part of this node's key, or of the group's common one.
     pub(crate) own: Zeroizing<[u8; 32]>,
     /// The public part of the group's common key, for nodes without one.
-    pub(crate) nobody: PublicKey,
+    pub(crate) common: PublicKey,
     pub(crate) random: Random,
 }
 
 /// One side of a handshake.
 pub(crate) struct Noise {
-    nobody: PublicKey,
+    common: PublicKey,
     side: Side,
 }
 
@@ -66,12 +66,12 @@ impl Noise {
         let (choice, random) = (terms.choice, terms.random.fork());
         let state = builder(choice.cipher, &terms, &prologue(choice), random).build_initiator();
         let state = Box::new(state.expect(COMPLETE));
-        Self { nobody: terms.nobody, side: Side::Initiator { choice, theirs: None, state } }
+        Self { common: terms.common, side: Side::Initiator { choice, theirs: None, state } }
     }
 
     /// The side that answers.
     pub(crate) fn responder(terms: Terms) -> Self {
-        Self { nobody: terms.nobody, side: Side::Invited(terms) }
+        Self { common: terms.common, side: Side::Invited(terms) }
     }
 
     /// Reads the initiator's message.
@@ -173,7 +173,7 @@ impl Handshake for Noise {
     fn peer(&self) -> Option<PublicKey> {
         let (Side::Initiator { state, .. } | Side::Responder { state, .. }) = &self.side else { return None };
         let key = state.get_remote_static().and_then(|key| key.try_into().ok());
-        key.filter(|key| *key != self.nobody)
+        key.filter(|key| *key != self.common)
     }
 
     fn finish(self: Box<Self>) -> SessionKeys {

@@ -36,8 +36,8 @@ pub struct Sender {
     written: u32,
     /// Units of them that the other side has taken, by the last possible value.
     taken: u32,
-    /// The other side has seen this epoch.
-    joined: bool,
+    /// Whether the other side has confirmed this epoch.
+    confirmed: bool,
     /// Bytes that may wait.
     limit: usize,
     /// Impossible words that were read.
@@ -51,20 +51,20 @@ impl Sender {
         debug_assert!(epoch != 0);
         memory.store(out.shape_at(), out.shape().word());
         memory.store(out.written_at(), Count { epoch, units: 0 }.word());
-        Self { out, back, epoch, written: 0, taken: 0, joined: false, limit: usize::MAX, faults: 0 }
+        Self { out, back, epoch, written: 0, taken: 0, confirmed: false, limit: usize::MAX, faults: 0 }
     }
 
     /// Says that no node writes here any more.
     pub fn end(&mut self, memory: &impl Memory) {
         memory.store(self.out.written_at(), Count::default().word());
-        self.joined = false;
+        self.confirmed = false;
     }
 
     /// Reads how much the other side has taken. Says whether it reads what this sender writes.
     pub fn follow(&mut self, memory: &impl Memory) -> bool {
         let said = Count::from_word(memory.load(self.back.taken_at()));
-        self.joined = said.epoch == self.epoch;
-        if self.joined {
+        self.confirmed = said.epoch == self.epoch;
+        if self.confirmed {
             let newly = said.units.wrapping_sub(self.taken);
             if newly <= self.waiting() {
                 self.taken = said.units;
@@ -72,7 +72,7 @@ impl Sender {
                 self.faults += 1;
             }
         }
-        self.joined
+        self.confirmed
     }
 
     /// Writes one message, whose datagrams are `segment` bytes long, the last perhaps shorter.
@@ -88,10 +88,10 @@ impl Sender {
         let length = slices.iter().map(|slice| slice.len()).sum();
         let message = Message::new(length, segment.min(length)).ok_or(Unsent::Misshapen)?;
         let units = self.out.units_for(length);
-        if !self.joined || !self.has_room(units) {
+        if !self.confirmed || !self.has_room(units) {
             self.follow(memory);
         }
-        if !self.joined {
+        if !self.confirmed {
             return Err(Unsent::Absent);
         }
         if !self.has_room(units) {

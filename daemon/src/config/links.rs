@@ -139,7 +139,7 @@ fn resolve_ether_link(
         ),
     };
     if let Some(given) = typed.completion.as_ref().filter(|_| ether.engine == Engine::Packet) {
-        let what = "AF_PACKET does not tell when frames have left";
+        let what = "AF_PACKET does not show when frames have left";
         problems.push(Problem::new(&given.place, what, "this with engine = \"xdp\" or \"auto\""));
     }
     Some(LinkConfig {

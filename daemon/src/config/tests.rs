@@ -323,7 +323,7 @@ fn an_ethernet_link_has_a_nic_and_no_addresses() {
     assert_eq!((xdp.links[0].ether, config(&xdp.to_string())), (Some(ether), Ok(xdp.clone())));
     let lazy = parse_link("ether:eth1,engine=xdp,completion=lazy", 7420).expect("valid").ether;
     assert_eq!(lazy.map(|ether| ether.completion), Some(reclaim::Method::Lazy));
-    assert!(link_problem("kind = 'ether'\ncompletion = 'lazy'").contains("AF_PACKET does not tell"));
+    assert!(link_problem("kind = 'ether'\ncompletion = 'lazy'").contains("AF_PACKET does not show"));
     let found = problems("[[link]]\nkind = 'ether'\nnic = 'eth1'\nlocal = 'fe80::1'\n");
     assert_eq!(
         found,

@@ -30,7 +30,7 @@ pub enum AskError {
     },
     /// Another user serves this name; nothing was sent to it.
     #[error(
-        "{name} is served by uid {uid} (pid {pid}), who was told nothing; allowed: root, yourself, or user {USUAL_USER}"
+        "{name} is served by uid {uid} (pid {pid}), and gets no request; allowed: root, yourself, or user {USUAL_USER}"
     )]
     Stranger {
         /// Name of the bundle.

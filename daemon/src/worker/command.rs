@@ -22,7 +22,7 @@ pub(crate) enum Command {
         carrier: bool,
     },
     /// Add a link.
-    Join {
+    AddLink {
         /// The name of its NIC, and its socket.
         socket: (String, AnyLink),
         /// Its settings for the core.
@@ -49,7 +49,7 @@ pub(crate) enum Command {
         cell_max: u16,
     },
     /// Remove a link.
-    Leave {
+    RemoveLink {
         /// Its number.
         link: u8,
         /// Signalled when its socket is closed.
@@ -125,7 +125,7 @@ impl Worker {
         match command {
             Command::Stop => return true,
             Command::Carrier { link, carrier } => self.bundle.handle_carrier(now, link, carrier),
-            Command::Join { socket, settings, answer } => {
+            Command::AddLink { socket, settings, answer } => {
                 let _ = answer.send(self.add(now, socket, settings));
             }
             Command::Replace { link, socket, settings, answer } => {
@@ -133,7 +133,7 @@ impl Worker {
                 let _ = answer.send(());
             }
             Command::Resize { link, cell_max } => self.bundle.resize_link(now, link, cell_max),
-            Command::Leave { link, answer } => self.leave(now, link, answer),
+            Command::RemoveLink { link, answer } => self.remove(now, link, answer),
             Command::Policy { kind, answer } => {
                 let old = self.bundle.policy();
                 if old != kind {

@@ -105,7 +105,7 @@ impl Worker {
     }
 
     /// Removes a link; `gone` is signalled when its socket is closed.
-    pub(super) fn leave(&mut self, now: Instant, number: u8, gone: Sender<()>) {
+    pub(super) fn remove(&mut self, now: Instant, number: u8, gone: Sender<()>) {
         self.bundle.remove_link(now, number);
         self.leaving.push((number, gone));
     }

@@ -143,7 +143,7 @@ fn the_engine_spins_for_answers_and_not_for_the_next_question() {
     let spun = spun_for_answers([CAME, CAME]);
     assert!(
         spun < 200 * wait,
-        "and for as long after it, where direction does not tell which is which: {spun:?}"
+        "and for as long after it, where the direction does not distinguish them: {spun:?}"
     );
 }
 
@@ -229,7 +229,7 @@ fn a_burst_does_not_make_frames_many() {
         rate.count(now, frames);
         rate.is_high()
     };
-    assert!(!after(rate::SPAN, 1_000), "since nobody knows when");
+    assert!(!after(rate::SPAN, 1_000), "as the span before is unknown");
     assert!(!after(rate::SPAN / 10, 399) && !after(rate::SPAN * 9 / 10, 1), "40,000 in a second");
     assert!(!after(rate::SPAN / 10, 399) && after(rate::SPAN * 9 / 10, 2), "and more");
 }

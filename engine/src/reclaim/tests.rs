@@ -97,7 +97,7 @@ fn lazy_alone_waits_for_ever_when_the_room_is_used_up() {
     assert_eq!(rig.sent, 16);
     rig.finish(16);
     for _ in 0..1_000 {
-        assert!(!rig.interrupt() && !rig.send(&[1_000]), "the device is idle, and nobody polls");
+        assert!(!rig.interrupt() && !rig.send(&[1_000]), "the device is idle, and no driver polls");
     }
     assert_eq!((rig.engine.posted(), rig.back.len()), (16, 0));
 }

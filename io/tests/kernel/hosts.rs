@@ -48,12 +48,12 @@ impl Host {
 
     /// `ip ARGUMENTS` in this namespace.
     pub(crate) fn ip(&self, arguments: &str) {
-        self.command("ip", arguments).expect("ip does as told");
+        self.command("ip", arguments).expect("ip succeeds");
     }
 
     /// Limits what `nic` sends to 5 Mbit/s, with a burst that lets one GSO packet through whole.
     pub(crate) fn shape(&self, nic: &str) {
-        self.try_shape(nic).expect("tc does as told");
+        self.try_shape(nic).expect("tc succeeds");
     }
 
     pub(crate) fn try_shape(&self, nic: &str) -> io::Result<()> {
@@ -107,11 +107,11 @@ fn skip_address_detection(nic: &str) {
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{nic}/accept_dad"), "0");
 }
 
-/// Polls until `look` gives a value, or panics with the name of what is awaited.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Polls until `probe` gives a value, or panics with the name of what is awaited.
+pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {
-        if let Some(seen) = look() {
+        if let Some(seen) = probe() {
             return seen;
         }
         assert!(Instant::now() < deadline, "no {what} within {TIMEOUT:?}");

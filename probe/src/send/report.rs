@@ -172,7 +172,7 @@ impl output::Report for Report {
         if self.stray > 0 {
             text += &format!("{} calls belong to no class\n", self.stray);
         }
-        text += "\nthe whole run, cut where it changes most\n";
+        text += "\nthe whole run, divided where it changes most\n";
         text + &table(&["calls", "mean µs"], self.stretches.iter().map(Stretch::row))
     }
 }
@@ -213,11 +213,11 @@ fn stretches(calls: &[Call]) -> Vec<Stretch> {
     };
     let levels: Vec<f64> = calls.chunks(size).map(level).collect();
     let penalties = std::iter::successors(Some(stats::penalty(&levels)), |penalty| Some(penalty * 2.0));
-    let mut cuts =
+    let mut changes =
         penalties.take(DOUBLINGS).map(|penalty| stats::changepoints(&levels, STRETCH_BLOCKS, penalty));
-    let cuts = cuts.find(|cuts| cuts.len() < STRETCHES_MAX).unwrap_or_default();
+    let changes = changes.find(|changes| changes.len() < STRETCHES_MAX).unwrap_or_default();
     let edges: Vec<usize> =
-        [0].into_iter().chain(cuts.iter().map(|cut| cut * size)).chain([calls.len()]).collect();
+        [0].into_iter().chain(changes.iter().map(|change| change * size)).chain([calls.len()]).collect();
     edges.windows(2).filter(|edge| edge[0] < edge[1]).map(|edge| stretch(calls, edge[0]..edge[1])).collect()
 }
 

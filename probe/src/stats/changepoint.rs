@@ -49,10 +49,10 @@ pub fn penalty(values: &[f64]) -> f64 {
 /// The last segment first, each leads to the one before.
 fn changes(begin: &[usize]) -> Vec<usize> {
     let last = begin.len().checked_sub(1).map(|end| begin[end]);
-    let mut cuts: Vec<usize> =
+    let mut changes: Vec<usize> =
         std::iter::successors(last, |place| Some(begin[*place])).take_while(|place| *place > 0).collect();
-    cuts.reverse();
-    cuts
+    changes.reverse();
+    changes
 }
 
 /// Sums of the first n values and of their squares, so that any segment's cost takes one step.
@@ -111,8 +111,8 @@ mod tests {
     fn no_segment_is_shorter_than_allowed() {
         let values: Vec<f64> =
             (0..90).map(|place| if (44..46).contains(&place) { 9.0 } else { 0.0 }).collect();
-        let cuts = changepoints(&values, 10, 0.5);
-        let edges: Vec<usize> = [0].into_iter().chain(cuts).chain([90]).collect();
+        let changes = changepoints(&values, 10, 0.5);
+        let edges: Vec<usize> = [0].into_iter().chain(changes).chain([90]).collect();
         assert!(edges.windows(2).all(|pair| pair[1] - pair[0] >= 10), "{edges:?}");
     }
 }

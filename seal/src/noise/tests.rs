@@ -8,12 +8,12 @@ use crate::resolver::public_key;
 use tabane_proto::security::{Number, TAG};
 
 const SHARED: [u8; 32] = *b"a group key of thirty-two bytes.";
-const NOBODY: [u8; 32] = *b"the key of nodes that have none.";
+const COMMON: [u8; 32] = *b"the key of nodes that have none.";
 
 /// The terms of a node without a key of its own whose group has the key `shared`; it draws from `random`.
 fn terms(shared: &[u8; 32], choice: Choice, random: Random) -> Terms {
-    let own = Zeroizing::new(NOBODY);
-    Terms { shared: Zeroizing::new(*shared), choice, own, nobody: public_key(&NOBODY), random }
+    let own = Zeroizing::new(COMMON);
+    Terms { shared: Zeroizing::new(*shared), choice, own, common: public_key(&COMMON), random }
 }
 
 fn initiator(choice: Choice, random: Random) -> Noise {

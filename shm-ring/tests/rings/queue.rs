@@ -1,4 +1,4 @@
-//! A pair of seats does what a plain queue does, whatever is sent, and whoever leaves and returns.
+//! A pair of seats behaves as a plain queue, whatever is sent, and whichever node leaves and returns.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -158,7 +158,7 @@ fn who_leaves_is_missed_at_once_and_who_dies_after_a_second() {
     seats[0].service(time);
     assert_eq!(seats[0].company().collect::<Vec<_>>(), [2]);
     assert_eq!(seats[0].send(1, &[&b"x"[..]], 1), Err(Unsent::Absent));
-    // Node 2 beats no more.
+    // The heartbeat of node 2 stops.
     for (later, there) in [(990, true), (1_000, false)] {
         seats[0].service(time + Duration::from_millis(later));
         assert_eq!(seats[0].has_company(), there, "after {later} ms");

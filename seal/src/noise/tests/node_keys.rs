@@ -93,7 +93,7 @@ impl Dh for Claim {
     }
 
     fn pubkey(&self) -> &[u8] {
-        let is_static = self.key.privkey() == NOBODY;
+        let is_static = self.key.privkey() == COMMON;
         if is_static || self.claims == [0; 32] { &self.claims } else { self.key.pubkey() }
     }
 
@@ -111,7 +111,7 @@ fn thief<'a>(claims: PublicKey, prologue: &'a [u8]) -> Builder<'a> {
     let resolver = Box::new(Hostile { resolver: Resolver::new(Random::seeded(1)), claims });
     let name = format!("Noise_{PATTERN}_25519_AESGCM_SHA256").parse().unwrap();
     let builder = Builder::with_resolver(name, resolver).prologue(prologue).unwrap();
-    builder.psk(0, &SHARED).and_then(|builder| builder.local_private_key(&NOBODY)).unwrap()
+    builder.psk(0, &SHARED).and_then(|builder| builder.local_private_key(&COMMON)).unwrap()
 }
 
 /// As initiator and as responder.
@@ -139,7 +139,7 @@ fn who_claims_the_key_of_another_node_comes_by_no_session() {
 
 /// Public keys of 0, from which X25519 makes no secret.
 #[test]
-fn a_public_key_of_low_order_is_refused_and_stops_nobody() {
+fn a_public_key_of_low_order_is_refused_and_stops_no_other() {
     let choice = fast(Cipher::Aes256Gcm);
     let prologue = prologue(choice);
     let mut hostile = thief([0; 32], &prologue).build_initiator().unwrap();
