@@ -435,7 +435,7 @@ fn device_name(text: &str) -> Result<String, String> {
     is_device_name(text).then(|| text.to_owned()).ok_or_else(allowed)
 }
 
-/// What clap found wrong, as one sentence: its message and its tips without the usage text.
+/// Clap's error as one sentence: its message and its tips without the usage text.
 fn sentence(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));

@@ -75,7 +75,7 @@ pub enum Request {
     Upgrade,
 }
 
-/// What may be asked, for who asks for something else.
+/// The requests that exist, for the answer to an unknown one.
 const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, allow, link-add, link-remove or upgrade"#;
 
 /// The answer that says only that it is done: `{}`.

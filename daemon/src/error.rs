@@ -15,7 +15,7 @@ const RUN_TIME: u8 = 1;
 /// Exit code when the input or the machine does not allow what was asked.
 const BAD_INPUT: u8 = 2;
 
-/// What was asked cannot be done with this input or on this machine: a sentence for each reason, without the
+/// A request that is impossible with this input or on this machine: a sentence for each reason, without the
 /// leading `tabane: `.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", sentences.join("\n"))]

@@ -28,14 +28,14 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// What a configuration says.
+    /// As a configuration says.
     pub(crate) fn of(config: &Config) -> Self {
         Self { keys: config.keys(), allow: config.nodes.allow.clone() }
     }
 }
 
 impl Protection {
-    /// What a configuration says.
+    /// As a configuration says.
     pub(crate) fn of(config: &Config) -> Self {
         Self { security: config.security, cipher: config.cipher, node_key: config.nodes.key.clone() }
     }

@@ -1,4 +1,4 @@
-//! The links of the running bundle: how they join, leave, lose their NIC and get it back.
+//! The links of the running bundle: how they are added and removed, lose their NIC and get it back.
 //!
 //! The control socket's thread adds and removes links, the main thread follows the NICs. The workers only obey:
 //! whatever can fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them
@@ -47,7 +47,7 @@ struct Member {
     leaving: bool,
 }
 
-/// What one worker needs to take a link in.
+/// The socket and settings with which one worker adds a link.
 struct Share {
     socket: (String, AnyLink),
     settings: LinkSettings,
@@ -61,7 +61,7 @@ impl Links {
         Self { config: config.clone(), workers, events, members }
     }
 
-    /// Takes a link in; returns its number.
+    /// Adds a link; returns its number.
     pub(crate) fn add(&self, mut link: LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
         let same = |member: &Member| member.link.nic == link.nic && member.link.local == link.local;
@@ -104,7 +104,7 @@ impl Links {
         Ok(number)
     }
 
-    /// Takes a link out, and returns its number when its sockets are closed. `local` tells links over one NIC apart.
+    /// Removes a link, and returns its number when its sockets are closed. `local` distinguishes links over one NIC.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
         let gone = self.workers.ask(|answer| Command::RemoveLink { link: number, answer });
@@ -328,7 +328,7 @@ pub(crate) fn adopt(
     UdpLink::adopt(file, &spec(config, link, number)).map(noted).context("a link's socket")
 }
 
-/// An address for a node that has no NIC: its slot tells it from the others.
+/// An address for a node that has no NIC: its slot distinguishes it from the others.
 pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
     let window = config.links.iter().find_map(|link| link.window.as_ref())?;
     let digest = sha256(&[&config.group().to_be_bytes()[..], window.path.as_bytes()].concat());
@@ -393,7 +393,7 @@ fn noted(mut bound: impl tabane_io::Link + Into<AnyLink>) -> AnyLink {
     bound.into()
 }
 
-/// What worker `number`'s core has to know of a link.
+/// The settings of a link for worker `number`'s core.
 pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> LinkSettings {
     let greet = |peer: &std::net::SocketAddr| std::net::SocketAddr::new(peer.ip(), peer.port() + number);
     LinkSettings {

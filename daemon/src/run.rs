@@ -104,7 +104,7 @@ fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyho
     workers.into_iter().map(start).collect()
 }
 
-/// What a bundle is made of before its workers start.
+/// The parts of a bundle before its workers start.
 struct Parts {
     config: Config,
     media: Vec<Medium>,
@@ -184,7 +184,7 @@ impl Parts {
     }
 }
 
-/// What all links run over; NICs have to be up.
+/// The media of all links; NICs have to be up.
 fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
     config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }

@@ -18,7 +18,7 @@ pub(crate) struct Snapshot {
     pub(crate) worker: u16,
     /// This node.
     pub(crate) node: String,
-    /// What was counted.
+    /// The core's counters.
     pub(crate) counters: Counters,
     /// The policy in force.
     pub(crate) policy: PolicyKind,

@@ -21,7 +21,7 @@ pub struct Status {
     pub node: String,
     /// How cells are spread over the links.
     pub policy: String,
-    /// How the workers wait for what comes.
+    /// The workers' receive engine.
     pub receive: String,
     /// Which pieces of a frame are copied into one before the device takes it, and what `auto` has measured: at which
     /// lengths of frames, and how many of the first pieces.

@@ -174,7 +174,7 @@ pub struct Receive {
     slept: bool,
     /// Whether others had the processor for long in this wait.
     yielded: bool,
-    /// When something was found since the last turn.
+    /// When a poll found something, since the last turn.
     found: Option<Instant>,
     /// The present wait, and since when.
     doing: Option<(Instant, Wait)>,

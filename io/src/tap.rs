@@ -240,7 +240,7 @@ impl Tap {
         ioctl_int(&self.control, TUNSETFILTEREBPF, gates.program().as_raw_fd())
     }
 
-    /// What the kernel lacked when the device was opened, for the log.
+    /// Features that the kernel lacked when the device was opened, for the log.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }

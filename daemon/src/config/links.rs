@@ -18,7 +18,7 @@ use tabane_engine::reclaim;
 use tabane_io::Engine;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-/// What a link can run over; a NIC unless said otherwise.
+/// The kinds of links; UDP over a NIC by default.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];
 
 /// Checks the links of `settings`; `port` completes peers that name none.

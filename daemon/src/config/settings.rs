@@ -1,4 +1,4 @@
-//! What was typed: every value as it stands in the file or after its flag, with its place, nothing yet checked.
+//! The settings as typed: every value of the file or of a flag with its place, not yet checked.
 //!
 //! Flags are laid over a file by [`Settings::overlaid`]: a flag replaces the file's value, links and addresses
 //! are appended.
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::limits::{SLOT, SLOTS, WEIGHT};
 use super::problem::{Place, quoted};
 
-/// What the name of a link of Ethernet frames begins with, before its NIC; no NIC can be called that.
+/// Prefix of the name of a link of Ethernet frames, before its NIC; no NIC can be called that.
 const ETHER_PREFIX: &str = "ether:";
-/// What the name of a link through memory begins with, before its path; no NIC can be called that.
+/// Prefix of the name of a link through memory, before its path; no NIC can be called that.
 pub(super) const WINDOW_PREFIX: &str = "mem:";
 
 /// A value and where it was given.
@@ -19,7 +19,7 @@ pub(super) const WINDOW_PREFIX: &str = "mem:";
 pub struct Given<T> {
     /// The value as typed.
     pub value: T,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -179,7 +179,7 @@ pub struct LinkSettings {
     pub weight: Option<Given<i64>>,
     /// What moves the cells of a link of Ethernet frames.
     pub engine: Option<Given<String>>,
-    /// How frames come back that AF_XDP has sent.
+    /// How the kernel gives back frames that AF_XDP has sent.
     pub completion: Option<Given<String>>,
     /// What the link runs over: `udp`, `ether` or `mem`.
     pub kind: Option<Given<String>>,

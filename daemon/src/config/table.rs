@@ -67,7 +67,7 @@ impl Reader {
 /// One table of the file while its keys are taken out.
 pub struct Section<'r, 't> {
     reader: &'r mut Reader,
-    /// What its keys are called in sentences: empty, `offload.` or `link.`
+    /// Prefix of its keys in sentences: empty, `offload.` or `link.`
     prefix: &'static str,
     table: DeTable<'t>,
     /// The keys that were asked for.
@@ -84,7 +84,7 @@ impl<'r, 't> Section<'r, 't> {
         Arc::clone(&self.reader.file)
     }
 
-    /// What was found wrong so far; who reads values adds to it.
+    /// The problems so far; callers that check values add theirs.
     pub fn problems(&mut self) -> &mut Vec<Problem> {
         &mut self.reader.problems
     }

@@ -44,7 +44,7 @@ pub fn word<T: Copy>(
     default
 }
 
-/// What `parse` makes of a text; `allowed` says what it could have been.
+/// A text that `parse` reads; `allowed` completes the sentence if it fails.
 pub(super) fn value<T>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<String>>,

@@ -1,4 +1,4 @@
-//! Whom a command takes for a bundle: root, the user who asks, and the user that daemons become.
+//! Which users a command trusts to serve a bundle: root, the user who asks, and the user that daemons become.
 //!
 //! Any process may take an abstract name first. So a command checks who serves it before it sends anything, for what it
 //! sends may be a key. The kernel reports the user who called `listen`: the one who started the bundle, for a daemon

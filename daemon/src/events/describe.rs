@@ -95,7 +95,7 @@ fn refused(refusal: Refusal) -> String {
         }
         Refusal::OtherKey { key } => {
             let key = key.map_or_else(|| "none".to_owned(), |key| public(&key));
-            format!("somebody speaks in its name with another key of its own: {key}")
+            format!("another node uses its name with another key: {key}")
         }
         Refusal::Cipher { theirs } => {
             format!(

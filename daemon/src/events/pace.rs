@@ -1,4 +1,4 @@
-//! How many events are written to the log: whoever makes peers come and go fills no disk.
+//! Limits how many events are written to stderr, so that a host that makes peers come and go fills no disk.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ pub const HEAD: usize = 4;
 /// Bytes of an Ethernet header without VLAN tag.
 pub const ETHERNET: usize = 14;
 
-/// What stands before a cell of `length` bytes.
+/// The header before a cell of `length` bytes.
 pub fn head(port: u16, length: u16) -> [u8; HEAD] {
     let ([a, b], [c, d]) = (port.to_be_bytes(), length.to_be_bytes());
     [a, b, c, d]

@@ -1,4 +1,4 @@
-//! What AF_XDP needs of bpf(2): a map of sockets, a program, and its place at a NIC.
+//! The part of bpf(2) that AF_XDP needs: a map of sockets, a program, and its place at a NIC.
 //!
 //! The place is a link of BPF, which is a descriptor: when the last copy of it is closed, also by a crash, the
 //! program is off the NIC. Source: bpf(2), `linux/bpf.h` of Linux 6.18.
