@@ -139,7 +139,7 @@ fn who_claims_the_key_of_another_node_comes_by_no_session() {
 
 /// Public keys of 0, from which X25519 makes no secret.
 #[test]
-fn a_public_key_of_low_order_is_refused_and_stops_no_other() {
+fn a_public_key_of_low_order_is_refused_and_stops_nobody() {
     let choice = fast(Cipher::Aes256Gcm);
     let prologue = prologue(choice);
     let mut hostile = thief([0; 32], &prologue).build_initiator().unwrap();
