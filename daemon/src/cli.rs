@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
+use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::problem::quoted;
 use crate::config::settings::{
     AccessSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings, Settings,
@@ -55,7 +55,7 @@ enum Command {
     Upgrade {
         #[command(flatten)]
         bundle: Bundle,
-        /// Leave a process in the background that has taken the bundle over, as a service manager's reload needs it
+        /// Start the process that takes the bundle over in the background, for a service manager's reload
         #[arg(long)]
         background: bool,
     },
@@ -89,29 +89,29 @@ enum Command {
     Receive {
         #[command(flatten)]
         bundle: NamedBundle,
-        /// How the workers wait for what comes, as after `--receive` of `tabane up`
+        /// How the workers wait for frames and cells, as after `--receive` of `tabane up`
         engine: String,
     },
-    /// Change the group key while traffic runs: this node speaks the first, and accepts the others besides
+    /// Change the group key while traffic runs: this node sends with the first, and accepts the others, too
     Key {
         #[command(flatten)]
         bundle: NamedBundle,
-        /// Key files; all that the bundle is to go by from now on
+        /// Key files: all group keys from now on
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
-    /// Say while traffic runs whose nodes are let in; a peer with another key, or with none of its own, is out at once
+    /// Set while traffic runs which nodes are let in; a peer with another key, or with none of its own, is out at once
     Allow {
         #[command(flatten)]
         bundle: NamedBundle,
-        /// Public keys; all that are let in from now on
+        /// Public keys of all nodes that are let in from now on
         #[arg(value_name = "PUBLIC-KEY", required_unless_present = "everyone")]
         keys: Vec<String>,
         /// Let in every node that has the key of the group
         #[arg(long, conflicts_with = "keys")]
         everyone: bool,
     },
-    /// Take a link in or out while traffic runs
+    /// Add or remove a link while traffic runs
     Link {
         #[command(subcommand)]
         change: LinkChange,
@@ -119,7 +119,7 @@ enum Command {
     /// Measure any network, with or without a bundle: starts the program tabane-probe, which lies beside this one
     #[command(disable_help_flag = true)]
     Probe {
-        /// What it is told
+        /// Its arguments
         #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -147,7 +147,7 @@ struct Bundle {
 
 #[derive(Debug, Subcommand)]
 enum LinkChange {
-    /// Take a link in
+    /// Add a link
     Add {
         #[command(flatten)]
         bundle: NamedBundle,
@@ -155,7 +155,7 @@ enum LinkChange {
         #[arg(value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE]")]
         link: String,
     },
-    /// Take a link out; what is on its way still arrives
+    /// Remove a link; cells on their way still arrive
     Remove {
         #[command(flatten)]
         bundle: NamedBundle,
@@ -186,7 +186,8 @@ struct UpFlags {
     /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, memory that is shared with the other nodes
     #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]
     links: Vec<LinkSettings>,
-    /// Key file, the same on every node: who has it is let in, and nobody else reads or changes what the links carry
+    /// Key file, the same on every node: nodes that have it are let in, and nobody else reads or changes what the links
+    /// carry
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Key file of this node alone, as `tabane genkey --node FILE` makes it: others may then let it in or shut it out
@@ -198,8 +199,8 @@ struct UpFlags {
     /// Neither encrypt nor authenticate: for networks of your own
     #[arg(long)]
     insecure: bool,
-    /// What cells are sealed with: auto, aes-256-gcm, chacha20-poly1305 or aegis-128l; auto is what the processor does
-    /// fastest, or what the peer states [default: auto]
+    /// Cipher of the cells: auto, aes-256-gcm, chacha20-poly1305 or aegis-128l; auto is the processor's fastest,
+    /// or the one that the peer demands [default: auto]
     #[arg(long)]
     cipher: Option<String>,
     /// UDP port of the first worker [default: 7420]
@@ -212,7 +213,7 @@ struct UpFlags {
     /// [default: adaptive]
     #[arg(long)]
     policy: Option<String>,
-    /// Never send a lost cell again: what a link loses is the applications' to repair
+    /// Never send a lost cell again: applications repair what a link loses
     #[arg(long)]
     no_repair: bool,
     /// Link that active-backup uses while it is up
@@ -239,10 +240,10 @@ struct UpFlags {
     /// User that the daemon becomes once all is open [default: tabane, if there is one]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Group whose members may ask the running bundle, besides root; not to change its keys or to take it over
+    /// Group whose members may ask the running bundle, besides root; they may not change its keys or take it over
     #[arg(long, value_name = "NAME")]
     control_group: Option<String>,
-    /// Keep all rights of who starts it: for debuggers, never for shared machines
+    /// Keep all rights of the user who starts it: for debuggers, never for shared machines
     #[arg(long)]
     no_sandbox: bool,
     #[command(flatten)]
@@ -251,10 +252,10 @@ struct UpFlags {
 
 #[derive(Args, Debug)]
 struct ReceiveFlags {
-    /// How a worker waits for what comes: interrupt, timer, busy or adaptive [default: adaptive]
+    /// How a worker waits for frames and cells: interrupt, timer, busy or adaptive [default: adaptive]
     #[arg(long, value_name = "ENGINE")]
     receive: Option<String>,
-    /// Time between two looks of the engine timer, such as 20us [default: 20 us]
+    /// Time between two polls of the engine timer, such as 20us [default: 20 us]
     #[arg(long, value_name = "TIME")]
     receive_interval: Option<String>,
     /// The largest part of a processor that a worker's engine adaptive may spin away, such as 50% [default: 90 %]
@@ -435,7 +436,7 @@ fn device_name(text: &str) -> Result<String, String> {
     is_device_name(text).then(|| text.to_owned()).ok_or_else(allowed)
 }
 
-/// What clap found wrong, as one sentence: its message and its tips without the usage text.
+/// Clap's error as one sentence: its message and its tips without the usage text.
 fn sentence(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));

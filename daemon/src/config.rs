@@ -12,6 +12,7 @@ mod access;
 pub mod address;
 mod classes;
 pub mod file;
+pub mod fragments;
 pub mod limits;
 mod links;
 mod nodes;
@@ -54,11 +55,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Config {
     /// Name of the bundle and its device, at most 15 bytes.
     pub name: String,
-    /// Key of the group: who has it is let in. Needed unless cells are not sealed; then it only separates groups.
+    /// Key of the group: nodes that have it are let in. Needed if cells are sealed; else it only separates groups.
     pub key: Option<Key>,
     /// The file the key was read from.
     pub key_file: Option<PathBuf>,
-    /// Keys whose nodes are of the group, too, each with its file: while a group changes its key.
+    /// Further group keys that are accepted, each with its file: while a group changes its key.
     pub accept_keys: Vec<(PathBuf, Key)>,
     /// Keys of nodes.
     pub nodes: NodeConfig,
@@ -70,11 +71,11 @@ pub struct Config {
     pub policy: PolicyKind,
     /// Whether lost cells are sent again over another link.
     pub repair: bool,
-    /// What policies go by.
+    /// Options of the policies.
     pub policy_options: PolicyOptions,
     /// Frames that have another policy, at most 64 classes: the first match decides.
     pub classes: Vec<Class>,
-    /// How each worker waits for what comes.
+    /// The workers' receive engine.
     pub receive: receive::Settings,
     /// Which pieces of a frame are copied before the device takes it.
     pub fragments: Fragments,
@@ -84,13 +85,13 @@ pub struct Config {
     pub addresses: Vec<Cidr>,
     /// How cells are protected.
     pub security: Security,
-    /// What cells are sealed with; `None`: what this processor does fastest, or what the peer states.
+    /// The cipher; `None`: the fastest on this processor, or what the peer demands.
     pub cipher: Option<Cipher>,
     /// Rights of the running daemon, and rights over it.
     pub access: Access,
     /// Transmit queue of the device, 1 to 10,000 frames.
     pub tx_queue_len: u32,
-    /// Offloads that may be used where the kernel has them.
+    /// Offloads that may be used if the kernel has them.
     pub offload: Offload,
     /// The links, 1 to 16.
     pub links: Vec<LinkConfig>,
@@ -106,7 +107,7 @@ pub enum Security {
     None,
 }
 
-/// Offloads that may be used; each is probed and does without when the kernel lacks it.
+/// Offloads that may be used; each is left out when the kernel lacks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offload {
     /// `UDP_SEGMENT` on the links: many cells per send.
@@ -135,9 +136,9 @@ pub struct LinkConfig {
     pub rate: Option<u64>,
     /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
     pub weight: Option<u32>,
-    /// Its cells are Ethernet frames of their own kind, moved by this; then it has neither a local address nor named peers.
+    /// For a link of Ethernet frames: what moves them. Such a link has neither a local address nor named peers.
     pub ether: Option<EtherConfig>,
-    /// The memory that it runs through in place of a NIC; then it has neither a local address nor named peers.
+    /// For a link through memory: its window. Such a link has neither a local address nor named peers.
     pub window: Option<WindowConfig>,
 }
 
@@ -146,7 +147,7 @@ pub struct LinkConfig {
 pub struct EtherConfig {
     /// AF_PACKET or AF_XDP.
     pub engine: Engine,
-    /// How frames come back that AF_XDP has sent.
+    /// How the kernel gives back frames that AF_XDP has sent.
     pub completion: reclaim::Method,
 }
 
@@ -174,7 +175,7 @@ impl Config {
         config.check_key(&settings).map_or(Ok(config), |problem| Err(vec![problem]))
     }
 
-    /// Cells are sealed with the group's key, unless the user says that they are not to be.
+    /// Requires the group's key, unless the user says that cells are not to be sealed.
     fn check_key(&self, settings: &Settings) -> Option<Problem> {
         const ALLOWED: &str = "a key file that `tabane genkey FILE` has made, the same on every node, or `--insecure` \
              (`security = \"none\"`) on networks of your own";
@@ -184,19 +185,19 @@ impl Config {
         lacks.then(|| Problem::new(&place, "no key is given", ALLOWED))
     }
 
-    /// All keys, the one that this node speaks first; none without a key.
+    /// All group keys, first the one that this node sends with; none without a key.
     pub fn keys(&self) -> Vec<Key> {
         self.key.iter().chain(self.accept_keys.iter().map(|(_, key)| key)).cloned().collect()
     }
 
-    /// The same with other keys, the first of which this node speaks; their files are not known.
+    /// The same with other keys, the first of which this node sends with; their files are not known.
     pub(crate) fn with_keys(self, keys: &[Key]) -> Config {
         let key = keys.first().cloned();
         let accept_keys = keys.iter().skip(1).map(|key| (PathBuf::new(), key.clone())).collect();
         Config { key, key_file: None, accept_keys, ..self }
     }
 
-    /// The number that tells groups apart on the wire: from the key, or 0 without one.
+    /// The number of the group on the wire: from the key, or 0 without one.
     pub fn group(&self) -> u64 {
         self.key.as_ref().map_or(0, Key::group)
     }

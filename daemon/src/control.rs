@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The socket is an abstract Unix socket named `tabane/NAME`. Like the device it belongs to the network namespace, so
-//! one name means one bundle there; and the kernel removes it with the process, whatever ended it. Such sockets have
+//! one name means one bundle there, and the kernel removes it with the process. Such sockets have
 //! no file permissions: the server asks the kernel who connected (`gate.rs`), and the command who serves (`trust.rs`).
 
 mod client;
@@ -37,9 +37,9 @@ pub enum Request {
     Status,
     /// End; answered before the bundle ends.
     Stop,
-    /// What happened lately; answered by `{"events": […]}`, each an [`Entry`](crate::events::Entry).
+    /// The latest events; answered by `{"events": […]}`, each an [`Entry`](crate::events::Entry).
     Events,
-    /// The same and what happens from now on: a line per event instead of an answer.
+    /// The latest events and those to come: a line per event instead of an answer.
     Follow,
     /// Switch the policy; answered by `{"old": …, "new": …}`.
     Policy {
@@ -51,9 +51,9 @@ pub enum Request {
         /// The name of the new one.
         engine: String,
     },
-    /// Go by other group keys; answered by `{"group": …}`, which the first one makes.
+    /// Use other group keys; answered by `{"group": …}`, which the first one makes.
     Keys {
-        /// In hexadecimal digits: the one that is spoken, and those that are accepted besides.
+        /// In hexadecimal digits: the one to send with, then those that are accepted, too.
         keys: Vec<String>,
     },
     /// Let in only nodes with these keys; answered by `{"allowed": …}`, how many. Without a list: all of the group.
@@ -61,24 +61,24 @@ pub enum Request {
         /// Public keys as people write them.
         allow: Option<Vec<String>>,
     },
-    /// Take a link in; answered by `{"link": …}`, its number.
+    /// Add a link; answered by `{"link": …}`, its number.
     LinkAdd {
         /// As after `--link`.
         link: String,
     },
-    /// Take a link out; answered by `{"link": …}`, the number that it had, when its sockets are closed.
+    /// Remove a link; answered by `{"link": …}`, the number that it had, when its sockets are closed.
     LinkRemove {
         /// Its NIC, and `,local=ADDRESS` where that is not enough.
         link: String,
     },
-    /// Hand everything over to the process that asks; answered as the module `handover` says.
+    /// Hand the bundle over to the process that asks; the module `handover` says what follows.
     Upgrade,
 }
 
-/// What may be asked, for who asks for something else.
+/// The requests that exist, for the answer to an unknown one.
 const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, allow, link-add, link-remove or upgrade"#;
 
-/// The answer when nothing is to be told: `{}`.
+/// The answer that says only that it is done: `{}`.
 pub fn done() -> serde_json::Value {
     serde_json::json!({})
 }

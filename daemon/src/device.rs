@@ -23,13 +23,13 @@ pub(crate) struct Device {
     reach: Reach,
     /// Whether no peer has been found yet.
     awaits_peers: AtomicBool,
-    /// Frames that the kernel did not take.
+    /// Frames that the kernel refused.
     refused: AtomicU64,
     /// Errors of reading it.
     unread: AtomicU64,
-    /// Errors of waiting for it and the links.
+    /// Errors of epoll.
     unwatched: AtomicU64,
-    /// Where flows of which enough waits are refused, if the kernel has that and lets us.
+    /// Gates that refuse frames of flows with a long queue, if the kernel has what it takes.
     gates: Option<Gates>,
 }
 
@@ -83,7 +83,7 @@ impl Device {
         };
         netlink::set_device(index, &settings)?;
         if let Err(error) = netlink::set_qdisc_noqueue(index) {
-            tracing::warn!("{error}; a full device drops frames without telling the sender");
+            tracing::warn!("{error}; a full device drops frames without a sign to the sender");
         }
         netlink::set_device(index, &DeviceSettings { up: Some(true), ..DeviceSettings::default() })?;
         for cidr in &config.addresses {
@@ -92,8 +92,8 @@ impl Device {
         Ok(())
     }
 
-    /// Shows the speed of these NICs together as its own, as far as they know it now. Later changes are not followed: who has
-    /// given up its rights asks no NIC ([`crate::privileges`]).
+    /// Sets the device's speed to the sum of these NICs' as they report it now. Later changes are not followed: a
+    /// process that has given up its rights cannot ask NICs ([`crate::privileges`]).
     pub(crate) fn show_speed<'a>(&self, nics: impl Iterator<Item = &'a str>) {
         let nics: BTreeSet<_> = nics.collect();
         let mbits = nics.into_iter().filter_map(ethtool::speed).fold(0, u32::saturating_add);
@@ -104,7 +104,7 @@ impl Device {
         }
     }
 
-    /// Has a carrier while a worker can reach some peer, and a little longer. To be asked regularly by each worker.
+    /// Keeps the carrier while a worker can reach some peer, and a little longer. Each worker calls this regularly.
     pub(crate) fn follow_reach(&self, now: Instant, worker: u16, bundle: &Bundle) {
         self.reach.note(now, worker, bundle.has_way(), bundle.was_left());
         if self.reach.follow(now, |carrier| self.tap.set_carrier(carrier)) {
@@ -118,7 +118,7 @@ impl Device {
         self.awaits_peers.load(Ordering::Relaxed)
     }
 
-    /// Takes UDP superframes while all peers of all workers do. To be asked when the peers of one have changed.
+    /// Takes UDP superframes while all peers of all workers do. A worker calls this when its peers have changed.
     pub(crate) fn follow_peers(&self, now: Instant, worker: u16, bundle: &Bundle) {
         self.offloading.note(worker, bundle.peers_take_uso());
         self.offloading.follow(now, || self.tap.offload(), |wanted| self.tap.set_offload(wanted));
@@ -139,7 +139,7 @@ impl Device {
         self.offloading.has_uso()
     }
 
-    /// Asks the kernel again for what it refused. To be asked regularly.
+    /// Asks the kernel again for offloads that it refused. To be called regularly.
     pub(crate) fn ask_again(&self, now: Instant) {
         if self.offloading.is_owed() {
             self.offloading.follow(now, || self.tap.offload(), |wanted| self.tap.set_offload(wanted));
@@ -155,12 +155,12 @@ impl Device {
         }
     }
 
-    /// The kernel did not take a frame.
+    /// Counts a frame that the kernel refused.
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The device could not be read. Says so at each power of two, for errors may be as many as frames.
+    /// Counts an error of reading the device, and logs it at each power of two.
     pub(crate) fn count_unread(&self, error: &std::io::Error) {
         let count = self.unread.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
@@ -168,15 +168,15 @@ impl Device {
         }
     }
 
-    /// The kernel does not tell when the device or a link is ready. Says so at each power of two.
+    /// Counts an error of epoll, and logs it at each power of two.
     pub(crate) fn count_unwatched(&self, error: &std::io::Error) {
         let count = self.unwatched.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
-            tracing::warn!(%error, count, "the kernel does not tell what is ready; the worker looks by itself");
+            tracing::warn!(%error, count, "epoll does not report what is ready; the worker tries the device and all links");
         }
     }
 
-    /// Errors of waiting for the device and the links.
+    /// Errors of epoll.
     pub(crate) fn unwatched(&self) -> u64 {
         self.unwatched.load(Ordering::Relaxed)
     }
@@ -186,7 +186,7 @@ impl Device {
         self.unread.load(Ordering::Relaxed)
     }
 
-    /// Frames that the kernel did not take.
+    /// Frames that the kernel refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

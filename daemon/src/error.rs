@@ -1,12 +1,12 @@
 //! How a command ends when it fails: sentences on stderr and an exit code.
 //!
-//! Inside the binary errors travel as [`anyhow::Error`]. This is the one place that decides which of them are the
+//! Inside the binary errors are [`anyhow::Error`]s. Only this module decides which of them are the
 //! user's to correct (exit code 2) and which are failures at run time (exit code 1).
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::config::problem::Problem;
+use crate::config::problem::{Problem, escaped};
 use crate::control::{AskError, BindError};
 use crate::stderr::Stderr;
 
@@ -15,7 +15,7 @@ const RUN_TIME: u8 = 1;
 /// Exit code when the input or the machine does not allow what was asked.
 const BAD_INPUT: u8 = 2;
 
-/// What was asked cannot be done with this input or on this machine: a sentence for each reason, without the
+/// A request that is impossible with this input or on this machine: a sentence for each reason, without the
 /// leading `tabane: `.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", sentences.join("\n"))]
@@ -43,7 +43,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         None => (vec![format!("{error:#}")], code_of(error)),
     };
     for sentence in sentences {
-        // Nobody is left to tell when stderr is closed; the exit code still speaks.
+        // If stderr is closed, the exit code is all that the command can give.
         let _ = Stderr.write_all(format!("tabane: {}\n", one_line(&sentence)).as_bytes());
     }
     ExitCode::from(code)
@@ -58,10 +58,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
     if taken || refused { BAD_INPUT } else { RUN_TIME }
 }
 
-/// `sentence` with control characters escaped, as a path or a name may contain them.
+/// `sentence` with control characters and the like escaped: a path or a name may contain them.
 pub(crate) fn one_line(sentence: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    sentence.chars().map(escaped).collect()
+    sentence.chars().flat_map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -74,6 +73,7 @@ mod tests {
     fn sentences_are_lines() {
         assert_eq!(one_line("a\nb\u{1b}"), "a\\nb\\u{1b}");
         assert_eq!(one_line("束ね `x`"), "束ね `x`");
+        assert_eq!(one_line("\u{202e}0bt"), "\\u{202e}0bt", "a name cannot turn the line round");
     }
 
     #[test]

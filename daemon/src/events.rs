@@ -1,35 +1,35 @@
 //! The event log: what happened to peers and links, for the log, for `tabane status`, and for those who follow it.
 //!
-//! Workers write, the control socket's thread reads. Nobody waits for a reader: the latest [`KEPT`] events are kept, and
-//! who reads too slowly is told how many were missed. Entries are shared, so that the lock is held for a copy of
-//! pointers at most.
+//! Workers write, the control socket's thread reads. No worker waits for a reader: the log keeps the latest [`KEPT`]
+//! events, and a reader that is too slow gets the number of those that it missed. Entries are shared, so the lock is
+//! held for a copy of pointers at most.
 
 mod describe;
 mod entry;
 mod pace;
-mod time;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use tabane_io::Waker;
 use tabane_proto::Event;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::error::one_line;
 pub use entry::Entry;
 use pace::Pace;
 
-/// Events that are kept for those who ask.
+/// How many events the log keeps.
 pub(crate) const KEPT: usize = 256;
 
 /// The latest events of all workers.
 #[derive(Debug)]
 pub struct EventLog {
     kept: Mutex<Kept>,
-    /// Tells the readers of new entries.
+    /// Wakes the reader's thread for new entries.
     news: Waker,
 }
 
@@ -39,7 +39,7 @@ struct Kept {
     next: u64,
     /// The latest ones, oldest first.
     entries: VecDeque<Arc<Entry>>,
-    /// How many are written to the log.
+    /// Limits how many are written to stderr.
     pace: Pace,
 }
 
@@ -69,7 +69,7 @@ impl EventLog {
 
     /// Keeps an entry, gives it its number and its time, and writes it to the log.
     pub(crate) fn keep(&self, at_ns: u64, entry: Entry) {
-        let time = time::rfc3339(SystemTime::now());
+        let time = wall_clock();
         let mut kept = self.lock();
         if let Some(left_out) = kept.pace.admit(at_ns) {
             write_to_log(&entry, left_out);
@@ -81,7 +81,7 @@ impl EventLog {
         }
         kept.entries.push_back(Arc::new(entry));
         drop(kept);
-        // Without an eventfd followers hear of it with the next event.
+        // If this fails, followers get the event together with the next one.
         let _ = self.news.wake();
     }
 
@@ -91,7 +91,7 @@ impl EventLog {
         entries.iter().map(|entry| Entry::clone(entry)).collect()
     }
 
-    /// Up to `most` events from number `from` on, and before them one that stands for those no longer kept.
+    /// Up to `most` events from number `from` on. Before them comes an entry that counts those that are no longer kept.
     pub(crate) fn since(&self, from: u64, most: usize) -> Vec<Arc<Entry>> {
         let kept = self.lock();
         let Some(first) = kept.entries.front() else { return Vec::new() };
@@ -106,9 +106,9 @@ impl EventLog {
         self.lock().entries.front().map_or(0, |entry| entry.number)
     }
 
-    /// The reader has woken up and will read what there is.
-    pub(crate) fn heard(&self) {
-        // What cannot be cleared wakes again; the entries decide.
+    /// The reader has woken up, and reads all entries next.
+    pub(crate) fn clear_news(&self) {
+        // A waker that cannot be cleared wakes the reader again; the entries say what is new.
         let _ = self.news.clear();
     }
 
@@ -117,7 +117,15 @@ impl EventLog {
     }
 }
 
-/// Writes an event to the log, and how many before it were left out. Names come from other nodes: control characters are
+/// The time of day in RFC 3339, in UTC, to the microsecond: the format of the log's own lines.
+fn wall_clock() -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
+}
+
+/// Writes an event to stderr, and how many before it were left out. Names come from other nodes: control characters are
 /// escaped.
 fn write_to_log(entry: &Entry, left_out: u64) {
     let Entry { what, link, peer, detail, .. } = entry;
@@ -127,7 +135,7 @@ fn write_to_log(entry: &Entry, left_out: u64) {
     tracing::info!(peer, link, "{what}: {}", one_line(detail));
 }
 
-/// Readable when there are events that no reader has been woken for.
+/// Readable when there are events for which no reader has been woken.
 impl AsFd for EventLog {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.news.as_fd()
@@ -147,7 +155,7 @@ mod tests {
         log
     }
 
-    /// What is written to the log while `deed` is done.
+    /// What is written to stderr while `deed` runs.
     fn logged(deed: impl FnOnce()) -> String {
         use std::io::Write;
         use std::sync::mpsc::{Sender, channel};
@@ -191,6 +199,12 @@ mod tests {
     }
 
     #[test]
+    fn times_are_those_of_rfc_3339_to_the_microsecond() {
+        let shape: String = wall_clock().chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "0000-00-00T00:00:00.000000Z");
+    }
+
+    #[test]
     fn only_the_latest_are_kept() {
         let kept = log(KEPT as u64 + 5).latest();
         assert_eq!((kept.len(), kept[0].at_ns, kept[0].number), (KEPT, 5, 5));
@@ -206,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_late_is_told_what_it_missed() {
+    fn a_reader_that_is_late_gets_the_number_that_it_missed() {
         let log = log(KEPT as u64 + 7);
         let read = log.since(3, 2);
         assert_eq!((read[0].what.as_str(), read[0].skipped, read[0].number), ("skipped", Some(4), 6));

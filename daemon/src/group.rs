@@ -1,4 +1,4 @@
-//! Whom a bundle takes for its group, and how it protects what it says to it.
+//! Which nodes a bundle accepts as its group, and how it protects its packets to them.
 
 use tabane_proto::Bundle;
 use tabane_proto::security::{PublicKey, Rekey};
@@ -8,39 +8,39 @@ use zeroize::Zeroizing;
 use crate::config::{Config, Security};
 use crate::key::Key;
 
-/// What a bundle goes by besides its keys.
+/// What protects a bundle besides its group keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Protection {
     security: Security,
-    /// What it states; `None`: it takes what is fast, or what the peer states.
+    /// The cipher that the user demands; `None`: the fastest here, or what the peer demands.
     cipher: Option<Cipher>,
     /// The key of this node alone.
     node_key: Option<Key>,
 }
 
-/// Whom a bundle lets in. It may change while traffic runs.
+/// Which nodes a bundle lets in. This may change while traffic runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Trust {
-    /// The group keys: it speaks the first, and accepts all.
+    /// The group keys: the bundle uses the first to send, and accepts all.
     pub(crate) keys: Vec<Key>,
-    /// Whose nodes; `None`: all of the group.
+    /// Public keys of the nodes that are let in; `None`: every node of the group.
     pub(crate) allow: Option<Vec<PublicKey>>,
 }
 
 impl Trust {
-    /// What a configuration says.
+    /// As a configuration says.
     pub(crate) fn of(config: &Config) -> Self {
         Self { keys: config.keys(), allow: config.nodes.allow.clone() }
     }
 }
 
 impl Protection {
-    /// What a configuration says.
+    /// As a configuration says.
     pub(crate) fn of(config: &Config) -> Self {
         Self { security: config.security, cipher: config.cipher, node_key: config.nodes.key.clone() }
     }
 
-    /// Lets a bundle go by this, and let in whom it is to trust.
+    /// Makes the protection of a bundle that trusts these nodes.
     pub(crate) fn apply(&self, bundle: &mut Bundle, trust: &Trust) {
         let keys = &trust.keys;
         let mut groups = keys.iter().map(Key::group);

@@ -2,20 +2,21 @@
 //!
 //! ```text
 //!   new process (take.rs)                          old process (give.rs)
-//!   {"do":"upgrade"}                         ──>   serves its name no longer, goes on carrying frames
+//!   {"do":"upgrade"}                         ──>   stops serving its name, still carries frames
 //!                                            <──   open files, then the BundleState: one JSON line
 //!   prepares cores, workers, threads
-//!   "ready"                                  ──>   its workers deliver what they hold, then stand still
+//!   "ready"                                  ──>   its workers drain, then pause
 //!                                            <──   "yours"
 //!   "taken"                                  ──>   ends
 //!   its workers go on
 //! ```
 //!
-//! The files are the control socket, of each worker the queue of the device and the sockets of its links, and the socket to
-//! the service manager, if there is one: the same open files, so that the device, its addresses and what waits in it live on. Until "taken" has come the old process has
-//! everything, and whatever ends the conversation before makes it go on; after it the new one can no longer fail.
+//! The files are the control socket, the queue of the device and the sockets of the links of each worker, and the
+//! socket to the service manager, if there is one. Both processes hold the same open files, so the device, its
+//! addresses and the frames in it stay. Until "taken" has come, the old process has everything, and goes on if the
+//! conversation ends; from then on the new one can no longer fail.
 //!
-//! Sessions do not travel: the new process is a new incarnation to the peers, so that versions need to share no state.
+//! Sessions are not handed over: peers see a new incarnation, so versions need to share no state.
 
 mod give;
 mod take;
@@ -35,21 +36,21 @@ use crate::device::Device;
 use crate::events::Entry;
 
 pub(crate) use give::give;
-pub(crate) use take::Successor;
+pub(crate) use take::Takeover;
 
 /// The version of this conversation.
 const VERSION: u32 = 1;
 /// The longest line, in bytes: 256 events, and a configuration of 1 MiB.
 const LINE_BYTES_MAX: usize = 4 << 20;
 
-/// What the new process has to know.
+/// What the new process needs besides the open files.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BundleState {
     /// [`VERSION`] of the old process.
     pub(crate) handover: u32,
-    /// The configuration as it is in force, as TOML without the key.
+    /// The configuration in force, as TOML without the keys.
     pub(crate) config: String,
-    /// The group keys in force, in hexadecimal digits, the one that is spoken first.
+    /// The group keys in force, in hexadecimal digits; the first is the one used to send.
     pub(crate) keys: Vec<String>,
     /// The key of this node alone, in hexadecimal digits.
     #[serde(default)]
@@ -58,7 +59,7 @@ pub(crate) struct BundleState {
     pub(crate) mac: [u8; 6],
     /// Interface index of each link's NIC.
     pub(crate) nics: Vec<u32>,
-    /// How many peers there are.
+    /// Number of peers.
     pub(crate) peers: usize,
     /// Offloads in force on the device: checksum, TSO, USO.
     pub(crate) offload: [bool; 3],
@@ -71,7 +72,7 @@ pub(crate) struct BundleState {
 }
 
 impl BundleState {
-    /// What there is. `mac` names the node, `nics` are the indices of the links' NICs.
+    /// The state of this process's bundle. `mac` names the node, `nics` are the indices of the links' NICs.
     pub(crate) fn of(
         config: Config,
         mac: [u8; 6],
@@ -104,16 +105,16 @@ impl BundleState {
     }
 }
 
-/// Tells the process that asks why it gets nothing.
+/// Refuses the handover for this reason.
 ///
 /// # Errors
-/// It is gone.
+/// The other process is gone.
 pub(crate) fn refuse(stream: UnixStream, reason: &str) -> io::Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(1);
-    Talk::new(stream)?.say(&json!({ "error": reason }), PATIENCE)
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    Talk::new(stream)?.say(&json!({ "error": reason }), TIMEOUT)
 }
 
-/// A word of the conversation.
+/// A message of the conversation that is only a word.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Word {
@@ -142,8 +143,8 @@ impl Talk {
         (&self.stream).write_all(&line)
     }
 
-    /// The next line; files that come with it are put to the others.
-    fn hear<T: DeserializeOwned>(&mut self, within: Duration) -> io::Result<T> {
+    /// The next line. Files that come with it are appended to [`Talk::files`].
+    fn receive<T: DeserializeOwned>(&mut self, within: Duration) -> io::Result<T> {
         let deadline = Instant::now() + within;
         let mut chunk = vec![0; 64 << 10];
         loop {
@@ -167,9 +168,10 @@ impl Talk {
     }
 
     fn expect(&mut self, word: &Word, within: Duration) -> io::Result<()> {
-        let heard: Word = self.hear(within)?;
-        let other = || io::Error::new(io::ErrorKind::InvalidData, format!("{heard:?} in place of {word:?}"));
-        if heard == *word { Ok(()) } else { Err(other()) }
+        let received: Word = self.receive(within)?;
+        let other =
+            || io::Error::new(io::ErrorKind::InvalidData, format!("{received:?} in place of {word:?}"));
+        if received == *word { Ok(()) } else { Err(other()) }
     }
 }
 

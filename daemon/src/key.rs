@@ -1,7 +1,7 @@
 //! The key of a group: 32 random bytes, kept in a file as one line of 64 hexadecimal digits.
 //!
-//! Whoever has it belongs to the group, and can read and make all that the group's links carry from then on; what was
-//! said before stays secret (`tabane_seal`).
+//! A node that has it belongs to the group, and can read and make the group's packets from then on; earlier sessions
+//! stay secret (`tabane_seal`).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -15,16 +15,16 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::config::problem::quoted;
 
-/// Keys that a bundle goes by at most: its own, and those that it accepts.
+/// Group keys of a bundle at most: the one that it sends with, and those that it accepts.
 pub const KEYS_MAX: usize = 8;
-/// Keys of nodes that a list of those that are let in has at most.
+/// Public keys in a list of nodes that are let in, at most.
 pub const ALLOW_MAX: usize = 512;
 /// Length of the line in a key file, without its end.
 const HEX_DIGITS: usize = 64;
-/// Largest part of a key file that is looked at, in bytes.
+/// Largest part of a key file that is read, in bytes.
 const FILE_BYTES_MAX: usize = 4096;
 
-/// What stands in front of the digits of a node's key: so nobody takes it for a group's, nor its public part for the key.
+/// Prefixes of a node's secret and public key, so that nobody mistakes one for the other or for a group's key.
 const SECRET: &str = "node-secret:";
 const PUBLIC: &str = "node-public:";
 
@@ -126,7 +126,7 @@ impl Key {
         if !metadata.is_file() {
             return Err(KeyError::NotAFile(path.to_owned()));
         }
-        // With room for all, it does not move and leave copies behind.
+        // With room for the whole key the buffer never moves, which would leave copies in memory.
         let mut bytes = Zeroizing::new(Vec::with_capacity(2 * FILE_BYTES_MAX));
         let limit = FILE_BYTES_MAX as u64;
         File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
@@ -155,7 +155,7 @@ impl Key {
         })?;
         writeln!(file, "{}{}", owner.prefix(), self.hex().as_str()).and_then(|()| file.sync_all()).map_err(
             |error| {
-                // An incomplete key file is worse than none; that it cannot be removed changes nothing for the caller.
+                // No incomplete key file stays; the caller gets the first error even if removing fails.
                 let _ = std::fs::remove_file(path);
                 unwritable(error)
             },
@@ -169,11 +169,9 @@ impl Key {
 
     /// The key as a key file holds it, without the end of the line.
     pub fn hex(&self) -> Zeroizing<String> {
-        let mut hex = Zeroizing::new(String::with_capacity(HEX_DIGITS));
-        for digit in self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
-            hex.push(char::from_digit(digit.into(), 16).unwrap_or_default());
-        }
-        hex
+        let mut digits = Zeroizing::new([0; HEX_DIGITS]);
+        let hex = base16ct::lower::encode_str(&self.0, &mut *digits).expect("two digits for each byte");
+        Zeroizing::new(hex.to_owned())
     }
 
     /// The public part of a node's key.
@@ -181,7 +179,7 @@ impl Key {
         tabane_seal::public_key(&self.0)
     }
 
-    /// The number that tells the group apart on the wire: the first 8 bytes, big-endian, of
+    /// The number of the group on the wire: the first 8 bytes, big-endian, of
     /// SHA-256("tabane group" || key).
     pub fn group(&self) -> u64 {
         let text = Zeroizing::new([&b"tabane group"[..], &self.0].concat());
@@ -211,15 +209,9 @@ pub fn parse_public(text: &str) -> Result<PublicKey, String> {
 }
 
 fn parse(bytes: &[u8]) -> Option<Key> {
-    let line = bytes.trim_ascii();
-    if line.len() != HEX_DIGITS || !line.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
     let mut key = Key([0; 32]);
-    for (byte, digits) in key.0.iter_mut().zip(line.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(key)
+    let length = base16ct::mixed::decode(bytes.trim_ascii(), &mut key.0).ok()?.len();
+    (length == key.0.len()).then_some(key)
 }
 
 #[cfg(test)]
@@ -271,7 +263,7 @@ mod tests {
         assert!(matches!(Key::read(&none, Owner::Group), Err(KeyError::Unreadable { .. })));
     }
 
-    /// The figure comes from `(printf 'tabane group'; head -c 32 /dev/zero) | sha256sum`.
+    /// The expected number comes from `(printf 'tabane group'; head -c 32 /dev/zero) | sha256sum`.
     #[test]
     fn the_group_is_a_digest_of_the_key() {
         assert_eq!(Key([0; 32]).group(), 0xedf0_2bdd_9f9c_f4c6);

@@ -1,8 +1,8 @@
-//! The links of the running bundle: how they join, leave, lose their NIC and get it back.
+//! The links of the running bundle: how they are added and removed, lose their NIC and get it back.
 //!
-//! The control socket's thread adds and removes, the main thread follows the NICs; the workers only obey. Whatever can
-//! fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them is told, so
-//! that a failure changes nothing.
+//! The control socket's thread adds and removes links, the main thread follows the NICs. The workers only obey:
+//! whatever can fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them
+//! gets its command, so that a failure changes nothing.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
@@ -41,13 +41,13 @@ struct Member {
     nic: u32,
     /// The largest cell that the NIC takes, in bytes.
     cell_max: u16,
-    /// The NIC was deleted.
+    /// Whether the NIC was deleted.
     lost: bool,
-    /// It is on its way out.
+    /// Whether it is being removed.
     leaving: bool,
 }
 
-/// What one worker needs to take a link in.
+/// The socket and settings with which one worker adds a link.
 struct Share {
     socket: (String, AnyLink),
     settings: LinkSettings,
@@ -61,7 +61,7 @@ impl Links {
         Self { config: config.clone(), workers, events, members }
     }
 
-    /// Takes a link in; returns its number.
+    /// Adds a link; returns its number.
     pub(crate) fn add(&self, mut link: LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
         let same = |member: &Member| member.link.nic == link.nic && member.link.local == link.local;
@@ -86,34 +86,34 @@ impl Links {
         }
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
-        let join = |Share { socket, settings }, answer| Command::Join { socket, settings, answer };
-        let numbers = self.workers.ask_each(shares, join);
+        let add = |Share { socket, settings }, answer| Command::AddLink { socket, settings, answer };
+        let numbers = self.workers.ask_each(shares, add);
         let number = numbers.iter().copied().flatten().next();
         let all = numbers.len() == self.workers.count() && numbers.iter().all(|other| *other == number);
         let Some(number) = number.filter(|_| all) else {
             if let Some(link) = number {
-                self.workers.ask(|answer| Command::Leave { link, answer });
+                self.workers.ask(|answer| Command::RemoveLink { link, answer });
             }
             return Err(Refusal::Failed(format!("not all workers took link {} in", link.nic)));
         };
         if members.len() <= usize::from(number) {
             members.resize_with(usize::from(number) + 1, || None);
         }
-        self.tell("link-added", number, &link.nic, "joined the bundle");
+        self.record("link-added", number, &link.nic, "joined the bundle");
         members[usize::from(number)] = Some(Member::new(link, &medium));
         Ok(number)
     }
 
-    /// Takes a link out, and returns its number when its sockets are closed. `local` tells links over one NIC apart.
+    /// Removes a link, and returns its number when its sockets are closed. `local` distinguishes links over one NIC.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
-        let gone = self.workers.ask(|answer| Command::Leave { link: number, answer });
-        // A worker that was told lets it go, be it late.
+        let gone = self.workers.ask(|answer| Command::RemoveLink { link: number, answer });
+        // A worker that is too busy to answer in time still removes the link later.
         self.lock()[usize::from(number)] = None;
         if gone.len() < self.workers.count() {
             return Err(Refusal::Failed(format!("not all workers have let link {} go yet", wanted.nic)));
         }
-        self.tell("link-removed", number, &wanted.nic, "left the bundle");
+        self.record("link-removed", number, &wanted.nic, "left the bundle");
         Ok(number)
     }
 
@@ -182,7 +182,7 @@ impl Links {
                 NicEvent::Changed(nic) if nic.index == member.nic => Some(nic.clone()),
                 NicEvent::Gone { index, .. } if *index == member.nic => None,
                 NicEvent::Address { index, .. } if *index != member.nic => continue,
-                // At another address the peers are greeted anew.
+                // The NIC has another address: the workers greet the peers from it.
                 NicEvent::Missed | NicEvent::Address { .. } => {
                     netlink::nic(&member.link.nic).ok().filter(|nic| nic.index == member.nic)
                 }
@@ -192,30 +192,31 @@ impl Links {
                 Some(nic) => self.follow_nic(link, member, &nic),
                 None => {
                     member.lost = true;
-                    self.tell(
+                    self.record(
                         "nic-gone",
                         link,
                         &member.link.nic,
                         "is gone; the link waits for one of this name",
                     );
-                    self.workers.tell(|| Command::Carrier { link, carrier: false });
+                    self.workers.send(|| Command::Carrier { link, carrier: false });
                 }
             }
         }
     }
 
-    /// The NIC of a link is now like this.
+    /// Follows a change of a link's NIC.
     fn follow_nic(&self, link: u8, member: &mut Member, nic: &Nic) {
         let Medium { carrier, cell_max, .. } = Medium::of_nic(nic, &member.link);
-        self.workers.tell(|| Command::Carrier { link, carrier });
+        self.workers.send(|| Command::Carrier { link, carrier });
         if nic.mtu != 0 && cell_max != member.cell_max {
             member.cell_max = cell_max;
-            self.tell("nic-mtu", link, &member.link.nic, &mtu_told(nic, cell_max, &member.link));
-            self.workers.tell(|| Command::Resize { link, cell_max });
+            self.record("nic-mtu", link, &member.link.nic, &mtu_detail(nic, cell_max, &member.link));
+            self.workers.send(|| Command::Resize { link, cell_max });
         }
     }
 
-    /// Takes NICs back that were gone. To be asked after changes of NICs, and now and then: an address may come late.
+    /// Takes NICs back that were deleted and exist again. To be called after changes of NICs and at intervals: an
+    /// address may come late.
     pub(crate) fn take_back(&self) {
         let mut members = self.lock();
         let present =
@@ -235,8 +236,8 @@ impl Links {
                         tracing::warn!(nic = member.link.nic, "not all workers took the NIC back");
                     }
                     *member = Member::new(member.link.clone(), &medium);
-                    self.workers.tell(|| Command::Carrier { link, carrier: medium.carrier });
-                    self.tell("nic-back", link, &member.link.nic, "is back");
+                    self.workers.send(|| Command::Carrier { link, carrier: medium.carrier });
+                    self.record("nic-back", link, &member.link.nic, "is back");
                 }
                 Err(reason) => tracing::debug!("{reason}"),
             }
@@ -262,7 +263,7 @@ impl Links {
         shares
     }
 
-    fn tell(&self, what: &str, link: u8, nic: &str, happened: &str) {
+    fn record(&self, what: &str, link: u8, nic: &str, happened: &str) {
         let (what, nic, detail) = (what.to_owned(), Some(nic.to_owned()), format!("{nic} {happened}"));
         self.events.keep(now_ns(), Entry { what, link: Some(link.into()), nic, detail, ..Entry::default() });
     }
@@ -278,8 +279,8 @@ impl Member {
     }
 }
 
-/// What is told of a NIC's new MTU.
-fn mtu_told(nic: &Nic, cell_max: u16, link: &LinkConfig) -> String {
+/// The detail of the event `nic-mtu`.
+fn mtu_detail(nic: &Nic, cell_max: u16, link: &LinkConfig) -> String {
     let mtu = nic.mtu;
     if cell_max > 0 {
         return format!("has an MTU of {mtu} bytes now");
@@ -288,7 +289,7 @@ fn mtu_told(nic: &Nic, cell_max: u16, link: &LinkConfig) -> String {
     format!("has an MTU of {mtu} bytes now, too small for cells; the link is not used until it has {least}")
 }
 
-/// The sockets and seats of all links, by worker; and the configuration with the slots that were free.
+/// The sockets and seats of all links, by worker; and the configuration with the slots that were chosen.
 pub(crate) fn bind_all(config: &Config) -> Result<(Config, Vec<Vec<AnyLink>>), String> {
     let mut links = config.links.clone();
     let mut of_worker = |number| links.iter_mut().map(|link| bind(config, link, number)).collect();
@@ -296,8 +297,8 @@ pub(crate) fn bind_all(config: &Config) -> Result<(Config, Vec<Vec<AnyLink>>), S
     Ok((Config { links, ..config.clone() }, bound))
 }
 
-/// Worker `number`'s socket or seat of a link. A slot that was free becomes that of the link: who has it for the first
-/// worker has it for all.
+/// Worker `number`'s socket or seat of a link. The first worker chooses a free slot if none is configured, and
+/// the others take the same.
 fn bind(config: &Config, link: &mut LinkConfig, number: u16) -> Result<AnyLink, String> {
     if let Some(window) = &mut link.window {
         let opened = MemLink::open(&seat(config, window, number)?).map_err(|error| error.to_string())?;
@@ -327,7 +328,7 @@ pub(crate) fn adopt(
     UdpLink::adopt(file, &spec(config, link, number)).map(noted).context("a link's socket")
 }
 
-/// An address for a node that has no NIC: its slot tells it from the others.
+/// An address for a node that has no NIC: its slot distinguishes it from the others.
 pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
     let window = config.links.iter().find_map(|link| link.window.as_ref())?;
     let digest = sha256(&[&config.group().to_be_bytes()[..], window.path.as_bytes()].concat());
@@ -369,7 +370,7 @@ fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
 }
 
 fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
-    // One socket speaks one family, and all peers of a link are of one.
+    // A socket has one address family, and so have all peers of a link.
     let speaks_ipv4 = link.peers.iter().any(|peer| peer.is_ipv4());
     let any = speaks_ipv4.then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     UdpSpec {
@@ -392,7 +393,7 @@ fn noted(mut bound: impl tabane_io::Link + Into<AnyLink>) -> AnyLink {
     bound.into()
 }
 
-/// What worker `number`'s core has to know of a link.
+/// The settings of a link for worker `number`'s core.
 pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> LinkSettings {
     let greet = |peer: &std::net::SocketAddr| std::net::SocketAddr::new(peer.ip(), peer.port() + number);
     LinkSettings {
@@ -413,7 +414,7 @@ mod tests {
 
     use super::*;
 
-    /// The worker is told, but too busy to answer.
+    /// A worker that gets its command but is too busy to answer.
     #[test]
     fn a_link_that_a_worker_lets_go_late_is_gone() {
         let link = |nic: &str| {

@@ -20,7 +20,7 @@ pub fn start() -> Result<(), BadInput> {
     let allowed = "off, error, warn, info, debug, trace, or such levels by module";
     let filter = filter.map_err(|error| BadInput::new(format!("{VARIABLE}: {error}; allowed: {allowed}")))?;
     let log = tracing_subscriber::fmt().compact().with_env_filter(filter).with_writer(|| Stderr);
-    // A log that was started before, as in tests, stays.
+    // Tests start the log more than once; the first one stays.
     let _ = log.with_ansi(io::stderr().is_terminal()).with_target(false).try_init();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a link runs over, as far as the bundle has to know it: a NIC, or a window of memory.
+//! What a link runs over: a NIC, or a window of memory.
 
 use std::net::IpAddr;
 
@@ -19,12 +19,12 @@ pub(crate) struct Medium {
     pub(crate) cell_max: u16,
     /// The NIC's address.
     pub(crate) mac: Option<[u8; 6]>,
-    /// Whether the NIC has a carrier; that of a window is the worker's to watch.
+    /// Whether the NIC has a carrier; the worker watches that of a window.
     pub(crate) carrier: bool,
 }
 
 impl Medium {
-    /// That of a link, which has to be usable.
+    /// The medium of a link that is to be opened.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -56,13 +56,13 @@ impl Medium {
         Ok(medium)
     }
 
-    /// That of a link which another process uses, over the NIC of this index; `None`: it is not what it was.
+    /// The medium of a link that another process has opened over the NIC of this index; `None`: the NIC is another now.
     pub(crate) fn in_use(link: &LinkConfig, index: u32) -> Option<Medium> {
         let nic = || netlink::nic(&link.nic).ok().filter(|nic| nic.index == index);
         Self::memory(link).or_else(|| Some(Self::of_nic(&nic()?, link)))
     }
 
-    /// This NIC under this link.
+    /// The medium of `link` over this NIC.
     pub(crate) fn of_nic(nic: &Nic, link: &LinkConfig) -> Medium {
         Medium {
             index: nic.index,

@@ -1,7 +1,8 @@
 //! Tells the service manager that the bundle is up, and that it ends (`sd_notify(3)`).
 //!
-//! Only when `NOTIFY_SOCKET` names a socket, as systemd does for services of `Type=notify`; or when the process that was
-//! taken over had such a socket: then this one goes on with it, and the service manager follows it (`MAINPID`).
+//! The daemon does so when `NOTIFY_SOCKET` names a socket, as systemd does for services of `Type=notify`, or when the
+//! process that it took over had such a socket: it keeps using that one, and the service manager follows it
+//! (`MAINPID`).
 
 use std::ffi::OsString;
 use std::io;
@@ -10,13 +11,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The service manager's ear, if there is one.
+/// The service manager's socket, if there is one.
 pub(crate) struct Notify {
     socket: Option<UnixDatagram>,
 }
 
 impl Notify {
-    /// Connects while there still are files.
+    /// Connects. To be called before the sandbox takes the files away.
     pub(crate) fn connect() -> Self {
         let address = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
         let socket = address.and_then(|address| match connect(&address) {
@@ -39,18 +40,18 @@ impl Notify {
         self.socket.as_ref().map(AsFd::as_fd)
     }
 
-    /// The process `pid` runs the bundle from now on. The service manager believes it of the service's own process, which
-    /// says so before it ends.
+    /// Says that the process `pid` runs the bundle from now on. The service manager accepts this from the service's own
+    /// process only, so that one says it before it ends.
     pub(crate) fn handed_over(&self, pid: i32) {
         self.send(&format!("MAINPID={pid}"));
     }
 
-    /// The bundle is up.
+    /// Says that the bundle is up.
     pub(crate) fn ready(&self) {
         self.send("READY=1");
     }
 
-    /// The bundle ends.
+    /// Says that the bundle ends.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
     }
@@ -58,7 +59,7 @@ impl Notify {
     fn send(&self, state: &str) {
         let sent = self.socket.as_ref().map(|socket| socket.send(state.as_bytes()));
         if let Some(Err(error)) = sent {
-            tracing::warn!("the service manager does not hear {state}: {error}");
+            tracing::warn!("the service manager does not take {state}: {error}");
         }
     }
 }
@@ -85,15 +86,15 @@ mod tests {
         let path = directory.path().join("notify");
         let name = format!("tabane-notify-{}", std::process::id());
         let abstract_name = SocketAddr::from_abstract_name(&name).expect("short");
-        let ears = [
+        let managers = [
             (UnixDatagram::bind(&path).expect("bound"), path.into_os_string()),
             (UnixDatagram::bind_addr(&abstract_name).expect("bound"), format!("@{name}").into()),
         ];
-        for (ear, address) in ears {
+        for (manager, address) in managers {
             Notify { socket: Some(connect(&address).expect("connected")) }.ready();
-            let mut heard = [0; 16];
-            let length = ear.recv(&mut heard).expect("heard");
-            assert_eq!(&heard[..length], b"READY=1");
+            let mut received = [0; 16];
+            let length = manager.recv(&mut received).expect("a message");
+            assert_eq!(&received[..length], b"READY=1");
         }
     }
 }

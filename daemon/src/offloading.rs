@@ -1,7 +1,7 @@
-//! Which work the device leaves to the peers: as much as every peer of every worker takes.
+//! The device's offloads: as many as every peer of every worker takes.
 //!
-//! Offloads are the device's, while each worker knows only its own peers. So each worker has a bit here, and the kernel is
-//! told what follows from all of them. What it refuses is said and asked for again.
+//! The device has one set of offloads, while each worker knows only its own peers. So each worker has a bit here, and
+//! the offloads follow from all of them. What the kernel refuses is logged and asked for again.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,19 +11,19 @@ use std::time::Duration;
 use tabane_io::Offload;
 use tabane_proto::Instant;
 
-/// What the kernel refused is asked for again after this time.
+/// Pause before the kernel is asked again for what it refused.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The device's offloads, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Offloading {
-    /// What the kernel takes, and the user wants.
+    /// What both the kernel takes and the user wants.
     most: Offload,
     /// Workers with a peer that takes no UDP superframes, a bit each.
     without_uso: AtomicU64,
     /// Whether the kernel has refused what is wanted.
     is_owed: AtomicBool,
-    /// One worker at a time asks the kernel, so that the last word is what follows from all bits.
+    /// One worker at a time asks the kernel, so that the last setting follows from all bits.
     refused: Mutex<Refused>,
 }
 
@@ -50,7 +50,7 @@ impl Offloading {
         self.most.uso
     }
 
-    /// The peers of a worker, which counts from 0 and is below 64, all take UDP superframes, or some does not.
+    /// Notes whether all peers of `worker`, a number below 64, take UDP superframes.
     pub(crate) fn note(&self, worker: u16, takes_uso: bool) {
         let bit = 1 << (worker % 64);
         if takes_uso {
@@ -65,7 +65,7 @@ impl Offloading {
         self.is_owed.load(Ordering::Relaxed)
     }
 
-    /// Has the kernel do what follows from all workers: `set` asks it and gives what it took, `in_force` gives what it took
+    /// Sets what follows from all workers: `set` asks the kernel and gives what it took, `in_force` gives what it took
     /// last.
     pub(crate) fn follow(
         &self,
@@ -108,7 +108,7 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// A device that takes what it is told, and what it was told last.
+    /// Follows with a device that takes every setting; returns the last one.
     fn follow(offloading: &Offloading, device: &Cell<Offload>, millis: u64) -> Offload {
         let set = |wanted| {
             device.set(wanted);

@@ -1,20 +1,20 @@
-//! Frames go ahead of the applications that wait for them, as the kernel's own network code does.
+//! The daemon's threads run before the applications that wait for their frames, as the kernel's own network code does.
 
 use std::num::NonZeroU64;
 
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::set_current_timer_slack;
 
-/// The niceness of the daemon's threads. From -10 on, a turn of theirs waits for 1 ms behind two busy applications on two
-/// processors, instead of 4 ms; below, turns become so short that throughput suffers
+/// The niceness of the daemon's threads. From -10 on, a thread waits 1 ms behind two busy applications on two
+/// processors, instead of 4 ms; below, its time slices become so short that throughput suffers
 /// (`docs/perf-log.md`).
 const NICENESS: i32 = -10;
 
-/// How late a thread may wake up, in nanoseconds: the usual 50 us are more than an interval between two looks, and would
-/// count as the cost of a sleep.
+/// How late the kernel may wake up a thread, in nanoseconds. The usual 50 us are more than an interval between two
+/// polls, and the receive engine would take them for the cost of a sleep.
 const TIMER_SLACK: u64 = 1_000;
 
-/// Lets this thread, and those that it starts, wake up when they want to.
+/// Asks the kernel to wake up this thread, and those that it starts, in time.
 pub(crate) fn keep_time() {
     if let Err(error) = set_current_timer_slack(NonZeroU64::new(TIMER_SLACK)) {
         tracing::debug!("timers stay lazy: {error}");

@@ -1,19 +1,19 @@
-//! What the daemon gives up before it hears the network.
+//! The rights that the daemon gives up before it reads from the network.
 //!
 //! ```text
 //!   1  read    configuration, key files                      with the rights of who starts it
-//!   2  open    control socket, netlink, device, sockets      with the same; goes ahead of applications
+//!   2  open    control socket, netlink, device, sockets      with the same; raises its priority
 //!   3  user    becomes `tabane`, without groups              account.rs; when it is root and there is such a user
 //!   4  rights  keeps CAP_NET_ADMIN and CAP_NET_RAW           capabilities.rs; can gain none (no_new_privs)
-//!   5  files   sees none                                     files.rs; Landlock
-//!   6  calls   has those of a list, any other ends it        calls.rs; seccomp
+//!   5  files   opens none any more                          files.rs; Landlock
+//!   6  calls   only those of a list; others end it          calls.rs; seccomp
 //!   7  serve   workers and control socket start              only now is a byte of somebody else's read
 //! ```
 //!
 //! Invariant: stages 3 to 6 pass while the process has a single thread. Rights belong to threads, and threads that are
 //! started later inherit them.
 //!
-//! What a kernel lacks is logged once, and the stages around it stand. Model: `isolation.c` of passt.
+//! A stage that the kernel lacks is logged and skipped; the others stand. Model: `isolation.c` of passt.
 
 mod account;
 mod calls;
@@ -29,7 +29,7 @@ use crate::error::BadInput;
 use account::Account;
 pub(crate) use account::USUAL_USER;
 
-/// The stages that are to come, decided while names can still be looked up.
+/// What stages 3 to 6 do, decided while the names of users and groups can still be resolved.
 pub(crate) struct Privileges {
     /// `None`: all rights are kept.
     account: Option<Account>,
@@ -37,7 +37,7 @@ pub(crate) struct Privileges {
     port: u16,
     /// Whether links are opened later that need packet sockets.
     frames: bool,
-    /// Whose members may use the control socket.
+    /// The group whose members may use the control socket.
     pub(crate) control_group: Option<Group>,
 }
 
@@ -56,7 +56,7 @@ impl Privileges {
     /// Stages 3 to 6.
     ///
     /// # Errors
-    /// A stage that the kernel has, and refuses.
+    /// The kernel has a stage and refuses it.
     pub(crate) fn give_up(&self) -> anyhow::Result<()> {
         let Some(account) = &self.account else {
             tracing::warn!("no sandbox: the daemon keeps all rights of who started it, for debugging");
@@ -73,8 +73,8 @@ impl Privileges {
     }
 }
 
-/// Whether a bundle can take links of Ethernet frames in while it runs: one that was started without any has given up the
-/// packet sockets for them, by which all traffic of a NIC can be heard.
+/// Whether a bundle can add links of Ethernet frames while it runs: one that was started without any has given up the
+/// packet sockets for them, which could read all traffic of a NIC.
 pub(crate) fn may_open_frames(config: &Config) -> bool {
     !config.access.sandbox || config.links.iter().any(|link| link.ether.is_some())
 }

@@ -1,6 +1,6 @@
 //! `tabane probe`: the program `tabane-probe`, which lies beside this one and takes its place.
 //!
-//! It answers strangers and parses what they send, and this program opens devices: none of that is linked into it
+//! The probe parses what strangers send, and `tabane` opens devices: so none of the probe is linked into `tabane`
 //! (`lab/tests/tidy.rs`).
 
 use std::env;
@@ -16,7 +16,7 @@ use crate::error::BadInput;
 /// Name of the program.
 const PROGRAM: &str = "tabane-probe";
 
-/// Becomes the other program; comes back only if that fails.
+/// Replaces this process by the other program; returns only if that fails.
 pub(crate) fn execute(arguments: &[OsString]) -> anyhow::Result<()> {
     let program = env::current_exe().context("the path of this program")?.with_file_name(PROGRAM);
     let error = Command::new(&program).args(arguments).exec();

@@ -1,7 +1,7 @@
 //! Whether the device has a carrier: as long as some worker can reach some peer, and a little longer.
 //!
-//! Peers speak to each worker by itself, so workers learn a few milliseconds apart that a peer has come or gone. The device
-//! has one carrier: each worker has a bit for what it knows, and the carrier follows from all of them.
+//! Peers send to each worker by itself, so workers notice a few milliseconds apart that a peer has come or gone. The
+//! device has one carrier: each worker has a bit for what it knows, and the carrier follows from all of them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,34 +10,35 @@ use std::time::Duration;
 
 use tabane_proto::Instant;
 
-/// The device keeps its carrier for so long when no peer can be reached, and has it for so long before the first is: Linux
-/// may let a device that regains it wait for a second or more, and most such moments are shorter.
+/// How long the device keeps its carrier while no peer can be reached, also before the first one is: Linux
+/// may hold a device that regains its carrier back for a second or more, and most interruptions are shorter.
 const CARRIER_KEPT: Duration = Duration::from_secs(3);
 
-/// What the workers know of their ways to peers.
+/// Which workers can reach a peer.
 #[derive(Debug)]
 pub(crate) struct Reach {
     /// Workers that can reach some peer, a bit each.
-    ways: AtomicU64,
+    reachable: AtomicU64,
     /// Workers whose last peer has said that it ends, a bit each.
     left: AtomicU64,
-    /// When some peer could be reached last, in nanoseconds of the workers' clock; at first, when the device was opened.
+    /// When some peer could be reached last, in nanoseconds of the workers' clock; at first, when the device was
+    /// opened.
     reached: AtomicU64,
-    /// Whether the device has a carrier, as far as the kernel was told.
+    /// Whether the device has a carrier, as it was set last.
     carrier: AtomicBool,
-    /// One worker at a time tells the kernel, so that the last word is what follows from all bits.
-    telling: Mutex<()>,
+    /// One worker at a time sets the carrier, so that the last setting follows from all bits.
+    setting: Mutex<()>,
 }
 
 impl Reach {
     /// Of a device that has a carrier or none.
     pub(crate) fn new(now: Instant, carrier: bool) -> Self {
         Self {
-            ways: AtomicU64::new(0),
+            reachable: AtomicU64::new(0),
             left: AtomicU64::new(0),
             reached: AtomicU64::new(now.as_nanos()),
             carrier: AtomicBool::new(carrier),
-            telling: Mutex::default(),
+            setting: Mutex::default(),
         }
     }
 
@@ -46,11 +47,12 @@ impl Reach {
         self.carrier.load(Ordering::Relaxed)
     }
 
-    /// What a worker, which counts from 0 and is below 64, knows now.
+    /// Notes whether `worker`, a number below 64, can reach a peer now, and whether its last peer has said that it
+    /// ends.
     pub(crate) fn note(&self, now: Instant, worker: u16, has_way: bool, was_left: bool) {
-        for (bits, is_set) in [(&self.ways, has_way), (&self.left, was_left)] {
+        for (bits, is_set) in [(&self.reachable, has_way), (&self.left, was_left)] {
             let bit = 1 << (worker % 64);
-            // Hardly ever anything else than before.
+            // The bit rarely changes, and a load is cheaper than an exchange.
             if (bits.load(Ordering::Relaxed) & bit != 0) == is_set {
                 continue;
             }
@@ -65,14 +67,14 @@ impl Reach {
         }
     }
 
-    /// Has the device follow by `set`; `true`: it is known whether there is a peer.
+    /// Sets the device's carrier by `set` if it has to change; `true`: it is known whether there is a peer.
     pub(crate) fn follow(&self, now: Instant, set: impl FnOnce(bool) -> io::Result<()>) -> bool {
         match self.wanted(now) {
             None => return false,
             Some(wanted) if wanted == self.carrier() => return true,
             Some(_) => {}
         }
-        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _setting = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(wanted) = self.wanted(now)
             && self.carrier.swap(wanted, Ordering::Relaxed) != wanted
             && let Err(error) = set(wanted)
@@ -82,9 +84,9 @@ impl Reach {
         true
     }
 
-    /// What the device is to have; `None`: what it has.
+    /// The carrier that the device should have; `None`: leave it.
     fn wanted(&self, now: Instant) -> Option<bool> {
-        if self.ways.load(Ordering::Relaxed) != 0 {
+        if self.reachable.load(Ordering::Relaxed) != 0 {
             return Some(true);
         }
         let silent_for = now.since(Instant::from_nanos(self.reached.load(Ordering::Relaxed)));
@@ -103,32 +105,32 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// What the kernel is told while workers learn what is in `steps`: when, which one, whether it has a way, and whether
-    /// it was left.
-    fn told(steps: &[(u64, u16, bool, bool)]) -> Vec<(u64, bool)> {
-        let (reach, told) = (Reach::new(at(0), true), RefCell::new(Vec::new()));
+    /// The changes of the carrier after `steps`: when, which worker, whether it can reach a peer, and whether
+    /// its last peer has ended.
+    fn changes(steps: &[(u64, u16, bool, bool)]) -> Vec<(u64, bool)> {
+        let (reach, changes) = (Reach::new(at(0), true), RefCell::new(Vec::new()));
         for (millis, worker, has_way, was_left) in steps {
             reach.note(at(*millis), *worker, *has_way, *was_left);
             reach.follow(at(*millis), |carrier| {
-                told.borrow_mut().push((*millis, carrier));
+                changes.borrow_mut().push((*millis, carrier));
                 Ok(())
             });
         }
-        told.into_inner()
+        changes.into_inner()
     }
 
     #[test]
-    fn a_farewell_that_workers_hear_one_after_the_other_is_told_once() {
+    fn a_farewell_that_workers_receive_one_after_the_other_ends_the_carrier_once() {
         let (way, left) = ((true, false), (false, true));
         let steps = [(1, 0, way), (1, 1, way), (10, 0, left), (11, 1, way), (12, 0, left), (13, 1, left)];
         let steps = steps.map(|(at, worker, (has_way, was_left))| (at, worker, has_way, was_left));
-        assert_eq!(told(&steps), [(13, false)], "when the last one has heard it");
+        assert_eq!(changes(&steps), [(13, false)], "when the last one has received it");
         let missed = [(1, 0, true, false), (1, 1, true, false), (10, 0, false, true), (210, 1, false, false)];
-        assert_eq!(told(&missed), [(210, false)], "one has missed it");
+        assert_eq!(changes(&missed), [(210, false)], "one has missed it");
     }
 
     #[test]
-    fn the_carrier_outlives_a_silence_of_three_seconds_and_comes_back_with_any_way() {
+    fn the_carrier_outlives_a_silence_of_three_seconds_and_comes_back_with_any_path() {
         let steps = [
             (1, 0, true, false),
             (5, 1, true, false),
@@ -140,7 +142,7 @@ mod tests {
             (9_001, 1, true, false),
             (9_002, 0, false, false),
         ];
-        assert_eq!(told(&steps), [(3_006, false), (9_001, true)]);
-        assert_eq!(told(&[(2_999, 0, false, false)]), []);
+        assert_eq!(changes(&steps), [(3_006, false), (9_001, true)]);
+        assert_eq!(changes(&[(2_999, 0, false, false)]), []);
     }
 }

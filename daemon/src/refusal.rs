@@ -1,9 +1,9 @@
-//! Why a running bundle does not do what it is asked for.
+//! Why a running bundle refuses a request.
 
-/// Why a request is not done.
+/// Why a request failed.
 pub(crate) enum Refusal {
     /// It cannot be done with this input; nothing has changed.
     Input(String),
-    /// It failed on the way.
+    /// It failed while it was done.
     Failed(String),
 }

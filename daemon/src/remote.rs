@@ -23,12 +23,12 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
     print(&lines.map(|line| Ok(line? + "\n")).collect::<serde_json::Result<String>>()?)
 }
 
-/// Switches the policy of the bundle `name`, and tells which one it was.
+/// Switches the policy of the bundle `name`, and prints which one it was.
 pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
     switch(name, "policy", &Request::Policy { policy })
 }
 
-/// Switches the receive engine of the bundle `name`, and tells which one it was.
+/// Switches the receive engine of the bundle `name`, and prints which one it was.
 pub(crate) fn switch_engine(name: &str, engine: String) -> anyhow::Result<()> {
     switch(name, "receive", &Request::Receive { engine })
 }
@@ -39,7 +39,7 @@ fn switch(name: &str, what: &str, request: &Request) -> anyhow::Result<()> {
     print(&format!("{what} {}, was {}\n", word("new"), word("old")))
 }
 
-/// Hands the keys in `files` to the bundle `name`, which may not see files.
+/// Sends the keys in `files` to the bundle `name`, which cannot open files.
 pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     let read = |file: &PathBuf| Key::read(file, Owner::Group).map(|key| key.hex().to_string());
     let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
@@ -49,7 +49,7 @@ pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     print(&format!("group {group}, {} further keys accepted\n", files.len() - 1))
 }
 
-/// Tells the bundle `name` whose nodes it is to let in from now on, or that it is all of the group.
+/// Sets which nodes the bundle `name` lets in from now on: those with these keys, or every node of the group.
 pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Result<()> {
     let answer = control::ask(name, &Request::Allow { allow })?;
     match answer["allowed"].as_u64() {
@@ -65,7 +65,7 @@ pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
     print(&format!("link {} {done}\n", answer["link"]))
 }
 
-/// Prints one line of the log; `false` when nobody reads any more.
+/// Prints one line of the log; `false` when stdout is closed.
 fn print_event(line: &str, json: bool) -> io::Result<bool> {
     let text = if json { line.to_owned() } else { serde_json::from_str::<Entry>(line)?.line() };
     let mut stdout = io::stdout().lock();

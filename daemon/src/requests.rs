@@ -1,4 +1,4 @@
-//! The answers to what comes by the control socket. They are made on its thread; the workers are asked, never stopped.
+//! The answers to requests on the control socket. Its thread makes them, and asks the workers, which go on meanwhile.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,8 +8,8 @@ use tabane_engine::receive::Method;
 use tabane_io::{Waker, netlink, now_ns};
 use tabane_proto::PolicyKind;
 
+use crate::config::fragments::print_fragments;
 use crate::config::problem::{nearest, quoted};
-use crate::config::units::print_fragments;
 use crate::config::{Config, LinkConfig, Security, names_window, parse_allow, parse_link};
 use crate::control::{self, Request};
 use crate::device::Device;
@@ -23,11 +23,11 @@ use crate::status::{LinkStatus, Status};
 use crate::worker::Command;
 use crate::workers::Workers;
 
-/// What it takes to answer.
+/// What the answers are made from.
 pub(crate) struct Requests {
-    /// As the bundle was started.
+    /// The configuration with which the bundle was started.
     pub(crate) config: Config,
-    /// Whom it lets in now.
+    /// Which nodes it lets in now.
     pub(crate) trust: Mutex<Trust>,
     pub(crate) workers: Workers,
     pub(crate) links: Arc<Links>,
@@ -38,17 +38,17 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// The answer to a request of the control socket.
+    /// Answers a request.
     pub(crate) fn answer(&self, request: &Request) -> Value {
         let answer = match request {
             Request::Stop => {
-                // A waker that cannot be signalled leaves the signals as a way to stop.
+                // If the waker fails, SIGTERM still stops the bundle.
                 let _ = self.stop.wake();
                 Ok(control::done())
             }
             Request::Status => Ok(serde_json::to_value(self.status()).unwrap_or_else(|_| control::done())),
             Request::Events => Ok(json!({ "events": self.events.latest() })),
-            // The control socket serves followers by itself, and the main thread successors.
+            // The control socket's thread serves followers, and the main thread hands over.
             Request::Follow | Request::Upgrade => Ok(control::done()),
             Request::Policy { policy } => self.switch_policy(policy),
             Request::Receive { engine } => self.switch_engine(engine),
@@ -103,7 +103,7 @@ impl Requests {
         Ok(json!({ "old": old.name(), "new": new.name() }))
     }
 
-    /// Lets all workers go by other keys.
+    /// Gives all workers other group keys.
     fn change_keys(&self, keys: &[String]) -> Result<Value, Refusal> {
         if !(1..=KEYS_MAX).contains(&keys.len()) {
             return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));
@@ -135,7 +135,7 @@ impl Requests {
         Ok(json!({ "allowed": count }))
     }
 
-    /// Lets all workers go by what is trusted after `change`.
+    /// Changes which nodes are trusted, and gives all workers the result.
     fn change_trust(&self, change: impl FnOnce(&mut Trust)) -> Result<(), Refusal> {
         let trust = {
             let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,12 +147,12 @@ impl Requests {
         all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
     }
 
-    /// Whom the bundle lets in.
+    /// Which nodes the bundle lets in.
     pub(crate) fn trust(&self) -> Trust {
         self.trust.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// One status from what the workers know: links and peers as the first one sees them, and what all have counted.
+    /// One status from the workers' snapshots: links and peers from the first one, counters summed over all.
     fn status(&self) -> Status {
         let workers = self.workers.snapshots();
         let mut counters = snapshot::sum(workers.iter());
@@ -185,7 +185,7 @@ impl Requests {
     }
 }
 
-/// Which fragments are copied, and what was measured.
+/// Which fragments are copied, and the measurement behind it.
 fn fragments_in_force(fragments: &Fragments) -> String {
     let name = print_fragments(fragments);
     let Fragments::Auto(costs) = fragments else { return name };
@@ -195,7 +195,7 @@ fn fragments_in_force(fragments: &Fragments) -> String {
     if copies.is_empty() { name } else { format!("{name}: {}", copies.join(", ")) }
 }
 
-/// The link with what may have changed of its NIC, if it has one.
+/// The link with the present state of its NIC, if it has one.
 fn as_its_nic_is(link: LinkStatus) -> LinkStatus {
     if names_window(&link.nic) {
         return link;

@@ -1,7 +1,7 @@
 //! Starts a bundle from its configuration, or from the process that runs it.
 //!
-//! The main thread opens everything, or takes it from the process that has it, gives up its rights, starts a worker per
-//! queue, and leaves the rest to [`crate::running`].
+//! The main thread opens everything, or takes the open files from the process that runs it, gives up its rights, starts
+//! a worker per queue, and leaves the rest to [`crate::running`].
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -20,7 +20,7 @@ use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::group::{Protection, Trust};
-use crate::handover::Successor;
+use crate::handover::Takeover;
 use crate::links;
 use crate::medium::Medium;
 use crate::notify::Notify;
@@ -63,10 +63,10 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
 /// As [`up`]; until the bundle is taken the other process goes on.
 pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let signals = Signals::block().context("cannot wait for signals")?;
-    let mut successor = Successor::ask(name)?;
+    let mut takeover = Takeover::ask(name)?;
     let watch = Watch::new()?;
-    let files = successor.files()?;
-    let (config, state, media) = (successor.config().clone(), successor.state(), successor.media()?);
+    let files = takeover.files()?;
+    let (config, state, media) = (takeover.config().clone(), takeover.state(), takeover.media()?);
     let privileges = Privileges::plan(&config)?;
     let events = EventLog::after(state.events.clone()).context("cannot make an eventfd")?;
     let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
@@ -75,13 +75,13 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
     let notify = Notify::adopt(files.notify);
-    // Before it becomes another user: commands trust who started it.
+    // Listens before it becomes another user: commands trust the user who listens.
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     priority::raise();
     priority::keep_time();
     privileges.give_up()?;
-    let running = parts.running(start(workers, Worker::run_when_told)?)?;
-    successor.take()?;
+    let running = parts.running(start(workers, Worker::run_after_command)?)?;
+    takeover.take()?;
     running.begin(peers);
     running.run(&signals, watch, &listener.open_to(privileges.control_group), &notify)
 }
@@ -104,7 +104,7 @@ fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyho
     workers.into_iter().map(start).collect()
 }
 
-/// What a bundle is made of before its workers start.
+/// The parts of a bundle before its workers start.
 struct Parts {
     config: Config,
     media: Vec<Medium>,
@@ -190,7 +190,7 @@ impl Parts {
     }
 }
 
-/// What all links run over; NICs have to be up.
+/// The media of all links; NICs have to be up.
 fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
     config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }
@@ -207,8 +207,8 @@ fn payload(config: &Config, cell_max: u16) -> u32 {
     u32::from(cell_max) - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0)
 }
 
-/// A NIC's address, marked as locally administered: the device's own. The bundle's name stands in the maker's part of it, so
-/// that bundles over the same NICs differ; it is the same after each start.
+/// A NIC's address, marked as locally administered: the device's own. The bundle's name stands in the maker's part of
+/// it, so that bundles over the same NICs differ; it is the same after each start.
 fn local(mac: [u8; 6], name: &str) -> [u8; 6] {
     // FNV-1a, of which two bytes are enough.
     let hash =

@@ -1,7 +1,7 @@
 //! A bundle at work: the main thread waits for signals, for changes of the NICs, and for the control socket.
 //!
-//! Everything is given back by dropping it, whatever ends the run; or another process takes it over, and then dropping it
-//! gives nothing back.
+//! When the run ends, everything is dropped and so given back; once another process has taken the bundle over, dropping
+//! gives nothing back, as that process holds the same files.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,8 +30,8 @@ use crate::requests::Requests;
 use crate::worker::{Command, Files};
 use crate::workers::Workers;
 
-/// How often the main thread looks after the workers.
-const LOOK_AFTER_WORKERS: Duration = Duration::from_secs(1);
+/// How often the main thread checks whether a worker has ended.
+const CHECK_WORKERS_EVERY: Duration = Duration::from_secs(1);
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -40,7 +40,7 @@ const WATCH: u64 = 1;
 const STOP: u64 = 2;
 const SERVER: u64 = 3;
 
-/// A running worker, as the main thread sees it.
+/// The main thread's handle of a running worker.
 pub(crate) struct Handle {
     pub(crate) commands: Sender<Command>,
     pub(crate) waker: Arc<Waker>,
@@ -58,18 +58,18 @@ pub(crate) struct Running {
     mac: [u8; 6],
     /// NICs without a carrier when the bundle started, by the number of their link.
     dark: Vec<u8>,
-    troubles: Troubles,
+    errors: Errors,
 }
 
-/// What the kernel refuses the main thread, and how often: no reason to end a bundle whose workers go on.
+/// Counts the main thread's errors by what failed. They do not end the bundle, as its workers go on.
 #[derive(Default)]
-struct Troubles(RefCell<BTreeMap<&'static str, u64>>);
+struct Errors(RefCell<BTreeMap<&'static str, u64>>);
 
-impl Troubles {
-    /// What was asked for, if the kernel gave it. What it refuses is said at each power of two, and followed by a pause.
-    fn heard<T>(&self, what: &'static str, answer: std::io::Result<T>) -> Option<T> {
-        let error = match answer {
-            Ok(answer) => return Some(answer),
+impl Errors {
+    /// The value of a result. An error is counted, logged at each power of two, and followed by a pause.
+    fn check<T>(&self, what: &'static str, result: std::io::Result<T>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
             Err(error) => error,
         };
         let mut counts = self.0.borrow_mut();
@@ -84,7 +84,7 @@ impl Troubles {
 }
 
 impl Running {
-    /// Over what the links run over.
+    /// `media`: what the links run over.
     ///
     /// # Errors
     /// No eventfd.
@@ -121,17 +121,17 @@ impl Running {
             requests: Arc::new(requests),
             mac,
             dark,
-            troubles: Troubles::default(),
+            errors: Errors::default(),
         })
     }
 
-    /// Lets workers begin that another process's workers have made way for.
-    /// `peers`: how many those had.
+    /// Starts the workers, after another process's workers have paused.
+    /// `peers`: how many peers those had.
     pub(crate) fn begin(&self, peers: usize) {
         for link in self.dark.iter().copied() {
-            self.workers.tell(|| Command::Carrier { link, carrier: false });
+            self.workers.send(|| Command::Carrier { link, carrier: false });
         }
-        self.workers.tell(|| Command::Succeed { peers });
+        self.workers.send(|| Command::TakeOver { peers });
         let detail = format!("version {} took over", env!("CARGO_PKG_VERSION"));
         let what = "upgraded".to_owned();
         self.requests.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
@@ -158,7 +158,7 @@ impl Running {
         if !matches!(server, Ok(None)) {
             notify.stopping();
         }
-        self.workers.tell(|| Command::Stop);
+        self.workers.send(|| Command::Stop);
         let Running { name, threads, requests, .. } = self;
         for worker in threads {
             let result = worker.thread.join();
@@ -169,7 +169,7 @@ impl Running {
         if server.is_some() {
             tracing::info!(name, "down");
         }
-        // The device goes before the name is given back, so that who finds the name free finds the device gone.
+        // The device is closed before the name is free, so that the next `up` finds neither.
         drop((server, requests));
         Ok(())
     }
@@ -190,12 +190,13 @@ impl Running {
         poll.add(&server, SERVER, Interest::Read)?;
         let mut server = Some(server);
         loop {
-            let Some(successor) = self.wait(&mut poll, signals, &mut watch, &mut server, listener) else {
+            let Some(taker) = self.wait(&mut poll, signals, &mut watch, &mut server, listener) else {
                 return Ok(server);
             };
-            // Nothing may be changed meanwhile. Who asks waits, and is answered by whoever has the bundle then.
+            // Nothing may be changed during the handover. Clients wait, and the process that has the bundle then
+            // answers.
             drop(server.take());
-            match self.hand_over(successor, listener, notify) {
+            match self.hand_over(taker, listener, notify) {
                 Ok(pid) => {
                     notify.handed_over(pid);
                     tracing::info!(name = self.name, "handed over");
@@ -211,8 +212,8 @@ impl Running {
         listener.serve(Arc::clone(&self.requests.events), move |request| requests.answer(&request))
     }
 
-    /// Waits for the end, or for a process that wants to take over; tells the workers what happens to their NICs. Serves
-    /// the name if nobody does. What the kernel refuses meanwhile is said, and tried again.
+    /// Waits for the end, or for a process that wants to take the bundle over. Follows the NICs meanwhile, and serves
+    /// the name again if this process has stopped doing so. Errors are logged and the calls repeated.
     fn wait(
         &self,
         poll: &mut Poll,
@@ -226,42 +227,42 @@ impl Running {
             if server.is_none() {
                 *server = self.serve_again(poll, listener);
             }
-            self.troubles.heard("wait", poll.wait(Some(LOOK_AFTER_WORKERS)).map(drop));
-            if let Some(signal) = self.troubles.heard("read signals", signals.next_signal()).flatten() {
+            self.errors.check("wait", poll.wait(Some(CHECK_WORKERS_EVERY)).map(drop));
+            if let Some(signal) = self.errors.check("read signals", signals.next_signal()).flatten() {
                 tracing::info!(?signal, "stopping");
                 return None;
             }
-            let is_stopped = self.troubles.heard("read what wakes it", self.stop.clear()) == Some(true);
+            let is_stopped = self.errors.check("read what wakes it", self.stop.clear()) == Some(true);
             if is_stopped || self.threads.iter().any(|worker| worker.thread.is_finished()) {
                 return None;
             }
-            while let Some(event) = self.troubles.heard("read events of NICs", watch.next_event()).flatten() {
+            while let Some(event) = self.errors.check("read events of NICs", watch.next_event()).flatten() {
                 links.follow(&event);
             }
             links.take_back();
-            if let Some(successor) = server.as_ref().and_then(Server::successor) {
-                return Some(successor);
+            if let Some(taker) = server.as_ref().and_then(Server::next_taker) {
+                return Some(taker);
             }
         }
     }
 
-    /// Serves the name once more, after another process has not taken it.
+    /// Serves the name again, after a handover that failed.
     fn serve_again(&self, poll: &Poll, listener: &Listener) -> Option<Server> {
         let served = listener.keep().and_then(|()| {
             let server = self.serve_name(listener)?;
             poll.add(&server, SERVER, Interest::Read)?;
             Ok(server)
         });
-        self.troubles.heard("serve the control socket", served)
+        self.errors.check("serve the control socket", served)
     }
 
-    /// Hands everything to another process, and tells which it is; a refusal is told there.
-    fn hand_over(&self, successor: UnixStream, listener: &Listener, notify: &Notify) -> anyhow::Result<i32> {
-        let pid = peer_of(&successor)?.pid;
+    /// Hands the bundle to another process and gives its pid. A refusal is sent to it.
+    fn hand_over(&self, taker: UnixStream, listener: &Listener, notify: &Notify) -> anyhow::Result<i32> {
+        let pid = peer_of(&taker)?.pid;
         let state = match self.state() {
             Ok(state) => state,
             Err(Refusal::Input(reason) | Refusal::Failed(reason)) => {
-                handover::refuse(successor, &reason)?;
+                handover::refuse(taker, &reason)?;
                 anyhow::bail!("{reason}");
             }
         };
@@ -274,7 +275,7 @@ impl Running {
             files.extend(worker.links.iter().map(AsFd::as_fd));
         }
         files.extend(notify.socket());
-        handover::give(successor, &state, &files, &self.workers)?;
+        handover::give(taker, &state, &files, &self.workers)?;
         Ok(pid)
     }
 
@@ -294,7 +295,7 @@ impl Running {
     }
 }
 
-/// What ended a worker. That somebody deleted the device is no failure of ours, and is told as what it is.
+/// Why a worker failed. A device that somebody deleted is an event of its own and named as such.
 fn worker_failed(name: &str, error: std::io::Error, events: &EventLog) -> anyhow::Error {
     if !tabane_io::tap::is_gone(&error) {
         return anyhow::Error::new(error).context("a worker failed");

@@ -1,4 +1,4 @@
-//! What a worker knows at one moment, and how the workers' knowledge becomes one status.
+//! A worker's state at one moment, and how one status is made of all workers' snapshots.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use tabane_proto::{Bundle, Counters, PolicyKind};
 use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
-/// One worker's knowledge.
+/// One worker's state.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// Which worker.
     pub(crate) worker: u16,
     /// This node.
     pub(crate) node: String,
-    /// What was counted.
+    /// The core's counters.
     pub(crate) counters: Counters,
     /// The policy in force.
     pub(crate) policy: PolicyKind,
-    /// How it waits.
+    /// Its receive engine.
     pub(crate) receive: receive::Method,
-    /// How it has waited.
+    /// Counters of the receive engine.
     pub(crate) waits: receive::Counters,
-    /// Which pieces of frames are copied, and of how many they were.
+    /// Which pieces of frames are copied, and how many were.
     pub(crate) fragments: Fragments,
-    pub(crate) joined: u64,
+    pub(crate) copied: u64,
     /// Bytes of a full cell.
     pub(crate) cell_bytes: u32,
     /// The links of this node, without their carrier.
@@ -38,7 +38,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// What there is now.
+    /// The snapshot of a worker now.
     pub(crate) fn of<'a>(
         worker: u16,
         bundle: &Bundle,
@@ -69,7 +69,7 @@ impl Snapshot {
             receive: engine.settings().method,
             waits: engine.counters(),
             fragments: bounce.fragments().clone(),
-            joined: bounce.joined(),
+            copied: bounce.copied(),
             cell_bytes: u32::try_from(bundle.cell_max()).unwrap_or(u32::MAX),
             peers: peers.collect(),
             links,
@@ -81,8 +81,8 @@ impl Snapshot {
 pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<String, u64> {
     let mut total = BTreeMap::new();
     let counted = |worker: &'a Snapshot| {
-        let joined = [("frames_joined", worker.joined)];
-        worker.counters.named().chain(worker.waits.named()).chain(joined)
+        let copied = [("frames_copied", worker.copied)];
+        worker.counters.named().chain(worker.waits.named()).chain(copied)
     };
     for (name, value) in workers.flat_map(counted) {
         *total.entry(name.to_owned()).or_default() += value;
@@ -111,7 +111,6 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
     let (carrier, mtu, gso, gro) = match link {
         AnyLink::Udp(link) => (link.nic().carrier, link.nic().mtu, link.gso(), link.gro()),
         AnyLink::Ether(link) => (link.nic().carrier, link.nic().mtu, false, false),
-        // Messages hold many cells in both directions.
         AnyLink::Mem(link) => (link.has_carrier(), link.unit(), true, true),
     };
     let completion = if let AnyLink::Ether(link) = link { link.completion() } else { None };

@@ -1,4 +1,4 @@
-//! What a running bundle tells about itself: these types are the schema of `tabane status --json`.
+//! The status of a running bundle: these types are the schema of `tabane status --json`.
 //!
 //! A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
 
@@ -21,10 +21,10 @@ pub struct Status {
     pub node: String,
     /// How cells are spread over the links.
     pub policy: String,
-    /// How the workers wait for what comes.
+    /// The workers' receive engine.
     pub receive: String,
-    /// Which pieces of a frame are copied into one before the device takes it, and what `auto` has found: at which lengths
-    /// of frames, and how many of the first pieces.
+    /// Which pieces of a frame are copied into one before the device takes it, and what `auto` has measured: at which
+    /// lengths of frames, and how many of the first pieces.
     pub fragments: String,
     /// How cells are protected.
     pub security: String,
@@ -44,9 +44,9 @@ pub struct Status {
     pub links: Vec<LinkStatus>,
     /// The other nodes.
     pub peers: Vec<PeerStatus>,
-    /// What was counted since start, by name.
+    /// Counters since the start, by name.
     pub counters: BTreeMap<String, u64>,
-    /// What happened lately, oldest first.
+    /// The latest events, oldest first.
     pub events: Vec<Entry>,
 }
 
@@ -65,22 +65,22 @@ pub struct LinkStatus {
     pub carrier: bool,
     /// MTU of the NIC, in bytes; of a link through memory, the size of a unit.
     pub mtu: u32,
-    /// Whether many cells leave with one call.
+    /// Whether one call sends many cells.
     pub gso: bool,
-    /// Whether many cells arrive with one call.
+    /// Whether one call receives many cells.
     pub gro: bool,
-    /// How frames come back that AF_XDP has sent, for the first worker; `null` where it does not move the cells.
+    /// How the kernel gives back frames that AF_XDP has sent, for the first worker; `null` without AF_XDP.
     pub completion: Option<CompletionStatus>,
 }
 
-/// How frames come back that were sent, and what has come of it.
+/// How the kernel gives back frames that were sent, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompletionStatus {
     /// `interrupt`, `lazy` or `adaptive`.
     pub method: String,
     /// Frames that came back when something else was sent.
     pub reclaimed_at_sends: u64,
-    /// Frames that came back by an interrupt, or by the look each 50 us that stands for it.
+    /// Frames that came back by an interrupt, or by the poll each 50 us in place of it.
     pub reclaimed_by_interrupts: u64,
     /// Those interrupts.
     pub interrupts: u64,
@@ -110,7 +110,7 @@ pub struct PeerStatus {
 /// The keys of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SealStatus {
-    /// Their number: 1 at first, one more after each change of keys, 1 again after 255.
+    /// Their epoch: 1 at first, one more after each change of keys, 1 again after 255.
     pub epoch: u8,
     /// Cells to the peer that were sealed with them.
     pub cells_sealed: u64,
@@ -141,11 +141,11 @@ pub struct PathStatus {
     pub skew_us: Option<u64>,
     /// Measured or configured rate, in bits per second.
     pub rate_bps: Option<u64>,
-    /// What waits for this link, in bytes, of all workers.
+    /// Bytes of all workers that wait for this link.
     pub queued_bytes: u64,
     /// Cells that all workers have sent to the peer.
     pub cells_sent: u64,
-    /// Cells that all workers have heard from the peer.
+    /// Cells that all workers have received from the peer.
     pub cells_received: u64,
     /// Share of the cells to the peer that was lost lately, in percent.
     pub loss_percent: f64,
@@ -154,7 +154,7 @@ pub struct PathStatus {
 }
 
 impl PeerStatus {
-    /// Counts what another worker has counted on the same paths.
+    /// Adds the counters of another worker's same paths.
     pub(crate) fn add(&mut self, other: &PeerStatus) {
         for path in &mut self.paths {
             for other in other.paths.iter().filter(|other| other.link == path.link) {

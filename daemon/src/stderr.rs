@@ -1,8 +1,8 @@
 //! Stderr, for the log and for sentences about failure.
 //!
-//! A running bundle does not wait for it. From [`detach`] on lines go to a thread of their own by way of a bounded queue:
-//! when stderr is a pipe that nobody reads, lines are lost and counted; when it refuses them, as on a full disk, they are
-//! lost. [`flush`] gives the last ones a moment at the end.
+//! A running bundle does not wait for stderr. From [`detach`] on a thread writes the lines, which reach it through a
+//! bounded queue: when stderr is a pipe that nobody reads, lines are lost and counted; when stderr refuses them, as on
+//! a full disk, they are lost. [`flush`] waits for the last ones at the end, but not for long.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -11,13 +11,14 @@ use std::time::Duration;
 
 /// Lines that wait for stderr.
 const WAITING_MAX: usize = 1024;
-/// Time that the last lines have to get out.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long [`flush`] waits.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lines on their way to stderr, once it is detached.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// From now on nobody waits for stderr. To be called once all rights are given up: the thread inherits what is left.
+/// Starts the thread that writes to stderr. The caller has given up its rights before: the thread inherits what is
+/// left.
 ///
 /// # Errors
 /// No thread.
@@ -27,10 +28,10 @@ pub(crate) fn detach() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the lines that were written are out, but not for long.
+/// Waits until stderr has taken the lines, for [`FLUSH_TIMEOUT`] at most.
 pub(crate) fn flush() {
     if let Some(queue) = QUEUE.get() {
-        queue.flush(LAST_WORDS);
+        queue.flush(FLUSH_TIMEOUT);
     }
 }
 
@@ -41,7 +42,6 @@ impl Write for Stderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match QUEUE.get() {
             Some(queue) => queue.push(line),
-            // Nobody is left to tell.
             None => drop(io::stderr().write_all(line)),
         }
         Ok(line.len())
@@ -52,20 +52,20 @@ impl Write for Stderr {
     }
 }
 
-/// Lines between those who write and the one who waits for stderr.
+/// The queue between those who log and the thread that writes.
 #[derive(Default)]
 struct Queue {
     lines: Mutex<Lines>,
-    /// There are new lines, or all are written.
+    /// Signalled when there are new lines, and when all are written.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Lines {
     waiting: VecDeque<Vec<u8>>,
-    /// Lines that found no room since one was written.
+    /// Lines that were dropped because the queue was full, since the last one that was not.
     missed: u64,
-    /// A line is being written.
+    /// Whether the thread writes a line now.
     busy: bool,
 }
 
@@ -80,7 +80,7 @@ impl Queue {
         }
     }
 
-    /// Writes lines for ever. What `to` refuses is lost.
+    /// Writes the lines as they come, without end. A line that `to` refuses is lost.
     fn run(&self, to: &mut impl Write) {
         loop {
             let line = self.next();
@@ -88,7 +88,7 @@ impl Queue {
         }
     }
 
-    /// The next line; the one before is written.
+    /// Waits for the next line; the one before counts as written.
     fn next(&self) -> Vec<u8> {
         let mut lines = self.lock();
         loop {
@@ -109,7 +109,6 @@ impl Queue {
 
     fn flush(&self, at_most: Duration) {
         let unwritten = |lines: &mut Lines| lines.busy || !lines.waiting.is_empty();
-        // Lines that are not out by then are lost.
         let _ = self.changed.wait_timeout_while(self.lock(), at_most, unwritten);
     }
 
@@ -125,12 +124,12 @@ mod tests {
 
     use super::*;
 
-    /// Takes a line each time that it is allowed to.
+    /// A writer that takes one line per permit.
     struct Slow(Receiver<()>, Arc<Mutex<Vec<String>>>);
 
     impl Write for Slow {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            // Once the test is over there is nothing to wait for.
+            // The test has ended when the sender is gone.
             let _ = self.0.recv();
             self.1.lock().expect("no panic").push(String::from_utf8_lossy(line).into_owned());
             Ok(line.len())

@@ -1,4 +1,4 @@
-//! Stdout: what a command answers.
+//! Stdout, for a command's output.
 
 use std::io::{self, Write};
 

@@ -1,11 +1,12 @@
 //! A worker: one queue of the device, one socket per link, one bundle core, one thread.
 //!
-//! The only place where the core meets the kernel. A turn follows the order that the core's head gives: what came from
-//! the links goes to the device, what came from the device goes to the links, then what is due. Nothing in a turn
+//! Only the worker connects the core with the kernel. A turn has the order that the core's head gives: what came from
+//! the links goes to the device, what came from the device goes to the links, then timers run. Nothing in a turn
 //! blocks or allocates; between turns the thread waits as its receive engine says (`worker/wait.rs`).
 //!
-//! Back-pressure: the device is read whether or not the links take more, for the core's queue is fair and short and the
-//! device's is neither. Only when the core takes no more the device fills, and the kernel tells the sending sockets.
+//! Back-pressure: the worker reads the device whether or not the links take more, for the core's queue is fair and
+//! short and the device's is neither. Only when the core takes no more, the device fills and the kernel blocks the
+//! sending sockets.
 
 mod command;
 mod drain;
@@ -34,19 +35,19 @@ use links::WatchedLink;
 
 /// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
 pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
-/// Messages of one receive call.
+/// Messages per receive call.
 const RECEIVE: usize = 4;
 /// Receive calls per link and turn.
 const ROUNDS: usize = 8;
-/// No receive call begins later in a turn than this: links are judged, and heartbeats sent, between turns.
+/// No receive call begins later in a turn than this: the core judges links and sends heartbeats between turns.
 const RECEIVE_FOR: Duration = Duration::from_millis(1);
-/// Nothing is read from the device later in a turn than this.
+/// No frame is read from the device later in a turn than this.
 const TRANSMIT_FOR: Duration = Duration::from_millis(1);
 /// Batches that are sent before the device is read again.
 const BATCHES: usize = 8;
-/// Links that are not likely to have a queue are asked for it this seldom.
+/// How often the worker reads the length of a queue that is probably empty.
 const IDLE_MEASURE: Duration = Duration::from_micros(250);
-/// After an error of the device or of epoll the worker tries again after so long: it may go on failing.
+/// Pause after an error of the device or of epoll, before the next try.
 const READ_AGAIN: Duration = Duration::from_millis(1);
 /// A send buffer is changed when its limit has moved by more than a quarter.
 const BUFFER_SLACK: u64 = 4;
@@ -58,15 +59,15 @@ const WAKER: u64 = u64::MAX - 1;
 pub(crate) struct Shared {
     /// Counts from 0.
     pub(crate) number: u16,
-    /// What it goes by besides its keys.
+    /// What protects the bundle besides its group keys.
     pub(crate) protection: Protection,
-    /// How it waits.
+    /// Its receive engine.
     pub(crate) receive: receive::Settings,
     /// Which pieces of a frame are copied before the device takes it.
     pub(crate) fragments: Fragments,
     /// The bundle's device.
     pub(crate) device: Arc<Device>,
-    /// What happens.
+    /// The event log.
     pub(crate) events: Arc<EventLog>,
 }
 
@@ -74,34 +75,34 @@ pub(crate) struct Shared {
 pub(crate) struct Worker {
     bundle: Bundle,
     queue: TapQueue,
-    /// By number; a number without a link is free.
+    /// The links by number; a number without a link is free.
     links: Vec<Option<WatchedLink>>,
-    /// Ports that leave, and who waits for that.
+    /// Links that are being removed, and the channel to signal then.
     leaving: Vec<(u8, Sender<()>)>,
     poll: Poll,
     waker: Arc<Waker>,
     commands: Receiver<Command>,
-    /// Buffers that wait to be filled.
+    /// Buffers for the next receive call.
     lent: Vec<Buffer>,
-    /// After an error of the device: when it is read again.
+    /// When the device is read again after an error.
     read_again: Option<Instant>,
     /// Whether epoll watches the device.
     tap_watched: bool,
-    /// It is about to stand still.
+    /// The drain before a handover, if one is under way.
     drain: Option<Drain>,
-    /// How it waits.
+    /// Its receive engine.
     engine: Receive,
-    /// Where pieces of frames are copied on their way to the device.
+    /// The buffer into which pieces of frames are copied on their way to the device.
     bounce: Bounce,
-    /// More can be sent at once.
+    /// Whether more can be sent at once.
     has_left: bool,
-    /// Frames that moved since it waited last.
+    /// Frames that moved since the last wait.
     moved: Moved,
     shared: Shared,
     nics: Vec<String>,
 }
 
-/// What epoll said, gathered so that the turn can follow its own order.
+/// What is ready, gathered so that a turn keeps its own order.
 #[derive(Default, PartialEq, Eq)]
 struct Ready {
     tap: bool,
@@ -158,15 +159,15 @@ impl Worker {
         })
     }
 
-    /// Runs until it is told to stop, from when it is told to go on.
+    /// Waits for the command to begin, and then runs as [`Self::run`].
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub(crate) fn run_when_told(mut self) -> std::io::Result<()> {
+    pub(crate) fn run_after_command(mut self) -> std::io::Result<()> {
         if self.stand_still() { Ok(()) } else { self.run() }
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until the command to stop.
     ///
     /// # Errors
     /// The device was deleted.
@@ -177,7 +178,7 @@ impl Worker {
                 if self.queue.is_gone() {
                     return Err(tap::gone());
                 }
-                // The kernel may say so again and again.
+                // epoll would report the same error again at once.
                 std::thread::sleep(READ_AGAIN);
             }
             if ready.waker {
@@ -189,19 +190,19 @@ impl Worker {
             self.read_again = self.read_again.filter(|again| now < *again);
             now = self.receive(now, ready.readable);
             self.find_room(ready.writable);
-            // One that is not watched may have frames, too.
+            // A device that epoll does not watch may have frames, too.
             let may_be_readable = ready.tap || !self.tap_watched;
             now = self.transmit(now, may_be_readable && self.reads_device())?;
             if now >= self.bundle.poll_timeout(now) {
                 self.bundle.handle_timeout(now);
-                // What waited behind a gap that is given up.
+                // Frames behind a gap that the reorder timeout has closed.
                 self.deliver(now);
                 self.close_left();
                 self.send(now);
                 self.shared.device.follow_reach(now, self.shared.number, &self.bundle);
                 self.shared.device.ask_again(now);
             }
-            self.tell(now);
+            self.record_events(now);
             self.watch_tap(now);
             if self.drain(now) {
                 return Ok(());
@@ -209,7 +210,7 @@ impl Worker {
         }
     }
 
-    /// From the links to the device, in turns among the links; returns the present.
+    /// Moves frames from the links to the device, in turns among the links; returns the present.
     fn receive(&mut self, began: Instant, readable: u16) -> Instant {
         let (mut now, mut left) = (began, readable);
         for _ in 0..ROUNDS {
@@ -236,12 +237,12 @@ impl Worker {
             self.lent.push(buffer);
         }
         let room = self.lent.len();
-        // The last one was freed last: its bytes are still in the processor's cache.
+        // The buffer that was freed last is still in the processor's cache.
         let mut buffers = self.lent.iter_mut().rev();
         let mut slots: [_; RECEIVE] = std::array::from_fn(|_| {
             ReceiveBuffer::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
         });
-        // An error of the socket (a NIC that went down) shows in the link's health.
+        // The link's health follows errors of the socket, such as a NIC that went down.
         let came = state.io.receive(&mut slots[..room]).unwrap_or(0);
         let now = clock();
         let met: [_; RECEIVE] = std::array::from_fn(|slot| {
@@ -257,7 +258,7 @@ impl Worker {
         came < room
     }
 
-    /// Writes what is complete to the device.
+    /// Writes the complete frames to the device.
     fn deliver(&mut self, now: Instant) {
         while let Some(frame) = self.bundle.poll_frame(now) {
             self.moved.to_device += 1;
@@ -285,8 +286,8 @@ impl Worker {
         }
     }
 
-    /// From the device to the links: frames are read in turns with what is sent, so that a sparse one, which goes first, does
-    /// not wait in the device for all that waits here. Returns the present.
+    /// Moves frames from the device to the links. Reading and sending take turns, so that a frame of a sparse flow,
+    /// which goes first, does not wait in the device for the core's whole queue. Returns the present.
     fn transmit(&mut self, began: Instant, mut readable: bool) -> std::io::Result<Instant> {
         let mut now = began;
         loop {
@@ -332,8 +333,8 @@ impl Worker {
         Ok(read.is_some())
     }
 
-    /// Sends what waits: control messages first, then cells until the links are full, or so much was sent that others have
-    /// their turn.
+    /// Sends control messages first, then cells until the links are full or the device has
+    /// its turn.
     fn send(&mut self, now: Instant) {
         while let Some(message) = self.bundle.poll_control(now) {
             let number = usize::from(message.link);
@@ -375,7 +376,7 @@ impl Worker {
         self.shared.device.follow_gates(&mut self.bundle);
     }
 
-    /// What became of a run, in the core's words.
+    /// The result of sending a run, as the core's type.
     fn outcome(&self, link: usize, sent: Sent) -> Outcome {
         let (outcome, error) = match sent {
             Sent::Done => return Outcome::Sent,
@@ -387,7 +388,7 @@ impl Worker {
         outcome
     }
 
-    /// Tells the core how full the links are, and keeps their send buffers as short as it wants them.
+    /// Reports to the core how full the links are, and keeps their send buffers as short as the core wants them.
     fn measure(&mut self, now: Instant) {
         let links = (0..).zip(&mut self.links);
         for (number, link) in links.filter_map(|(number, link)| Some((number, link.as_mut()?))) {
@@ -413,7 +414,7 @@ impl Worker {
         if state.room_watched == wanted {
             return;
         }
-        let Some(watched) = state.io.watched().filter(|_| state.io.tells_of_room()) else { return };
+        let Some(watched) = state.io.watched().filter(|_| state.io.signals_room()) else { return };
         let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
         match self.poll.modify(watched, link as u64, interest) {
             Ok(()) => state.room_watched = wanted,
@@ -421,13 +422,13 @@ impl Worker {
         }
     }
 
-    /// Whether this is a time to read the device.
+    /// Whether the device may be read now.
     fn reads_device(&self) -> bool {
         self.drain.is_none() && self.read_again.is_none() && !self.shared.device.awaits_peers()
     }
 
-    /// Watches the device only while its frames are taken: it would be ready again and again. What
-    /// is watched stays known to epoll, so that the kernel needs no memory for a change.
+    /// Watches the device only while the core takes its frames: otherwise it would be ready all the time. What
+    /// epoll watches stays registered, so that the kernel needs no memory for a change.
     fn watch_tap(&mut self, now: Instant) {
         let wanted = self.bundle.takes_frames() && self.reads_device();
         if wanted == self.tap_watched {
@@ -443,8 +444,8 @@ impl Worker {
         }
     }
 
-    /// Logs what happened, and lets the device follow it.
-    fn tell(&mut self, now: Instant) {
+    /// Records the core's events, and lets the device follow them.
+    fn record_events(&mut self, now: Instant) {
         let mut changed = false;
         while let Some(event) = self.bundle.poll_event() {
             changed = true;

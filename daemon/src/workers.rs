@@ -1,4 +1,4 @@
-//! What asks the workers: their channels, without their threads. Each thread that asks has a copy.
+//! The channels to the workers, without their threads. Each thread that asks workers has a copy.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,7 +9,7 @@ use tabane_io::Waker;
 use crate::snapshot::Snapshot;
 use crate::worker::Command;
 
-/// How long the workers may take to answer.
+/// How long a request waits for the workers' answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// The workers' channels, in the order of the workers.
@@ -17,13 +17,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct Workers(Vec<(Sender<Command>, Arc<Waker>)>);
 
 impl Workers {
-    /// Over these channels, one for each worker.
+    /// With one channel and waker for each worker.
     pub(crate) fn new(channels: impl Iterator<Item = (Sender<Command>, Arc<Waker>)>) -> Self {
         Self(channels.collect())
     }
 
-    /// Tells every worker.
-    pub(crate) fn tell(&self, command: impl Fn() -> Command) {
+    /// Sends a command to every worker.
+    pub(crate) fn send(&self, command: impl Fn() -> Command) {
         for (commands, waker) in &self.0 {
             // A worker that has ended no longer listens, and the main thread notices its end.
             let _ = commands.send(command());
@@ -31,10 +31,11 @@ impl Workers {
         }
     }
 
-    /// Asks every worker; `command` says how it answers. Gives the answers that come in time, in any order.
+    /// Asks every worker; `command` makes the command from the channel for its answer. Gives the answers that come in
+    /// time, in any order.
     pub(crate) fn ask<A>(&self, command: impl Fn(Sender<A>) -> Command) -> Vec<A> {
         let (sender, answers) = channel();
-        self.tell(|| command(sender.clone()));
+        self.send(|| command(sender.clone()));
         drop(sender);
         self.collect(&answers)
     }
@@ -45,7 +46,7 @@ impl Workers {
         self.0.iter().map_while(|_| next()).collect()
     }
 
-    /// Asks every worker with a part of `parts`, which has one for each.
+    /// Asks every worker, each with its own part of `parts`.
     pub(crate) fn ask_each<P, A>(&self, parts: Vec<P>, command: impl Fn(P, Sender<A>) -> Command) -> Vec<A> {
         let (sender, answers) = channel();
         for ((commands, waker), part) in self.0.iter().zip(parts) {
@@ -56,7 +57,7 @@ impl Workers {
         self.collect(&answers)
     }
 
-    /// What every worker knows, in their order.
+    /// A snapshot of every worker, in their order.
     pub(crate) fn snapshots(&self) -> Vec<Snapshot> {
         let mut snapshots = self.ask(Command::Snapshot);
         snapshots.sort_by_key(|snapshot| snapshot.worker);

@@ -1,4 +1,5 @@
-//! Who may ask a running bundle, and who is asked: abstract sockets have no file permissions, so both ends have to look.
+//! Who may ask a running bundle, and who is asked: abstract sockets have no file permissions, so both ends have to
+//! look.
 //!
 //! The asking process runs as another user, which only root can arrange; elsewhere the tests are ignored.
 
@@ -37,9 +38,10 @@ fn main() -> ExitCode {
         trial("only_root_and_the_owner_may_ask", only_root_and_the_owner_may_ask),
         trial("members_of_the_group_may_ask", members_of_the_group_may_ask),
         trial("keys_are_for_owners_alone", keys_are_for_owners_alone),
-        trial("an_impostor_is_told_nothing", an_impostor_is_told_nothing),
+        trial("an_impostor_gets_nothing", an_impostor_gets_nothing),
     ];
-    // A process that one trial starts holds open for a moment what another copies, and what is being written cannot run.
+    // A process that one trial starts holds open for a moment what another copies, and what is being written cannot
+    // run.
     let one_by_one = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&one_by_one, trials).exit_code()
 }
@@ -161,9 +163,9 @@ fn listen_as_impostor(name: &str) -> ExitCode {
     let socket = UnixListener::bind_addr(&address).expect("a free name");
     println!("ready");
     for client in socket.incoming() {
-        let mut heard = [0; 4096];
-        let length = client.and_then(|mut client| client.read(&mut heard)).unwrap_or_default();
-        println!("{}", String::from_utf8_lossy(&heard[..length]).trim_end());
+        let mut received = [0; 4096];
+        let length = client.and_then(|mut client| client.read(&mut received)).unwrap_or_default();
+        println!("{}", String::from_utf8_lossy(&received[..length]).trim_end());
     }
     ExitCode::SUCCESS
 }
@@ -190,7 +192,7 @@ impl Impostor {
         Ok(Impostor { name, process, lines, directory })
     }
 
-    /// Runs `tabane` as root with these words and the name among them; gives what the impostor heard.
+    /// Runs `tabane` as root with these words and the name among them; gives what the impostor received.
     fn asked(&mut self, command: &mut Command) -> Result<(Output, String), Failed> {
         let output = command.current_dir("/").output()?;
         Ok((output, self.lines.next().ok_or("the impostor has ended")??))
@@ -205,7 +207,7 @@ impl Drop for Impostor {
     }
 }
 
-fn an_impostor_is_told_nothing() -> Result<(), Failed> {
+fn an_impostor_gets_nothing() -> Result<(), Failed> {
     let mut impostor = Impostor::new()?;
     let (name, key) = (impostor.name.clone(), write_key(impostor.directory.path())?);
     let binary = impostor.directory.path().join("tabane");
@@ -222,17 +224,17 @@ fn an_impostor_is_told_nothing() -> Result<(), Failed> {
         &["link", "add", &name, "eth1"],
     ];
     let sentence = format!(
-        "tabane: {name} is served by uid {STRANGER} (pid {}), who was told nothing; allowed: root, yourself, or user tabane\n",
+        "tabane: {name} is served by uid {STRANGER} (pid {}), and gets no request; allowed: root, yourself, or user tabane\n",
         impostor.process.id()
     );
     for words in commands {
-        let (output, heard) = impostor.asked(Command::new(&binary).args(words))?;
+        let (output, received) = impostor.asked(Command::new(&binary).args(words))?;
         let errors = String::from_utf8(output.stderr)?;
-        assert_eq!((output.status.code(), errors.as_str(), heard.as_str()), (Some(2), &*sentence, ""));
+        assert_eq!((output.status.code(), errors.as_str(), received.as_str()), (Some(2), &*sentence, ""));
         assert!(output.stdout.is_empty());
     }
     let mut as_itself = as_user(STRANGER, STRANGER, &[]);
-    let (_, heard) = impostor.asked(as_itself.arg(&binary).args(["key", &name, &key]))?;
-    assert!(heard.contains(KEY), "who serves the name oneself is asked: {heard}");
+    let (_, received) = impostor.asked(as_itself.arg(&binary).args(["key", &name, &key]))?;
+    assert!(received.contains(KEY), "who serves the name oneself is asked: {received}");
     Ok(())
 }

@@ -64,8 +64,8 @@ fn mtu_too_small() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Two bundles over two cables. The link whose NIC shrinks is left at both ends, told of, and used again when it has grown;
-/// meanwhile the other one carries cells as large as before, a new process takes over, and no such link joins.
+/// Two bundles over two cables. The link whose NIC shrinks is left at both ends, reported, and used again when it has
+/// grown; meanwhile the other one carries cells as large as before, a new process takes over, and no such link joins.
 fn mtu_shrunk() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far
@@ -86,15 +86,15 @@ fn mtu_shrunk() -> Result<(), Failed> {
         "$TABANE" down; wait $new || exit 4; kill $far; wait $far || exit 5; ip netns del far; cat log log2 far.log | grep -c panicked"#
     );
     let output = shell(&script)?;
-    let told = |nic: &str, mtu| {
+    let detail = |nic: &str, mtu| {
         let unused = "too small for cells; the link is not used until it has 576";
         format!("nic-mtu      {nic} has an MTU of {mtu} bytes now, {unused}\n")
     };
     let want = [
         " 20 received\nlink 1 left\n2\n\"cell_bytes\": 1472\nlink 1 joined\n".to_owned(),
-        told("eth3", 76),
-        told("eth1", 76),
-        told("eth3", 68),
+        detail("eth3", 76),
+        detail("eth1", 76),
+        detail("eth3", 68),
         "nic-mtu      eth1 has an MTU of 1500 bytes now\n0\n".to_owned(),
     ];
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -186,7 +186,7 @@ fn killed() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Two bundles over one cable find each other; a follower tells of it and ends with its bundle, or with its reader, or
+/// Two bundles over one cable find each other; a follower reports it and ends with its bundle, or with its reader, or
 /// with Ctrl-C.
 fn events_followed() -> Result<(), Failed> {
     let script = format!(
@@ -300,7 +300,8 @@ fn nic_replaced() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Accept the new key everywhere, speak it everywhere, drop the old one; a process that takes over goes by the same keys.
+/// Accept the new key everywhere, speak it everywhere, drop the old one; a process that takes over goes by the same
+/// keys.
 fn keys_changed() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up

@@ -42,8 +42,8 @@ fn what_was_typed_reaches_the_other_program() {
         &[],
     ] {
         let (code, stdout, stderr) = run(&program, &[&["probe"], arguments].concat());
-        let told: Vec<&str> = stdout.lines().filter(|line| !line.is_empty()).collect();
-        assert_eq!((code, told, stderr.as_str()), (Some(7), arguments.to_vec(), ""));
+        let received: Vec<&str> = stdout.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!((code, received, stderr.as_str()), (Some(7), arguments.to_vec(), ""));
     }
 }
 

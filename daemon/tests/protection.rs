@@ -35,7 +35,7 @@ fn ciphers() -> Result<(), Failed> {
             far up --link eth2 --key key --address 10.9.0.2/24 $2 2>far.log & far=$!
             for _ in $(seq 500); do "$TABANE" events | grep -q link-up && far events | grep -q link-up && break; sleep 0.02; done
             ping -q -c 20 -i 0.01 -s 8000 -W 2 10.9.0.2 | grep -oE ' [0-9]+ received'
-            "$TABANE" status | grep -oE '[a-z0-9-]+ sent, [a-z0-9-]+ heard|, [a-z0-9-]+, keys'
+            "$TABANE" status | grep -oE '[a-z0-9-]+ sent, [a-z0-9-]+ received|, [a-z0-9-]+, keys'
             far status --json | grep -oE '"cipher_[a-z]+": "[^"]+"'
             "$TABANE" down; wait $pid || exit 3; far down; wait $far || exit 4; }}
         pair "--cipher aes-256-gcm" "--cipher chacha20-poly1305"
@@ -44,7 +44,7 @@ fn ciphers() -> Result<(), Failed> {
     );
     let want = [
         " 20 received",
-        "aes-256-gcm sent, chacha20-poly1305 heard",
+        "aes-256-gcm sent, chacha20-poly1305 received",
         "\"cipher_received\": \"aes-256-gcm\"",
         "\"cipher_sent\": \"chacha20-poly1305\"",
         " 20 received",
@@ -56,8 +56,8 @@ fn ciphers() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Three bundles on one switch, the third without a key of its own at first, as nodes are while keys are given out. Then
-/// lists are made, and the third, which keeps the key of the group, is taken off them.
+/// Three bundles on one switch, the third without a key of its own at first, as nodes are while keys are given out.
+/// Then lists are made, and the third, which keeps the key of the group, is taken off them.
 fn stolen_node() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; ip link add br0 type bridge mcast_snooping 0; ip link set br0 up

@@ -58,9 +58,9 @@ fn device_moved() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Two bundles over one cable. While datagrams pass, the worker of one is told by the kernel that there is no memory: at
-/// each tenth read of its device, each other change of what it watches and each fifth wait. Most datagrams come through,
-/// and all when the errors are over.
+/// Two bundles over one cable. While datagrams pass, the worker of one gets errors from the kernel for want of memory:
+/// at each tenth read of its device, each other change of what it watches and each fifth wait. Most datagrams come
+/// through, and all when the errors are over.
 fn errors_injected() -> Result<(), Failed> {
     let script = format!(
         r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
@@ -77,7 +77,7 @@ fn errors_injected() -> Result<(), Failed> {
         kill -INT $tracer; wait $tracer; received 100
         count() {{ "$TABANE" status --json | grep -oE "\"$1\": [0-9]+" | cut -d ' ' -f 2; }}
         [ $(count device_unread) -ge 10 ] && [ $(count device_unwatched) -ge 10 ] && echo counted
-        grep -c 'tell what is ready; the worker looks by itself' log | grep -cE '^[4-9]$|^1[0-9]$'
+        grep -c 'report what is ready; the worker tries the device' log | grep -cE '^[4-9]$|^1[0-9]$'
         "$TABANE" down; wait $pid; echo $?; kill $far; wait $far; ip netns del far"#
     );
     let output = shell(&script)?;
@@ -86,8 +86,8 @@ fn errors_injected() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The thread of the control socket is told that there is no memory at each other wait, the main thread the same, and at its
-/// first try to serve the name again after an upgrade has failed.
+/// The thread of the control socket gets errors for want of memory at each other wait, the main thread the same, and
+/// at its first try to serve the name again after an upgrade has failed.
 fn errors_beside_the_path() -> Result<(), Failed> {
     let script = format!(
         r#"{START} start "--link eth1 --no-sandbox"
@@ -135,8 +135,8 @@ fn log_nobody_reads() -> Result<(), Failed> {
 fn service_manager() -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("notify");
-    let ear = std::os::unix::net::UnixDatagram::bind(&path)?;
-    ear.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
+    let manager = std::os::unix::net::UnixDatagram::bind(&path)?;
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
     let script = format!(
         r#"{START} export NOTIFY_SOCKET={}; start "--link eth1"; "$TABANE" down; wait $pid"#,
         path.display()
@@ -144,9 +144,9 @@ fn service_manager() -> Result<(), Failed> {
     let output = shell(&script)?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for want in ["READY=1", "STOPPING=1"] {
-        let mut heard = [0; 64];
-        let length = ear.recv(&mut heard)?;
-        assert_eq!(String::from_utf8_lossy(&heard[..length]), want);
+        let mut received = [0; 64];
+        let length = manager.recv(&mut received)?;
+        assert_eq!(String::from_utf8_lossy(&received[..length]), want);
     }
     Ok(())
 }

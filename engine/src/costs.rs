@@ -1,12 +1,14 @@
-//! What a packet costs, by its length and by how many of its fragments are copied: measured on this machine at start.
+//! The cost of a packet, by its length and by how many of its fragments are copied: measured on this machine at the
+//! start.
 //!
-//! Part of [`super::fragments`]. Copy, descriptor and bus work side by side, so what counts cannot be added up of their
-//! prices: each combination is tried ([`Costs::trials`]), and the fastest is taken. Whoever owns the device sends some
-//! packets for each trial and records what one took.
+//! Part of [`super::fragments`]. Copy, descriptor and bus work in parallel, so the time of a packet is not the sum of
+//! their costs: each combination is tried ([`Costs::trials`]), and the fastest is taken. The owner of the device sends
+//! some packets for each trial and records the time of one.
 
 use core::time::Duration;
 
-/// Numbers of first fragments that are tried; `usize::MAX` is all of them. In order, so that of equals the least is taken.
+/// Numbers of first fragments that are tried; `usize::MAX` is all of them. In order, so that the least of equals is
+/// taken.
 const CANDIDATES: [usize; 9] = [0, 2, 3, 4, 5, 6, 8, 16, usize::MAX];
 /// Lengths that are tried: powers of two from this one on.
 const SHORTEST_LOG2: u32 = 7;
@@ -26,7 +28,7 @@ pub struct Trial {
     candidate: usize,
 }
 
-/// What was measured.
+/// The measured costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs([[Option<Duration>; CANDIDATES.len()]; CLASSES]);
 
@@ -41,12 +43,12 @@ impl Costs {
         })
     }
 
-    /// A packet of this trial took so long, on average.
+    /// Records how long a packet of this trial took, on average.
     pub fn record(&mut self, trial: Trial, took: Duration) {
         self.0[trial.class][trial.candidate] = Some(took);
     }
 
-    /// What a packet of this trial took, if it was measured.
+    /// How long a packet of this trial took, if it was measured.
     #[must_use]
     pub fn took(&self, trial: Trial) -> Option<Duration> {
         self.0[trial.class][trial.candidate]
@@ -58,7 +60,7 @@ impl Costs {
         lengths.map(|bytes| (bytes, self.best(bytes))).filter(|(_, first)| *first > 1)
     }
 
-    /// How many of the first fragments to copy in a packet of so many bytes: none where nothing was measured.
+    /// How many of the first fragments to copy in a packet of so many bytes: none without a measurement.
     #[must_use]
     pub fn best(&self, bytes: usize) -> usize {
         let row = &self.0[class(bytes)];

@@ -1,8 +1,8 @@
 //! How a packet's fragments reach the device: each by a descriptor of its own, or some copied into one buffer first.
 //!
-//! A descriptor costs the bus and the processor a fixed time, however little it is for; a copy costs the processor a time
-//! for each byte. So the first fragments, among them the short header, are worth copying in packets of few fragments, and
-//! nothing is in long ones. Where the border lies is a matter of the machine.
+//! A descriptor costs the bus and the processor a fixed time, whatever its length; a copy costs the processor a time
+//! for each byte. So the first fragments, among them the short header, are worth copying in packets of few fragments,
+//! and none is in long ones. The machine decides where the border lies.
 //!
 //! Source: Shimizu et al., section 5.3, "adaptive bounce buffer".
 
@@ -18,18 +18,18 @@ pub enum Fragments {
     CopyFirst(usize),
     /// All.
     CopyAll,
-    /// As many of the first as paid most when this machine was measured.
+    /// As many of the first as was fastest when this machine was measured.
     Auto(Box<Costs>),
 }
 
 impl Default for Fragments {
-    /// As was measured, before anything was.
+    /// By measurement, before there is one.
     fn default() -> Self {
         Self::Auto(Box::default())
     }
 }
 
-/// What becomes of one packet.
+/// How one packet reaches the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The first fragments that are copied into one buffer; none or at least two.
@@ -54,7 +54,7 @@ impl Fragments {
         Some(first.min(count)).filter(|copied| *copied > 1).unwrap_or(0)
     }
 
-    /// What becomes of a packet of fragments of these lengths.
+    /// How a packet of fragments of these lengths reaches the device.
     #[must_use]
     pub fn plan(&self, lengths: &[usize]) -> Plan {
         let copied = self.copied(lengths.len(), lengths.iter().sum());

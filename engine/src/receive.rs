@@ -1,27 +1,28 @@
-//! How a worker waits for what comes: the receive engine.
+//! The receive engine: how a worker waits for frames and cells.
 //!
-//! A sleep until the kernel signals something costs little while nothing comes, and much each time that something does:
-//! the processor went idle and has to come back. A worker that polls again and again ([`Wait::Spin`]) finds at once what
-//! came, and costs a processor. [`Method::Adaptive`] spins while that pays. It knows how long it would have had to spin lately
-//! ([`waits`]) and what a sleep costs (how late the last ones ended), so each wait begins with spinning for as long as
-//! would have cost least, if at all. After frames that left the device it waits for an answer, after frames for the device
-//! for what its host does next; so it remembers each kind for itself.
+//! A sleep until the kernel signals something costs little while nothing comes, and much each time that something
+//! comes: the processor went idle and has to come back. A worker that polls without a pause ([`Wait::Spin`]) finds a
+//! frame at once, and takes a whole processor. [`Method::Adaptive`] spins while that pays. It knows how long it would
+//! have had to spin lately ([`waits`]) and what a sleep costs (how late the last ones ended), so each wait begins with
+//! spinning for as long as would have cost least, if at all. After frames from the device it waits for an answer, after
+//! frames for the device for the host's next frame; so it remembers each kind by itself.
 //!
-//! A [`token_bucket`] bounds what spinning takes of a processor, and between two polls the worker lets others run. Where they
-//! run for long, it backs off ([`back_off`]); but not while many frames move ([`rate`]): then frames gather until the others
-//! are done, where a sleeper would be woken for each, ahead of those who make and read them.
+//! A [`token_bucket`] limits the processor time that spinning takes, and between two polls the worker lets other
+//! threads run. Where those run for long, the worker backs off ([`back_off`]); but not while many frames move
+//! ([`rate`]): then frames gather until the others are done, while a sleeping worker would be woken for each, before
+//! the threads that make and read them.
 //!
 //! Only frames count. Heartbeats and timers interrupt a wait without ending it, so that a quiet bundle sleeps.
 //!
-//! A link without interrupts (a ring in shared memory) bounds each sleep: under traffic by the interval that was configured
-//! for it, in quiet by an eighth of the silence and [`SELDOM`].
+//! A link without interrupts (a ring in shared memory) bounds each sleep: under traffic by the interval that was
+//! configured for it, in quiet by an eighth of the silence and [`SELDOM`].
 //!
-//! Call [`Receive::turn`] when a turn is over, then [`Receive::next`] and, after doing what it says and polling,
-//! [`Receive::polled`], until something came or is due.
+//! The worker calls [`Receive::turn`] after each turn, then [`Receive::next`] and, after waiting as that says and
+//! polling, [`Receive::polled`], until something has come or is due.
 //!
 //! Invariants: [`Wait::Spin`] takes no larger part of any span than [`Settings::share`], but for one window's worth and
-//! the last poll. Source: P3, section 3 (polling by a timer); Karlin et al., "Competitive snoopy caching", 1988 (a worker that
-//! spins for no longer than a sleep costs never pays more than twice).
+//! the last poll. Source: P3, section 3 (polling by a timer); Karlin et al., "Competitive snoopy caching", 1988 (a
+//! worker that spins for no longer than a sleep costs never pays more than twice).
 
 mod back_off;
 mod rate;
@@ -37,19 +38,20 @@ use tabane_proto::time::Instant;
 use token_bucket::TokenBucket;
 use waits::Waits;
 
-/// What a microsecond of delay is worth, in microseconds of a processor that would be idle.
+/// The cost of a microsecond of delay, in microseconds of a processor that would be idle.
 const WORTH: u32 = 4;
 /// How often a link without interrupts is polled, at least.
 const SELDOM: Duration = Duration::from_millis(5);
 /// The part of the silence after which it is polled next.
 const PART: u32 = 8;
-/// What a sleep is taken to cost before one was measured, and bounds of what is believed.
+/// The assumed cost of a sleep before one was measured, and the limits of a measured one.
 const SLEEP_COST: Duration = Duration::from_micros(20);
 const SLEEP_COST_MIN: Duration = Duration::from_micros(2);
 const SLEEP_COST_MAX: Duration = Duration::from_micros(100);
-/// How much of a new measurement is believed: one part in so many.
+/// The weight of a new measurement: one part in so many.
 const SMOOTH: u32 = 8;
-/// Between two polls, somebody else had the processor for longer than it takes to be woken.
+/// A poll that takes longer than this was interrupted: another thread had the processor for longer than a wake-up
+/// takes.
 const PREEMPTED: Duration = Duration::from_micros(250);
 
 /// The names of the engines.
@@ -82,7 +84,7 @@ impl Method {
     }
 }
 
-/// What an engine goes by.
+/// The settings of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Which engine.
@@ -103,15 +105,15 @@ impl Default for Settings {
 /// What to do before the next poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Nothing, but let others have the processor if they want it.
+    /// Yield the processor once.
     Spin,
     /// Sleep so long, unless the kernel signals something.
     Sleep(Duration),
-    /// Sleep so long, whatever comes.
+    /// Sleep so long, even if the kernel signals something.
     SleepThrough(Duration),
 }
 
-/// What has happened since the beginning.
+/// Counters since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Sleeps of either kind.
@@ -154,14 +156,15 @@ pub struct Moved {
 #[derive(Debug)]
 pub struct Receive {
     settings: Settings,
-    /// Waits after turns that moved frames to the device alone, and after those that moved some from it ([`Self::sent`]).
+    /// Waits after turns that moved frames to the device alone, and after those that moved some from it
+    /// ([`Self::sent`]).
     waits: [Waits; 2],
     rate: Rate,
     tokens: TokenBucket,
     counters: Counters,
-    /// What a sleep costs.
+    /// The cost of a sleep.
     sleep_cost: Duration,
-    /// Since when frames are waited for: the end of the last turn that moved some.
+    /// When this wait for frames began: the end of the last turn that moved some.
     since: Instant,
     /// Whether that turn moved frames from the device.
     sent: bool,
@@ -171,11 +174,11 @@ pub struct Receive {
     slept: bool,
     /// Whether others had the processor for long in this wait.
     yielded: bool,
-    /// When something was found since the last turn.
+    /// When a poll found something, since the last turn.
     found: Option<Instant>,
-    /// What is being done, and since when.
+    /// The present wait, and since when.
     doing: Option<(Instant, Wait)>,
-    /// After others had the processor for long.
+    /// The back-off after others had the processor for long.
     back_off: BackOff,
 }
 
@@ -202,26 +205,26 @@ impl Receive {
         }
     }
 
-    /// What it goes by.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Goes by something else from `now` on; what was counted and measured stays.
+    /// Uses other settings from `now` on; counters and measurements stay.
     pub fn change(&mut self, now: Instant, settings: Settings) {
         self.tokens = TokenBucket::new(now, settings.share);
         self.settings = settings;
         self.spin_until = now;
     }
 
-    /// What has happened.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// A turn is over, and moved these frames. After frames a new wait begins.
+    /// Notes that a turn is over and moved these frames. After frames a new wait begins.
     pub fn turn(&mut self, now: Instant, moved: Moved) {
         let found = self.found.take();
         self.doing = None;
@@ -229,7 +232,7 @@ impl Receive {
         if moved == Moved::default() {
             return;
         }
-        // Beside others, a wait is as long as they take.
+        // A wait that others interrupted is as long as they took.
         if let Some(found) = found.filter(|_| !self.yielded) {
             let woken = if self.slept { self.sleep_cost } else { Duration::ZERO };
             self.waits[usize::from(self.sent)].record(found.since(self.since).saturating_sub(woken));
@@ -256,7 +259,7 @@ impl Receive {
         wait
     }
 
-    /// The worker did what [`Self::next`] said, and polled; `found`: something came.
+    /// Notes that the worker waited as [`Self::next`] said, and polled; `found`: something had come.
     pub fn polled(&mut self, now: Instant, found: bool) {
         let Some((begun, wait)) = self.doing.take() else { return };
         let took = now.since(begun);
@@ -287,11 +290,11 @@ impl Receive {
         unannounced.map_or(Duration::MAX, within)
     }
 
-    /// A poll without a sleep took so long.
+    /// Accounts for a poll without a sleep that took so long.
     fn account(&mut self, now: Instant, took: Duration, found: bool) {
         self.counters.spins += 1;
         self.counters.caught += u64::from(found);
-        // What goes beyond was somebody else's time.
+        // The time beyond was another thread's.
         let ours = took.min(PREEMPTED);
         self.counters.spun_ns += tabane_proto::time::nanos(ours);
         self.tokens.spend(now, ours);
@@ -303,7 +306,7 @@ impl Receive {
         }
     }
 
-    /// A sleep ended so much later than it was to.
+    /// Measures a sleep that ended so much too late.
     fn measure(&mut self, late: Duration) {
         let late = late.clamp(SLEEP_COST_MIN, SLEEP_COST_MAX);
         self.sleep_cost = (self.sleep_cost * (SMOOTH - 1) + late) / SMOOTH;

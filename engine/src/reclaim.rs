@@ -1,12 +1,12 @@
-//! When buffers come back that a device has sent: the transmit side's completion engine.
+//! The reclaim engine: when a driver takes back buffers that the device has sent.
 //!
-//! A buffer belongs to the device from [`Reclaim::post`] until the device has read it. That it has can be told by an
-//! interrupt, which costs much, or be seen in a register when the next packet is sent anyway, which costs little. But who
-//! waits for room sends nothing, and so would wait for ever: [`Method::Lazy`] stalls. [`Method::Adaptive`] is lazy while
-//! there is room, and lets the device interrupt while there is little.
+//! A buffer belongs to the device from [`Reclaim::post`] until the device has read it. The device can report that by an
+//! interrupt, which costs much; or the driver reads a register when it sends the next packet, which costs little. But a
+//! sender that waits for room sends nothing, and so waits for ever under [`Method::Lazy`]. [`Method::Adaptive`] is lazy
+//! while there is room, and lets the device interrupt while there is little.
 //!
-//! The device finishes descriptors in the order in which they were posted; how many it still holds (`outstanding`) is all
-//! that it has to tell.
+//! The device finishes descriptors in the order in which they were posted, so it only needs to show how many it still
+//! holds (`outstanding`).
 //!
 //! Invariants: a buffer that was posted is handed back once, in order. Under [`Method::Adaptive`], interrupts are on
 //! whenever a packet was refused last.
@@ -14,20 +14,20 @@
 
 use alloc::collections::VecDeque;
 
-/// Who says that buffers can come back.
+/// What triggers taking buffers back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// The device, by interrupts.
     Interrupt,
-    /// Whoever sends next, by a poll of the device. Stalls when there is no room to send.
+    /// The next send, by a poll of the device. A sender that waits for room then waits for ever.
     Lazy,
-    /// The sender while there is room, the device while there is little.
-    Adaptive(Marks),
+    /// The next send while there is room, interrupts while there is little.
+    Adaptive(Watermarks),
 }
 
 impl Method {
-    /// All of them, `adaptive` with the usual marks.
-    pub const ALL: [Self; 3] = [Self::Interrupt, Self::Lazy, Self::Adaptive(Marks::USUAL)];
+    /// All of them, `adaptive` with the usual watermarks.
+    pub const ALL: [Self; 3] = [Self::Interrupt, Self::Lazy, Self::Adaptive(Watermarks::USUAL)];
 
     /// The name in files and flags.
     #[must_use]
@@ -42,18 +42,18 @@ impl Method {
 
 impl Default for Method {
     fn default() -> Self {
-        Self::Adaptive(Marks::USUAL)
+        Self::Adaptive(Watermarks::USUAL)
     }
 }
 
-/// Shares of the room that are free, in percent. What is short counts: descriptors or bytes.
+/// Shares of the room that are free, in percent, of descriptors or bytes, whichever are scarcer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marks {
+pub struct Watermarks {
     low: u8,
     high: u8,
 }
 
-impl Marks {
+impl Watermarks {
     /// A quarter and a half.
     pub const USUAL: Self = Self::new(25, 50);
 
@@ -63,21 +63,21 @@ impl Marks {
     /// When `low` is not below `high`, or `high` beyond 100.
     #[must_use]
     pub const fn new(low: u8, high: u8) -> Self {
-        assert!(low < high && high <= 100, "marks in order, in percent");
+        assert!(low < high && high <= 100, "watermarks in order, in percent");
         Self { low, high }
     }
 }
 
-/// Why the device is asked.
+/// Why the driver polls the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A packet is about to be posted.
     Send,
-    /// The device has interrupted, or has just been allowed to.
+    /// The device has interrupted, or may do so from now on.
     Interrupt,
 }
 
-/// What is used and can be used.
+/// Descriptors and bytes that are used or can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Descriptors.
@@ -98,7 +98,7 @@ impl Room {
     }
 }
 
-/// What has happened since the beginning.
+/// Counters since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Buffers that came back at a send.
@@ -136,8 +136,8 @@ impl<B> Reclaim<B> {
         Self { method, room, free: room, posted, interrupts, counters: Counters::default() }
     }
 
-    /// Whether the device is to interrupt. To be read after each call; a device that interrupts only for what it
-    /// finishes from then on has to be asked once more ([`Cause::Interrupt`]) when this has become true.
+    /// Whether the device is to interrupt. The driver reads this after each call. A device that interrupts only for
+    /// what it finishes from then on has to be polled once more ([`Cause::Interrupt`]) when this has become true.
     #[must_use]
     pub fn interrupts(&self) -> bool {
         self.interrupts
@@ -149,7 +149,7 @@ impl<B> Reclaim<B> {
         !self.interrupts && !self.posted.is_empty()
     }
 
-    /// Whether there is room for a packet. Where there is none, it is to be tried again after the next reclaim.
+    /// Whether there is room for a packet. If there is none, the driver tries again after the next reclaim.
     pub fn admits(&mut self, packet: Room) -> bool {
         debug_assert!(self.room.holds(packet), "this packet never fits");
         let admitted = self.free.holds(packet);
@@ -159,16 +159,16 @@ impl<B> Reclaim<B> {
         admitted
     }
 
-    /// A packet is not posted: there is no room for it, or the device has enough.
+    /// Notes that a packet is not posted: there is no room for it, or the device has enough.
     pub fn refuse(&mut self) {
         self.counters.refused += 1;
-        // Whatever the marks say: who waits for room does not send.
+        // Whatever the watermarks: a sender that waits for room does not send.
         if matches!(self.method, Method::Adaptive(_)) {
             self.switch(true);
         }
     }
 
-    /// Who says that buffers can come back.
+    /// What triggers taking buffers back.
     #[must_use]
     pub fn method(&self) -> Method {
         self.method
@@ -176,7 +176,7 @@ impl<B> Reclaim<B> {
 
     /// Takes back what the device no longer holds, oldest first.
     ///
-    /// At a send, this is nothing where interrupts do it. More `outstanding` than was posted counts as all of it.
+    /// At a send it takes back nothing while interrupts are on. More `outstanding` than was posted counts as all of it.
     pub fn reclaim(&mut self, cause: Cause, outstanding: usize) -> impl Iterator<Item = B> {
         let mut done = self.posted.len().saturating_sub(outstanding);
         match cause {
@@ -189,11 +189,11 @@ impl<B> Reclaim<B> {
         }
         self.free.descriptors += done;
         self.free.bytes += self.posted.range(..done).map(|(_, bytes)| bytes).sum::<usize>();
-        self.look_at_marks();
+        self.check_watermarks();
         self.posted.drain(..done).map(|(buffer, _)| buffer)
     }
 
-    /// The device gets a buffer of a packet that was admitted.
+    /// Gives the device a buffer of a packet that was admitted.
     ///
     /// # Panics
     /// When there is no room for it.
@@ -202,7 +202,7 @@ impl<B> Reclaim<B> {
         self.free.descriptors -= 1;
         self.free.bytes -= bytes;
         self.posted.push_back((buffer, bytes));
-        self.look_at_marks();
+        self.check_watermarks();
     }
 
     /// Buffers that have not come back.
@@ -211,14 +211,14 @@ impl<B> Reclaim<B> {
         self.posted.len()
     }
 
-    /// What has happened.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    fn look_at_marks(&mut self) {
-        let Method::Adaptive(Marks { low, high }) = self.method else { return };
+    fn check_watermarks(&mut self) {
+        let Method::Adaptive(Watermarks { low, high }) = self.method else { return };
         let free = self.free.percent_of(self.room);
         if free < usize::from(low) {
             self.switch(true);

@@ -20,20 +20,20 @@ pub enum AnyLink {
     Udp(Box<UdpLink>),
     /// Frames over a NIC.
     Ether(Box<EtherLink>),
-    /// Messages in memory; nothing tells of them, see [`AnyLink::poll`].
+    /// Messages in memory. No descriptor reports them, see [`AnyLink::poll`].
     Mem(Box<MemLink>),
 }
 
-/// What a look has shown that no descriptor tells of.
+/// What a poll has found that no descriptor reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Polled {
-    /// It is worth to receive.
+    /// Whether there may be something to receive.
     pub readable: bool,
-    /// What found no room is worth another try.
+    /// Whether a run that found no room should be tried again.
     pub writable: bool,
-    /// Whether another node is there; `None`: the NIC tells.
+    /// Whether another node is there; `None`: the NIC's carrier says so.
     pub carrier: Option<bool>,
-    /// What other nodes have written that cannot be true, each time that it has doubled.
+    /// Impossible values that other nodes have written, each time that their number has doubled.
     pub faults: Option<Faults>,
 }
 
@@ -47,7 +47,7 @@ impl AnyLink {
         }
     }
 
-    /// The descriptor that tells when there is something to receive, or room; `None`: nothing does.
+    /// The descriptor that is ready when there is something to receive, or room; `None`: there is none.
     pub fn watched(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Udp(link) => Some(link.as_fd()),
@@ -56,13 +56,13 @@ impl AnyLink {
         }
     }
 
-    /// A further descriptor that tells when there is something to receive.
+    /// A further descriptor that is ready when there is something to receive.
     pub fn also_watched(&self) -> Option<BorrowedFd<'_>> {
         if let Self::Ether(link) = self { link.also_watched() } else { None }
     }
 
-    /// Whether [`Self::watched`] also tells of room.
-    pub fn tells_of_room(&self) -> bool {
+    /// Whether [`Self::watched`] is also ready when there is room.
+    pub fn signals_room(&self) -> bool {
         match self {
             Self::Udp(_) => true,
             Self::Ether(link) => !link.hides_room(),
@@ -70,18 +70,18 @@ impl AnyLink {
         }
     }
 
-    /// How often to [`Self::poll`] while there is traffic; `None`: descriptors tell of what comes.
+    /// How often to [`Self::poll`] while there is traffic; `None`: descriptors report all.
     pub fn poll_interval(&self) -> Option<Duration> {
         if let Self::Mem(link) = self { Some(link.poll_interval()) } else { None }
     }
 
-    /// When to [`Self::poll`] at the latest, traffic or not; `None`: nothing waits for one. `room`: a run has found
-    /// none.
+    /// When to [`Self::poll`] at the latest, with or without traffic; `None`: no poll is needed. `room`: a run has
+    /// found none.
     pub fn poll_within(&self, room: bool) -> Option<Duration> {
         if let Self::Ether(link) = self { link.service_within(room) } else { None }
     }
 
-    /// Looks into rings and memory, and after what waits there. It is `now`, by a clock that only goes forward; `room`: a
+    /// Polls and serves rings and memory. `now` is read from a clock that only goes forward; `room`: a
     /// run has found none.
     pub fn poll(&mut self, now: Duration, room: bool) -> Polled {
         match self {
@@ -98,7 +98,7 @@ impl AnyLink {
         }
     }
 
-    /// Bounds what was sent and is not yet on the wire, in bytes as [`Link::queued_bytes`] counts them.
+    /// Limits the bytes that were sent and are not yet on the wire, as [`Link::queued_bytes`] counts them.
     ///
     /// # Errors
     /// The kernel's.

@@ -1,7 +1,7 @@
-//! Frames in many pieces, on their way to the kernel: gathered by it, or with the first pieces copied into one.
+//! Hands frames in many pieces to the kernel, which gathers them, or copies the first pieces into one before.
 //!
-//! A frame that came in cells has as many pieces as these. How many of them are copied is said by
-//! `engine/src/fragments.rs`, from prices that [`measure`] finds at start.
+//! A frame that came in cells has as many pieces as there were cells.
+//! `engine/src/fragments.rs` decides how many of them are copied, from costs that [`measure`] finds at the start.
 //!
 //! Source: Shimizu et al., section 5.3, "adaptive bounce buffer".
 
@@ -20,9 +20,9 @@ use crate::tap::FRAME_MAX;
 
 /// Most pieces of a frame.
 pub const PIECES: usize = 128;
-/// Frames of what is measured.
+/// Frames per measurement.
 const FRAMES: usize = 32;
-/// How often each trial is repeated; the fastest counts.
+/// How often each measurement is repeated; the fastest counts.
 const REPEATS: usize = 16;
 
 /// The buffer into which pieces are copied, and how many.
@@ -30,13 +30,13 @@ const REPEATS: usize = 16;
 pub struct Bounce {
     fragments: Fragments,
     buffer: Box<[u8]>,
-    joined: u64,
+    copied: u64,
 }
 
 impl Bounce {
     /// Room for one frame.
     pub fn new(fragments: Fragments) -> Self {
-        Self { fragments, buffer: vec![0; FRAME_MAX].into(), joined: 0 }
+        Self { fragments, buffer: vec![0; FRAME_MAX].into(), copied: 0 }
     }
 
     /// How many pieces are copied.
@@ -45,37 +45,37 @@ impl Bounce {
     }
 
     /// Frames of which pieces were copied.
-    pub fn joined(&self) -> u64 {
-        self.joined
+    pub fn copied(&self) -> u64 {
+        self.copied
     }
 
-    /// Gives the pieces of a frame to `take`, at most [`PIECES`], the first of them joined as planned.
+    /// Gives the pieces of a frame to `take`, at most [`PIECES`], the first of them copied into one as planned.
     pub fn pass<T>(&mut self, pieces: &[IoSlice<'_>], take: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         let copied = self.fragments.copied(pieces.len(), bytes);
         let (first, others) = pieces.split_at(copied);
-        let mut joined = 0;
+        let mut filled = 0;
         for piece in first {
-            let Some(room) = self.buffer.get_mut(joined..joined + piece.len()) else { return take(pieces) };
+            let Some(room) = self.buffer.get_mut(filled..filled + piece.len()) else { return take(pieces) };
             room.copy_from_slice(piece);
-            joined += piece.len();
+            filled += piece.len();
         }
         if copied == 0 || others.len() >= PIECES {
             return take(pieces);
         }
-        self.joined += 1;
+        self.copied += 1;
         let mut gathered = [IoSlice::new(&[]); PIECES];
-        gathered[0] = IoSlice::new(&self.buffer[..joined]);
+        gathered[0] = IoSlice::new(&self.buffer[..filled]);
         gathered[1..=others.len()].copy_from_slice(others);
         take(&gathered[..=others.len()])
     }
 }
 
-/// What it costs to hand the kernel packets in pieces of `piece` bytes, with the first of them copied before: takes some
-/// 5 ms. What is one piece alone is not measured, and nothing where the kernel refuses a pair of sockets.
+/// What it costs to hand the kernel packets in pieces of `piece` bytes, with the first of them copied before: takes
+/// some 5 ms. A single piece is not measured; where the kernel refuses a pair of sockets nothing is.
 ///
-/// They lie one behind the other in more memory than a processor's nearest caches hold, as what has come does. They go
-/// through a pair of Unix sockets: there is no device yet, and the kernel gathers alike wherever it copies.
+/// The pieces lie one behind the other in more memory than a processor's nearest caches hold, as received cells do.
+/// They go through a pair of Unix sockets: there is no device yet, and the kernel gathers alike wherever it copies.
 pub fn measure(piece: usize) -> Costs {
     let mut costs = Costs::default();
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -89,9 +89,9 @@ pub fn measure(piece: usize) -> Costs {
     let mut bounce = Bounce::new(Fragments::ScatterGather);
     let mut time = |trial: Trial| {
         let mut pieces = [IoSlice::new(&[]); PIECES];
-        let cut = frames.next()?[..trial.bytes].chunks(piece.max(trial.bytes.div_ceil(PIECES)));
-        let count = cut.len();
-        pieces.iter_mut().zip(cut).for_each(|(piece, bytes)| *piece = IoSlice::new(bytes));
+        let chunks = frames.next()?[..trial.bytes].chunks(piece.max(trial.bytes.div_ceil(PIECES)));
+        let count = chunks.len();
+        pieces.iter_mut().zip(chunks).for_each(|(piece, bytes)| *piece = IoSlice::new(bytes));
         bounce.fragments = Fragments::CopyFirst(trial.first);
         let start = now_ns();
         let sent =
@@ -102,7 +102,7 @@ pub fn measure(piece: usize) -> Costs {
     };
     let mut trials: Vec<Trial> = Costs::trials().filter(|trial| trial.bytes > piece).collect();
     for at in 0..REPEATS * trials.len() {
-        // To and fro, so that none always comes first after what leaves the caches cold.
+        // In alternating order, so that no measurement always comes first with cold caches.
         if at % trials.len() == 0 {
             trials.reverse();
         }
@@ -122,7 +122,7 @@ mod tests {
         let mut bounce = Bounce::new(fragments);
         let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let seen = bounce.pass(&slices, |pieces| pieces.iter().map(|piece| piece.to_vec()).collect());
-        (seen, bounce.joined())
+        (seen, bounce.copied())
     }
 
     #[test]
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn what_is_longer_than_any_frame_is_gathered() {
         let long = vec![7; FRAME_MAX];
-        let (seen, joined) = passed(Fragments::CopyAll, &[b"a", &long]);
-        assert_eq!((seen.len(), joined), (2, 0));
+        let (seen, copied) = passed(Fragments::CopyAll, &[b"a", &long]);
+        assert_eq!((seen.len(), copied), (2, 0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! bpf(2), as far as it is needed: maps, programs, and the instructions that programs are assembled from.
+//! The part of bpf(2) that Tabane uses: maps, programs, and the instructions that programs are assembled from.
 //!
 //! Programs are assembled here, so that nobody needs a compiler, a library or an object file. Source: bpf(2),
 //! `linux/bpf.h` and `Documentation/bpf/standardization/instruction-set.rst` of Linux 6.18.
@@ -33,7 +33,8 @@ pub(crate) const JUMP_IF_EQUAL: u8 = 0x15;
 pub(crate) const JUMP_UNLESS_EQUAL: u8 = 0x55;
 pub(crate) const CALL: u8 = 0x85;
 pub(crate) const EXIT: u8 = 0x95;
-/// In place of a source register: the value is the descriptor of a map, or the address of what a map's first entry holds.
+/// In place of a source register: the value is the descriptor of a map, or the address of what a map's first entry
+/// holds.
 pub(crate) const MAP_DESCRIPTOR: u8 = 1;
 pub(crate) const MAP_VALUE: u8 = 2;
 
@@ -54,7 +55,7 @@ pub(crate) const fn op(code: u8, to: u8, from: u8, offset: i16, immediate: i32) 
     Instruction { code, registers, offset, immediate }
 }
 
-/// Big-endian bytes of a packet as they are when they are loaded as they stand in memory.
+/// The value of a packet's big-endian bytes when they are loaded in the machine's byte order.
 pub(crate) fn in_memory(value: u16) -> i32 {
     i32::from(u16::from_ne_bytes(value.to_be_bytes()))
 }
@@ -92,7 +93,7 @@ pub(crate) struct ProgramKind {
     /// `BPF_PROG_TYPE_…`, and its place (`BPF_XDP` and the like), if it has one.
     pub(crate) kind: u32,
     pub(crate) place: u32,
-    /// As others see it.
+    /// Its name for tools such as bpftool.
     pub(crate) name: [u8; 16],
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn map(attributes: &MapAttributes) -> io::Result<OwnedFd> {
     descriptor(unsafe { call(MAP_CREATE, attributes) })
 }
 
-/// Hands the kernel a program, which it checks.
+/// Loads a program, which the kernel verifies.
 ///
 /// # Errors
 /// The kernel's; `EPERM` without CAP_BPF.

@@ -1,6 +1,6 @@
 //! Descriptors that travel from one process to another over a Unix stream (`SCM_RIGHTS`).
 //!
-//! What travels is the open file itself, not a copy: both processes then hold the same device queue, the same socket. It
+//! The receiver gets the same open file, not a copy: both processes then hold the same device queue or socket. It
 //! lives until the last of them closes it. Source: `unix(7)`, `cmsg(3)`.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -17,7 +17,7 @@ use rustix::net::{
 /// Descriptors of one message (`SCM_MAX_FD` of the kernel).
 const AT_ONCE: usize = 253;
 
-/// Sends `files`, in order, each message of them with the byte `carrier`, which the receiver reads, too.
+/// Sends `files`, in order. Each message carries the byte `carrier`, which the receiver reads, too.
 ///
 /// # Errors
 /// The kernel's; some may have been sent then.
@@ -73,8 +73,8 @@ mod tests {
         assert_eq!((came.len(), text.as_slice()), (300, &b"  end"[..]));
         let last = UnixStream::from(came.pop().unwrap());
         (&last).write_all(b"x").unwrap();
-        let mut told = [0];
-        std::io::Read::read_exact(&mut &pairs[299].1, &mut told).unwrap();
-        assert_eq!(told, *b"x");
+        let mut carried = [0];
+        std::io::Read::read_exact(&mut &pairs[299].1, &mut carried).unwrap();
+        assert_eq!(carried, *b"x");
     }
 }

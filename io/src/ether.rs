@@ -1,16 +1,16 @@
 //! Ethernet links: a cell is a frame of its own EtherType, and the NIC needs no IP address.
 //!
-//! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where it can
-//! be had, AF_XDP does so in its place (`xdp.rs`); the packet socket then only takes what AF_XDP leaves. The core
-//! knows peers by socket addresses, as which Ethernet addresses appear (`address.rs`); what goes to a multicast address
-//! goes to a group of our own.
+//! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where
+//! the NIC allows it, AF_XDP does so in its place (`xdp.rs`); the packet socket then only receives what AF_XDP leaves.
+//! The core knows peers by socket addresses, so Ethernet addresses are written as such (`address.rs`); what goes to a
+//! multicast address goes to an Ethernet group of Tabane.
 //!
 //! - A run is taken as a whole or not at all.
 //! - No call allocates once the link is open, except when the NIC's MTU has grown.
 
 mod address;
+mod coalesce;
 mod frame;
-mod join;
 mod receive;
 mod send;
 mod socket;
@@ -27,24 +27,23 @@ use thiserror::Error;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
 use crate::notice::Notice;
+use crate::sockets;
 pub use address::{GROUP, Mac};
 use address::{address_of, mac_of};
+use coalesce::Coalescer;
 pub use frame::{ETHER_TYPE, ETHERNET, HEAD, ethernet, head};
-use join::Joiner;
 use receive::Stage;
 use send::{Way, is_run, send_run};
 use socket::CellSocket;
 use xdp::Xdp;
 
-/// The largest run, bytes: what one run over UDP can carry.
-pub const RUN_MAX: usize = 65_507;
-/// How often room is looked for in the rings of AF_XDP: a batch leaves in this time at 10 Gbit/s.
+/// How often the rings of AF_XDP are polled for room: a batch leaves in this time at 10 Gbit/s.
 const ROOM: Duration = Duration::from_micros(50);
 
 /// What moves the cells of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// AF_XDP where it can be had, else AF_PACKET.
+    /// AF_XDP where it is available, else AF_PACKET.
     Auto,
     /// AF_XDP, or there is no link.
     Xdp,
@@ -72,11 +71,11 @@ impl Engine {
 pub struct EtherSpec {
     /// The NIC whose link this is.
     pub nic: String,
-    /// Tells workers, and bundles on one NIC, apart; the same at both ends.
+    /// Distinguishes workers, and bundles on one NIC; the same at both ends.
     pub port: u16,
     /// What is to move its cells. AF_XDP wants CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
     pub engine: Engine,
-    /// How frames come back that AF_XDP has sent.
+    /// How the kernel gives back frames that AF_XDP has sent.
     pub completion: reclaim::Method,
     /// Receive buffer wanted, bytes as accounted by the kernel.
     pub receive_buffer: usize,
@@ -102,9 +101,9 @@ pub enum EtherError {
         /// The NIC.
         nic: String,
     },
-    /// AF_XDP is a must, and not to be had.
+    /// AF_XDP is required and not available.
     #[error(
-        "NIC {nic}: AF_XDP is not to be had ({reason}); allowed: engine = \"auto\" or \"packet\" where it is not"
+        "NIC {nic}: AF_XDP is not available ({reason}); allowed: engine = \"auto\" or \"packet\" where it is not"
     )]
     NoXdp {
         /// The NIC.
@@ -127,19 +126,19 @@ pub enum EtherError {
 /// A link of Ethernet frames over one NIC, non-blocking.
 #[derive(Debug)]
 pub struct EtherLink {
-    /// Moves the cells, unless the packet socket does.
+    /// Moves the cells; without it the packet socket does.
     xdp: Option<Box<Xdp>>,
     socket: CellSocket,
     nic: Nic,
     port: u16,
     local: SocketAddr,
     stage: Stage,
-    /// Not yet taken by the caller; few, for they are made only when the link is opened.
+    /// Notices that the caller has not taken yet; few, for they are made only when the link is opened.
     notices: Vec<Notice>,
 }
 
 impl EtherLink {
-    /// Opens the link. What the kernel does not grant is told by [`Link::take_notice`].
+    /// Opens the link. [`Link::take_notice`] gives what the kernel lacks.
     ///
     /// # Errors
     /// See [`EtherError`].
@@ -153,7 +152,8 @@ impl EtherLink {
             }
         })?;
         let mut link = Self::over(socket, nic, spec)?;
-        link.size_buffers(spec);
+        let (device, sizes) = (&link.nic.name, (spec.receive_buffer, spec.send_buffer));
+        link.notices.extend(sockets::size_buffers(&link.socket, device, sizes.0, sizes.1));
         link.start_xdp(spec)?;
         Ok(link)
     }
@@ -175,7 +175,7 @@ impl EtherLink {
         Ok(Self { xdp: None, socket, nic, port: spec.port, local, stage, notices: Vec::new() })
     }
 
-    /// The address that the NIC appears as to peers.
+    /// The NIC's address as a socket address.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -190,32 +190,32 @@ impl EtherLink {
         self.xdp.as_ref().map_or("ether/packet", |xdp| xdp.mode())
     }
 
-    /// How frames come back that were sent, and what has come of it; `None`: the kernel keeps that to itself.
+    /// How the kernel gives back frames that were sent, and how often; `None`: AF_PACKET does not show that.
     pub fn completion(&self) -> Option<(reclaim::Method, reclaim::Counters)> {
         self.xdp.as_ref().map(|xdp| (xdp.completion(), xdp.completed()))
     }
 
-    /// The descriptor that tells when something has come, and, unless room is hidden, when there is room.
+    /// The descriptor that is ready when there is something to receive, and, unless [`Self::hides_room`], room.
     pub fn watched(&self) -> BorrowedFd<'_> {
         self.xdp.as_ref().map_or_else(|| self.socket.as_fd(), |xdp| xdp.as_fd())
     }
 
-    /// The descriptor that tells of what came past that one.
+    /// The packet socket, when AF_XDP leaves frames to it.
     pub fn also_watched(&self) -> Option<BorrowedFd<'_>> {
         self.xdp.is_some().then(|| self.socket.as_fd())
     }
 
-    /// Whether it is worth to receive, although no descriptor says so.
+    /// Whether there is something to receive that no descriptor reports.
     pub(crate) fn has_news(&self) -> bool {
         self.stage.holds_frames()
     }
 
-    /// Whether no descriptor tells of room.
+    /// Whether no descriptor is ready when there is room.
     pub fn hides_room(&self) -> bool {
         self.xdp.is_some()
     }
 
-    /// When something is to be done that no descriptor tells of. `room`: a run has found none.
+    /// When to call [`Self::service`] at the latest. `room`: a run has found none.
     pub(crate) fn service_within(&self, room: bool) -> Option<Duration> {
         if self.has_news() {
             return Some(Duration::ZERO);
@@ -223,28 +223,28 @@ impl EtherLink {
         self.xdp.as_ref().filter(|xdp| xdp.wants_service(room)).map(|_| ROOM)
     }
 
-    /// Looks after what waits to be sent. `room`: a run has found none; whether it is worth another try.
+    /// Serves the rings; says whether a run that found no room should be tried again. `room`: a run has found none.
     pub fn service(&mut self, room: bool) -> bool {
         let xdp = self.xdp.as_mut().filter(|xdp| xdp.wants_service(room));
         xdp.is_some_and(|xdp| xdp.service() && room)
     }
 
-    /// Another process takes the link over: from now on all cells come to the packet socket, which that one has.
+    /// Hands the link to another process: from now on all cells come to the packet socket, which that process has, too.
     pub fn hand_over(&mut self) {
         self.xdp = None;
     }
 
-    /// Bounds the kernel memory of what is not yet on the wire, in bytes as [`Link::queued_bytes`] counts them, which
-    /// are 2,304 for a frame of 1,500; one run may go beyond it.
+    /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`] counts them,
+    /// which are 2,304 for a frame of 1,500; one run may go beyond it.
     ///
     /// # Errors
-    /// The kernel's. Without `CAP_NET_ADMIN` the value is cut to `net.core.wmem_max`, which is no error.
+    /// The kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
     pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(xdp) = &mut self.xdp {
             xdp.set_limit(bytes);
             return Ok(());
         }
-        self.socket.set_send_buffer(bytes)
+        sockets::set_send_buffer(&self.socket, bytes)
     }
 
     fn start_xdp(&mut self, spec: &EtherSpec) -> Result<(), EtherError> {
@@ -260,32 +260,11 @@ impl EtherLink {
                 if spec.engine == Engine::Xdp {
                     return Err(EtherError::NoXdp { nic: nic.name.clone(), reason });
                 }
-                self.note("AF_XDP", reason, "cells go by AF_PACKET");
+                let (device, instead) = (nic.name.clone(), "cells go by AF_PACKET");
+                self.notices.push(Notice { device, feature: "AF_XDP", reason, instead });
             }
         }
         Ok(())
-    }
-
-    fn size_buffers(&mut self, spec: &EtherSpec) {
-        let got = self.socket.set_receive_buffer(spec.receive_buffer);
-        if got < spec.receive_buffer / 2 * 2 {
-            let reason = format!("{got} bytes of {}", spec.receive_buffer);
-            self.note("SO_RCVBUFFORCE", reason, "bursts may be lost; raise net.core.rmem_max or run as root");
-        }
-        let set = self.socket.set_send_buffer(spec.send_buffer);
-        let sent = set.and_then(|()| self.socket.send_buffer()).unwrap_or(0);
-        if sent < spec.send_buffer / 2 * 2 {
-            let reason = format!("{sent} bytes of {}", spec.send_buffer);
-            self.note(
-                "SO_SNDBUFFORCE",
-                reason,
-                "the link may run dry; raise net.core.wmem_max or run as root",
-            );
-        }
-    }
-
-    fn note(&mut self, feature: &'static str, reason: String, instead: &'static str) {
-        self.notices.push(Notice { device: self.nic.name.clone(), feature, reason, instead });
     }
 }
 
@@ -299,7 +278,7 @@ impl Link for EtherLink {
         }
         if let Some(xdp) = &mut self.xdp {
             if to == GROUP {
-                // Now and then: the NIC may have got another address.
+                // The NIC may have got another address; a read of it now and then is enough.
                 xdp.mac = self.socket.mac().unwrap_or(xdp.mac);
             }
             return xdp.send(to, slices, segment);
@@ -309,17 +288,17 @@ impl Link for EtherLink {
     }
 
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
-        let mut joiner = Joiner::new(buffers);
+        let mut coalescer = Coalescer::new(buffers);
         if let Some(xdp) = &mut self.xdp {
-            xdp.receive(&mut joiner);
+            xdp.receive(&mut coalescer);
         }
-        let received = self.stage.receive(&self.socket, self.port, &mut joiner);
-        // An error comes again with the next call, if it lasts.
-        if joiner.filled() > 0 { Ok(joiner.filled()) } else { received.map(|()| 0) }
+        let received = self.stage.receive(&self.socket, self.port, &mut coalescer);
+        // An error that lasts comes again with the next call.
+        if coalescer.filled() > 0 { Ok(coalescer.filled()) } else { received.map(|()| 0) }
     }
 
     fn queued_bytes(&mut self) -> usize {
-        self.xdp.as_mut().map_or_else(|| self.socket.queued_bytes(), |xdp| xdp.queued_bytes())
+        self.xdp.as_mut().map_or_else(|| sockets::queued_bytes(&self.socket), |xdp| xdp.queued_bytes())
     }
 
     fn take_notice(&mut self) -> Option<Notice> {

@@ -1,7 +1,7 @@
-//! How fast a device is, as `ethtool` shows it.
+//! The speed of a device, as `ethtool` shows it.
 //!
-//! By `ETHTOOL_GSET` and `ETHTOOL_SSET`, whose structure has one size on all kernels. A TAP device shows whatever was set
-//! last, and 10 Mbit/s before.
+//! By `ETHTOOL_GSET` and `ETHTOOL_SSET`, whose structure has one size on all kernels. A TAP device shows whatever was
+//! set last, and 10 Mbit/s before.
 //!
 //! Source: `struct ethtool_cmd` in `include/uapi/linux/ethtool.h`, `tun_set_link_ksettings` in `drivers/net/tun.c` of
 //! Linux 6.18.
@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketType, socket};
+
+use crate::sockets::check;
 
 const GET: u32 = 1;
 const SET: u32 = 2;
@@ -47,7 +49,7 @@ pub fn speed(device: &str) -> Option<u32> {
     Some(speed).filter(|speed| ![0, u32::from(u16::MAX), UNKNOWN].contains(speed))
 }
 
-/// Has a TAP device show `mbits` Mbit/s.
+/// Sets the speed that a TAP device shows to `mbits` Mbit/s.
 ///
 /// # Errors
 /// The kernel's: no such device, no right, or a kernel before 4.16.
@@ -69,6 +71,6 @@ fn ask(device: &str, mut settings: Settings) -> io::Result<Settings> {
     }
     request.ifr_ifru.ifru_data = (&raw mut settings).cast();
     // SAFETY: the kernel reads and writes one `Settings`, which lives until the call returns.
-    let result = unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(settings) }
+    check(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })?;
+    Ok(settings)
 }

@@ -1,21 +1,19 @@
-//! Gates at the device: superframes of flows that have enough waiting are refused, so that their senders wait.
+//! Gates at the device: it refuses superframes of flows whose queue is long enough, so that their senders wait.
 //!
-//! A TAP device takes what it is given until its queue is full, and then refuses everybody. A program at the device
-//! refuses by flow: the kernel tells a local socket of TCP at once (`NET_XMIT_DROP`, local congestion), which then sends
-//! less, and the same bytes later; nothing is lost. Frames that came in from elsewhere (a bridge, a router) pass, for their
-//! senders would not be told. So do short frames, and all that is not TCP. Which flow has which gate:
+//! A TAP device takes frames until its queue is full, and then refuses those of all flows. A program at the device
+//! refuses by flow: the kernel reports this to a local socket of TCP at once (`NET_XMIT_DROP`, local congestion), which
+//! then sends less, and the same bytes later; nothing is lost. Frames from elsewhere (a bridge, a router) pass, for
+//! their senders would get no report. So do short frames, and all that is not TCP. Which flow has which gate:
 //! `tabane_proto::gate`.
 //!
-//! Source: `TUNSETFILTEREBPF` and `tun_net_xmit` in `drivers/net/tun.c`, `__tcp_transmit_skb` in `net/ipv4/tcp_output.c` of
-//! Linux 6.18.
+//! Source: `TUNSETFILTEREBPF` and `tun_net_xmit` in `drivers/net/tun.c`, `__tcp_transmit_skb` in
+//! `net/ipv4/tcp_output.c` of Linux 6.18.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use rustix::mm::{self, MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
 use tabane_proto::gate::{GATES, SHIFT, SPREAD, STEP};
 
 use crate::bpf::{
@@ -46,14 +44,10 @@ const STACK: i16 = -48;
 /// All gates, open or closed; dropped with the device.
 #[derive(Debug)]
 pub struct Gates {
-    begin: NonNull<u8>,
+    /// A byte for each gate.
+    memory: MmapRaw,
     program: OwnedFd,
 }
-
-// SAFETY: the memory belongs to no thread, and is only used by atomic operations.
-unsafe impl Send for Gates {}
-// SAFETY: the same.
-unsafe impl Sync for Gates {}
 
 impl Gates {
     /// Gates that are all open, and the program that obeys them, for [`crate::Tap::set_gates`].
@@ -66,20 +60,18 @@ impl Gates {
             bpf::map(&MapAttributes { kind: ARRAY, key_bytes: 4, value_bytes, entries: 1, flags: MAPPABLE })?;
         let kind = ProgramKind { kind: SOCKET_FILTER, place: 0, name: *b"tabane_gates\0\0\0\0" };
         let program = bpf::load(kind, &assemble(map.as_raw_fd()), 0)?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without a wanted address the kernel takes one where nothing is mapped.
-        let begin = unsafe { mm::mmap(ptr::null_mut(), BYTES.get(), protection, MapFlags::SHARED, &map, 0)? };
-        let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { begin, program })
+        let memory = MmapOptions::new().len(GATES).map_raw(&map)?;
+        Ok(Self { memory, program })
     }
 
     /// Closes a gate, below [`GATES`], or opens it; others are left alone.
     pub fn set(&self, gate: u16, is_closed: bool) {
-        if usize::from(gate) >= BYTES.get() {
+        if usize::from(gate) >= self.memory.len() {
             return;
         }
-        // SAFETY: the byte lies inside the mapping, which lives as long as `self`; everybody uses it by single accesses.
-        let byte = unsafe { AtomicU8::from_ptr(self.begin.as_ptr().add(gate.into())) };
+        // SAFETY: the byte lies inside the mapping, which lives as long as `self`; everybody uses it by single
+        // accesses.
+        let byte = unsafe { AtomicU8::from_ptr(self.memory.as_mut_ptr().add(gate.into())) };
         byte.store(u8::from(is_closed), Ordering::Relaxed);
     }
 
@@ -89,18 +81,7 @@ impl Gates {
     }
 }
 
-/// What is mapped: a byte for each gate.
-const BYTES: NonZeroUsize = NonZeroUsize::new(GATES).expect("there are gates");
-
-impl Drop for Gates {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and nobody refers to it any more.
-        // An error would leave it mapped, which harms nobody.
-        let _ = unsafe { mm::munmap(self.begin.as_ptr().cast(), BYTES.get()) };
-    }
-}
-
-/// The program; `map` holds the gates. It answers 0 for a frame that is refused.
+/// The program; `map` holds the gates. Its result is 0 for a frame that the device is to refuse.
 fn assemble(map: RawFd) -> Vec<Instruction> {
     let mut program = Assembly::default();
     program.add(op(MOVE, 6, 1, 0, 0));
@@ -135,11 +116,11 @@ fn assemble(map: RawFd) -> Vec<Instruction> {
     program.finish()
 }
 
-/// A program that is being written.
+/// A program under construction.
 #[derive(Default)]
 struct Assembly {
     instructions: Vec<Instruction>,
-    /// Jumps to where frames pass.
+    /// The jumps to the instructions that pass a frame.
     passing: Vec<usize>,
 }
 
@@ -149,13 +130,13 @@ impl Assembly {
         self.instructions.len() - 1
     }
 
-    /// A jump to where frames pass.
+    /// Adds a jump to the instructions that pass a frame.
     fn pass(&mut self, jump: Instruction) {
         let at = self.add(jump);
         self.passing.push(at);
     }
 
-    /// A jump leads to the next instruction.
+    /// Lets a jump lead to the next instruction.
     fn land(&mut self, jump: usize) {
         let distance = self.instructions.len() - jump - 1;
         self.instructions[jump].offset = i16::try_from(distance).expect("the program is short");
@@ -172,7 +153,7 @@ impl Assembly {
         self.pass(op(JUMP_UNLESS_EQUAL, 0, 0, 0, 0));
     }
 
-    /// Frames pass unless this byte of the headers has this value.
+    /// Passes frames unless this byte of the headers has this value.
     fn want(&mut self, at: i16, value: i32) {
         self.add(op(LOAD_U8, 2, 10, STACK + at, 0));
         self.pass(op(JUMP_UNLESS_EQUAL, 2, 0, 0, value));

@@ -12,15 +12,14 @@
 //! ```
 //!
 //! - No call of the data path blocks or allocates.
-//! - Every kernel feature is probed when a device or socket is opened. What is missing is replaced
-//!   by something slower that works, and told by a [`Notice`], which the caller logs.
+//! - Every kernel feature is probed when a device or socket is opened. A missing one is replaced
+//!   by something slower that works; a [`Notice`] says so, which the caller logs.
 //! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
 
 pub mod any;
 pub mod bounce;
 mod bpf;
 pub mod clock;
-mod cut;
 pub mod descriptors;
 pub mod ether;
 pub mod ethtool;
@@ -33,6 +32,8 @@ pub mod notice;
 pub mod packet;
 pub mod peer;
 pub mod poll;
+mod run;
+mod sockets;
 pub mod tap;
 pub mod udp;
 
@@ -42,7 +43,7 @@ pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
 pub use gate::Gates;
-pub use link::{Link, ReceiveBuffer, Sent};
+pub use link::{Link, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 pub use notice::Notice;
 #[cfg(feature = "lab")]

@@ -9,7 +9,13 @@ use std::os::fd::AsFd;
 
 use crate::notice::Notice;
 
-/// What became of a run.
+/// The most bytes of a run: what one IPv4 packet can carry as UDP.
+pub const RUN_MAX: usize = 65_507;
+/// The most datagrams of a run (`UDP_MAX_SEGMENTS` of the kernel). Older kernels take 64; there UDP sends a longer run
+/// as single datagrams.
+pub const SEGMENTS_MAX: usize = 128;
+
+/// The result of sending a run.
 #[derive(Debug)]
 #[must_use]
 pub enum Sent {
@@ -55,15 +61,15 @@ impl<'a> ReceiveBuffer<'a> {
     }
 }
 
-/// One path to the peers over one NIC. Its descriptor is non-blocking, for use with [`crate::Poll`].
+/// One link, over a NIC or through memory. Its descriptor is non-blocking, for use with [`crate::Poll`].
 pub trait Link: AsFd {
-    /// Sends one run to `to`, cut into datagrams of `segment` bytes.
+    /// Sends one run to `to`, segmented into datagrams of `segment` bytes.
     fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent;
 
     /// Fills up to `buffers.len()` slots with what has arrived and says how many; 0 when nothing is there.
     ///
     /// # Errors
-    /// What the kernel reports for the socket, such as `ENETDOWN`. The link stays usable.
+    /// The socket's, such as `ENETDOWN`. The link stays usable.
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize>;
 
     /// Bytes that were sent and are not yet on the wire: in the kernel's memory, or in the window they are taken from.
@@ -79,7 +85,7 @@ mod tests {
     use super::ReceiveBuffer;
 
     #[test]
-    fn datagrams_are_cut_at_the_segment() {
+    fn datagrams_end_at_each_segment() {
         let mut bytes = *b"aaabbbc_____";
         let mut buffer = ReceiveBuffer::new(&mut bytes);
         assert_eq!(buffer.datagrams().count(), 0);

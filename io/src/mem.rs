@@ -1,13 +1,14 @@
 //! Links through memory: cells as messages in a window that several nodes share.
 //!
-//! No descriptor tells of arrivals: whoever has such a link polls it. [`MemLink::service`] comes first in each turn, then
-//! [`Link::receive`] and [`Link::send`] as on any other link. The rings are those of `tabane-shm-ring`, the layout that of
-//! `docs/shm-ring.md`; here are the memory, the seat in it, and its address.
+//! No descriptor reports arrivals, so the worker polls such a link: it calls [`MemLink::service`] first in each turn,
+//! then [`Link::receive`] and [`Link::send`] as on any other link. The rings are those of `tabane-shm-ring`, the layout
+//! that of `docs/shm-ring.md`; here are the memory, the seat in it, and its address.
 //!
 //! **Slots as addresses.** The core knows where a peer is by a socket address, which it compares and hands back, and
-//! nothing else. So a slot appears as `[100::7461:6261:0:SLOT]:PORT`: no second kind of endpoint in the core, in its
-//! tests and in hellos is worth having for a number of 16 bits. The range is that of RFC 6666, whose packets every router
-//! throws away, so that no peer on a network has such an address. What goes to a multicast address goes to everyone.
+//! nothing else. So a slot is written as `[100::7461:6261:0:SLOT]:PORT`: a second kind of endpoint in the core, in its
+//! tests and in hellos would cost more than a number of 16 bits is worth. The range is that of RFC 6666, whose packets
+//! every router throws away, so that no peer on a network has such an address. What goes to a multicast address goes to
+//! everyone.
 
 mod address;
 mod mapping;
@@ -32,17 +33,17 @@ use mapping::Mapping;
 /// The window that is wanted, and the place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemSpec {
-    /// What is mapped: a file, which is made if it is not there, or a device.
+    /// The file to map, which is created if it is missing, or a device.
     pub path: PathBuf,
     /// How the memory is divided; all nodes say the same.
     pub shape: Shape,
-    /// Whose windows: worker *i* has channel *i*.
+    /// The channel: worker *i* has channel *i*.
     pub channel: u16,
     /// The node's slot; `None`: the first that no process of this machine has.
     pub slot: Option<u16>,
-    /// The port of the addresses that slots appear as.
+    /// The port of the slots' addresses.
     pub port: u16,
-    /// How often the worker is to look while there is traffic.
+    /// How often the worker is to poll while there is traffic.
     pub poll: Duration,
 }
 
@@ -96,15 +97,15 @@ pub struct MemLink {
     memory: Mapping,
     spec: MemSpec,
     slot: u16,
-    /// Taken by the first [`Self::service`]: until then another process, which hands it over, may sit there.
+    /// The seat, which the first [`Self::service`] takes: until then the process that hands it over may have it.
     seat: Option<Seat<Mapping>>,
-    /// Faults that were told.
-    told: u64,
+    /// How many faults were reported.
+    reported: u64,
 }
 
 impl MemLink {
-    /// Opens the memory, and reserves the slot. Nothing is written there but the header, if there is none, until the link
-    /// is tended.
+    /// Opens the memory, and reserves the slot. Nothing is written there but a missing header until the first
+    /// [`Self::service`].
     ///
     /// # Errors
     /// See [`MemError`].
@@ -121,7 +122,7 @@ impl MemLink {
     /// # Errors
     /// See [`MemError`]; no slot was reserved through this file.
     pub fn adopt(file: OwnedFd, spec: &MemSpec) -> Result<Self, MemError> {
-        // What this very open file has locked is no obstacle to it.
+        // A lock of the same open file does not conflict with itself.
         let slot = reserve(&file, spec)?;
         Self::over(file, slot, spec)
     }
@@ -136,10 +137,10 @@ impl MemLink {
         if there != spec.shape {
             return Err(MemError::Other { path: path(), there });
         }
-        Ok(Self { file, memory, spec: spec.clone(), slot, seat: None, told: 0 })
+        Ok(Self { file, memory, spec: spec.clone(), slot, seat: None, reported: 0 })
     }
 
-    /// The address that this node's slot appears as.
+    /// The address of this node's slot.
     pub fn local_addr(&self) -> SocketAddr {
         address_of(self.slot, self.spec.port)
     }
@@ -154,19 +155,20 @@ impl MemLink {
         u32::try_from(self.spec.shape.unit()).unwrap_or(u32::MAX)
     }
 
-    /// How often the link is to be looked at while there is traffic.
+    /// How often to poll the link while there is traffic.
     pub fn poll_interval(&self) -> Duration {
         self.spec.poll
     }
 
-    /// It is `now`, by a clock that only goes forward: takes the seat at first, and beats. To be called before anything
-    /// else in each turn. What others have written that cannot be true is told, each time that it has doubled.
+    /// Takes the seat at first, and sends heartbeats. `now` is read from a clock that only goes forward. To be called
+    /// before anything else in each turn. Gives the impossible values that others have written, each time that their
+    /// number has doubled.
     pub fn service(&mut self, now: Duration) -> Option<Faults> {
-        let Self { memory, spec, slot, seat, told, .. } = self;
+        let Self { memory, spec, slot, seat, reported, .. } = self;
         let take = || Seat::take(memory.clone(), spec.shape, spec.channel, *slot, epoch());
         let seat = seat.get_or_insert_with(take);
-        let faults = seat.service(now).then(|| seat.faults()).filter(|faults| faults.total() > 2 * *told);
-        faults.inspect(|faults| *told = faults.total())
+        let faults = seat.service(now).then(|| seat.faults()).filter(|faults| faults.total() > 2 * *reported);
+        faults.inspect(|faults| *reported = faults.total())
     }
 
     /// Whether another node is there.
@@ -174,24 +176,24 @@ impl MemLink {
         self.seat.as_ref().is_some_and(Seat::has_company)
     }
 
-    /// Whether it is worth to receive.
+    /// Whether there may be something to receive.
     pub fn has_news(&self) -> bool {
         self.seat.as_ref().is_some_and(Seat::has_news)
     }
 
-    /// Whether what found no room is worth another try.
+    /// Whether a run that found no room should be tried again.
     pub fn has_room_again(&mut self) -> bool {
         self.seat.as_mut().is_none_or(Seat::has_room_again)
     }
 
-    /// Bounds what waits in each window, bytes; one run may go beyond it.
+    /// Limits the bytes that wait in each window; one run may go beyond it.
     pub fn set_send_buffer(&mut self, bytes: usize) {
         if let Some(seat) = &mut self.seat {
             seat.set_limit(bytes);
         }
     }
 
-    /// Another process sits here from now on: nothing more is written.
+    /// Leaves the seat to another process, and writes nothing more.
     pub fn hand_over(&mut self) {
         self.seat = None;
     }
@@ -211,7 +213,7 @@ impl Link for MemLink {
     fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
         if to.ip().is_multicast() {
             for slot in 0..self.spec.shape.slots() {
-                // Who has no room or is not there hears the next one; nobody sends to itself.
+                // A node without room, or not there yet, gets the next greeting; a node does not send to itself.
                 let _ = self.send_to(slot, slices, segment);
             }
             return Sent::Done;
@@ -256,8 +258,8 @@ impl Drop for MemLink {
     }
 }
 
-/// Locks the slot's byte of the file, and returns the slot. The lock belongs to the open file: it ends with the process,
-/// and is handed over with the file.
+/// Locks the slot's byte of the file, and returns the slot. The lock belongs to the open file: it ends with the
+/// process, and is handed over with the file.
 fn reserve(file: &OwnedFd, spec: &MemSpec) -> Result<u16, MemError> {
     let slots = spec.slot.map_or(0..spec.shape.slots(), |slot| slot..slot + 1);
     for slot in slots {
@@ -274,7 +276,7 @@ fn reserve(file: &OwnedFd, spec: &MemSpec) -> Result<u16, MemError> {
     Err(MemError::Taken { path: spec.path.clone(), which })
 }
 
-/// A number for a life in a seat, not 0: random, else the time.
+/// A number for an incarnation of the seat, not 0: random, else the time.
 fn epoch() -> u32 {
     let mut bytes = [0; 4];
     match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {

@@ -1,4 +1,4 @@
-//! NICs and the device by `NETLINK_ROUTE`: what there is, what to set, what changes.
+//! NICs and the device by `NETLINK_ROUTE`: their state, settings and changes.
 //!
 //! Requests block for the kernel's answer, which is immediate, and open a socket each: they belong
 //! to set-up and stop. [`Watch`] is non-blocking and belongs to a worker's poll.
@@ -22,7 +22,7 @@ pub use device::{DeviceSettings, add_address, set_device, set_qdisc_noqueue};
 pub use nic::{Nic, nic, nic_names};
 pub use watch::{NicEvent, Watch};
 
-/// Why netlink did not do it. Each reads as one sentence for the user.
+/// Why a request failed. Each reads as one sentence for the user.
 #[derive(Debug, Error)]
 pub enum NetlinkError {
     /// There is no NIC of that name.
@@ -88,7 +88,7 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNet
     let (mut answers, mut room) = (Vec::new(), vec![0; RECEIVE_ROOM]);
     loop {
         let length = socket.recv(&mut room.as_mut_slice(), 0)?;
-        // What cannot be read is of no use here, and says nothing against the rest.
+        // A message that cannot be parsed is skipped; the others are used.
         for payload in parse(&room[..length]).into_iter().flatten() {
             match payload {
                 NetlinkPayload::InnerMessage(answer) => answers.push(answer),
@@ -100,8 +100,8 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNet
     }
 }
 
-/// The messages of one received datagram, in order; `None` for one that cannot be read, as of a kernel that says more than
-/// this program knows. Behind one that is cut off there are none.
+/// The messages of one received datagram, in order; `None` for one that cannot be parsed, as of a kernel that is newer
+/// than this program. After a truncated one there are none.
 fn parse(mut bytes: &[u8]) -> Vec<Option<NetlinkPayload<RouteNetlinkMessage>>> {
     let mut payloads = Vec::new();
     while let Some(length) = bytes.first_chunk().map(|length| u32::from_ne_bytes(*length) as usize) {

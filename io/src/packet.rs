@@ -1,6 +1,6 @@
 //! Raw frames of one NIC, superframes whole: a packet socket with the virtio header before each frame.
 //!
-//! What enters through the NIC is received, what leaves through it is not. What is sent goes to the driver past
+//! The socket receives what enters through the NIC, not what leaves through it. What it sends goes to the driver past
 //! queueing disciplines. A frame that the sender left unsegmented or without checksum comes as such, with a
 //! [`HEADER`] that says so, and may be sent on as it came. VLAN tags that stand beside the frame (hardware
 //! acceleration) are received by [`PacketSocket::receive_tagged`] alone.
@@ -9,14 +9,16 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, SystemTime};
 
 use libc::c_int;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use socket2::{Domain, Socket, Type};
 use thiserror::Error;
 
 use crate::netlink::{self, NetlinkError};
+use crate::sockets::{check, length_of, link_layer, set_option, set_receive_buffer, set_send_buffer};
 
 /// Length of the virtio header before each frame, in native byte order: flags, kind of superframe, header length,
 /// segment size, where the checksum begins, and how far behind that it stands.
@@ -24,7 +26,7 @@ pub const HEADER: usize = 10;
 /// Room for the header and the longest superframe with its Ethernet and VLAN headers.
 pub const FRAME_MAX: usize = HEADER + 18 + 65_536;
 
-/// Wanted buffers of the socket: some dozen superframes, or a thousand frames.
+/// Wanted buffers of the socket, which the kernel doubles: some dozen superframes, or a thousand frames.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// Why there is no packet socket.
@@ -48,7 +50,7 @@ pub enum PacketError {
 /// A packet socket bound to one NIC, non-blocking.
 #[derive(Debug)]
 pub struct PacketSocket {
-    socket: OwnedFd,
+    socket: Socket,
 }
 
 impl PacketSocket {
@@ -62,18 +64,23 @@ impl PacketSocket {
             let nic = nic.to_owned();
             move |source| PacketError::Failed { nic, step, source }
         };
-        let opened = Self { socket: unbound().map_err(failed("opening a socket"))? };
+        // Of protocol 0 it receives nothing until it is bound: else frames of other NICs would come first.
+        let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(failed("opening a socket"))?;
+        let opened = Self { socket };
         opened.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR).map_err(failed("PACKET_VNET_HDR"))?;
         opened
             .set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING)
             .map_err(failed("PACKET_IGNORE_OUTGOING"))?;
         opened.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS).map_err(failed("PACKET_QDISC_BYPASS"))?;
-        opened.size_buffers().map_err(failed("SO_RCVBUF, SO_SNDBUF"))?;
-        opened.bind(index).map_err(failed("bind"))?;
+        set_receive_buffer(&opened.socket, 2 * BUFFER_BYTES).map_err(failed("SO_RCVBUF"))?;
+        set_send_buffer(&opened.socket, 2 * BUFFER_BYTES).map_err(failed("SO_SNDBUF"))?;
+        let index = c_int::try_from(index).map_err(io::Error::other).map_err(failed("bind"))?;
+        let all = u16::try_from(libc::ETH_P_ALL).expect("it is 3");
+        opened.socket.bind(&link_layer(index, all, [0; 6])).map_err(failed("bind"))?;
         Ok(opened)
     }
 
-    /// The next frame behind its header; the length of both. A frame longer than `buffer` is cut.
+    /// The next frame behind its header; the length of both. A frame longer than `buffer` is truncated.
     ///
     /// # Errors
     /// `WouldBlock` when there is none, `NetworkDown` once when the NIC goes down, other errors of the kernel.
@@ -90,8 +97,8 @@ impl PacketSocket {
         Ok((length, beside.stamp.map_or(Duration::ZERO, ago)))
     }
 
-    /// As [`Self::receive`], and the VLAN tag that the kernel took off the frame, type first, if [`Self::tell_tags`] was
-    /// called before. It stood behind the Ethernet addresses.
+    /// As [`Self::receive`], and the VLAN tag that the kernel took off the frame, type first, if [`Self::report_tags`]
+    /// was called before. It stood behind the Ethernet addresses.
     ///
     /// # Errors
     /// As there.
@@ -100,7 +107,7 @@ impl PacketSocket {
         Ok((length, beside.tag))
     }
 
-    /// The next frame and what the kernel says beside it.
+    /// The next frame and the control messages beside it.
     fn receive_beside(&self, buffer: &mut [u8]) -> io::Result<(usize, Beside)> {
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let mut control = Control([0; CONTROL]);
@@ -116,15 +123,15 @@ impl PacketSocket {
         Ok((length.min(buffer.len()), beside(&message)))
     }
 
-    /// Lets the kernel say which VLAN tags it took off frames.
+    /// Makes the kernel report the VLAN tags that it takes off frames.
     ///
     /// # Errors
     /// The kernel's; none is expected.
-    pub fn tell_tags(&self) -> io::Result<()> {
+    pub fn report_tags(&self) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA)
     }
 
-    /// Lets the kernel note when frames come in.
+    /// Makes the kernel note when frames come in.
     ///
     /// # Errors
     /// The kernel's; none is expected.
@@ -140,13 +147,13 @@ impl PacketSocket {
         Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
     }
 
-    /// Frames that were lost since the last call, because nobody took those before them in time.
+    /// Frames that were lost since the last call, because the socket was full.
     ///
     /// # Errors
     /// The kernel's; none is expected.
     pub fn take_overruns(&self) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut length = socket_length::<libc::tpacket_stats>();
+        let mut length = length_of::<libc::tpacket_stats>();
         // SAFETY: the kernel writes at most `length` bytes into a struct of that length, whose fields are integers.
         let result = unsafe {
             libc::getsockopt(
@@ -157,42 +164,12 @@ impl PacketSocket {
                 &raw mut length,
             )
         };
-        if result == 0 { Ok(statistics.tp_drops) } else { Err(io::Error::last_os_error()) }
+        check(result).map(|()| statistics.tp_drops)
     }
 
     fn set(&self, level: c_int, option: c_int) -> io::Result<()> {
         let on: c_int = 1;
-        let length = socket_length::<c_int>();
-        // SAFETY: the option is an int, `on` is one of that length and lives until the call returns.
-        let result = unsafe {
-            libc::setsockopt(self.socket.as_raw_fd(), level, option, (&raw const on).cast(), length)
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    /// Without CAP_NET_ADMIN the kernel grants what its limits allow.
-    fn size_buffers(&self) -> io::Result<()> {
-        sockopt::set_socket_recv_buffer_size_force(&self.socket, BUFFER_BYTES)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.socket, BUFFER_BYTES))?;
-        sockopt::set_socket_send_buffer_size_force(&self.socket, BUFFER_BYTES)
-            .or_else(|_| sockopt::set_socket_send_buffer_size(&self.socket, BUFFER_BYTES))?;
-        Ok(())
-    }
-
-    fn bind(&self, index: u32) -> io::Result<()> {
-        let address = libc::sockaddr_ll {
-            sll_family: family(),
-            sll_protocol: every_protocol(),
-            sll_ifindex: c_int::try_from(index).map_err(io::Error::other)?,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        let length = socket_length::<libc::sockaddr_ll>();
-        // SAFETY: the address is a whole sockaddr_ll of that length and lives until the call returns.
-        let result = unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), length) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        set_option(&self.socket, level, option, &on)
     }
 }
 
@@ -202,13 +179,13 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Room for what the kernel says beside a frame, aligned for its header.
+/// Room for the control messages beside a frame, aligned for their header.
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
 const CONTROL: usize = 128;
 
-/// What the kernel says beside a frame.
+/// What the control messages beside a frame contain.
 #[derive(Default)]
 struct Beside {
     /// When it came in, by the clock of the day.
@@ -253,33 +230,9 @@ fn tag_of(auxiliary: &libc::tpacket_auxdata) -> Option<[u8; 4]> {
     (auxiliary.tp_status & valid == valid).then_some([kind[0], kind[1], control[0], control[1]])
 }
 
-/// How long ago that was; nothing when the clock was set meanwhile.
+/// How long ago that was; zero when the clock was set back meanwhile.
 fn ago(stamp: Duration) -> Duration {
     const LONGEST: Duration = Duration::from_secs(1);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.checked_sub(stamp).filter(|ago| *ago < LONGEST).unwrap_or_default()
-}
-
-/// A socket of protocol 0, which receives nothing until it is bound: else frames of other NICs would come first.
-fn unbound() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is involved.
-    let descriptor = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just opened and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-fn family() -> u16 {
-    u16::try_from(libc::AF_PACKET).expect("address families are small numbers")
-}
-
-fn every_protocol() -> u16 {
-    u16::try_from(libc::ETH_P_ALL).expect("it is 3").to_be()
-}
-
-fn socket_length<T>() -> libc::socklen_t {
-    libc::socklen_t::try_from(mem::size_of::<T>()).expect("socket options and addresses are of some bytes")
 }

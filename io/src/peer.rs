@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, beyond what `SO_PEERCRED` tells.
+//! Who is at the other end of a Unix socket, beyond what `SO_PEERCRED` shows.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,15 +1,16 @@
-//! Readiness: one epoll instance per worker, and what wakes it besides frames.
+//! Readiness: one epoll instance per worker, and wakers and signals for it.
 //!
 //! Level-triggered: a descriptor is reported as long as it is ready. Source: `epoll(7)`,
 //! `eventfd(2)`, `signalfd(2)`.
 
 use std::fmt;
 use std::io;
-use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
+use nix::sys::signal::SigSet;
+use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
@@ -43,9 +44,9 @@ impl Interest {
 pub struct Ready {
     /// The token it was added with.
     pub token: u64,
-    /// A read gives something, or tells of an error.
+    /// A read gives data or an error.
     pub readable: bool,
-    /// A write is taken, or tells of an error.
+    /// A write succeeds or gives an error.
     pub writable: bool,
     /// The descriptor is in error or hung up.
     pub error: bool,
@@ -170,7 +171,7 @@ impl Poll {
     }
 }
 
-/// A timeout as the kernel wants it; what is longer than it can say becomes a day.
+/// A timeout as the kernel wants it; one that is too long for it becomes a day.
 fn timespec(timeout: Duration) -> Timespec {
     Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 86_400, tv_nsec: 0 })
 }
@@ -234,35 +235,20 @@ pub enum Signal {
     Interrupt,
 }
 
-/// `SIGTERM` and `SIGINT` as something to read. Non-blocking.
+/// `SIGTERM` and `SIGINT` as a descriptor. Non-blocking.
 #[derive(Debug)]
-pub struct Signals {
-    file: OwnedFd,
-}
+pub struct Signals(SignalFd);
 
 impl Signals {
-    /// Blocks both signals and opens the descriptor that tells of them. Call it in the main thread
-    /// before any other thread starts: threads inherit what is blocked.
+    /// Blocks both signals and opens the descriptor that reports them. Call it in the main thread before any other
+    /// thread starts: threads inherit what is blocked.
     ///
     /// # Errors
     /// The kernel's, such as `EMFILE`.
     pub fn block() -> io::Result<Self> {
-        // SAFETY: sigemptyset initialises the set before anything reads it, and the set outlives the calls.
-        let (blocked, descriptor) = unsafe {
-            let mut set = MaybeUninit::uninit();
-            libc::sigemptyset(set.as_mut_ptr());
-            let mut set = set.assume_init();
-            libc::sigaddset(&raw mut set, libc::SIGTERM);
-            libc::sigaddset(&raw mut set, libc::SIGINT);
-            let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
-            (blocked, libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
-        };
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just opened and nobody else owns it.
-        let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        if blocked == 0 { Ok(Self { file }) } else { Err(io::Error::from_raw_os_error(blocked)) }
+        let signals: SigSet = [nix::sys::signal::SIGTERM, nix::sys::signal::SIGINT].into_iter().collect();
+        signals.thread_block()?;
+        Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 
     /// The next signal that came; `None` when none did.
@@ -270,22 +256,17 @@ impl Signals {
     /// # Errors
     /// The kernel's; none is expected.
     pub fn next_signal(&self) -> io::Result<Option<Signal>> {
-        let mut record = [0; mem::size_of::<libc::signalfd_siginfo>()];
-        match rustix::io::read(&self.file, &mut record) {
-            Ok(_) => {}
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-        // The record begins with the signal's number, ssi_signo.
-        let number = u32::from_ne_bytes([record[0], record[1], record[2], record[3]]);
-        let interrupt = number == libc::SIGINT.cast_unsigned();
-        Ok(Some(if interrupt { Signal::Interrupt } else { Signal::Terminate }))
+        let interrupt = libc::SIGINT.cast_unsigned();
+        let named = |record: siginfo| {
+            if record.ssi_signo == interrupt { Signal::Interrupt } else { Signal::Terminate }
+        };
+        Ok(self.0.read_signal()?.map(named))
     }
 }
 
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.0.as_fd()
     }
 }
 
@@ -337,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_timeouts_are_cut_to_what_the_kernel_can_say() {
+    fn endless_timeouts_are_limited_to_the_kernels_longest() {
         assert_eq!(timespec(Duration::MAX), Timespec { tv_sec: 86_400, tv_nsec: 0 });
     }
 }

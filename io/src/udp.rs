@@ -5,18 +5,17 @@
 //! not matter, and never fragments (DF set): a cell that is too long for the link is refused.
 //!
 //! - [`UdpLink::send`] takes a run as a whole or not at all, with GSO and without.
-//! - No call allocates once the socket is bound, except to tell that GSO was refused.
+//! - No call allocates once the socket is bound, except for a notice that GSO was refused.
 //!
 //! Source: Linux `net/ipv4/udp.c`, `net/ipv4/udp_offload.c`, `net/ipv6/udp.c`.
 
-mod address;
 mod gso;
 mod receive;
 mod send;
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libc::c_int;
 use rustix::net::sockopt;
@@ -26,13 +25,9 @@ use thiserror::Error;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
 use crate::notice::Notice;
+use crate::sockets;
 use gso::Gso;
 
-/// The largest run with GSO, bytes: what one IPv4 packet can carry as UDP.
-pub const RUN_MAX: usize = 65_507;
-/// The largest number of datagrams in one run (`UDP_MAX_SEGMENTS` of the kernel). Older kernels take 64;
-/// there a longer run leaves as single datagrams.
-pub const SEGMENTS_MAX: usize = 128;
 /// The largest number of messages that one [`UdpLink::receive`] takes.
 pub const RECEIVE_MAX: usize = 16;
 
@@ -121,14 +116,14 @@ pub struct UdpLink {
     local: SocketAddr,
     gso: Gso,
     gro: bool,
-    /// Not yet taken by the caller; bounded by [`UdpLink::NOTICES_MAX`].
+    /// Notices that the caller has not taken yet, at most [`UdpLink::NOTICES_MAX`].
     notices: Vec<Notice>,
 }
 
 impl UdpLink {
     const NOTICES_MAX: usize = 8;
 
-    /// Opens the socket. Features that the kernel lacks are told by [`Link::take_notice`].
+    /// Opens the socket. [`Link::take_notice`] gives the features that the kernel lacks.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -153,7 +148,9 @@ impl UdpLink {
         let local = socket.local_addr().map_err(failed("getsockname"))?.as_socket().unwrap_or(wanted);
         let mut link = Self { socket, nic, local, gso: Gso::off(), gro: false, notices: Vec::new() };
         link.probe_offloads(spec);
-        link.size_buffers(spec);
+        let device = &link.nic.name;
+        let sizes = (spec.receive_buffer, spec.send_buffer);
+        link.notices.extend(sockets::size_buffers(&link.socket, device, sizes.0, sizes.1));
         Ok(link)
     }
 
@@ -188,23 +185,21 @@ impl UdpLink {
         self.gso.is_on()
     }
 
-    /// Whether the kernel may join datagrams by `UDP_GRO`.
+    /// Whether the kernel may coalesce datagrams by `UDP_GRO`.
     pub fn gro(&self) -> bool {
         self.gro
     }
 
-    /// Bounds the kernel memory of what is not yet on the wire, in bytes as [`Link::queued_bytes`]
+    /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`]
     /// counts them. The kernel allots twice the value it is given and counts `sk_buff`s with their
     /// overhead; this takes the allotted value, halves it for the kernel, and one run may go beyond it.
     /// Linux 6.18 on veth counts a run of 44 cells of 1,452 bytes as 64,720 bytes with GSO, and as
     /// 2,304 bytes per cell without.
     ///
     /// # Errors
-    /// The kernel's. Without `CAP_NET_ADMIN` the value is cut to `net.core.wmem_max`, which is no error.
+    /// The kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
     pub fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
-        sockopt::set_socket_send_buffer_size_force(&self.socket, bytes / 2)
-            .or_else(|_| sockopt::set_socket_send_buffer_size(&self.socket, bytes / 2))?;
-        Ok(())
+        sockets::set_send_buffer(&self.socket, bytes)
     }
 
     /// The send buffer in force, bytes, counted as by [`UdpLink::set_send_buffer`].
@@ -216,41 +211,19 @@ impl UdpLink {
     }
 
     fn probe_offloads(&mut self, spec: &UdpSpec) {
+        const OFF: c_int = 0;
+        const ON: c_int = 1;
         if spec.gso {
-            match set_udp_option(&self.socket, libc::UDP_SEGMENT, 0) {
+            match sockets::set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, &OFF) {
                 Ok(()) => self.gso = Gso::on(),
                 Err(error) => self.note("UDP_SEGMENT", &error, "datagrams are sent one by one"),
             }
         }
         if spec.gro {
-            match set_udp_option(&self.socket, libc::UDP_GRO, 1) {
+            match sockets::set_option(&self.socket, libc::SOL_UDP, libc::UDP_GRO, &ON) {
                 Ok(()) => self.gro = true,
                 Err(error) => self.note("UDP_GRO", &error, "datagrams are received one by one"),
             }
-        }
-    }
-
-    fn size_buffers(&mut self, spec: &UdpSpec) {
-        let wanted = spec.receive_buffer / 2;
-        let set = sockopt::set_socket_recv_buffer_size_force(&self.socket, wanted)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.socket, wanted));
-        let got = set.and_then(|()| sockopt::socket_recv_buffer_size(&self.socket)).unwrap_or(0);
-        if got < spec.receive_buffer / 2 * 2 {
-            let reason = io::Error::other(format!("{got} bytes of {}", spec.receive_buffer));
-            self.note(
-                "SO_RCVBUFFORCE",
-                &reason,
-                "bursts may be lost; raise net.core.rmem_max or run as root",
-            );
-        }
-        let sent = self.set_send_buffer(spec.send_buffer).and_then(|()| self.send_buffer()).unwrap_or(0);
-        if sent < spec.send_buffer / 2 * 2 {
-            let reason = io::Error::other(format!("{sent} bytes of {}", spec.send_buffer));
-            self.note(
-                "SO_SNDBUFFORCE",
-                &reason,
-                "the link may run dry; raise net.core.wmem_max or run as root",
-            );
         }
     }
 
@@ -272,10 +245,7 @@ impl Link for UdpLink {
     }
 
     fn queued_bytes(&mut self) -> usize {
-        let mut bytes: c_int = 0;
-        // SAFETY: SIOCOUTQ (TIOCOUTQ by its older name) writes one int, which lives until the call returns.
-        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-        if result < 0 { 0 } else { usize::try_from(bytes).unwrap_or(0) }
+        sockets::queued_bytes(&self.socket)
     }
 
     fn take_notice(&mut self) -> Option<Notice> {
@@ -336,7 +306,7 @@ fn bind_to_port(socket: &Socket, local: SocketAddr, nic: &str) -> Result<(), Lin
     })
 }
 
-/// Joins the group on the NIC and sends multicast there only; our own hellos do not come back.
+/// Joins the multicast group on the NIC and sends multicast there only; the node's own hellos do not come back.
 fn join(socket: &Socket, spec: &UdpSpec, nic: &Nic) -> Result<(), LinkError> {
     let Some(group) = spec.multicast else { return Ok(()) };
     if let Some(address @ IpAddr::V4(_)) = spec.local {
@@ -351,15 +321,6 @@ fn join(socket: &Socket, spec: &UdpSpec, nic: &Nic) -> Result<(), LinkError> {
             step: "joining the multicast group",
             source,
         })
-}
-
-fn set_udp_option(socket: &Socket, name: c_int, value: c_int) -> io::Result<()> {
-    const LENGTH: libc::socklen_t = 4;
-    // SAFETY: both options read one int, which lives until the call returns.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, name, (&raw const value).cast(), LENGTH)
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -242,8 +242,8 @@ fn xdp_program() {
     let mut near = cable.left.run(|| open("left", PORT, Engine::Packet));
     send(&mut near, far.local_addr(), b"to the packet socket", 20);
     assert_eq!(collect(&mut far, 1), [(b"to the packet socket".to_vec(), near.local_addr())]);
-    // Dropping a link takes its program off, so that the NIC is free for another; at the latest when a process that another
-    // trial starts, which has copies of all descriptors, runs its program.
+    // Dropping a link takes its program off, so that the NIC is free for another; at the latest when a process that
+    // another trial starts, which has copies of all descriptors, runs its program.
     let opened = || EtherLink::open(&spec("right", PORT, Engine::Xdp)).ok();
     for _ in 0..2 {
         drop(until("NIC without a program", || cable.right.run(opened)));

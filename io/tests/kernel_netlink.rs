@@ -16,10 +16,10 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
         needs.trial(Some(Need::Tun), "netlink::noqueue_is_accepted_on_a_tap", noqueue_is_accepted_on_a_tap),
         needs.trial(
             namespaces,
-            "netlink::carrier_loss_and_removal_are_told",
-            carrier_loss_and_removal_are_told,
+            "netlink::carrier_loss_and_removal_are_reported",
+            carrier_loss_and_removal_are_reported,
         ),
-        needs.trial(namespaces, "netlink::addresses_are_told", addresses_are_told),
+        needs.trial(namespaces, "netlink::address_changes_are_reported", address_changes_are_reported),
     ]
 }
 
@@ -57,7 +57,7 @@ fn await_event(watch: &mut Watch, what: &str, wanted: impl Fn(&NicEvent) -> bool
     until(what, || watch.next_event().unwrap().filter(&wanted));
 }
 
-fn carrier_loss_and_removal_are_told() {
+fn carrier_loss_and_removal_are_reported() {
     let cable = Cable::new();
     let mut watch = cable.left.run(|| Watch::new().unwrap());
     assert_eq!(watch.next_event().unwrap(), None);
@@ -75,16 +75,16 @@ fn carrier_loss_and_removal_are_told() {
     );
 }
 
-fn addresses_are_told() {
+fn address_changes_are_reported() {
     let cable = Cable::new();
     let index = cable.left.run(|| netlink::nic("left").unwrap().index);
     for text in ["192.0.2.7", "2001:db8::7"] {
         let wanted: IpAddr = text.parse().unwrap();
-        let told = |wanted_gone| move |event: &NicEvent| matches!(event, NicEvent::Address { address, gone, .. } if (*address, *gone) == (wanted, wanted_gone));
+        let change = |wanted_gone| move |event: &NicEvent| matches!(event, NicEvent::Address { address, gone, .. } if (*address, *gone) == (wanted, wanted_gone));
         let mut watch = cable.left.run(|| Watch::new().unwrap());
         cable.left.run(|| netlink::add_address(index, wanted, 24).unwrap());
-        await_event(&mut watch, "new address", told(false));
+        await_event(&mut watch, "new address", change(false));
         cable.left.ip(&format!("address delete {text}/24 dev left"));
-        await_event(&mut watch, "end of the address", told(true));
+        await_event(&mut watch, "end of the address", change(true));
     }
 }

@@ -16,23 +16,19 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
     vec![
         needs.trial(
             namespaces,
-            "packet::a_run_comes_whole_unless_the_sender_has_to_cut_it",
-            a_run_comes_whole_unless_the_sender_has_to_cut_it,
+            "packet::a_run_comes_whole_unless_the_sender_has_to_segment_it",
+            a_run_comes_whole_unless_the_sender_has_to_segment_it,
         ),
         needs.trial(
             namespaces,
             "packet::what_leaves_through_the_nic_is_not_seen",
             what_leaves_through_the_nic_is_not_seen,
         ),
+        needs.trial(namespaces, "packet::a_frame_comes_with_its_age", a_frame_comes_with_its_age),
         needs.trial(
             namespaces,
-            "packet::a_frame_tells_how_long_ago_it_came",
-            a_frame_tells_how_long_ago_it_came,
-        ),
-        needs.trial(
-            namespaces,
-            "packet::a_vlan_tag_is_told_beside_its_frame",
-            a_vlan_tag_is_told_beside_its_frame,
+            "packet::a_vlan_tag_comes_beside_its_frame",
+            a_vlan_tag_comes_beside_its_frame,
         ),
     ]
 }
@@ -44,8 +40,8 @@ const HEADERS: usize = 42;
 /// `VIRTIO_NET_HDR_GSO_UDP_L4` of linux/virtio_net.h.
 const GSO_UDP: u8 = 5;
 
-/// `gso_max_segs` is how the lab has superframes cut before they reach its wires.
-fn a_run_comes_whole_unless_the_sender_has_to_cut_it() {
+/// The lab sets `gso_max_segs`, so that superframes are segmented before they reach its wires.
+fn a_run_comes_whole_unless_the_sender_has_to_segment_it() {
     let cable = Cable::new();
     let far = cable.right.run(|| PacketSocket::open("right").unwrap());
     let mut near = cable.left.run(|| UdpLink::bind(&spec()).unwrap());
@@ -68,7 +64,7 @@ fn what_leaves_through_the_nic_is_not_seen() {
     }
 }
 
-fn a_frame_tells_how_long_ago_it_came() {
+fn a_frame_comes_with_its_age() {
     const WAITED: Duration = Duration::from_millis(30);
     let cable = Cable::new();
     let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
@@ -90,23 +86,23 @@ fn a_frame_tells_how_long_ago_it_came() {
 }
 
 /// The kernel takes the outer tag off whatever comes in; both may be asked for at once.
-fn a_vlan_tag_is_told_beside_its_frame() {
+fn a_vlan_tag_comes_beside_its_frame() {
     let cable = Cable::new();
     let near = cable.left.run(|| PacketSocket::open("left").unwrap());
     let far = cable.right.run(|| PacketSocket::open("right").unwrap());
     far.stamp().unwrap();
-    far.tell_tags().unwrap();
+    far.report_tags().unwrap();
     let addresses = [[0xff; 6], [0x02, 0, 0, 0, 0, 0x99]].concat();
     let rest = [&[0x88, 0xb5][..], &[0x55; 50]].concat();
     for tag in [None, Some([0x81, 0, 0x60, 7]), Some([0x81, 0, 0, 0]), Some([0x88, 0xa8, 0, 100])] {
         let tag_bytes = tag.map(Vec::from).unwrap_or_default();
         near.send(&[&[0; HEADER][..], &addresses, &tag_bytes, &rest].concat()).unwrap();
         let mut frame = vec![0; FRAME_MAX];
-        let told = until("the frame", || {
+        let found = until("the frame", || {
             let (length, tag) = far.receive_tagged(&mut frame).ok()?;
             (frame[HEADER..length] == [&addresses[..], &rest].concat()).then_some(tag)
         });
-        assert_eq!(told, tag);
+        assert_eq!(found, tag);
     }
 }
 

@@ -21,7 +21,11 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
     let tun = Some(Need::Tun);
     vec![
         needs.trial(tun, "tap::superframes_cross_whole", superframes_cross_whole),
-        needs.trial(tun, "tap::without_offloads_frames_are_cut_to_the_mtu", without_offloads_frames_are_cut),
+        needs.trial(
+            tun,
+            "tap::without_offloads_frames_are_segmented_to_the_mtu",
+            without_offloads_frames_are_segmented,
+        ),
         needs.trial(tun, "tap::a_name_is_taken_until_the_last_handle_goes", a_name_is_taken),
         needs.trial(tun, "tap::without_privilege_it_says_so", without_privilege_it_says_so),
         needs.trial(tun, "tap::queues_share_one_device", queues_share_one_device),
@@ -57,7 +61,7 @@ impl Node {
     }
 }
 
-/// Carries frames between two queues until told to stop; gives the length of the longest, vnet header included.
+/// Carries frames between two queues until `stop`; gives the length of the longest, vnet header included.
 fn relay(left: &TapQueue, right: &TapQueue, stop: &Waker) -> usize {
     const STOP: u64 = 2;
     let (mut poll, mut frame, mut longest) = (Poll::new().unwrap(), vec![0; FRAME_MAX], 0);
@@ -105,7 +109,7 @@ fn superframes_cross_whole() {
     assert!((60_000..=FRAME_MAX).contains(&longest), "longest frame: {longest}");
 }
 
-fn without_offloads_frames_are_cut() {
+fn without_offloads_frames_are_segmented() {
     let longest = longest_frame_of_a_transfer(Offload::NONE);
     assert_eq!(longest, 10 + 14 + 1500);
 }
@@ -185,7 +189,7 @@ fn noqueue_reports_a_full_ring() {
     });
 }
 
-/// `IP_RECVERR`: a UDP socket then hears of local congestion, as TCP always does.
+/// `IP_RECVERR`: the kernel then reports local congestion to a UDP socket, as it always does to TCP.
 fn report_local_congestion(socket: &UdpSocket) {
     let on: libc::c_int = 1;
     // SAFETY: the option reads one int, which lives until the call returns.
@@ -236,7 +240,7 @@ fn gate(packet: &[u8]) -> u16 {
     gate_of(&packet[addresses], packet[ports..ports + 4].try_into().unwrap())
 }
 
-/// Sends packets out of a device; gives those that its queue then holds, told apart by their ports.
+/// Sends packets out of a device; gives those that its queue then holds, by their ports.
 fn pass(node: &Node, packets: &[Vec<u8>]) -> Vec<bool> {
     let raw = |domain, protocol| node.host.run(|| Socket::new(domain, Type::RAW, Some(protocol)).unwrap());
     let (four, six) = (raw(Domain::IPV4, Protocol::from(255)), raw(Domain::IPV6, Protocol::from(255)));
@@ -262,7 +266,7 @@ fn pass(node: &Node, packets: &[Vec<u8>]) -> Vec<bool> {
     packets.iter().map(&mut passes).collect()
 }
 
-/// What `Gates` says: only what is long, of TCP, local, and at a closed gate.
+/// The gates refuse only frames that are long, of TCP, local, and at a closed gate.
 fn closed_gates_refuse() {
     const TCP: u8 = 6;
     const UDP: u8 = 17;

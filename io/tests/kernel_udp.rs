@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use tabane_io::udp::{RUN_MAX, SEGMENTS_MAX};
-use tabane_io::{Interest, Link, LinkError, Poll, ReceiveBuffer, Sent, UdpLink, UdpSpec};
+use tabane_io::{
+    Interest, Link, LinkError, Poll, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent, UdpLink, UdpSpec,
+};
 
 use crate::kernel::hosts::{Cable, Host, until};
 use crate::kernel::needs::{Need, Needs};
@@ -29,7 +30,7 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
         needs.trial(tbf, "udp::a_full_buffer_takes_no_part_of_a_run", a_full_buffer_takes_no_part_of_a_run),
         needs.trial(namespaces, "udp::hellos_reach_the_other_side_only", hellos_reach_the_other_side_only),
         needs.trial(namespaces, "udp::nics_share_a_port", nics_share_a_port),
-        needs.trial(namespaces, "udp::a_nic_that_is_down_is_told", a_nic_that_is_down_is_told),
+        needs.trial(namespaces, "udp::a_nic_that_is_down_is_reported", a_nic_that_is_down_is_reported),
     ]
 }
 
@@ -159,7 +160,7 @@ fn a_refusal_of_gso_loses_nothing() {
 
     assert!(!from.gso());
     let notice = from.take_notice().unwrap().to_string();
-    assert!(notice.starts_with("left: UDP_SEGMENT is not to be had (Invalid argument"), "{notice}");
+    assert!(notice.starts_with("left: UDP_SEGMENT is not available (Invalid argument"), "{notice}");
     assert!(from.take_notice().is_none());
 }
 
@@ -232,7 +233,7 @@ fn nics_share_a_port() {
     });
 }
 
-fn a_nic_that_is_down_is_told() {
+fn a_nic_that_is_down_is_reported() {
     let cable = Cable::new();
     cable.left.ip("link set left down");
     let error = cable.left.run(|| UdpLink::bind(&spec("left")).unwrap_err());

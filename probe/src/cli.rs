@@ -1,6 +1,6 @@
 //! The command line of `tabane-probe`: which commands there are, and how each ends.
 //!
-//! 0, it did what was asked; 1, it failed while running; 2, what was asked cannot be done. An error is one sentence.
+//! 0: it succeeded; 1: it failed while running; 2: what was asked cannot be done. An error is one sentence.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -76,12 +76,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => Err(Error::Refused(sentence(&error))),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
-    // Nobody is left to tell when stderr is closed; the exit code still speaks.
+    // If stderr is closed, the exit code is all that the command can give.
     let _ = writeln!(io::stderr(), "tabane-probe: {}", one_line(&error.to_string()));
     ExitCode::from(if matches!(error, Error::Refused(_)) { BAD_INPUT } else { RUN_TIME })
 }
 
-/// What clap says over several lines, as one sentence.
+/// Clap's message of several lines as one sentence.
 fn sentence(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));

@@ -1,11 +1,11 @@
-//! The clock of the measurements, and what a look at it costs.
+//! The clock of the measurements, and the cost of reading it.
 
 use std::time::Instant;
 
-/// A look at the clock should cost less than this, in nanoseconds; a report says when it does not.
+/// Reading the clock should cost less than this, in nanoseconds; a report says when it costs more.
 pub(crate) const COST_ALLOWED_NS: f64 = 50.0;
-/// Looks in each of the batches by which the cost is measured.
-const LOOKS: u32 = 20_000;
+/// Reads in each of the batches by which the cost is measured.
+const READS: u32 = 20_000;
 /// Batches; the fastest one was least disturbed.
 const BATCHES: usize = 9;
 
@@ -26,13 +26,13 @@ impl Clock {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// What one look costs, in nanoseconds, measured now.
+    /// The cost of one read, in nanoseconds, measured now.
     pub(crate) fn cost_ns(self) -> f64 {
         let batch = |_| {
             let begin = Instant::now();
-            let last = (0..LOOKS).fold(0, |_, _| std::hint::black_box(self.now_ns()));
+            let last = (0..READS).fold(0, |_, _| std::hint::black_box(self.now_ns()));
             std::hint::black_box(last);
-            begin.elapsed().as_secs_f64() * 1e9 / f64::from(LOOKS)
+            begin.elapsed().as_secs_f64() * 1e9 / f64::from(READS)
         };
         (0..BATCHES).map(batch).fold(f64::INFINITY, f64::min)
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_takes_time_but_little() {
+    fn a_read_takes_time_but_little() {
         let clock = Clock::start();
         let (earlier, cost, later) = (clock.now_ns(), clock.cost_ns(), clock.now_ns());
         assert!(later > earlier);

@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::serve::with_port;
 use crate::wire::{self, Answer, Ask, PORT, Received, Request, VERSION};
 
-/// How long a connection may take to stand, and the server to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long connecting may take, and the server's answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a call may block while measuring before the other side counts as gone.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// How long full send buffers may take to get through the slowest link.
+/// How long full send buffers may take over the slowest link.
 const SETTLING_MAX: Duration = Duration::from_secs(120);
 
 /// A server, as it was named and where it is.
@@ -42,7 +42,7 @@ impl Server {
         Ok(Server { name: name.to_owned(), address: address.ok_or_else(unknown)? })
     }
 
-    /// A connection on which the server does what is asked; its reads and writes are bounded in time.
+    /// A connection on which the server does `ask`; its reads and writes are bounded in time.
     pub(crate) fn ask(&self, ask: Ask) -> Result<TcpStream, Error> {
         self.ask_with_segments(ask, None)
     }
@@ -54,7 +54,7 @@ impl Server {
         Ok(stream)
     }
 
-    /// A socket whose datagrams go to the server, and the connection on which the server tells what arrived.
+    /// A socket whose datagrams go to the server, and the connection on which the server reports what arrived.
     pub(crate) fn ask_for_datagrams(&self) -> Result<(UdpSocket, TcpStream), Error> {
         let opening = || Error::doing(format!("opening a UDP socket to {}", self.address));
         let mut stream = self.connect(None)?;
@@ -72,19 +72,19 @@ impl Server {
         let connected = || -> io::Result<TcpStream> {
             let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None)?;
             segment.map_or(Ok(()), |bytes| socket.set_tcp_mss(bytes))?;
-            socket.connect_timeout(&self.address.into(), PATIENCE)?;
+            socket.connect_timeout(&self.address.into(), TIMEOUT)?;
             Ok(socket.into())
         };
         let what = format!("connecting to {}, where `tabane probe serve` should run", self.address);
         connected().map_err(Error::doing(what))
     }
 
-    /// Says what is wanted; the port that the server names for it, if any.
+    /// Sends the request; gives the port that the server names for it, if any.
     fn greet(&self, stream: &mut TcpStream, ask: Ask) -> Result<Option<u16>, Error> {
-        let asking = || format!("asking the server at {}", self.address);
+        let doing = || format!("asking the server at {}", self.address);
         let sent = wire::write_line(stream, &Request { probe: VERSION, ask });
-        match sent.and_then(|()| wire::read_line(stream, PATIENCE)).map_err(Error::doing(asking()))? {
-            Answer::Ready { port } => bounded(stream).map(|()| port).map_err(Error::doing(asking())),
+        match sent.and_then(|()| wire::read_line(stream, TIMEOUT)).map_err(Error::doing(doing()))? {
+            Answer::Ready { port } => bounded(stream).map(|()| port).map_err(Error::doing(doing())),
             Answer::Refused(why) => Err(Error::Refused(format!("{} refuses: {why}", self.address))),
             Answer::Received(_) => {
                 Err(Error::Confused(format!("{} answers before it is asked", self.address)))
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// Ends what goes to a sink, and hears how much arrived; that takes as long as the queues on the way.
+    /// Ends a stream to a sink, and receives how much arrived; that takes as long as the queues on the path.
     pub(crate) fn settle(&self, mut stream: TcpStream) -> Result<Received, Error> {
         let done = stream.shutdown(std::net::Shutdown::Write);
         let answer = done.and_then(|()| wire::read_line(&mut stream, SETTLING_MAX));

@@ -1,4 +1,4 @@
-//! What the machine's processors do, by kind, from `/proc/stat`: its ticks are counted where the kernel accounts for time.
+//! The load of the machine's processors by kind, from the ticks that the kernel counts in `/proc/stat`.
 
 use std::fs;
 
@@ -17,16 +17,16 @@ pub(crate) struct Shares {
     pub(crate) system: f64,
     /// Interrupts.
     pub(crate) irq: f64,
-    /// What interrupts leave for later: here most of a network's work is done.
+    /// Work that interrupts defer: most of a network's work.
     pub(crate) softirq: f64,
     /// Time in which a hypervisor ran others.
     pub(crate) steal: f64,
-    /// Nothing, or waiting for a disk.
+    /// Idle, or waiting for a disk.
     pub(crate) idle: f64,
 }
 
 impl Shares {
-    /// All that is work.
+    /// The sum of all work.
     pub(crate) fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }
@@ -43,7 +43,7 @@ impl Ticks {
         parse(&text).ok_or_else(|| Error::Confused(format!("{STAT} has no line `cpu` of 8 numbers")))
     }
 
-    /// What the processors did since `earlier`; nothing is known of a time without a tick.
+    /// The load since `earlier`; `None` without a tick in between.
     pub(crate) fn since(self, earlier: Ticks) -> Option<Shares> {
         let spent: Vec<u64> =
             self.0.iter().zip(earlier.0).map(|(now, then)| now.saturating_sub(then)).collect();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_ticks() {
+    fn this_machine_counts_ticks() {
         assert!(Ticks::now().unwrap().0.iter().sum::<u64>() > 0);
     }
 }

@@ -5,10 +5,10 @@ use std::io;
 /// Why a probe ends without a report.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked cannot be done: one sentence that says what is wrong and what is allowed.
+    /// The request cannot be done: one sentence that says what is wrong and what is allowed.
     #[error("{0}")]
     Refused(String),
-    /// Something that works otherwise did not.
+    /// A call failed that usually succeeds.
     #[error("{what}: {source}")]
     Failed {
         /// What was being done.
@@ -16,13 +16,13 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The other side does not speak as a probe's server does.
+    /// The other side does not keep to the protocol of a probe's server.
     #[error("{0}")]
     Confused(String),
 }
 
 impl Error {
-    /// Names what was being done when `source` came.
+    /// Adds what was being done when `source` came.
     pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         |source| Error::Failed { what: what.into(), source }
     }

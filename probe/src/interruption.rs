@@ -1,4 +1,4 @@
-//! Ctrl-C ends a measurement, not the program: what was measured until then is reported.
+//! Ctrl-C ends a measurement, not the program, which reports what was measured until then.
 
 use std::io;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use signal_hook::flag;
 
 use crate::error::Error;
 
-/// Exit code of a program that was told to end a second time: 128 and the number of SIGINT.
-const IMPATIENT: i32 = 130;
+/// Exit code after a second signal: 128 and the number of SIGINT.
+const SECOND_SIGNAL: i32 = 130;
 
-/// Whether somebody wants the measurement to end.
+/// Whether a signal asks the measurement to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interruption {
     asked: Arc<AtomicBool>,
 }
 
 impl Interruption {
-    /// Listens to SIGINT and SIGTERM from now on; the second one ends the program at once.
+    /// Catches SIGINT and SIGTERM from now on; the second one ends the program at once.
     pub(crate) fn listen() -> Result<Interruption, Error> {
         let asked = Arc::new(AtomicBool::new(false));
         let listen = |signal| -> io::Result<()> {
-            flag::register_conditional_shutdown(signal, IMPATIENT, Arc::clone(&asked))?;
+            flag::register_conditional_shutdown(signal, SECOND_SIGNAL, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked)).map(drop)
         };
         [SIGINT, SIGTERM].into_iter().try_for_each(listen).map_err(Error::doing("waiting for signals"))?;

@@ -1,6 +1,7 @@
 //! Measurements of any network, with or without a bundle: the probes of the papers P0, P1, P3 and P4.
 //!
-//! The library of the program `tabane-probe`, which `tabane probe` starts. It knows no bundle, no device and no link of ours, so that its figures mean the same everywhere.
+//! The library of the program `tabane-probe`, which `tabane probe` starts. It knows no bundle, no device and no link of
+//! Tabane, so that its figures mean the same everywhere.
 //!
 //! ```text
 //!     cli ── rtt, send, stream, sweep ── connection ── wire ══ network ══ wire ── serve
@@ -9,8 +10,8 @@
 //!               trace (CSV) ── stats ── report (table, JSON)
 //! ```
 //!
-//! [`stats`] does no I/O and is deterministic: a kept trace gives the same report at any time. While a probe measures,
-//! it does nothing but call, look at the clock and note: memory is there from the start, and all else follows later.
+//! [`stats`] does no I/O and is deterministic: a kept trace always gives the same report. While a probe measures,
+//! it only calls, reads the clock and stores: it allocates memory before, and computes afterwards.
 
 mod cli;
 mod clock;

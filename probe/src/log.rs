@@ -16,9 +16,9 @@ pub(crate) fn start() -> Result<(), Error> {
     let allowed = "off, error, warn, info, debug, trace, or such levels by module";
     let refused = |error| Error::Refused(format!("{VARIABLE}: {error}; allowed: {allowed}"));
     let log = tracing_subscriber::fmt().compact().with_env_filter(filter.map_err(refused)?);
-    // Lines that stderr does not take are lost, and end nothing.
+    // A line that stderr does not take is lost; the server goes on.
     let log = log.with_writer(io::stderr).log_internal_errors(false);
-    // A log that was started before, as in tests, stays.
+    // Tests start the log more than once; the first one stays.
     let _ = log.with_ansi(io::stderr().is_terminal()).with_target(false).try_init();
     Ok(())
 }

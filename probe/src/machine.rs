@@ -1,4 +1,4 @@
-//! What a reader of figures has to know of the machine that made them.
+//! The properties of a machine that readers of its figures have to know.
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
@@ -12,13 +12,13 @@ pub(crate) struct Machine {
     kernel: String,
     /// Processors that the process may run on, such as `0-3,6`: a wake-up across processors costs time.
     cpus: String,
-    /// What a look at the clock costs, in nanoseconds.
+    /// The cost of reading the clock, in nanoseconds.
     clock_ns: f64,
 }
 
 impl Machine {
-    /// Looks at this machine.
-    pub(crate) fn look(clock: Clock) -> Machine {
+    /// This machine now.
+    pub(crate) fn now(clock: Clock) -> Machine {
         let allowed = sched_getaffinity(None).map(|set| ranges(&members(&set))).unwrap_or_default();
         Machine {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -33,7 +33,7 @@ impl Machine {
         format!("Linux {kernel}, processors {cpus}, {clock_ns:.0} ns per timestamp\n")
     }
 
-    /// A sentence when timestamps cost so much that they are part of what is measured.
+    /// A warning when timestamps cost so much that they change the measured times.
     pub(crate) fn warning(&self) -> Option<String> {
         (self.clock_ns >= COST_ALLOWED_NS).then(|| {
             let cost = self.clock_ns;
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_timestamps_are_told() {
+    fn slow_timestamps_are_reported() {
         let machine = |clock_ns| Machine { kernel: "6".into(), cpus: "0".into(), clock_ns };
         assert_eq!(machine(25.0).warning(), None);
         assert!(machine(900.0).warning().unwrap().starts_with("a timestamp costs 900 ns, more than 50:"));

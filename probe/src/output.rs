@@ -1,4 +1,4 @@
-//! How a report leaves: tables for people, JSON for programs.
+//! Prints reports: tables for people, JSON for programs.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// No lines but the one below the head.
+/// A table without lines but the one below the head.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 /// Width of the longest bar of a histogram, in characters.
 const BAR: usize = 40;
@@ -49,13 +49,13 @@ pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
     lines.join("\n") + "\n"
 }
 
-/// A bar as long as `part` is of `most`; what is there at all is seen.
+/// A bar as long as `part` is of `most`; at least one character unless `part` is 0.
 pub(crate) fn bar(part: usize, most: usize) -> String {
     let length = (part * BAR).div_ceil(most.max(1));
     "█".repeat(length)
 }
 
-/// A number with as many digits as tell something: three at least.
+/// A number with three significant digits at least.
 pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 => 1,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_keep_what_they_tell() {
+    fn figures_keep_three_digits() {
         assert_eq!([0.00291, 2.9, 27.4, 27_400.26].map(figure), ["0.0029", "2.900", "27.40", "27400.3"]);
         assert_eq!(percent(0.255), "25.5 %");
         assert_eq!((bar(0, 9).len(), bar(1, 1_000).chars().count(), bar(9, 9).chars().count()), (0, 1, BAR));

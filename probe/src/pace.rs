@@ -1,14 +1,14 @@
 //! An offered load: when the next message is due.
 //!
-//! A sleep ends some 60 µs late, so at high rates several messages follow at once. Waiting without sleep would be more
-//! even, but would take a processor from what is measured.
+//! A sleep ends some 60 µs late, so at high rates several messages follow at once. Spinning would be more
+//! even, but would take a processor from the measured system.
 
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// How far a sender that was held up may catch up, in nanoseconds: beyond that, what was missed is missed.
+/// How far a delayed sender may catch up, in nanoseconds; it skips the messages before.
 const CATCH_UP_NS: u64 = 50_000_000;
 /// Part of the offered load that counts as reached.
 const REACHED: f64 = 0.98;
@@ -46,7 +46,7 @@ impl Pace {
     }
 }
 
-/// What a table says of an offered load of which `mbit` Mbit/s arrived.
+/// The cell of a table for an offered load of which `mbit` Mbit/s arrived.
 pub(crate) fn verdict(offered: Option<f64>, mbit: f64) -> String {
     match offered {
         None => "no limit".to_owned(),

@@ -1,6 +1,6 @@
-//! How far a long measurement is: a bar on a terminal, nothing elsewhere.
+//! The progress of a long measurement: a bar on a terminal, nothing elsewhere.
 //!
-//! The bar is drawn by a thread of its own, seldom: the measurement only stores a number.
+//! A thread of its own draws the bar now and then: the measurement only stores a number.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const REDRAW: Duration = Duration::from_millis(500);
 /// Drawings per second at most.
 const RATE: u8 = 2;
 
-/// A bar that vanishes with its value.
+/// A bar that is erased when it is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
@@ -29,7 +29,7 @@ impl Progress {
         Progress { bar }
     }
 
-    /// `count` steps are done.
+    /// Notes that `count` steps are done.
     pub(crate) fn reached(&self, count: usize) {
         self.bar.set_position(u64::try_from(count).unwrap_or(u64::MAX));
     }

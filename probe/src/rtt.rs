@@ -27,8 +27,8 @@ use report::{Report, Source};
 
 /// Most rounds: their times fit into memory.
 const ROUNDS_MAX: u64 = 100_000_000;
-/// Rounds after which the progress is told.
-const TELL_AFTER: usize = 256;
+/// Rounds between two updates of the progress.
+const REPORT_EVERY: usize = 256;
 
 /// Round trips of messages of several sizes
 ///
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     options.window.check(options.rounds, "--rounds")?;
     let server = Server::find(options.server.as_deref().unwrap_or_default())?;
     let (clock, interruption) = (Clock::start(), Interruption::listen()?);
-    let machine = Machine::look(clock);
+    let machine = Machine::now(clock);
     let mut sizes = options.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
@@ -103,7 +103,7 @@ fn play(
     let playing = || Error::doing("playing round trips");
     stream.set_nodelay(true).map_err(playing())?;
     let mut buffer = vec![0; sizes.iter().copied().max().unwrap_or_default() as usize];
-    // Written once, so that no page is fetched while measuring.
+    // Written once, so that no page fault disturbs the measurement.
     let mut times = vec![(u8::MAX, u64::MAX); planned];
     let progress = Progress::of("round trips".to_owned(), planned);
     let mut played = 0;
@@ -117,7 +117,7 @@ fn play(
         stream.write_all(message).and_then(|()| stream.read_exact(message)).map_err(playing())?;
         times[played] = (place, clock.now_ns() - start);
         played += 1;
-        if played.is_multiple_of(TELL_AFTER) {
+        if played.is_multiple_of(REPORT_EVERY) {
             progress.reached(played);
         }
     }

@@ -1,6 +1,6 @@
 //! `tabane probe send`: how long each `send()` of a stream takes, and which kinds of calls there are (P0.send).
 //!
-//! P0 sends 1 KB a million times with a timestamp before and after each call, and looks at calls 500,001 to 505,000.
+//! P0 sends 1 KB a million times with a timestamp before and after each call, and reports calls 500,001 to 505,000.
 
 mod report;
 
@@ -25,8 +25,8 @@ use report::{Report, Source};
 
 /// Most calls: their times fit into memory.
 const CALLS_MAX: u64 = 100_000_000;
-/// Calls after which the progress is told.
-const TELL_AFTER: usize = 4_096;
+/// Calls between two updates of the progress.
+const REPORT_EVERY: usize = 4_096;
 
 /// How long each `send()` of a stream takes, which kinds of calls there are, and how often each comes
 #[derive(Clone, Debug, Args)]
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     options.window.check(options.calls, "--calls")?;
     let server = Server::find(options.server.as_deref().unwrap_or_default())?;
     let (clock, interruption) = (Clock::start(), Interruption::listen()?);
-    let machine = Machine::look(clock);
+    let machine = Machine::now(clock);
     let (calls, received) = stream(&server, options, clock, &interruption)?;
     if let Some(path) = &options.csv {
         trace::write(path, &calls)?;
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     Report::new(&calls, options.window, source).print(options.json)
 }
 
-/// Calls `send()` as often as asked, or until somebody wants an end; then hears what arrived.
+/// Calls `send()` as often as asked, or until a signal; then receives how much arrived.
 fn stream(
     server: &Server,
     options: &Options,
@@ -88,7 +88,7 @@ fn stream(
             .map_err(Error::doing("setting the send buffer"))?;
     }
     let message = vec![0; options.size as usize];
-    // Written once, so that no page is fetched while measuring.
+    // Written once, so that no page fault disturbs the measurement.
     let mut times = vec![(u64::MAX, u64::MAX); options.calls];
     let progress = Progress::of("send()".to_owned(), options.calls);
     let mut called = 0;
@@ -97,7 +97,7 @@ fn stream(
         stream.write_all(&message).map_err(Error::doing(format!("call {}", called + 1)))?;
         times[called] = (before, clock.now_ns());
         called += 1;
-        if called.is_multiple_of(TELL_AFTER) {
+        if called.is_multiple_of(REPORT_EVERY) {
             progress.reached(called);
         }
     }

@@ -1,8 +1,8 @@
-//! The other side of every probe: echoes, or takes what comes and counts it.
+//! The server of every probe: it echoes messages, or receives and counts them.
 //!
-//! Anybody on the network may connect, so everything is bounded ([`Limits`]): sessions at a time, the length of a request
-//! and the time until it is there, silence, and the length of a session. A session that is not understood ends. Nobody
-//! gets more bytes than they sent, and nobody but the one who connected gets any.
+//! Any host on the network may connect, so everything is bounded ([`Limits`]): sessions at a time, the length of a
+//! request and the time until it is there, silence, and the length of a session. A session with an unknown request
+//! ends. No client gets more bytes than it has sent, and only the client that has connected gets any.
 
 mod datagrams;
 mod session;
@@ -21,8 +21,8 @@ use crate::wire::{self, Answer};
 
 pub(crate) use datagrams::with_port;
 
-/// Pause after which a server looks whether it is to end.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// How often a server checks whether it is to end.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 /// Connections that wait until they are accepted.
 const BACKLOG: i32 = 64;
 /// How long a server that cannot accept (no file descriptor, no memory) waits before it tries again.
@@ -31,7 +31,7 @@ const RECOVERY: Duration = Duration::from_millis(100);
 /// Longest delay that can be asked for, in microseconds.
 const DELAY_MAX_US: u64 = 1_000_000;
 
-/// What a server puts up with.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Sessions at a time; further ones are refused.
@@ -101,7 +101,7 @@ impl Server {
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         // SO_RCVTIMEO bounds accept(2) as well.
-        socket.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
+        socket.set_read_timeout(Some(CHECK_EVERY))?;
         Ok(Server { listener: socket.into(), limits, delay: None, open: Arc::default() })
     }
 
@@ -119,7 +119,7 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until `end` says so; what is under way then is cut off when the process ends.
+    /// Serves until `end` is true; sessions under way end with the process.
     ///
     /// # Errors
     /// The socket is broken.
@@ -144,7 +144,7 @@ impl Server {
     fn admit(&self, mut stream: TcpStream, from: SocketAddr) {
         let Some(seat) = Seat::take(&self.open, self.limits.sessions) else {
             let why = format!("{} sessions are open, and no more are allowed", self.limits.sessions);
-            // A fresh connection has room for a line; whoever does not read it learns by the end of the connection.
+            // A new connection has room for a line; a client that does not read it sees the connection end.
             let _ = wire::write_line(&mut stream, &Answer::Refused(why));
             return;
         };

@@ -9,9 +9,9 @@
 
 mod crew;
 mod frame;
-mod glimpses;
 mod nics;
 mod report;
+mod samples;
 pub(crate) mod sender;
 
 use std::path::PathBuf;
@@ -33,15 +33,15 @@ use crate::sweep::{mbit, seconds};
 use crate::trace;
 use crate::wire::ECHO_MAX;
 use crew::Crew;
-use glimpses::{Glimpses, Seen, Subject};
 use nics::Nics;
 use report::Report;
+use samples::{Sampler, Seen, Subject};
 use sender::{Done, Plan, now_ns};
 
-/// Time between the order to start and the start: every sender has heard it by then.
+/// Time between the order to start and the start, by which every sender has received it.
 const RUN_UP: Duration = Duration::from_millis(100);
-/// Longest pause in which nobody looks for Ctrl-C.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// How often the program checks for Ctrl-C.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// Most intervals of a run.
 const INTERVALS_MAX: usize = 36_000;
 
@@ -80,20 +80,20 @@ pub(crate) struct Options {
     csv: Option<PathBuf>,
 }
 
-/// What is known of a run.
+/// The measurements of a run.
 struct Run {
     /// Local ports of the senders.
     ports: Vec<u16>,
     /// At the ends of intervals.
-    looks: Vec<Look>,
-    /// Of each sender on each NIC, in each interval; `None` when nobody could look.
+    readings: Vec<Reading>,
+    /// Of each sender on each NIC, in each interval; `None` when this process may not sample frames.
     seen: Option<Vec<Seen>>,
-    /// What the senders say.
+    /// The senders' reports.
     done: Vec<Done>,
 }
 
-/// What this process saw at one moment.
-struct Look {
+/// What this process read at one moment.
+struct Reading {
     ticks: Ticks,
     /// Bytes that left each NIC so far.
     sent: Vec<u64>,
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     options.servers.iter().try_for_each(|server| Server::find(server).map(drop))?;
     let nics = Nics::open(&options.nics)?;
     let interruption = Interruption::listen()?;
-    let machine = Machine::look(Clock::start());
+    let machine = Machine::now(Clock::start());
     let run = measure(options, intervals, &nics, &interruption)?;
     let report = Report::new(options, machine, intervals, &run);
     if let Some(path) = &options.csv {
@@ -132,18 +132,18 @@ fn measure(
     };
     let running = crew.start(plan)?;
     let subject = Subject::new(&options.nics, ports.clone(), origin_ns, interval_ns)?;
-    let glimpses = if options.nics.is_empty() { None } else { Glimpses::start(subject) };
+    let sampler = if options.nics.is_empty() { None } else { Sampler::start(subject) };
     let progress = Progress::of("stream".to_owned(), intervals);
-    let mut looks = Vec::with_capacity(intervals + 1);
+    let mut readings = Vec::with_capacity(intervals + 1);
     for number in 0..=intervals {
         if !wait_until(origin_ns + interval_ns * number as u64, interruption) {
             break;
         }
-        looks.push(Look { ticks: Ticks::now()?, sent: nics.sent()? });
+        readings.push(Reading { ticks: Ticks::now()?, sent: nics.sent()? });
         progress.reached(number);
     }
-    let seen = glimpses.map(Glimpses::finish);
-    Ok(Run { ports, looks, seen, done: running.finish(interruption.came())? })
+    let seen = sampler.map(Sampler::finish);
+    Ok(Run { ports, readings, seen, done: running.finish(interruption.came())? })
 }
 
 impl Options {
@@ -173,14 +173,14 @@ impl Options {
     }
 }
 
-/// Sleeps until `due` of [`now_ns`]; `false` when somebody wants an end before.
+/// Sleeps until `due` of [`now_ns`]; `false` when a signal comes before.
 fn wait_until(due: u64, interruption: &Interruption) -> bool {
     while !interruption.came() {
         let left = Duration::from_nanos(due.saturating_sub(now_ns()));
         if left.is_zero() {
             return true;
         }
-        thread::sleep(left.min(LOOK_AGAIN_AFTER));
+        thread::sleep(left.min(CHECK_EVERY));
     }
     false
 }

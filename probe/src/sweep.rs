@@ -1,4 +1,5 @@
-//! `tabane probe sweep`: throughput over message sizes, MTUs, connections and protocols (P1.sweep, P3.size, P3.mtu, P3.conns).
+//! `tabane probe sweep`: throughput over message sizes, MTUs, connections and protocols (P1.sweep, P3.size, P3.mtu,
+//! P3.conns).
 //!
 //! An MTU is imitated by TCP segments that fit into it (TCP_MAXSEG): so it needs no rights, and touches no device.
 
@@ -65,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let cells = options.cells()?;
     let server = Server::find(&options.server)?;
     let (clock, interruption) = (Clock::start(), Interruption::listen()?);
-    let machine = Machine::look(clock);
+    let machine = Machine::now(clock);
     let load = Load { duration: Duration::from_secs_f64(options.seconds), mbit: options.mbit };
     let progress = Progress::of("sweep".to_owned(), cells.len());
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Which of the measured values count: those in the middle, when the first ones have warmed everything up.
+//! Which of the measured values count: those in the middle, after the first ones have warmed everything up.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What a probe and its server say to each other before they measure: one JSON line each way, on the connection that
+//! The protocol of a probe and its server before they measure: one JSON line each way, on the connection that
 //! is then measured.
 //!
 //! ```text
@@ -67,7 +67,7 @@ pub enum Ask {
     },
 }
 
-/// What a server says.
+/// An answer of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -79,7 +79,7 @@ pub enum Answer {
     },
     /// No, and why, in one sentence.
     Refused(String),
-    /// What came.
+    /// What the server has received.
     Received(Received),
 }
 
@@ -118,13 +118,13 @@ pub fn write_line(stream: &mut TcpStream, message: &impl Serialize) -> io::Resul
     stream.write_all(&line)
 }
 
-/// Reads a line that is there within `patience`; the stream's read timeout is `patience` at most afterwards.
+/// Reads a line that is there within `timeout`; the stream's read timeout is `timeout` at most afterwards.
 ///
 /// # Errors
 /// What the socket says; [`ErrorKind::InvalidData`] when it is no line of at most [`LINE_MAX`] bytes that can be
 /// understood; [`ErrorKind::UnexpectedEof`] when the connection ends before.
-pub fn read_line<T: DeserializeOwned>(stream: &mut TcpStream, patience: Duration) -> io::Result<T> {
-    let deadline = Instant::now() + patience;
+pub fn read_line<T: DeserializeOwned>(stream: &mut TcpStream, timeout: Duration) -> io::Result<T> {
+    let deadline = Instant::now() + timeout;
     let mut line = [0; LINE_MAX];
     let mut length = 0;
     while length == 0 || line[length - 1] != b'\n' {

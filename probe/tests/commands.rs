@@ -214,7 +214,7 @@ fn ctrl_c_ends_the_senders_of_a_stream() {
     let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!((&report["planned"], report["senders"].as_array().map(Vec::len)), (&600.into(), Some(2)));
     assert!(report["busy"].as_array().expect("intervals").len() < 600);
-    // The server has heard the end of both.
+    // The server has seen the end of both.
     server.wait_for("received");
     server.wait_for("received");
     server.stop();

@@ -1,7 +1,7 @@
 //! The statistics against SciPy, NumPy and ruptures, over the traces in `tests/traces`.
 //!
-//! `oracle/expect.py` wrote down what those say; `oracle/synthesize.py` made the traces that are synthetic. P4's anomaly
-//! has to be found where it is, and nowhere else.
+//! `oracle/expect.py` wrote down what those say; `oracle/synthesize.py` made the traces that are synthetic. P4's
+//! anomaly has to be found where it is, and nowhere else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -186,7 +186,7 @@ fn classes() {
         for (number, class) in ours.classes.iter().enumerate() {
             let size = values.iter().filter(|value| ours.class_of(**value) == Some(number)).count();
             let difference = size.abs_diff(theirs.sizes[number]);
-            // What is stray here belongs to the nearest class there.
+            // A stray value here belongs to the nearest class there.
             let allowed = ours.stray as f64 + BORDER * values.len() as f64;
             assert!(difference as f64 <= allowed, "{place}: {size}, expected {:?}", theirs.sizes);
             let distance = (class.peak / theirs.peaks[number] - 1.0).abs();

@@ -1,4 +1,5 @@
-//! What sealing a cell of 1,452 bytes costs, one way and another: `cargo run --release -p tabane-seal --example cell_cost`.
+//! What sealing a cell of 1,452 bytes costs, one way and another: `cargo run --release -p tabane-seal --example
+//! cell_cost`.
 //!
 //! The ring's bytes must stay as they are, so a cell is sealed from there to somewhere else: `sealed` is how
 //! `tabane_seal` does it, `copied before` takes aws-lc's ciphers over the bytes twice. `fresh` cells have just been

@@ -1,4 +1,4 @@
-//! A cell's key made for one of aws-lc's ciphers.
+//! A session's key for one of aws-lc's ciphers.
 
 use crate::key::Cipher;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
@@ -13,7 +13,7 @@ impl CellKey {
         Self(LessSafeKey::new(key))
     }
 
-    /// Seals in one pass from one place to another: no copy is made before.
+    /// Seals in one pass from one buffer to another, without a copy before.
     pub(crate) fn seal_with(&self, nonce: [u8; 12], header: &[u8], payload: &[u8], sealed: &mut [u8]) {
         let (text, tag) = sealed.split_at_mut(payload.len());
         let nonce = Nonce::assume_unique_for_key(nonce);

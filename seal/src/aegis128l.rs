@@ -1,8 +1,8 @@
-//! A cell's key made for AEGIS-128L.
+//! A session's key for AEGIS-128L.
 //!
 //! The cipher takes a key of 16 bytes, which is as strong as the handshake's X25519, and a nonce of 16 bytes: a
-//! session's key is derived to the one, a cell's nonce is filled with zeros to the other. Nothing is prepared per key;
-//! each cell begins with ten rounds.
+//! session's key is derived to the one, a cell's nonce is filled with zeros to the other. The cipher prepares nothing
+//! per key; each cell begins with ten rounds.
 //!
 //! Source: draft-irtf-cfrg-aegis-aead, The AEGIS Family of Authenticated Encryption Algorithms.
 
@@ -40,7 +40,8 @@ impl AegisKey {
         Aegis128L::new(&self.0, &nonce)
     }
 
-    /// Copies, then seals in place. The library's way across takes longer: it erases its state byte by byte.
+    /// Copies, then seals in place. The library's call from one buffer to another takes longer: it erases its state
+    /// byte by byte.
     fn seal_with(&self, nonce: [u8; 16], header: &[u8], payload: &[u8], sealed: &mut [u8]) {
         let (text, tag) = sealed.split_at_mut(payload.len());
         text.copy_from_slice(payload);
@@ -84,7 +85,7 @@ mod tests {
     const KEY: AegisKey = AegisKey([0x10, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     const NONCE: [u8; 16] = [0x10, 0, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    /// Associated data, text, and what becomes of it: the ciphertext and the tag of 128 bits.
+    /// Associated data, text, ciphertext, and the tag of 128 bits.
     const VECTORS: [(&str, &str, &str, &str); 5] = [
         (
             "",

@@ -1,11 +1,11 @@
-//! Which cipher each direction of a session has, from what its two sides want.
+//! Chooses the cipher of each direction of a session from what its two sides want.
 //!
-//! A side either states a cipher or takes what its processor does fastest. Each says so in its message of the handshake,
-//! which both hash or seal: whoever changes it on the way ends the handshake.
+//! A side either states a cipher or takes its processor's fastest. Each says so in its message of the handshake,
+//! which both hash or seal: a change on the way makes the handshake fail.
 //!
-//! - What a side states, it seals with, whatever the other one wants.
+//! - A side that states a cipher seals with it, whatever the other one wants.
 //! - A side that states nothing seals with what the other one states. So one node with a standard cipher has it in both
-//!   directions of all its sessions, without a word to the others.
+//!   directions of all its sessions, without configuration of the others.
 //! - If neither states one, both seal with the initiator's.
 
 use crate::key::Cipher;
@@ -17,12 +17,12 @@ const STATED: u8 = 0x80;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) cipher: Cipher,
-    /// Somebody asked for it; otherwise it is just fast there.
+    /// Whether the user demands it; otherwise it is the fastest there.
     pub(crate) stated: bool,
 }
 
 impl Choice {
-    /// As it stands in a handshake.
+    /// The byte in a handshake.
     pub(crate) fn byte(self) -> u8 {
         self.cipher as u8 | if self.stated { STATED } else { 0 }
     }
@@ -30,7 +30,7 @@ impl Choice {
     /// The choice of a byte in a handshake.
     ///
     /// # Errors
-    /// The number of a cipher that nobody knows here.
+    /// The number of a cipher that this node does not know.
     pub(crate) fn of(byte: u8) -> Result<Self, u8> {
         let number = byte & !STATED;
         let cipher = Cipher::of(number).ok_or(number)?;
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_stated_cipher_is_taken_and_between_two_each_has_its_own() {
         let [aegis, aes] = [Aegis128L, Aes256Gcm].map(|cipher| choice(cipher, false));
-        assert_eq!(agree(aegis, aes), [Aegis128L; 2], "the initiator's, for nobody minds");
+        assert_eq!(agree(aegis, aes), [Aegis128L; 2], "the initiator's, as neither side states one");
         assert_eq!(agree(aes, aegis), [Aes256Gcm; 2]);
         let (stated, other) = (choice(ChaCha20Poly1305, true), choice(Aes256Gcm, true));
         assert_eq!(agree(stated, aegis), [ChaCha20Poly1305; 2], "the initiator states one");

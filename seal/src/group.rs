@@ -1,8 +1,8 @@
-//! A group: who knows the group key belongs to it.
+//! A group: the nodes that know a group key.
 //!
-//! Three keys are derived from each group key (HKDF-SHA256), so that none is used for two purposes: one makes marks, one
-//! is the pre-shared key of handshakes, one stands for the key of a node that has none of its own. A handshake proves a
-//! node's key besides the group's; which nodes are let in may be limited to a list of such.
+//! Three keys are derived from each group key (HKDF-SHA256), so that none is used for two purposes: one makes tags, one
+//! is the pre-shared key of handshakes, one replaces the key of a node that has none of its own. A handshake proves a
+//! node's key besides the group's; a group may let in only nodes on a list of such keys.
 
 use crate::choice::Choice;
 use crate::key::Cipher;
@@ -22,26 +22,26 @@ const SALT: &[u8] = b"tabane group key 1";
 
 /// The group that a node belongs to.
 pub struct Group {
-    /// Those that are accepted; the first is spoken with.
+    /// The keys that are accepted; the first is used to send.
     keys: Vec<Derived>,
-    /// What this node wants to seal with.
+    /// The cipher that this node wants.
     choice: Choice,
     /// The secret part of this node's own key.
     node_key: Option<Zeroizing<[u8; NODE_KEY]>>,
-    /// Whose nodes may be peers; `None`: everybody's.
+    /// Public keys of the nodes that may be peers; `None`: every node.
     allow: Option<Vec<PublicKey>>,
     random: Random,
 }
 
-/// What a group key is used as.
+/// The keys that are derived from a group key.
 struct Derived {
-    marks: hmac::Key,
+    tags: hmac::Key,
     shared: Zeroizing<[u8; 32]>,
-    nobody: Nobody,
+    common: CommonKey,
 }
 
 /// The key of a node that has none of its own: the whole group knows it.
-struct Nobody {
+struct CommonKey {
     secret: Zeroizing<[u8; NODE_KEY]>,
     public: PublicKey,
 }
@@ -57,27 +57,27 @@ impl Derived {
             key
         };
         let secret = derive(b"no node key");
-        let nobody = Nobody { public: public_key(&secret), secret };
-        let marks = hmac::Key::new(hmac::HMAC_SHA256, &*derive(b"marks"));
-        Self { marks, shared: derive(b"handshakes"), nobody }
+        let common = CommonKey { public: public_key(&secret), secret };
+        let tags = hmac::Key::new(hmac::HMAC_SHA256, &*derive(b"marks"));
+        Self { tags, shared: derive(b"handshakes"), common }
     }
 
-    /// What a handshake under this group key goes by.
+    /// The terms of a handshake under this group key.
     fn terms(&self, choice: Choice, node_key: Option<&Zeroizing<[u8; NODE_KEY]>>, random: Random) -> Terms {
-        let own = node_key.unwrap_or(&self.nobody.secret).clone();
-        Terms { shared: self.shared.clone(), choice, own, nobody: self.nobody.public, random }
+        let own = node_key.unwrap_or(&self.common.secret).clone();
+        Terms { shared: self.shared.clone(), choice, own, common: self.common.public, random }
     }
 
-    fn mark(&self, bytes: &[u8]) -> [u8; TAG] {
-        let whole = hmac::sign(&self.marks, bytes);
-        let mut mark = [0; TAG];
-        mark.copy_from_slice(&whole.as_ref()[..TAG]);
-        mark
+    fn tag(&self, bytes: &[u8]) -> [u8; TAG] {
+        let whole = hmac::sign(&self.tags, bytes);
+        let mut tag = [0; TAG];
+        tag.copy_from_slice(&whole.as_ref()[..TAG]);
+        tag
     }
 }
 
 impl Group {
-    /// A node that speaks with the first of `group_keys` and accepts all of them. It wants `cipher` where nobody states
+    /// A node that sends with the first of `group_keys` and accepts all of them. It wants `cipher` unless a peer states
     /// another.
     ///
     /// # Panics
@@ -94,7 +94,7 @@ impl Group {
         }
     }
 
-    /// The same, but it seals with `cipher` whatever others want, and so do those who want nothing.
+    /// The same, but it seals with `cipher` whatever peers want, and so do peers that state none.
     #[must_use]
     pub fn stating(mut self, cipher: Cipher) -> Self {
         self.choice = Choice { cipher, stated: true };
@@ -123,11 +123,11 @@ impl Group {
 
 impl Security for Group {
     fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
-        self.keys[key].mark(bytes)
+        self.keys[key].tag(bytes)
     }
 
     fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
-        self.keys.iter().position(|key| constant_time::verify_slices_are_equal(&key.mark(bytes), tag).is_ok())
+        self.keys.iter().position(|key| constant_time::verify_slices_are_equal(&key.tag(bytes), tag).is_ok())
     }
 
     fn initiate(&mut self) -> Box<dyn Handshake> {
@@ -158,25 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_says_which_key_made_it() {
+    fn a_tag_shows_which_key_made_it() {
         let old = group(&[[1; 32]]);
         let changing = group(&[[2; 32], [1; 32]]);
         let new = group(&[[2; 32]]);
-        let mark = old.tag(0, b"hello");
-        assert_eq!(old.tagged_by(b"hello", &mark), Some(0));
-        assert_eq!(changing.tagged_by(b"hello", &mark), Some(1));
-        assert_eq!(new.tagged_by(b"hello", &mark), None);
+        let tag = old.tag(0, b"hello");
+        assert_eq!(old.tagged_by(b"hello", &tag), Some(0));
+        assert_eq!(changing.tagged_by(b"hello", &tag), Some(1));
+        assert_eq!(new.tagged_by(b"hello", &tag), None);
         assert_eq!(new.tagged_by(b"hello", &changing.tag(0, b"hello")), Some(0));
         assert_eq!(old.tagged_by(b"hello", &changing.tag(1, b"hello")), Some(0));
-        assert_eq!(old.tagged_by(b"hellp", &mark), None);
+        assert_eq!(old.tagged_by(b"hellp", &tag), None);
     }
 
     #[test]
-    fn each_bit_of_a_mark_counts() {
+    fn each_bit_of_a_tag_counts() {
         let group = group(&[[1; 32]]);
-        let mark = group.tag(0, b"hello");
+        let tag = group.tag(0, b"hello");
         for bit in 0..8 * TAG {
-            let mut touched = mark;
+            let mut touched = tag;
             touched[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(group.tagged_by(b"hello", &touched), None);
         }

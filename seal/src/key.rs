@@ -1,11 +1,11 @@
-//! What cells are sealed with: the ciphers of both directions of a session.
+//! The ciphers that seal cells, and the keys of both directions of a session.
 
 use crate::aead::CellKey;
 use crate::aegis128l::AegisKey;
 use aws_lc_rs::aead::{AES_256_GCM, CHACHA20_POLY1305};
 use tabane_proto::security::Key;
 
-/// What cells are sealed with.
+/// A cipher of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cipher {
     /// AES-256-GCM: fast where the processor has instructions for it, on x86-64 wide ones.
@@ -20,7 +20,7 @@ impl Cipher {
     /// All, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Aes256Gcm, Self::ChaCha20Poly1305, Self::Aegis128L];
 
-    /// The one that this processor does fastest.
+    /// The fastest one on this processor.
     #[must_use]
     pub fn fastest() -> Self {
         Self::fastest_here().unwrap_or(Self::ChaCha20Poly1305)
@@ -47,7 +47,7 @@ impl Cipher {
         None
     }
 
-    /// A key for one direction, made of its 32 bytes.
+    /// A key for one direction, from its 32 bytes.
     #[must_use]
     pub fn key(self, bytes: &[u8; 32]) -> Box<dyn Key> {
         match self {
@@ -57,7 +57,7 @@ impl Cipher {
         }
     }
 
-    /// The name that people write.
+    /// The name in files, flags and the status.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,9 +1,10 @@
-//! The cryptography of Tabane: what [`tabane_proto::security`] asks for, made of well-kept libraries.
+//! The cryptography of Tabane: it implements [`tabane_proto::security`] with maintained libraries.
 //!
-//! Nothing is invented here. The handshake is Noise (`snow`) with the pattern `IXpsk0`: fresh keys for each session,
-//! nobody takes part who does not know the group key, and a node may prove a key of its own. The primitives are aws-lc's: X25519, SHA-256, HMAC, HKDF,
-//! AES-256-GCM and ChaCha20-Poly1305; AEGIS-128L is libaegis'. Which of the three ciphers a session has follows from what
-//! both sides state, or from what the initiator's processor does fastest ([`Cipher::fastest`]); everyone understands all.
+//! No primitive is written here. The handshake is Noise (`snow`) with the pattern `IXpsk0`: each session has fresh
+//! keys, only nodes that know the group key take part, and a node may prove a key of its own. The primitives are
+//! aws-lc's: X25519, SHA-256, HMAC, HKDF, AES-256-GCM and ChaCha20-Poly1305; AEGIS-128L is libaegis'. Which of the
+//! three ciphers a session has follows from what both sides state, or from what the initiator's processor does fastest
+//! ([`Cipher::fastest`]); every node supports all.
 //!
 //! The rule of the crate: randomness comes from a [`Random`] that the caller names, so that a simulated run is repeated
 //! with the same keys. No `unsafe`.

@@ -5,14 +5,13 @@
 //! <- e, ee, se, s, es, choice of a cipher and payload
 //! ```
 //!
-//! The pre-shared key lets in who belongs to the group, and hides from all others who speaks. The ephemeral keys make the
-//! session's keys secret for good: who learns the group key later cannot read what was said before. The static keys are
-//! the nodes' own: the responder has proven its key with its message, the initiator with the first cell that it seals. A
-//! node without one has that of nobody, which the whole group knows, so that there is one pattern and nothing to
-//! negotiate.
+//! The pre-shared key lets in the nodes of the group, and hides from all others which node sends. The ephemeral keys
+//! make the session's keys secret for good: a thief of the group key cannot read earlier sessions. The static keys are
+//! the nodes' own: the responder has proven its key with its message, the initiator with the first cell that it seals.
+//! A node without one uses a key that the whole group knows, so that there is one pattern and nothing to negotiate.
 //!
-//! The initiator's choice is not secret, but part of what both sides hash; the responder's is sealed. So a message whose
-//! choice was changed is refused, and nobody between the two talks them into another cipher.
+//! The initiator's choice is not secret, but part of what both sides hash; the responder's is sealed. So a message
+//! whose choice was changed is refused, and no node between the two can impose another cipher.
 //!
 //! Source: The Noise Protocol Framework, revision 34, 7.5 (IX) and 9 (pre-shared keys).
 
@@ -27,32 +26,32 @@ use zeroize::Zeroizing;
 /// The most that is added to a payload: an ephemeral key, a sealed key, a choice and a tag.
 const OVERHEAD: usize = 97;
 
-/// What one side of a handshake goes by.
+/// The terms of one side of a handshake.
 pub(crate) struct Terms {
     /// The pre-shared key.
     pub(crate) shared: Zeroizing<[u8; 32]>,
     pub(crate) choice: Choice,
-    /// The secret part of this node's key, or nobody's.
+    /// The secret part of this node's key, or of the group's common one.
     pub(crate) own: Zeroizing<[u8; 32]>,
-    /// The public part of nobody's key.
-    pub(crate) nobody: PublicKey,
+    /// The public part of the group's common key, for nodes without one.
+    pub(crate) common: PublicKey,
     pub(crate) random: Random,
 }
 
 /// One side of a handshake.
 pub(crate) struct Noise {
-    nobody: PublicKey,
+    common: PublicKey,
     side: Side,
 }
 
 enum Side {
     Initiator {
         choice: Choice,
-        /// What the responder has said.
+        /// What the responder wants.
         theirs: Option<Choice>,
         state: Box<HandshakeState>,
     },
-    /// What the initiator wants stands in the first message.
+    /// The first message holds what the initiator wants.
     Invited(Terms),
     Responder {
         choice: Choice,
@@ -62,17 +61,17 @@ enum Side {
 }
 
 impl Noise {
-    /// The side that speaks first.
+    /// The side that sends first.
     pub(crate) fn initiator(mut terms: Terms) -> Self {
         let (choice, random) = (terms.choice, terms.random.fork());
         let state = builder(choice.cipher, &terms, &prologue(choice), random).build_initiator();
         let state = Box::new(state.expect(COMPLETE));
-        Self { nobody: terms.nobody, side: Side::Initiator { choice, theirs: None, state } }
+        Self { common: terms.common, side: Side::Initiator { choice, theirs: None, state } }
     }
 
     /// The side that answers.
     pub(crate) fn responder(terms: Terms) -> Self {
-        Self { nobody: terms.nobody, side: Side::Invited(terms) }
+        Self { common: terms.common, side: Side::Invited(terms) }
     }
 
     /// Reads the initiator's message.
@@ -104,11 +103,12 @@ impl Noise {
     }
 }
 
-/// What is said, and in which order.
+/// The messages and their order.
 const PATTERN: &str = "IXpsk0";
 const COMPLETE: &str = "the resolver has all that the pattern needs";
 
-/// What both sides hash first: the version of what is built on the handshake, and what the initiator wants.
+/// The prologue, which both sides hash first: the version of the protocol over the handshake, and what the initiator
+/// wants.
 fn prologue(choice: Choice) -> [u8; 9] {
     let mut prologue = *b"tabane 1\0";
     prologue[8] = choice.byte();
@@ -173,7 +173,7 @@ impl Handshake for Noise {
     fn peer(&self) -> Option<PublicKey> {
         let (Side::Initiator { state, .. } | Side::Responder { state, .. }) = &self.side else { return None };
         let key = state.get_remote_static().and_then(|key| key.try_into().ok());
-        key.filter(|key| *key != self.nobody)
+        key.filter(|key| *key != self.common)
     }
 
     fn finish(self: Box<Self>) -> SessionKeys {

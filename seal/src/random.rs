@@ -3,7 +3,7 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use zeroize::Zeroizing;
 
-/// 32 bytes that nobody can guess; `None`: the operating system has none.
+/// 32 random bytes from the operating system; `None`: it has none.
 #[must_use]
 pub fn random() -> Option<Zeroizing<[u8; 32]>> {
     let mut bytes = Zeroizing::new([0; 32]);
@@ -29,8 +29,8 @@ enum Source {
 }
 
 impl Random {
-    /// The operating system's. The first draw of a process gathers entropy for up to 100 ms; it is made here, for later it
-    /// would hold up a handshake.
+    /// The operating system's. The first draw of a process gathers entropy for up to 100 ms; it is made here, for later
+    /// it would delay a handshake.
     #[must_use]
     pub fn system() -> Self {
         let mut random = Self(Source::System);
@@ -49,7 +49,7 @@ impl Random {
     /// The next 32 bytes, wiped from memory when dropped.
     ///
     /// # Panics
-    /// When the operating system has none, which its sources promise not to happen; nothing secret can be made then.
+    /// When the operating system has none, which its sources promise not to happen; without it no secret can be made.
     pub(crate) fn draw(&mut self) -> Zeroizing<[u8; 32]> {
         match &mut self.0 {
             Source::System => random().expect("the operating system has random bytes"),

@@ -3,7 +3,7 @@
 /// How far a ring is, in one word, so that both halves are of the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// The life of the ring's sender that the units are counted in; 0: nobody is there.
+    /// The incarnation of the sender in which the units are counted; 0: no sender.
     pub epoch: u32,
     /// Units since that life began, modulo 2^32.
     pub units: u32,

@@ -1,4 +1,4 @@
-//! Rings in a window of memory that nodes share and in which none trusts another: a link without wire, socket or
+//! Rings in a window of memory that nodes share without trusting each other: a link without wire, socket or
 //! interrupt.
 //!
 //! ```text
@@ -12,14 +12,14 @@
 //! driver does (paper P3). Messages lie there in the order they were sent.
 //!
 //! The rule of this crate: it is `no_std`, without `unsafe`, and knows memory only by offsets through [`Memory`], whose
-//! owner checks them. What the other side has written is taken for what a stranger wrote:
+//! owner checks them. What the other side has written is treated as a stranger's:
 //!
 //! - A word is read once, and checked before it is used.
-//! - A message is copied out before anybody looks at it.
+//! - A message is copied out before it is parsed.
 //! - Whatever the words say, a call reads and writes inside the windows of its node, and does bounded work.
 //!
-//! `tests/model.rs` walks through all interleavings of a small ring (loom), `tests/rings` compares with a plain queue, and
-//! lets the other side write anything anywhere.
+//! `tests/model.rs` walks through all interleavings of a small ring (loom), `tests/rings` compares with a plain queue,
+//! and lets the other side write anything anywhere.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -30,11 +30,11 @@ extern crate std;
 
 pub mod count;
 pub mod memory;
+mod presence;
 pub mod receiver;
 pub mod seat;
 pub mod sender;
 pub mod shape;
-mod sighting;
 
 pub use count::Count;
 pub use memory::Memory;

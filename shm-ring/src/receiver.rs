@@ -1,8 +1,8 @@
 //! One direction of a pair, at the end that reads.
 //!
-//! Nothing of what is read is believed: neither how much there is nor how long a message is. When a word cannot be true,
-//! the rest of the ring cannot be found either, so all that is there is given up, and what comes next is read from where
-//! it begins.
+//! The receiver trusts nothing that it reads: neither how much there is nor how long a message is. When a word is
+//! impossible, the messages behind it cannot be found either, so the receiver skips all that is there, and reads the
+//! next message from where it begins.
 
 use crate::count::Count;
 use crate::memory::Memory;
@@ -21,21 +21,21 @@ impl Message {
     /// The most datagrams that one message has.
     pub const DATAGRAMS_MAX: usize = 128;
 
-    /// A message of such a length and cut; `None` when there is no such message.
+    /// A message of such a length and segment; `None` when there is no such message.
     pub(crate) fn new(length: usize, segment: usize) -> Option<Self> {
         let possible = (1..=MESSAGE_MAX).contains(&length) && (1..=length).contains(&segment);
         let message = Self { length, segment };
         (possible && length.div_ceil(segment) <= Self::DATAGRAMS_MAX).then_some(message)
     }
 
-    /// The message that a head says.
+    /// The message that a head describes.
     fn from_head(head: [u8; HEAD]) -> Option<Self> {
         let [a, b, c, d, e, f, g, h] = head;
         let half = |bytes| usize::try_from(u32::from_le_bytes(bytes)).ok();
         Self::new(half([a, b, c, d])?, half([e, f, g, h])?)
     }
 
-    /// The head that says it.
+    /// The head that describes it.
     pub(crate) fn head(self) -> [u8; HEAD] {
         (((self.segment as u64) << 32) | self.length as u64).to_le_bytes()
     }
@@ -44,37 +44,37 @@ impl Message {
 /// Takes messages out of this side's window for one sender.
 #[derive(Debug)]
 pub struct Receiver {
-    /// Our own, which the other side writes.
+    /// This node's own, which the other side writes.
     window: Window,
     /// The other side's, where this one says what it has taken.
     back: Window,
-    /// The life of the sender that is followed; 0 before it was met.
+    /// The incarnation of the sender that is followed; 0 before it was seen.
     epoch: u32,
-    /// Units that are done with.
+    /// Units that are taken.
     taken: u32,
-    /// Units that the sender has written, as far as it was looked at.
+    /// Units that the sender had written when its count was read last.
     seen: u32,
-    /// Words that could not be true.
+    /// Impossible words that were read.
     pub(crate) faults: u64,
 }
 
 impl Receiver {
-    /// Reads nothing that was written before it met the sender: `back` says so.
+    /// Begins without a sender: `back` says that nothing is taken, so messages written before are skipped.
     pub fn begin(memory: &impl Memory, window: Window, back: Window) -> Self {
         memory.store(back.taken_at(), Count::default().word());
         Self { window, back, epoch: 0, taken: 0, seen: 0, faults: 0 }
     }
 
-    /// Says that nobody reads here any more.
+    /// Says that no node reads here any more.
     pub fn end(&mut self, memory: &impl Memory) {
         memory.store(self.back.taken_at(), Count::default().word());
         self.epoch = 0;
     }
 
-    /// Takes the next message, or `None` when there is none: at most one look at the sender's words, and one copy.
-    /// `into` holds the longest message; what is too long for it is a fault.
+    /// Takes the next message, or `None` when there is none: reads the sender's words at most once, and copies once.
+    /// `into` holds the longest message; a longer one is a fault.
     pub fn receive(&mut self, memory: &impl Memory, into: &mut [u8]) -> Option<Message> {
-        if self.seen == self.taken && !self.look(memory) {
+        if self.seen == self.taken && !self.refresh(memory) {
             return None;
         }
         let mut head = [0; HEAD];
@@ -98,14 +98,14 @@ impl Receiver {
         Some(message)
     }
 
-    /// Whether it is worth to call [`Self::receive`].
+    /// Whether [`Self::receive`] may find a message.
     pub fn has_news(&self, memory: &impl Memory) -> bool {
         let said = Count::from_word(memory.load(self.window.written_at()));
         said.epoch != 0 && said != Count { epoch: self.epoch, units: self.taken }
     }
 
-    /// Looks how much there is; whether there is something.
-    fn look(&mut self, memory: &impl Memory) -> bool {
+    /// Reads how much there is; says whether there is something.
+    fn refresh(&mut self, memory: &impl Memory) -> bool {
         let said = Count::from_word(memory.load(self.window.written_at()));
         if said.epoch == 0 {
             return false;
@@ -115,7 +115,7 @@ impl Receiver {
             self.seen = said.units;
             return newly != 0;
         }
-        // A sender that has just begun has written nothing yet: what is there belongs to a receiver before this one.
+        // A sender that has just begun has written nothing yet: messages in the ring were for an earlier receiver.
         self.faults += u64::from(said.epoch == self.epoch);
         self.epoch = said.epoch;
         self.seen = said.units;
@@ -123,7 +123,7 @@ impl Receiver {
         false
     }
 
-    /// Is done with so many units more.
+    /// Takes so many units more, and says so.
     fn pass(&mut self, memory: &impl Memory, units: u32) {
         self.taken = self.taken.wrapping_add(units);
         memory.store(self.back.taken_at(), Count { epoch: self.epoch, units: self.taken }.word());

@@ -1,7 +1,7 @@
 //! One direction of a pair, at the end that writes.
 //!
-//! The sender keeps its counts to itself; what it publishes is never read back. Of the other side it reads one word,
-//! how far it has taken, and believes it only as far as it is possible.
+//! The sender keeps its counts to itself and never reads back what it publishes. Of the other side it reads one word,
+//! how much it has taken, and uses it only if it is possible.
 
 use core::ops::Deref;
 
@@ -13,7 +13,7 @@ use crate::shape::{HEAD, Window};
 /// Why a message was not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsent {
-    /// Nobody reads what this sender writes.
+    /// No node reads what this sender writes.
     Absent,
     /// There is no room until the other side takes something.
     Full,
@@ -21,7 +21,7 @@ pub enum Unsent {
     Misshapen,
 }
 
-/// Units that messages of a single unit may go beyond the limit: what steers a link should not wait for what it carries.
+/// Units by which messages of a single unit may exceed the limit, so that control messages do not wait for data.
 const SHORT_EXTRA: usize = 16;
 
 /// Writes messages into a window of the other side.
@@ -29,41 +29,42 @@ const SHORT_EXTRA: usize = 16;
 pub struct Sender {
     /// The other side's, which this one writes.
     out: Window,
-    /// Our own, where the other side says what it has taken.
+    /// This node's own, where the other side says what it has taken.
     back: Window,
     epoch: u32,
     /// Units written in this epoch.
     written: u32,
-    /// Units of them that the other side has taken, as far as it could be believed.
+    /// Units of them that the other side has taken, by the last possible value.
     taken: u32,
-    /// The other side has seen this epoch.
-    joined: bool,
+    /// Whether the other side has confirmed this epoch.
+    confirmed: bool,
     /// Bytes that may wait.
     limit: usize,
-    /// Words that could not be true.
+    /// Impossible words that were read.
     pub(crate) faults: u64,
 }
 
 impl Sender {
-    /// Begins a new life: what was written before counts no longer. `epoch` is not 0, and not that of the life before.
+    /// Begins a new incarnation: what was written before no longer counts. `epoch` is not 0, and not that of the one
+    /// before.
     pub fn begin(memory: &impl Memory, out: Window, back: Window, epoch: u32) -> Self {
         debug_assert!(epoch != 0);
         memory.store(out.shape_at(), out.shape().word());
         memory.store(out.written_at(), Count { epoch, units: 0 }.word());
-        Self { out, back, epoch, written: 0, taken: 0, joined: false, limit: usize::MAX, faults: 0 }
+        Self { out, back, epoch, written: 0, taken: 0, confirmed: false, limit: usize::MAX, faults: 0 }
     }
 
-    /// Says that nobody writes here any more.
+    /// Says that no node writes here any more.
     pub fn end(&mut self, memory: &impl Memory) {
         memory.store(self.out.written_at(), Count::default().word());
-        self.joined = false;
+        self.confirmed = false;
     }
 
-    /// Looks how far the other side is. Whether it reads what this sender writes.
+    /// Reads how much the other side has taken. Says whether it reads what this sender writes.
     pub fn follow(&mut self, memory: &impl Memory) -> bool {
         let said = Count::from_word(memory.load(self.back.taken_at()));
-        self.joined = said.epoch == self.epoch;
-        if self.joined {
+        self.confirmed = said.epoch == self.epoch;
+        if self.confirmed {
             let newly = said.units.wrapping_sub(self.taken);
             if newly <= self.waiting() {
                 self.taken = said.units;
@@ -71,7 +72,7 @@ impl Sender {
                 self.faults += 1;
             }
         }
-        self.joined
+        self.confirmed
     }
 
     /// Writes one message, whose datagrams are `segment` bytes long, the last perhaps shorter.
@@ -87,10 +88,10 @@ impl Sender {
         let length = slices.iter().map(|slice| slice.len()).sum();
         let message = Message::new(length, segment.min(length)).ok_or(Unsent::Misshapen)?;
         let units = self.out.units_for(length);
-        if !self.joined || !self.has_room(units) {
+        if !self.confirmed || !self.has_room(units) {
             self.follow(memory);
         }
-        if !self.joined {
+        if !self.confirmed {
             return Err(Unsent::Absent);
         }
         if !self.has_room(units) {
@@ -112,7 +113,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Bounds what waits, in bytes; one message may go beyond it, and some short ones.
+    /// Limits the bytes that wait; one message may go beyond it, and some short ones.
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }

@@ -1,4 +1,4 @@
-//! How a window of memory is divided, and the header that says so.
+//! The division of a window of memory, and the header that holds it.
 //!
 //! ```text
 //!   header | windows of channel 0: of node 0 from 1, from 2, ..; of node 1 from 0, from 2, ..; .. | channel 1 | ..
@@ -16,7 +16,7 @@ pub const HEADER: usize = 4096;
 const CONTROL: usize = 4096;
 /// "TABANEMW", as its bytes lie in memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"TABANEMW");
-/// Changes with whatever an older reader would misread.
+/// Changes with every change that an older reader would misread.
 const VERSION: u8 = 1;
 /// Where the header's words are.
 const MAGIC_AT: usize = 0;
@@ -27,7 +27,7 @@ pub const MESSAGE_MAX: usize = (64 << 10) - HEAD;
 /// Bytes of the word before each message.
 pub(crate) const HEAD: usize = 8;
 
-/// The division of the memory. Exists only with values that are allowed.
+/// The division of the memory. Its values are always allowed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     unit_log: u8,
@@ -45,7 +45,8 @@ pub enum ShapeError {
     Version(u8),
     /// A unit is no power of two from 512 B to 64 KB.
     Unit,
-    /// The units of a ring are no power of two, or their bytes fewer than two of the longest messages or more than 1 GiB.
+    /// The units of a ring are no power of two, or their bytes fewer than two of the longest messages or more than 1
+    /// GiB.
     Units,
     /// There are not 2 to 256 slots.
     Slots,
@@ -101,10 +102,10 @@ impl Shape {
         }
     }
 
-    /// The shape that a header says, which `memory` bytes of memory begin with.
+    /// The shape in a header, with which `memory` bytes of memory begin.
     ///
     /// # Errors
-    /// It is no header of ours, says what is not allowed, or more than there is memory.
+    /// The header is another's, holds values that are not allowed, or needs more than there is memory.
     pub fn parse(header: [u64; 2], memory: usize) -> Result<Self, ShapeError> {
         let [magic, word] = header;
         if magic != MAGIC {
@@ -119,12 +120,13 @@ impl Shape {
         if (memory as u64) < shape.bytes() { Err(ShapeError::TooSmall(shape.bytes())) } else { Ok(shape) }
     }
 
-    /// The header that says this shape, as words that follow each other in memory.
+    /// The header with this shape, as words that follow each other in memory.
     pub fn header(self) -> [u64; 2] {
         [MAGIC, self.word()]
     }
 
-    /// Where the words of the header are stored: the shape first, so that whoever finds the magic number finds it.
+    /// The words of the header in the order to store them: the shape first, so that a node that finds the magic number
+    /// finds it.
     pub fn header_stores(self) -> [(usize, u64); 2] {
         [(SHAPE_AT, self.word()), (MAGIC_AT, MAGIC)]
     }
@@ -193,13 +195,13 @@ impl Window {
         self.at..self.at + CONTROL + self.shape.ring()
     }
 
-    /// The shape that the writer goes by.
+    /// The writer's shape.
     pub(crate) fn shape_at(self) -> usize {
         self.at
     }
 
     /// The writer's heartbeat.
-    pub(crate) fn beat_at(self) -> usize {
+    pub(crate) fn heartbeat_at(self) -> usize {
         self.at + 8
     }
 

@@ -90,12 +90,12 @@ fn what_was_sent_arrives_whole_and_in_order() {
             assert!(sent.len() >= 2, "two have room in any case");
             sent
         });
-        let mut heard: Vec<u64> = (0..3).filter_map(|_| receive(&words, &mut receiver)).collect();
+        let mut received: Vec<u64> = (0..3).filter_map(|_| receive(&words, &mut receiver)).collect();
         let sent = sending.join().expect("no panic");
         while let Some(number) = receive(&words, &mut receiver) {
-            heard.push(number);
+            received.push(number);
         }
-        assert_eq!(heard, sent);
+        assert_eq!(received, sent);
     });
 }
 
@@ -112,21 +112,21 @@ fn a_sender_that_returns_mixes_nothing_of_its_lives() {
             let early = send(&there, &mut second, 20);
             (second, early)
         });
-        let mut heard: Vec<u64> = (0..3).filter_map(|_| receive(&words, &mut receiver)).collect();
+        let mut received: Vec<u64> = (0..3).filter_map(|_| receive(&words, &mut receiver)).collect();
         let (mut second, early) = sending.join().expect("no panic");
         for _ in 0..2 {
-            heard.extend(receive(&words, &mut receiver));
+            received.extend(receive(&words, &mut receiver));
         }
         // What of the former life was not taken is lost, what of the present one was sent is not.
         let lost_or_not = if early { vec![10, 20] } else { vec![10] };
-        assert!(heard == lost_or_not || heard == lost_or_not[1..], "{heard:?} of {lost_or_not:?}");
+        assert!(received == lost_or_not || received == lost_or_not[1..], "{received:?} of {lost_or_not:?}");
         assert!(send(&words, &mut second, 30), "they have met again");
         assert_eq!(receive(&words, &mut receiver), Some(30));
     });
 }
 
 #[test]
-fn a_receiver_that_returns_hears_what_is_sent_to_it() {
+fn a_receiver_that_returns_gets_what_is_sent_to_it() {
     walk(|| {
         let words = Arc::new(Words::new());
         let (mut sender, mut before) = (sender(&words, 1), receiver(&words));
@@ -137,12 +137,12 @@ fn a_receiver_that_returns_hears_what_is_sent_to_it() {
             (sender, sent)
         });
         let mut after = receiver(&words);
-        let mut heard: Vec<u64> = (0..2).filter_map(|_| receive(&words, &mut after)).collect();
+        let mut received: Vec<u64> = (0..2).filter_map(|_| receive(&words, &mut after)).collect();
         let (mut sender, sent) = sending.join().expect("no panic");
         while let Some(number) = receive(&words, &mut after) {
-            heard.push(number);
+            received.push(number);
         }
-        assert!(sent.ends_with(&heard), "{heard:?} of {sent:?}");
+        assert!(sent.ends_with(&received), "{received:?} of {sent:?}");
         assert!(send(&words, &mut sender, 30), "they have met again");
         assert_eq!(receive(&words, &mut after), Some(30));
     });

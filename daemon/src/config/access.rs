@@ -1,4 +1,4 @@
-//! Who the running daemon is, what it may still do, and who may ask it.
+//! The user and the rights of the running daemon, and who may ask it.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Access {
     pub user: Option<String>,
     /// Group whose members may ask the running bundle, as root and the daemon's own user may.
     pub control_group: Option<String>,
-    /// Whether the daemon gives up what it needs no more. Without it debuggers can follow.
+    /// Whether the daemon gives up the rights that it needs no more. `false` lets debuggers attach.
     pub sandbox: bool,
 }
 
@@ -25,7 +25,7 @@ impl Default for Access {
     }
 }
 
-/// Checks what was typed. Whether user and group exist shows on the machine that starts the bundle.
+/// Checks what was typed. Whether user and group exist is checked when the bundle starts.
 pub(super) fn resolve_access(problems: &mut Vec<Problem>, given: &AccessSettings) -> Access {
     Access {
         user: name(problems, given.user.as_ref()),

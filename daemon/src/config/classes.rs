@@ -1,4 +1,4 @@
-//! Which frames have a policy of their own, and what policies go by: the rules of `[[class]]` and of the options.
+//! The rules of `[[class]]`, which gives frames a policy of their own, and of the policies' options.
 
 use super::LinkConfig;
 use super::limits::{CLASSES, DSCP, FRAME_SIZE, PORT};
@@ -10,10 +10,10 @@ use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 /// Protocols above IP that a class can name, with their numbers (IANA, protocol numbers).
 const PROTOCOLS: [(&str, u8); 7] =
     [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58), ("sctp", 132), ("esp", 50), ("gre", 47)];
-/// Those whose ports are looked at.
+/// Protocols with ports that a class can name.
 const WITH_PORTS: [u8; 2] = [6, 17];
 
-/// Checks what policies go by; the primary is one of `links`.
+/// Checks the options of the policies; the primary is one of `links`.
 pub(super) fn resolve_options(
     problems: &mut Vec<Problem>,
     settings: &Settings,

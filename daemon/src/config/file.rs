@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use super::fragments::FRAGMENTS_ALLOWED;
 use super::problem::{Place, Problem};
 use super::settings::{
     AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings,
     Settings, WindowSettings,
 };
 use super::table::{Section, read};
-use super::units::{BITRATE_ALLOWED, FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
+use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
 
-/// What a policy is given by, for error sentences.
+/// The value of a policy, for error sentences.
 const POLICY: &str = "the name of a policy";
 
 /// Reads `text`, the content of the file that the user named `file`. A relative key path is taken from the file's

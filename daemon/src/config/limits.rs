@@ -1,4 +1,4 @@
-//! The ranges of whole numbers that a configuration may hold, and the names a device may have.
+//! The ranges of whole numbers that a configuration may hold.
 
 use std::fmt;
 
@@ -58,29 +58,9 @@ impl fmt::Display for Limits {
     }
 }
 
-/// What [`is_device_name`] takes, for error sentences.
-pub const DEVICE_NAME_ALLOWED: &str = "1 to 15 bytes without spaces, `/`, `:` and `%`, not `.` or `..`";
-
-/// Whether the kernel takes `name` for a network device as it stands (`dev_valid_name` in `net/core/dev.c`; a `%`
-/// would make it invent a number).
-pub fn is_device_name(name: &str) -> bool {
-    let fits = (1..=15).contains(&name.len()) && name != "." && name != "..";
-    fits && !name.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn device_names_at_their_bounds() {
-        for good in ["tb0", "a", "fifteen-bytes-x", "eth0.100", "束ね"] {
-            assert!(is_device_name(good), "{good}");
-        }
-        for bad in ["", ".", "..", "sixteen-bytes-xx", "a b", "a/b", "a:b", "tb%d", "a\0", "a\n"] {
-            assert!(!is_device_name(bad), "{bad:?}");
-        }
-    }
 
     #[test]
     fn limits_include_their_ends() {

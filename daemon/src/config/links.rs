@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::address::{ENDPOINT_ALLOWED, HOST_ALLOWED, family, parse_endpoint, parse_host};
-use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, WEIGHT, is_device_name};
+use super::limits::{LINKS, PEERS, WEIGHT};
 use super::problem::{Place, Problem, quoted};
 use super::settings::{LinkSettings, Settings, parse_link_text};
 use super::typed::{number, value, word};
@@ -15,8 +15,9 @@ use super::window::resolve_window;
 use super::{EtherConfig, LinkConfig};
 use tabane_engine::reclaim;
 use tabane_io::Engine;
+use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-/// What a link can run over; a NIC unless said otherwise.
+/// The kinds of links; UDP over a NIC by default.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];
 
 /// Checks the links of `settings`; `port` completes peers that name none.
@@ -76,7 +77,7 @@ fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
     false
 }
 
-/// Weights say how links compare: one alone says nothing.
+/// Weights are relative, so all links have one or none has.
 fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
     let without = settings.links.iter().find(|link| link.weight.is_none());
     let with = settings.links.iter().find_map(|link| link.weight.as_ref());
@@ -134,7 +135,7 @@ fn resolve_ether_link(
         ),
     };
     if let Some(given) = typed.completion.as_ref().filter(|_| ether.engine == Engine::Packet) {
-        let what = "AF_PACKET does not tell when frames have left";
+        let what = "AF_PACKET does not show when frames have left";
         problems.push(Problem::new(&given.place, what, "this with engine = \"xdp\" or \"auto\""));
     }
     Some(LinkConfig {

@@ -1,4 +1,4 @@
-//! The key of this node, and whose nodes are let in.
+//! The key of this node, and which nodes are let in.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub struct NodeConfig {
     pub key: Option<Key>,
     /// The file it was read from.
     pub key_file: Option<PathBuf>,
-    /// Whose nodes are let in, 1 to 512; `None`: all that have the group's key.
+    /// Public keys of the nodes that are let in, 1 to 512; `None`: all that have the group's key.
     pub allow: Option<Vec<PublicKey>>,
 }
 
@@ -61,7 +61,7 @@ pub fn parse_allow(texts: &[String]) -> Result<Vec<PublicKey>, (String, String)>
     keys.map_err(|what| (what, PUBLIC_ALLOWED.to_owned()))
 }
 
-/// Nothing is proven where cells are not sealed: a list that lets everybody in would be worse than none.
+/// Refuses keys of nodes where cells are not sealed: no node proves its key there, so the list would let everybody in.
 pub(super) fn check_sealed(problems: &mut Vec<Problem>, given: &NodeSettings, config: &Config) {
     let place = given.allow.as_ref().map(|given| &given.place);
     let place = place.or(given.key.as_ref().map(|given| &given.place));

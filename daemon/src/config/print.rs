@@ -7,7 +7,8 @@ use std::fmt;
 use toml::Value;
 
 use super::classes::protocol_name;
-use super::units::{print_bitrate, print_fragments, print_interval, print_share, print_size};
+use super::fragments::print_fragments;
+use super::units::{print_bitrate, print_interval, print_share, print_size};
 use super::{Config, LinkConfig, Offload, Security, WindowConfig, cipher_name};
 use tabane_io::Engine;
 use tabane_proto::Class;

@@ -51,7 +51,7 @@ pub struct Problem {
     pub place: Place,
     /// What is wrong with it.
     pub what: String,
-    /// What would be right; empty when `what` says it already.
+    /// What is allowed; empty when `what` says it already.
     pub allowed: String,
 }
 
@@ -88,8 +88,8 @@ fn printable(text: &str) -> String {
     line
 }
 
-/// Control characters and the like as `\u{…}`; quotes and backslashes stay as they are.
-fn escaped(character: char) -> impl Iterator<Item = char> {
+/// Control characters and others that do not print as `\u{…}`; quotes and backslashes stay as they are.
+pub(crate) fn escaped(character: char) -> impl Iterator<Item = char> {
     let plain = matches!(character, '\'' | '"' | '\\');
     let escapes = (!plain).then(|| character.escape_debug());
     plain.then_some(character).into_iter().chain(escapes.into_iter().flatten())

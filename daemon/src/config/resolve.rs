@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use super::access::resolve_access;
 use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
-use super::limits::{ADDRESSES, DEVICE_NAME_ALLOWED, MTU, PORT, TX_QUEUE_LEN, WORKERS, is_device_name};
+use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments};
+use super::limits::{ADDRESSES, MTU, PORT, TX_QUEUE_LEN, WORKERS};
 use super::links::resolve_links;
 use super::nodes::{check_sealed, resolve_nodes};
 use super::problem::{Problem, in_order, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
 use super::typed::{number, value, word};
-use super::units::{
-    FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, parse_fragments, parse_interval, parse_share,
-};
+use super::units::{INTERVAL_ALLOWED, SHARE_ALLOWED, parse_interval, parse_share};
 use super::{CIPHERS, Cidr, Config, Offload, Security, cipher_name};
 use crate::key::{KEYS_MAX, Key, KeyError, Owner};
 use tabane_engine::receive;
+use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 use tabane_proto::PolicyKind;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.

@@ -1,4 +1,4 @@
-//! What was typed: every value as it stands in the file or after its flag, with its place, nothing yet checked.
+//! The settings as typed: every value of the file or of a flag with its place, not yet checked.
 //!
 //! Flags are laid over a file by [`Settings::overlaid`]: a flag replaces the file's value, links and addresses
 //! are appended.
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::limits::{SLOT, SLOTS, WEIGHT};
 use super::problem::{Place, quoted};
 
-/// What the name of a link of Ethernet frames begins with, before its NIC; no NIC can be called that.
+/// Prefix of the name of a link of Ethernet frames, before its NIC; no NIC can be called that.
 const ETHER_PREFIX: &str = "ether:";
-/// What the name of a link through memory begins with, before its path; no NIC can be called that.
+/// Prefix of the name of a link through memory, before its path; no NIC can be called that.
 pub(super) const WINDOW_PREFIX: &str = "mem:";
 
 /// A value and where it was given.
@@ -19,7 +19,7 @@ pub(super) const WINDOW_PREFIX: &str = "mem:";
 pub struct Given<T> {
     /// The value as typed.
     pub value: T,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -64,7 +64,7 @@ pub struct Settings {
     pub hash: Option<Given<String>>,
     /// Frames with a policy of their own, in the order given.
     pub classes: Vec<ClassSettings>,
-    /// How workers wait.
+    /// The receive engine.
     pub receive: ReceiveSettings,
     /// Which pieces of a frame are copied before the device takes it.
     pub fragments: Option<Given<String>>,
@@ -74,13 +74,13 @@ pub struct Settings {
     pub addresses: Vec<Given<String>>,
     /// How cells are protected.
     pub security: Option<Given<String>>,
-    /// What they are sealed with.
+    /// The cipher.
     pub cipher: Option<Given<String>>,
     /// Rights of the daemon, and over it.
     pub access: AccessSettings,
     /// Transmit queue of the device, in frames.
     pub tx_queue_len: Option<Given<i64>>,
-    /// Offloads that were switched.
+    /// Offloads that were switched on or off.
     pub offload: OffloadSettings,
     /// Links in the order given.
     pub links: Vec<LinkSettings>,
@@ -101,12 +101,12 @@ impl NodeSettings {
     }
 }
 
-/// How workers wait for what comes, as typed.
+/// The receive engine, as typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveSettings {
     /// The engine's name.
     pub engine: Option<Given<String>>,
-    /// Time between two looks of `timer`, with unit.
+    /// Time between two polls of `timer`, with unit.
     pub interval: Option<Given<String>>,
     /// Part of a processor that `adaptive` may spin away, with `%`.
     pub spin_share: Option<Given<String>>,
@@ -156,7 +156,7 @@ pub struct ClassSettings {
 }
 
 impl ClassSettings {
-    /// Whether it says nothing of its frames.
+    /// Whether it has no condition.
     pub fn is_empty(&self) -> bool {
         self.max_size.is_none() && self.dscp.is_none() && self.protocol.is_none() && self.port.is_none()
     }
@@ -179,7 +179,7 @@ pub struct LinkSettings {
     pub weight: Option<Given<i64>>,
     /// What moves the cells of a link of Ethernet frames.
     pub engine: Option<Given<String>>,
-    /// How frames come back that AF_XDP has sent.
+    /// How the kernel gives back frames that AF_XDP has sent.
     pub completion: Option<Given<String>>,
     /// What the link runs over: `udp`, `ether` or `mem`.
     pub kind: Option<Given<String>>,
@@ -200,12 +200,12 @@ pub struct WindowSettings {
     pub slots: Option<Given<i64>>,
     /// This node's slot.
     pub slot: Option<Given<i64>>,
-    /// How often it is looked at.
+    /// How often it is polled.
     pub poll: Option<Given<String>>,
 }
 
 impl WindowSettings {
-    /// Whatever is given first.
+    /// What is given first.
     pub(super) fn any(&self) -> Option<&Place> {
         let texts = [&self.path, &self.unit, &self.ring, &self.poll].into_iter().flatten();
         let numbers = [&self.slots, &self.slot].into_iter().flatten();

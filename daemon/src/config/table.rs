@@ -1,7 +1,7 @@
-//! A TOML text while it is taken apart, table by table; the lab reads its scenarios by it, too.
+//! Reads a TOML text table by table; the lab reads its scenarios with it, too.
 //!
-//! The parsed table is taken apart by hand instead of through serde: serde stops at the first error, and a user
-//! wants every error with its line. Each key is named once, where it is taken; what nobody took is unknown.
+//! The `toml` crate parses; the tables are read by hand instead of through serde: serde stops at the first error, and a
+//! user wants every error with its line. Each key is named once, where it is taken; a key that nobody took is unknown.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Reader {
 /// One table of the file while its keys are taken out.
 pub struct Section<'r, 't> {
     reader: &'r mut Reader,
-    /// What its keys are called in sentences: empty, `offload.` or `link.`
+    /// Prefix of its keys in sentences: empty, `offload.` or `link.`
     prefix: &'static str,
     table: DeTable<'t>,
     /// The keys that were asked for.
@@ -84,7 +84,7 @@ impl<'r, 't> Section<'r, 't> {
         Arc::clone(&self.reader.file)
     }
 
-    /// What was found wrong so far; who reads values adds to it.
+    /// The problems so far; callers that check values add theirs.
     pub fn problems(&mut self) -> &mut Vec<Problem> {
         &mut self.reader.problems
     }
@@ -146,7 +146,8 @@ impl<'r, 't> Section<'r, 't> {
         items.filter_map(|item| self.converted(key, &item, allowed, text_of)).collect()
     }
 
-    /// The table `key`, whose keys sentences call `prefix` and their name: what `take` made of it. Empty if it is not there.
+    /// The table `key`, whose keys sentences call `prefix` and their name: what `take` made of it. Empty if it is not
+    /// there.
     pub fn table<T>(
         &mut self,
         key: &'static str,

@@ -1,6 +1,6 @@
-//! One typed value and its rule: a number within limits, one of several words, or a text that has to be understood.
+//! One typed value and its rule: a number within limits, one of several words, or a text to parse.
 //!
-//! What breaks its rule is noted as a problem, and a default takes its place.
+//! A value that breaks its rule is noted as a problem, and replaced by a default.
 
 use super::limits::Limits;
 use super::problem::{Problem, nearest, quoted};
@@ -44,7 +44,7 @@ pub fn word<T: Copy>(
     default
 }
 
-/// What `parse` makes of a text; `allowed` says what it could have been.
+/// A text that `parse` reads; `allowed` completes the sentence if it fails.
 pub(super) fn value<T>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<String>>,

@@ -1,13 +1,10 @@
 //! Bit rates, sizes and intervals as people write them: a number and a unit, nothing else.
 //!
 //! Bytes per second, binary prefixes and bare numbers are refused: a factor of 8 or 1.05 in a link's rate
-//! would look like a slow link, not like an error.
+//! would make a link look slow, and nobody would see the error.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
-
-use tabane_engine::fragments::Fragments;
-use tabane_io::PIECES;
 
 use super::problem::quoted;
 
@@ -22,10 +19,6 @@ const UNITS: [(&str, u64); 4] =
 /// Lowest and highest rate of a link, in bits per second.
 const BITRATE_MIN: u64 = 1_000;
 const BITRATE_MAX: u64 = 1_000_000_000_000;
-
-/// What [`parse_fragments`] takes, for error sentences.
-pub const FRAGMENTS_ALLOWED: &str =
-    "auto, gather, copy, or how many of the first are copied, such as \"3\", from 2 to 128";
 
 /// Reads a bit rate; the result is in bits per second.
 ///
@@ -95,9 +88,9 @@ fn scale(number: &str, factor: u64) -> Option<u128> {
 }
 
 /// What [`parse_size`] takes, for error sentences.
-pub const SIZE_ALLOWED: &str = "a whole number and one of B, KiB, MiB, GiB, such as \"4 KiB\"";
+pub const SIZE_ALLOWED: &str = "a number and one of B, KiB, MiB, GiB, such as \"4 KiB\"";
 /// What [`parse_interval`] takes, for error sentences.
-pub const INTERVAL_ALLOWED: &str = "a whole number and one of us, ms, from 1 us to 100 ms, such as \"32 us\"";
+pub const INTERVAL_ALLOWED: &str = "a number and one of us, ms, from 1 us to 100 ms, such as \"32 us\"";
 
 /// What [`parse_share`] takes, for error sentences.
 pub const SHARE_ALLOWED: &str = "a whole number and %, from 0 % to 100 %, such as \"50 %\"";
@@ -113,7 +106,7 @@ const INTERVAL_MAX: u64 = 100_000;
 /// # Errors
 /// What is wrong with `text`; [`SIZE_ALLOWED`] completes the sentence.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    parse_whole(text, &SIZES)
+    quantity(text, &SIZES, "bytes", 0..=u64::MAX)
 }
 
 /// A size in the largest unit that holds it exactly: [`parse_size`] gives the same back.
@@ -126,10 +119,7 @@ pub fn print_size(bytes: u64) -> String {
 /// # Errors
 /// What is wrong with `text`; [`INTERVAL_ALLOWED`] completes the sentence.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
-    match parse_whole(text, &INTERVALS)? {
-        micros @ 1..=INTERVAL_MAX => Ok(Duration::from_micros(micros)),
-        _ => Err(format!("{} is out of range", quoted(text))),
-    }
+    quantity(text, &INTERVALS, "microseconds", 1..=INTERVAL_MAX).map(Duration::from_micros)
 }
 
 /// An interval of whole microseconds in the largest unit that holds it exactly: [`parse_interval`] gives the same back.
@@ -149,43 +139,6 @@ pub fn parse_share(text: &str) -> Result<u8, String> {
 /// A part of something: [`parse_share`] gives the same back.
 pub fn print_share(percent: u8) -> String {
     print_exactly(percent.into(), &SHARES)
-}
-
-/// Reads which fragments of a frame are copied.
-///
-/// # Errors
-/// What is wrong with `text`; [`FRAGMENTS_ALLOWED`] completes the sentence.
-pub fn parse_fragments(text: &str) -> Result<Fragments, String> {
-    match text {
-        "auto" => Ok(Fragments::default()),
-        "gather" => Ok(Fragments::ScatterGather),
-        "copy" => Ok(Fragments::CopyAll),
-        number => match number.parse() {
-            Ok(first @ 2..=PIECES) => Ok(Fragments::CopyFirst(first)),
-            Ok(_) => Err(format!("{} is out of range", quoted(text))),
-            Err(_) => Err(format!("{} is unknown", quoted(text))),
-        },
-    }
-}
-
-/// Which fragments are copied: [`parse_fragments`] gives the same back, without what was measured.
-pub fn print_fragments(fragments: &Fragments) -> String {
-    match fragments {
-        Fragments::Auto(_) => "auto".to_owned(),
-        Fragments::ScatterGather => "gather".to_owned(),
-        Fragments::CopyAll => "copy".to_owned(),
-        Fragments::CopyFirst(first) => first.to_string(),
-    }
-}
-
-fn parse_whole(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = (&text[..split], text[split..].trim_start_matches(' '));
-    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(format!("{} has no unit that is known", quoted(text)));
-    };
-    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
-    number.ok_or_else(|| format!("{} is no whole number", quoted(text)))
 }
 
 #[cfg(test)]
@@ -226,9 +179,10 @@ mod tests {
     fn sizes_and_intervals_people_write() {
         assert_eq!(parse_size("4 KiB"), Ok(4096));
         assert_eq!(parse_size("512B"), Ok(512));
-        assert_eq!(parse_size("4 KB"), Err("`4 KB` has no unit that is known".to_owned()));
-        assert_eq!(parse_size("B"), Err("`B` is no whole number".to_owned()));
-        assert_eq!(parse_size("20000000000 GiB"), Err("`20000000000 GiB` is no whole number".to_owned()));
+        assert_eq!(parse_size("1.5 KiB"), Ok(1536));
+        assert_eq!(parse_size("4 KB"), Err("unknown unit `KB`".to_owned()));
+        assert_eq!(parse_size("B"), Err("`B` is not a whole number of bytes".to_owned()));
+        assert_eq!(parse_size("20000000000 GiB"), Err("`20000000000 GiB` is out of range".to_owned()));
         assert_eq!(parse_interval("32 us"), Ok(Duration::from_micros(32)));
         assert_eq!(parse_interval("0 us"), Err("`0 us` is out of range".to_owned()));
         assert_eq!(parse_interval("101 ms"), Err("`101 ms` is out of range".to_owned()));

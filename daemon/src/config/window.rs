@@ -13,7 +13,8 @@ use super::units::{INTERVAL_ALLOWED, SIZE_ALLOWED, parse_interval, parse_size};
 
 const PATH_ALLOWED: &str = "an absolute path, such as \"/dev/shm/tb0\"";
 
-/// The longest cell that is worth having: the core keeps 4,096 of them, and each costs 16 bytes of header.
+/// The longest cell: the core keeps 4,096 of them, so longer ones cost more memory than the 16 bytes of header that
+/// they save.
 const CELL_MOST: u64 = 16 << 10;
 /// Bytes of a message before its cells.
 const HEAD: u64 = 8;
@@ -33,7 +34,7 @@ pub struct WindowConfig {
     pub slots: u16,
     /// This node's slot, below `slots`; `None`: the first that no process of this machine has.
     pub slot: Option<u16>,
-    /// How often it is looked at while there is traffic, 1 us to 100 ms.
+    /// How often it is polled while there is traffic, 1 us to 100 ms.
     pub poll: Duration,
 }
 
@@ -54,13 +55,13 @@ impl WindowConfig {
         u16::try_from(unit.min(CELL_MOST) - HEAD).unwrap_or(u16::MAX)
     }
 
-    /// What the link is called where others are called by their NIC.
+    /// The name of the link, in place of a NIC's.
     pub(super) fn link_name(&self) -> String {
         format!("{WINDOW_PREFIX}{}", self.path)
     }
 }
 
-/// Whether what a link is called names a window of memory, and not a NIC.
+/// Whether the name of a link is that of a window of memory, not of a NIC.
 pub fn names_window(nic: &str) -> bool {
     nic.starts_with(WINDOW_PREFIX)
 }

@@ -16,7 +16,7 @@ use crate::privileges::USUAL_USER;
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Interval at which the name is looked for when the process itself cannot be watched.
+/// How often the command checks the name when it cannot watch the process itself.
 const RETRY: Duration = Duration::from_millis(20);
 
 /// Why a request got no answer.
@@ -28,9 +28,9 @@ pub enum AskError {
         /// Name of the bundle.
         name: String,
     },
-    /// Somebody else serves this name; nothing was said to it.
+    /// Another user serves this name; nothing was sent to it.
     #[error(
-        "{name} is served by uid {uid} (pid {pid}), who was told nothing; allowed: root, yourself, or user {USUAL_USER}"
+        "{name} is served by uid {uid} (pid {pid}), and gets no request; allowed: root, yourself, or user {USUAL_USER}"
     )]
     Stranger {
         /// Name of the bundle.
@@ -66,7 +66,7 @@ pub enum AskError {
         /// What happened instead.
         error: io::Error,
     },
-    /// The bundle was told to stop and is still there.
+    /// The bundle got the request to stop and is still there.
     #[error("{name} (pid {pid}) is still there after {} s; `kill -9 {pid}` ends it and leaves nothing behind", .waited.as_secs())]
     StillThere {
         /// Name of the bundle.
@@ -128,7 +128,7 @@ pub fn follow(name: &str, mut take: impl FnMut(&str) -> io::Result<bool>) -> Res
     }
 }
 
-/// Tells the bundle `name` to stop and waits until its process is gone, at most for `wait`.
+/// Stops the bundle `name` and waits until its process is gone, at most for `wait`.
 ///
 /// # Errors
 /// As [`ask`], and [`AskError::StillThere`].
@@ -146,7 +146,7 @@ pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
     if gone { Ok(()) } else { Err(AskError::StillThere { name: name.to_owned(), pid, waited: wait }) }
 }
 
-/// Sends a request after which more is said than one answer.
+/// Sends a request whose answer is more than one line.
 pub(crate) fn open_request(name: &str, request: &Request) -> Result<UnixStream, AskError> {
     let mut stream = connect(name)?;
     stream.write_all(request_line(request)?.as_bytes())?;
@@ -194,7 +194,7 @@ fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + ANSWER_WAIT;
     stream.set_write_timeout(Some(ANSWER_WAIT))?;
     match stream.write_all(request_line(request)?.as_bytes()) {
-        // A server that does not serve this user says so and hangs up before it reads.
+        // A server that refuses this user says so and closes before it reads.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
         _ => {}
     }

@@ -1,7 +1,7 @@
 //! A client that follows the event log: a line per event, from the oldest that is kept, until either side ends.
 //!
-//! Nothing waits for it. What it does not take stays in the log as long as the log keeps it; then it is told how many
-//! events it missed.
+//! The bundle does not wait for it. Events that it does not take stay in the log for as long as the log keeps them;
+//! then the follower gets the number of events that it missed.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,7 +14,7 @@ use crate::events::EventLog;
 
 /// Events that are read from the log at once.
 const CHUNK: usize = 64;
-/// Chunks in one turn: more than the log holds.
+/// Chunks per turn: together more than the log keeps.
 const CHUNKS_PER_TURN: usize = 16;
 
 /// One follower.
@@ -35,7 +35,7 @@ impl Follower {
         self.output.waits_for()
     }
 
-    /// Sends what there is as far as that goes without waiting; `false` when the follower is gone.
+    /// Sends the new events as far as possible without waiting; `false` when the follower is gone.
     pub(super) fn turn(&mut self, log: &EventLog) -> bool {
         self.try_turn(log).is_ok()
     }
@@ -56,7 +56,7 @@ impl Follower {
         Ok(())
     }
 
-    /// A follower says nothing more: what it sends is ignored, except its end.
+    /// Reads and ignores what the follower sends; `false` when it has closed.
     fn notice_end(&mut self) -> io::Result<()> {
         match self.stream.read(&mut [0; 256]) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,8 +1,9 @@
 //! Who may ask: root, the user who started the daemon and the one as whom it runs, and the members of one group.
 //!
-//! Abstract sockets have no owner and no permissions, so the kernel is asked who connected, and of which groups that
-//! process is a member. Who may ask nothing is not let in, for it would take a place that others then do not have. What
-//! gives or takes the group's keys, or says whose nodes are let in, is for owners alone: root, and who started the daemon. They have read the keys' files.
+//! Abstract sockets have no owner and no permissions, so the server asks the kernel who connected, and of which groups
+//! that process is a member. A process that may ask nothing is refused at once, so that it takes no place. Requests
+//! that change the keys or which nodes are let in, or hand the keys over, are for owners alone: root and the user who
+//! started the daemon. These have read the keys' files.
 //!
 //! Source: `SO_PEERCRED`, `SO_PEERGROUPS` (unix(7), Linux 4.13).
 
@@ -39,7 +40,7 @@ impl Right {
     }
 }
 
-/// Lets some in.
+/// Decides who may ask.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
     /// The user who started the daemon.

@@ -1,10 +1,10 @@
-//! Lines that a client is to get: they go out as far as they do without waiting.
+//! The lines for a client, sent as far as possible without waiting.
 
 use std::io::{self, Write};
 
 use rustix::event::PollFlags;
 
-/// What is under way to one client.
+/// The bytes that are not yet sent to one client.
 #[derive(Default)]
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ impl Outgoing {
         self.bytes.is_empty()
     }
 
-    /// What the client is waited for: that it takes something, or that it says something.
+    /// What to poll the client's socket for: room while there is something to send, else input.
     pub(super) fn waits_for(&self) -> PollFlags {
         if self.is_empty() { PollFlags::IN } else { PollFlags::OUT }
     }
@@ -29,7 +29,7 @@ impl Outgoing {
         self.bytes.push(b'\n');
     }
 
-    /// Sends what is left; `false` when the client has to take some of it first.
+    /// Sends the rest; `false` when the client has to take some of it first.
     pub(super) fn flush(&mut self, stream: &mut impl Write) -> io::Result<bool> {
         while self.sent < self.bytes.len() {
             match stream.write(&self.bytes[self.sent..]) {

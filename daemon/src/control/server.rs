@@ -1,8 +1,8 @@
-//! The bundle's end of the control socket: one thread, many clients, nothing that a client can make it wait for.
+//! The bundle's end of the control socket: one thread serves many clients and waits for none of them.
 //!
-//! Every client has one answer under way at most and a deadline; lines, clients and requests per turn are bounded.
-//! Clients that follow the event log have places of their own ([`Follower`]), so that they keep nobody else out.
-//! The name is taken by [`Listener::bind`], before any device exists; clients that come early wait until
+//! Each client has at most one answer under way, and a deadline; lines, clients and requests per turn are bounded.
+//! Clients that follow the event log have places of their own ([`Follower`]), so that they take none of the others'.
+//! [`Listener::bind`] takes the name before any device exists; clients that connect early wait until
 //! [`Listener::serve`].
 
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use tabane_io::Waker;
 
@@ -30,11 +30,11 @@ pub(super) const CLIENTS_MAX: usize = 16;
 pub(super) const FOLLOWERS_MAX: usize = 64;
 /// Longest request line, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
-/// Time for a client to send its request, and to take its answer.
-pub(super) const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
-/// Requests that one client gets done before the others have their turn.
+/// How long a client may take to send its request, and to take its answer.
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Requests of one client per turn.
 const REQUESTS_PER_TURN: usize = 16;
-/// Connections that are accepted before the others have their turn: who is refused takes no place, and may come again.
+/// Connections accepted per turn: a client that is refused takes no place, and may connect again and again.
 pub(super) const ACCEPTS_PER_TURN: usize = CLIENTS_MAX;
 /// Pause after a failed accept (no file descriptors left) or poll, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -77,7 +77,7 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => refusal = error,
                 Err(error) => return Err(error.into()),
             }
-            // The holder may end between the two calls; then the name is free at the next try.
+            // The process that has the name may end between the two calls; then the name is free at the next try.
             if let Ok(stream) = UnixStream::connect_addr(&address) {
                 let pid = peer_of(&stream)?.pid;
                 return Err(BindError::AlreadyRunning { name: name.to_owned(), pid });
@@ -92,8 +92,8 @@ impl Listener {
         Listener { gate: self.gate.open_to(group), ..self }
     }
 
-    /// Serves clients on a thread of its own; `handler` makes the answer to each request there, and who wants to follow
-    /// `log` is told of its events.
+    /// Serves clients on a thread of its own. There `handler` makes the answer to each request, and clients that follow
+    /// `log` get its events.
     ///
     /// # Errors
     /// No eventfd or no thread.
@@ -102,8 +102,8 @@ impl Listener {
         H: FnMut(Request) -> Value + Send + 'static,
     {
         self.socket.set_nonblocking(true)?;
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (sender, successors) = channel();
+        let stop = Arc::new(Waker::new()?);
+        let (sender, takers) = channel();
         let news = Arc::new(Waker::new()?);
         let service = Service {
             socket: self.socket.try_clone()?,
@@ -113,15 +113,16 @@ impl Listener {
             log,
             clients: Vec::with_capacity(CLIENTS_MAX),
             followers: Vec::new(),
-            successors: (sender, Arc::clone(&news)),
+            takers: (sender, Arc::clone(&news)),
             accept_from: Instant::now(),
             errors: 0,
         };
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || service.run())?;
-        Ok(Server { stop, thread: Some(thread), successors, news })
+        Ok(Server { stop, thread: Some(thread), takers, news })
     }
 
-    /// The name that another process has taken and hands over. From now on it is this process that clients see.
+    /// Takes over the name that another process hands over. From now on clients see this process as the one that
+    /// serves.
     ///
     /// # Errors
     /// It is no listening socket.
@@ -130,7 +131,8 @@ impl Listener {
         Ok(Listener { socket: socket.into(), gate: Gate::new() })
     }
 
-    /// The name stays here, although another process may have adopted it: clients are to see this one again.
+    /// Keeps the name after a handover that failed: clients see this process again, although another may have adopted
+    /// the name.
     ///
     /// # Errors
     /// It is no listening socket.
@@ -140,7 +142,7 @@ impl Listener {
     }
 }
 
-/// Makes this process, with its present user, the one that clients see: the kernel notes who listens (unix(7),
+/// Makes clients see this process and its present user: the kernel keeps the credentials of the last listen (unix(7),
 /// `SO_PEERCRED`).
 fn listen(socket: impl AsFd) -> io::Result<()> {
     const BACKLOG: i32 = 128;
@@ -156,18 +158,18 @@ impl AsFd for Listener {
 /// A served name. Dropping it ends the thread; clients then wait until the name is served again or given back.
 #[derive(Debug)]
 pub struct Server {
-    stop: Arc<OwnedFd>,
+    stop: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
-    successors: Receiver<UnixStream>,
+    takers: Receiver<UnixStream>,
     news: Arc<Waker>,
 }
 
 impl Server {
-    /// A process that wants to take the bundle over. To be asked when the server is readable.
-    pub(crate) fn successor(&self) -> Option<UnixStream> {
-        // What cannot be cleared wakes again; the channel decides.
+    /// The next process that wants to take the bundle over. To be called when the server is readable.
+    pub(crate) fn next_taker(&self) -> Option<UnixStream> {
+        // A waker that cannot be cleared wakes again; the channel says whether there is one.
         let _ = self.news.clear();
-        self.successors.try_recv().ok()
+        self.takers.try_recv().ok()
     }
 }
 
@@ -179,8 +181,8 @@ impl AsFd for Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // An eventfd at its highest value would refuse this write, and would wake the thread all the same.
-        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        // The kernel refuses no eventfd.
+        let _ = self.stop.wake();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported when it happened.
             let _ = thread.join();
@@ -192,16 +194,16 @@ impl Drop for Server {
 struct Service<H> {
     socket: UnixListener,
     gate: Gate,
-    stop: Arc<OwnedFd>,
+    stop: Arc<Waker>,
     handler: H,
     log: Arc<EventLog>,
     clients: Vec<Client>,
     followers: Vec<Follower>,
-    /// Where processes go that want to take over, and who is told of them.
-    successors: (Sender<UnixStream>, Arc<Waker>),
+    /// Where connections of processes that want to take over go, and the waker of the thread that takes them.
+    takers: (Sender<UnixStream>, Arc<Waker>),
     /// No client is accepted before this time.
     accept_from: Instant,
-    /// What the kernel refused.
+    /// Errors of accept and poll.
     errors: u64,
 }
 
@@ -211,38 +213,38 @@ impl<H: FnMut(Request) -> Value> Service<H> {
             let now = Instant::now();
             let handler = &mut self.handler;
             self.clients.retain_mut(|client| now < client.deadline && client.turn(handler, now));
-            self.see_off();
-            self.log.heard();
+            self.move_on();
+            self.log.clear_news();
             self.followers.retain_mut(|follower| follower.turn(&self.log));
             self.accept(now);
         }
         self.followers.retain_mut(|follower| follower.turn(&self.log));
     }
 
-    /// Clients that asked to follow the log become followers, as far as there are places; who wants to take over is the
-    /// main thread's to deal with.
-    fn see_off(&mut self) {
+    /// Moves clients that follow the log to the followers, as far as there are places, and those that want to take over
+    /// to the main thread.
+    fn move_on(&mut self) {
         while let Some(index) = self.clients.iter().position(|client| client.leaves.is_some()) {
             let mut client = self.clients.swap_remove(index);
             if client.leaves == Some(Request::Upgrade) {
-                let (successors, news) = &self.successors;
-                // A server that is being dropped has nobody to take it, and the client sees the connection end.
-                let _ = successors.send(client.stream).map(|()| news.wake());
+                let (takers, news) = &self.takers;
+                // If the server is being dropped, the client sees the connection end.
+                let _ = takers.send(client.stream).map(|()| news.wake());
             } else if self.followers.len() < FOLLOWERS_MAX {
                 self.followers.push(Follower::new(client.stream, &self.log));
             } else {
                 client.close_with(&format!("{FOLLOWERS_MAX} followers are served already"));
-                // Who cannot even take this is told by the end of the connection.
+                // A client that does not take this sees the connection end.
                 let _ = client.flush();
             }
         }
     }
 
-    /// Sleeps until there is something to do; `false` when the server is to stop.
+    /// Waits until there is something to do; `false` when the server is to stop.
     fn wait(&mut self) -> bool {
         let now = Instant::now();
         let accepting = self.clients.len() < CLIENTS_MAX && now >= self.accept_from;
-        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&*self.log, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&*self.stop, PollFlags::IN), PollFd::new(&*self.log, PollFlags::IN)];
         fds.extend(self.clients.iter().map(|client| PollFd::new(&client.stream, client.waits_for())));
         fds.extend(self.followers.iter().map(|follower| PollFd::new(follower, follower.waits_for())));
         fds.extend(accepting.then(|| PollFd::new(&self.socket, PollFlags::IN)));
@@ -256,13 +258,12 @@ impl<H: FnMut(Request) -> Value> Service<H> {
                 drop(fds);
                 self.count_error("poll", &error.into());
                 std::thread::sleep(PAUSE);
-                // All descriptors are non-blocking, so who is asked in vain says so.
-                rustix::io::read(&self.stop, &mut [0; 8]).is_err()
+                !matches!(self.stop.clear(), Ok(true))
             }
         }
     }
 
-    /// Says at each power of two what the kernel refuses.
+    /// Counts an error, and logs it at each power of two.
     fn count_error(&mut self, what: &str, error: &io::Error) {
         self.errors += 1;
         if self.errors.is_power_of_two() {
@@ -284,7 +285,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     }
 }
 
-/// Takes clients in from the `next` connections, of which who is refused is none, as far as there are places.
+/// Admits clients from `next` connections as far as there are places; `next` gives `None` for one that is refused.
 pub(super) fn admit_some(
     clients: &mut Vec<Client>,
     mut next: impl FnMut() -> io::Result<Option<Client>>,
@@ -307,27 +308,27 @@ pub(super) struct Client {
     stream: UnixStream,
     /// What it may ask.
     right: Right,
-    /// What came and is not yet answered, at most one line and one read more.
+    /// Bytes received and not yet answered: one line and one read at most.
     input: Vec<u8>,
     /// The answer under way.
     output: Outgoing,
-    /// The client is dropped at this time unless it moves on.
+    /// When the client is dropped unless it goes on.
     deadline: Instant,
-    /// No further request is read.
+    /// Whether no further request is read.
     closing: bool,
-    /// It asked for what takes more than an answer: to follow the event log, or to take over.
+    /// The request to follow the event log or to take over, after which it is no longer a client of this kind.
     leaves: Option<Request>,
 }
 
 impl Client {
-    /// Takes a client in if it may ask.
+    /// Admits a client if it may ask.
     fn admit(stream: UnixStream, gate: &Gate, now: Instant) -> Option<Client> {
         stream.set_nonblocking(true).ok()?;
         let (right, refusal) = match gate.right(&stream).ok()? {
             Ok(right) => (right, None),
             Err(refusal) => (Right::Operator, Some(refusal)),
         };
-        let deadline = now + CLIENT_PATIENCE;
+        let deadline = now + CLIENT_TIMEOUT;
         let (input, output) = (Vec::new(), Outgoing::default());
         let mut client = Client { stream, right, input, output, deadline, closing: false, leaves: None };
         if let Some(refusal) = refusal {
@@ -342,12 +343,12 @@ impl Client {
         self.output.waits_for()
     }
 
-    /// When its turn comes although the socket shows nothing: now, if a request is left from its last turn.
+    /// When its turn comes although the socket is not ready: now, if a request is left from its last turn.
     fn wakes_at(&self, now: Instant) -> Instant {
         if self.output.is_empty() && self.input.contains(&b'\n') { now } else { self.deadline }
     }
 
-    /// Moves the client on as far as it goes without waiting; `false` when it is done.
+    /// Serves the client as far as possible without waiting; `false` when it is done.
     fn turn(&mut self, handler: &mut impl FnMut(Request) -> Value, now: Instant) -> bool {
         self.try_turn(handler, now).unwrap_or(false)
     }
@@ -365,7 +366,7 @@ impl Client {
             }
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
                 self.answer(end, handler);
-                self.deadline = now + CLIENT_PATIENCE;
+                self.deadline = now + CLIENT_TIMEOUT;
             } else if self.input.len() > LINE_BYTES_MAX {
                 self.close_with("the request is longer than 65536 bytes");
             } else if !self.read()? {
@@ -395,7 +396,7 @@ impl Client {
         self.closing = true;
     }
 
-    /// Reads what there is, once; `false` when there is nothing now.
+    /// Reads once; `false` when there is nothing now.
     fn read(&mut self) -> io::Result<bool> {
         let mut chunk = [0; 4096];
         match self.stream.read(&mut chunk) {
@@ -408,7 +409,7 @@ impl Client {
         }
     }
 
-    /// Sends what is left of the answer; `false` when the client has to take some of it first.
+    /// Sends the rest of the answer; `false` when the client has to take some of it first.
     fn flush(&mut self) -> io::Result<bool> {
         self.output.flush(&mut self.stream)
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::client::wait_for_exit;
 use super::server::{
-    ACCEPTS_PER_TURN, CLIENT_PATIENCE, CLIENTS_MAX, FOLLOWERS_MAX, LINE_BYTES_MAX, admit_some,
+    ACCEPTS_PER_TURN, CLIENT_TIMEOUT, CLIENTS_MAX, FOLLOWERS_MAX, LINE_BYTES_MAX, admit_some,
 };
 use super::*;
 use crate::events::{Entry, EventLog, KEPT};
@@ -21,14 +21,14 @@ fn name_for(test: &str) -> String {
     format!("{test}-{}", std::process::id())
 }
 
-/// A server that answers each request with `{"heard": request}`.
+/// A server that answers each request with `{"got": request}`.
 fn serve(name: &str) -> Server {
     serve_log(name, log())
 }
 
 fn serve_log(name: &str, log: Arc<EventLog>) -> Server {
     let listener = Listener::bind(name).expect("a free name");
-    listener.serve(log, |request| json!({ "heard": request })).expect("a thread")
+    listener.serve(log, |request| json!({ "got": request })).expect("a thread")
 }
 
 fn log() -> Arc<EventLog> {
@@ -62,11 +62,11 @@ fn next_answer(stream: &UnixStream) -> Value {
 fn a_request_is_answered() {
     let name = name_for("ask");
     let _server = serve(&name);
-    assert_eq!(ask(&name, &Request::Status).expect("answered"), json!({ "heard": { "do": "status" } }));
+    assert_eq!(ask(&name, &Request::Status).expect("answered"), json!({ "got": { "do": "status" } }));
 }
 
 #[test]
-fn a_taken_name_tells_its_pid_and_a_dropped_one_is_free() {
+fn bind_reports_the_pid_of_a_taken_name_and_takes_a_dropped_one() {
     let name = name_for("taken");
     let server = serve(&name);
     match Listener::bind(&name) {
@@ -119,7 +119,7 @@ fn a_line_of_64_kib_is_the_longest() {
     let mut longest = b"{\"do\":\"status\"}".to_vec();
     longest.resize(LINE_BYTES_MAX, b' ');
     longest.push(b'\n');
-    assert_eq!(exchange(&mut connect(&name), &longest)["heard"]["do"], "status");
+    assert_eq!(exchange(&mut connect(&name), &longest)["got"]["do"], "status");
     longest.insert(0, b' ');
     let mut stream = connect(&name);
     // The server may close before it has taken all.
@@ -135,7 +135,7 @@ fn silent_clients_hold_up_nobody_for_long() {
     silent[0].write_all(b"{\"do\":").expect("taken");
     let started = Instant::now();
     assert!(ask(&name, &Request::Status).is_ok());
-    assert!(started.elapsed() < CLIENT_PATIENCE / 2, "one place was free: {:?}", started.elapsed());
+    assert!(started.elapsed() < CLIENT_TIMEOUT / 2, "one place was free: {:?}", started.elapsed());
     silent.extend((0..2).map(|_| connect(&name)));
     assert!(ask(&name, &Request::Status).is_ok(), "places become free when the silent ones are dropped");
 }
@@ -155,7 +155,7 @@ fn who_is_refused_and_comes_again_holds_up_nobody() {
 #[test]
 fn a_client_that_takes_no_answer_is_dropped() {
     const ANSWER_BYTES: usize = 4 << 20;
-    let name = name_for("deaf");
+    let name = name_for("slow");
     let (request, requests) = mpsc::channel();
     let listener = Listener::bind(&name).expect("a free name");
     let server = listener.serve(log(), move |_| {
@@ -166,8 +166,8 @@ fn a_client_that_takes_no_answer_is_dropped() {
     let mut stream = connect(&name);
     stream.write_all("{\"do\":\"status\"}\n".repeat(3).as_bytes()).expect("taken");
     let hang_up = PollFd::new(&stream, PollFlags::empty());
-    let patient = Timespec::try_from(CLIENT_PATIENCE * 5).expect("seconds");
-    assert_eq!(poll(&mut [hang_up], Some(&patient)), Ok(1), "the server hangs up");
+    let timeout = Timespec::try_from(CLIENT_TIMEOUT * 5).expect("seconds");
+    assert_eq!(poll(&mut [hang_up], Some(&timeout)), Ok(1), "the server hangs up");
     assert_eq!(requests.try_iter().count(), 1, "no second request while an answer is under way");
     let mut taken = Vec::new();
     let _ = stream.read_to_end(&mut taken);
@@ -189,7 +189,7 @@ fn next_number(follower: &mut BufReader<UnixStream>) -> u64 {
 }
 
 #[test]
-fn followers_hear_what_was_and_what_comes_until_the_end() {
+fn followers_get_past_and_new_events_until_the_end() {
     let (name, log) = (name_for("follow"), log());
     happen(&log, 2);
     let server = serve_log(&name, Arc::clone(&log));
@@ -207,7 +207,7 @@ fn followers_hear_what_was_and_what_comes_until_the_end() {
 }
 
 #[test]
-fn a_follower_that_reads_nothing_holds_up_nobody_and_is_told_what_it_missed() {
+fn a_follower_that_reads_nothing_delays_nobody_and_gets_the_number_that_it_missed() {
     let (name, log) = (name_for("lazy"), log());
     let _server = serve_log(&name, Arc::clone(&log));
     let mut lazy = follower(&name);
@@ -236,7 +236,7 @@ fn a_follower_that_reads_nothing_holds_up_nobody_and_is_told_what_it_missed() {
 
 #[test]
 fn many_followers_keep_nobody_out() {
-    let (name, log) = (name_for("crowd"), log());
+    let (name, log) = (name_for("many"), log());
     happen(&log, 1);
     let _server = serve_log(&name, log);
     let mut followers: Vec<_> = (0..FOLLOWERS_MAX).map(|_| follower(&name)).collect();
@@ -248,7 +248,7 @@ fn many_followers_keep_nobody_out() {
 }
 
 #[test]
-fn stop_tells_when_the_process_stays() {
+fn stop_reports_a_process_that_stays() {
     let name = name_for("stays");
     let _server = serve(&name);
     let error = stop(&name, Duration::from_millis(50)).expect_err("this process goes on");

@@ -1,8 +1,8 @@
-//! Whom a command takes for a bundle: root, the user who asks, and the user that daemons become.
+//! Which users a command trusts to serve a bundle: root, the user who asks, and the user that daemons become.
 //!
-//! An abstract name is given to whoever takes it first. So a command looks who serves it before it says a word, for what
-//! it says may be a key. The kernel tells who listens: who started the bundle, for a daemon listens before it becomes
-//! another user.
+//! Any process may take an abstract name first. So a command checks who serves it before it sends anything, for what it
+//! sends may be a key. The kernel reports the user who called `listen`: the one who started the bundle, for a daemon
+//! listens before it becomes another user.
 //!
 //! Source: `SO_PEERCRED` (unix(7)).
 

@@ -1,4 +1,4 @@
-//! What the core says, in the words of the event log.
+//! Turns an event of the core into an entry of the event log.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         }
         Event::LinkDown { peer, link, direction, signal } => {
             let entry = on_link(about("link-down", peer, String::new()), *link, *direction, nics);
-            shown_by(entry, *signal)
+            with_signal(entry, *signal)
         }
         Event::LinkSuspect { peer, link, lost } => {
             losing(about("link-suspect", peer, String::new()), *link, *lost, nics)
@@ -47,7 +47,7 @@ fn on_link(entry: Entry, link: u8, direction: Direction, nics: &[String]) -> Ent
     Entry { link: Some(link.into()), nic, direction: Some(direction.to_owned()), detail, ..entry }
 }
 
-/// Adds a link of ours and its losses; `lost`: in parts of 10,000.
+/// Adds a link of this node and its losses; `lost`: in parts of 10,000.
 fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
     let entry = on_link(entry, link, Direction::Sending, nics);
     let detail = format!("{} loses {:.1} % of the cells", entry.detail, f64::from(lost) / 100.0);
@@ -55,7 +55,7 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
 }
 
 /// Adds the signal with its figures.
-fn shown_by(entry: Entry, signal: Signal) -> Entry {
+fn with_signal(entry: Entry, signal: Signal) -> Entry {
     let (name, overdue, waited, why) = match signal {
         Signal::BurstSkew { overdue, waited } => {
             let why =
@@ -63,7 +63,7 @@ fn shown_by(entry: Entry, signal: Signal) -> Entry {
             ("burst-skew", Some(overdue), Some(waited), why)
         }
         Signal::Silence { waited } => {
-            let why = format!("silence, nothing heard for {:.0} ms", millis(waited));
+            let why = format!("silence, nothing received for {:.0} ms", millis(waited));
             ("silence", None, Some(waited), why)
         }
         Signal::Carrier => ("carrier", None, None, "the NIC lost its carrier".to_owned()),
@@ -71,7 +71,7 @@ fn shown_by(entry: Entry, signal: Signal) -> Entry {
         Signal::Removed => ("removed", None, None, "this node takes it out".to_owned()),
         Signal::Farewell => ("farewell", None, None, "the peer takes it out".to_owned()),
         Signal::TooSmall => ("too-small", None, None, "the MTU at one end is too small for cells".to_owned()),
-        Signal::Report => ("report", None, None, "the peer does not hear it".to_owned()),
+        Signal::Report => ("report", None, None, "the peer does not receive it".to_owned()),
     };
     let waited_us = waited.map(|waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
     let detail = format!("{}: {why}", entry.detail);
@@ -95,7 +95,7 @@ fn refused(refusal: Refusal) -> String {
         }
         Refusal::OtherKey { key } => {
             let key = key.map_or_else(|| "none".to_owned(), |key| public(&key));
-            format!("somebody speaks in its name with another key of its own: {key}")
+            format!("another node uses its name with another key: {key}")
         }
         Refusal::Cipher { theirs } => {
             format!(
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dead_link_is_told_with_its_figures() {
+    fn a_dead_link_is_described_with_its_figures() {
         let peer = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
         let signal = Signal::BurstSkew { overdue: 57, waited: Duration::from_micros(3_100) };
         let event = Event::LinkDown { peer, link: 1, direction: Direction::Receiving, signal };
@@ -144,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_ours_is_told_with_its_nic() {
+    fn a_link_of_this_node_is_described_with_its_nic() {
         let (peer, direction) = (NodeId::default(), Direction::Sending);
         let event = Event::LinkDown { peer, link: 1, direction, signal: Signal::Report };
         let entry = describe(&event, &["eth1".to_owned(), "eth2".to_owned()]);
         assert_eq!((entry.link, entry.nic.as_deref()), (Some(1), Some("eth2")));
-        assert_eq!(entry.detail, "sending over eth2: the peer does not hear it");
+        assert_eq!(entry.detail, "sending over eth2: the peer does not receive it");
     }
 }

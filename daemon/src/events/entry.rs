@@ -29,16 +29,16 @@ pub struct Entry {
     /// Network interface, when the link is this node's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<String>,
-    /// Which way the link is used: `sending` or `receiving`.
+    /// Direction in which the link is used: `sending` or `receiving`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
     /// What showed that the link is dead: `burst-skew`, `silence`, `carrier`, `send-error`, `report`, ….
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// Burst skew: cells that had left the peer and did not come.
+    /// Burst skew: cells that had left the peer and did not arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<u64>,
-    /// Burst skew and silence: for how long, in microseconds.
+    /// Burst skew and silence: how long the detector waited, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_us: Option<u64>,
     /// Share of the cells sent that is lost on the link, in parts per million.
@@ -53,12 +53,12 @@ pub struct Entry {
     /// Events that were overwritten before this reader took them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
-    /// The whole of it, for people.
+    /// The event as a sentence, for people.
     pub detail: String,
 }
 
 impl Entry {
-    /// Stands in for `skipped` events that are no longer kept; the next one that is has the number `next`.
+    /// An entry in place of `skipped` events that are no longer kept; the next one that is kept has the number `next`.
     pub(crate) fn skipped(skipped: u64, next: &Entry) -> Entry {
         Entry {
             number: next.number - 1,

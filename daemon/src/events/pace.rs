@@ -1,4 +1,4 @@
-//! How many events are written to the log: whoever makes peers come and go fills no disk.
+//! Limits how many events are written to stderr, so that a host that makes peers come and go fills no disk.
 
 use std::time::Duration;
 
@@ -44,13 +44,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_events_is_cut_and_what_is_left_out_is_counted() {
+    fn a_flood_of_events_is_limited_and_the_rest_counted() {
         let (mut pace, begin) = (Pace::default(), 5_000_000_000_000);
         let admitted = (0..1_000_000).filter(|micros| pace.admit(begin + micros * 1_000).is_some()).count();
         assert_eq!(admitted as u64, BURST + 9, "a second of a million events");
         let after = begin + 3_600_000_000_000;
         assert_eq!(pace.admit(after), Some(99_999), "since the last that was written");
         assert_eq!(pace.admit(after), Some(0), "an hour later all is as at the beginning");
-        assert_eq!(pace.admit(after - 1_000_000), Some(0), "workers' clocks are read before they are heard");
+        assert_eq!(
+            pace.admit(after - 1_000_000),
+            Some(0),
+            "workers read the clock before they take the lock"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The old process's part: it gives the bundle away, or goes on as if nothing had been asked.
+//! The old process's part: it hands the bundle over, or goes on.
 
 use std::io;
 use std::net::Shutdown;
@@ -14,11 +14,11 @@ use crate::workers::Workers;
 
 /// Time for the new process to prepare everything.
 const PREPARE: Duration = Duration::from_secs(5);
-/// Time for it to take what is its own; nothing but two system calls is to be done.
+/// Time for the new process to take it: two system calls.
 const TAKE: Duration = Duration::from_secs(1);
 
-/// Gives `state` and `files` to the process at the other end of `stream`. When this succeeds, the workers stand still
-/// and the other process goes on; when it fails, they go on here.
+/// Hands `state` and `files` to the process at the other end of `stream`. On success the workers are paused
+/// and the other process runs the bundle; on failure they go on here.
 ///
 /// # Errors
 /// Why the bundle stays: what the other process did not do.
@@ -35,16 +35,16 @@ pub(crate) fn give(
     talk.say(state, PREPARE)?;
     talk.expect(&Word::Ready, PREPARE)?;
     let drained = workers.ask(Command::Drain).len() == workers.count();
-    let given = if drained { part_with(&mut talk) } else { Err(io::Error::other("not all workers drained")) };
+    let given = if drained { commit(&mut talk) } else { Err(io::Error::other("not all workers drained")) };
     if given.is_err() {
-        workers.tell(|| Command::Resume);
+        workers.send(|| Command::Resume);
     }
     given
 }
 
-/// The last words. Either both processes know that the bundle has passed, or neither: who comes too late finds the
-/// connection shut before it has touched anything.
-fn part_with(talk: &mut Talk) -> io::Result<()> {
+/// Commits the handover, for both processes or for neither: a new process that is too late finds the
+/// connection shut before it has used anything.
+fn commit(talk: &mut Talk) -> io::Result<()> {
     talk.say(&Word::Yours, TAKE)?;
     talk.expect(&Word::Taken, TAKE).or_else(|error| {
         talk.stream.shutdown(Shutdown::Both)?;

@@ -1,4 +1,4 @@
-//! The new process's part: it asks for the bundle, makes ready, and takes it.
+//! The new process's part: it asks for the bundle, prepares, and takes it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,15 +17,15 @@ use crate::medium::Medium;
 /// Time for the old process to answer, and to let its workers drain.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Who is to take a bundle over.
-pub(crate) struct Successor {
+/// A handover under way, as the new process sees it.
+pub(crate) struct Takeover {
     talk: Talk,
     name: String,
     state: BundleState,
     config: Config,
 }
 
-/// What one worker gets.
+/// The open files of one worker.
 pub(crate) struct Share {
     pub(crate) queue: TapQueue,
     pub(crate) sockets: Vec<AnyLink>,
@@ -40,14 +40,14 @@ pub(crate) struct Files {
     pub(crate) notify: Option<OwnedFd>,
 }
 
-impl Successor {
-    /// Asks the bundle `name` for everything it has.
+impl Takeover {
+    /// Asks the bundle `name` for its state and its files.
     ///
     /// # Errors
-    /// There is none, it refuses, or it cannot be understood.
-    pub(crate) fn ask(name: &str) -> anyhow::Result<Successor> {
+    /// There is no such bundle, it refuses, or its answer cannot be understood.
+    pub(crate) fn ask(name: &str) -> anyhow::Result<Takeover> {
         let mut talk = Talk::new(open_request(name, &Request::Upgrade)?)?;
-        let answer: Value = talk.hear(ANSWER).map_err(|error| failed(name, &error.to_string()))?;
+        let answer: Value = talk.receive(ANSWER).map_err(|error| failed(name, &error.to_string()))?;
         let answer = refusal(name, answer)?;
         if answer["handover"] != VERSION {
             let (theirs, ours) = (&answer["handover"], VERSION);
@@ -55,7 +55,7 @@ impl Successor {
         }
         let state: BundleState = serde_json::from_value(answer)?;
         let config = config_of(&state).map_err(|reason| failed(name, &reason))?;
-        Ok(Successor { talk, name: name.to_owned(), state, config })
+        Ok(Takeover { talk, name: name.to_owned(), state, config })
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -79,7 +79,7 @@ impl Successor {
         pairs.map(same).collect()
     }
 
-    /// The open files, each in its place.
+    /// The open files, sorted by what they are.
     ///
     /// # Errors
     /// Some are missing, or not what they should be.
@@ -101,10 +101,10 @@ impl Successor {
         Ok(Files { listener, tap, shares: shares.collect(), notify })
     }
 
-    /// Everything is prepared: takes the bundle. From the return on it belongs to this process.
+    /// Takes the bundle, once everything is prepared. On success it belongs to this process.
     ///
     /// # Errors
-    /// The old process keeps it.
+    /// The old process keeps the bundle.
     pub(crate) fn take(mut self) -> Result<(), AskError> {
         let mut taken = || -> io::Result<()> {
             self.talk.say(&Word::Ready, ANSWER)?;
@@ -115,7 +115,7 @@ impl Successor {
     }
 }
 
-/// The configuration in force. The keys come by themselves: their files may be out of sight.
+/// The configuration in force. The state holds the keys themselves, as this process may not see their files.
 fn config_of(state: &BundleState) -> Result<Config, String> {
     let settings = file::parse("its configuration", &state.config);
     let config = settings.and_then(|settings| resolve::resolve(&settings, Key::read));

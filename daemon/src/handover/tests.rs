@@ -1,4 +1,4 @@
-//! The conversation over a real socket, with a new process that does not keep to it.
+//! The conversation over a real socket, with new processes that do and do not keep to it.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ fn state() -> BundleState {
     }
 }
 
-/// A worker that only says what it is told; the commands that it got come back when all workers are gone.
+/// A worker that only answers; the commands that it got come back when all workers are gone.
 fn worker(commands: Receiver<Command>) -> JoinHandle<Vec<&'static str>> {
     std::thread::spawn(move || {
-        let mut told = Vec::new();
+        let mut got = Vec::new();
         for command in commands {
-            told.push(match command {
+            got.push(match command {
                 Command::Drain(answer) => {
                     answer.send(()).expect("waited for");
                     "drain"
@@ -43,68 +43,68 @@ fn worker(commands: Receiver<Command>) -> JoinHandle<Vec<&'static str>> {
                 _ => "other",
             });
         }
-        told
+        got
     })
 }
 
-/// Gives a bundle with one worker to `successor`; returns how that went, and what the worker was told.
-fn give_to(successor: impl FnOnce(Talk) + Send + 'static) -> (io::Result<()>, Vec<&'static str>) {
+/// Hands a bundle with one worker to `taker`; returns the result, and the worker's commands.
+fn give_to(taker: impl FnOnce(Talk) + Send + 'static) -> (io::Result<()>, Vec<&'static str>) {
     let (near, far) = UnixStream::pair().expect("a pair");
     let (commands, receiver) = channel();
     let worker = worker(receiver);
     let workers = Workers::new(std::iter::once((commands, Arc::new(Waker::new().expect("an eventfd")))));
-    let successor = std::thread::spawn(move || successor(Talk::new(far).expect("a stream")));
+    let taker = std::thread::spawn(move || taker(Talk::new(far).expect("a stream")));
     let file = Waker::new().expect("an eventfd");
     let given = give(near, &state(), &[file.as_fd()], &workers);
     drop(workers);
-    successor.join().expect("no panic");
+    taker.join().expect("no panic");
     (given, worker.join().expect("no panic"))
 }
 
 fn receive_state(talk: &mut Talk) {
-    let heard: BundleState = talk.hear(SOON).expect("an state");
-    assert_eq!((heard.events, talk.files.len()), (state().events, 1));
+    let received: BundleState = talk.receive(SOON).expect("a state");
+    assert_eq!((received.events, talk.files.len()), (state().events, 1));
 }
 
 #[test]
 fn what_is_taken_is_given() {
-    let (given, told) = give_to(|mut talk| {
+    let (given, commands) = give_to(|mut talk| {
         receive_state(&mut talk);
         talk.say(&Word::Ready, SOON).expect("taken");
         talk.expect(&Word::Yours, SOON).expect("given");
         talk.say(&Word::Taken, SOON).expect("taken");
     });
     assert!(given.is_ok(), "{given:?}");
-    assert_eq!(told, ["drain"]);
+    assert_eq!(commands, ["drain"]);
 }
 
 #[test]
 fn who_ends_before_it_is_ready_leaves_the_workers_alone() {
-    let (given, told) = give_to(|mut talk| receive_state(&mut talk));
+    let (given, commands) = give_to(|mut talk| receive_state(&mut talk));
     assert!(given.is_err());
-    assert!(told.is_empty(), "{told:?}");
+    assert!(commands.is_empty(), "{commands:?}");
 }
 
 #[test]
 fn who_ends_before_it_has_taken_lets_the_workers_go_on() {
-    let (given, told) = give_to(|mut talk| {
+    let (given, commands) = give_to(|mut talk| {
         receive_state(&mut talk);
         talk.say(&Word::Ready, SOON).expect("taken");
         talk.expect(&Word::Yours, SOON).expect("given");
     });
     assert!(given.is_err());
-    assert_eq!(told, ["drain", "resume"]);
+    assert_eq!(commands, ["drain", "resume"]);
 }
 
 #[test]
-fn who_takes_too_late_is_told_before_it_has_touched_anything() {
-    let (given, told) = give_to(|mut talk| {
+fn a_taker_that_is_too_late_learns_it_before_it_uses_anything() {
+    let (given, commands) = give_to(|mut talk| {
         receive_state(&mut talk);
         talk.say(&Word::Ready, SOON).expect("taken");
         talk.expect(&Word::Yours, SOON).expect("given");
-        assert!(talk.hear::<Word>(SOON).is_err(), "the other end has shut the connection");
+        assert!(talk.receive::<Word>(SOON).is_err(), "the other end has shut the connection");
         assert!(talk.say(&Word::Taken, SOON).is_err());
     });
     assert!(given.is_err());
-    assert_eq!(told, ["drain", "resume"]);
+    assert_eq!(commands, ["drain", "resume"]);
 }

@@ -11,15 +11,15 @@ use crate::error::BadInput;
 /// The user that the daemon becomes when none is named.
 pub(crate) const USUAL_USER: &str = "tabane";
 
-/// Whom the daemon becomes.
+/// Which user the daemon becomes.
 pub(super) enum Account {
     /// Another user.
     Other {
         user: User,
-        /// It was named; else it is the usual one, and doing without is no error.
+        /// Whether the configuration names it. The usual user may be missing, a named one may not.
         named: bool,
     },
-    /// Who started it, and why.
+    /// The user who started it, and why it stays so.
     Same(String),
 }
 
@@ -47,7 +47,7 @@ impl Account {
     pub(super) fn take_on(&self) -> anyhow::Result<()> {
         match self {
             Self::Other { user, named } => match change(user) {
-                // In a user namespace that does not map the usual user.
+                // A user namespace may not map the usual user.
                 Err(error) if !named => tracing::info!("the daemon keeps its user: {}: {error}", user.name),
                 changed => changed.with_context(|| format!("cannot become user {}", user.name))?,
             },
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_looked_up() {
+    fn names_are_resolved() {
         let error = Account::find(Some("no-such-user")).err().expect("unknown").to_string();
         assert!(error.starts_with("user no-such-user does not exist; allowed:"), "{error}");
         assert!(group("no-such-group").is_err());

@@ -1,9 +1,10 @@
 //! Stage 6: the system calls of a running bundle.
 //!
-//! Whatever is not listed ends the process by SIGSYS, and the kernel logs which call it was. Where one call has many
-//! meanings its arguments are looked at: no memory that can be executed, no process besides threads, no sockets but UDP
-//! and `NETLINK_ROUTE`, and packet sockets where a bundle has links of Ethernet frames; no rules of iptables. Calls that look for files are answered "there is none" rather than by the
-//! end, for libraries ask for files that they can do without, and so does a panic.
+//! A call that is not listed ends the process by SIGSYS, and the kernel logs which call it was. The filter checks the
+//! arguments of calls with many meanings: no memory becomes executable, no process is made besides threads, no sockets
+//! are opened but UDP and `NETLINK_ROUTE`, and packet sockets where a bundle has links of Ethernet frames, and no rules
+//! of iptables are read or written. Calls that open files fail with "there is none" instead of ending the process, for
+//! libraries try files that they can do without, and so does a panic.
 //!
 //! Source: `seccomp(2)`; the list is what `strace -f` shows of the tests, and what glibc may use instead.
 
@@ -31,7 +32,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sendmmsg,
     libc::SYS_write,
     libc::SYS_writev,
-    // Sockets that join, control clients that come.
+    // Sockets of links that join, and control clients.
     libc::SYS_accept4,
     libc::SYS_bind,
     libc::SYS_connect,
@@ -39,7 +40,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
     libc::SYS_shutdown,
-    // The control socket of a process that takes a bundle over: it has to listen anew to be the one whom clients see.
+    // A process that takes a bundle over listens again on the control socket, so that clients see its credentials.
     libc::SYS_listen,
     // Descriptors and readiness.
     libc::SYS_close,
@@ -85,7 +86,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_poll,
 ];
 
-/// Calls that look for files: there are none.
+/// Calls that open files; they fail.
 const FILES: &[c_long] = &[
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
@@ -104,14 +105,15 @@ const FILES: &[c_long] = &[
     libc::SYS_stat,
 ];
 
-/// Calls that this kernel seems not to have: the C library then makes threads by `clone`, whose arguments can be seen.
+/// Calls that fail as if the kernel had none: the C library then makes threads by `clone`, whose arguments can be
+/// checked.
 const UNKNOWN: &[c_long] = &[libc::SYS_clone3];
 
 /// The controls of descriptors that are used: of the device, of a socket's queue, of blocking, and the terminal's test.
 const CONTROLS: &[u64] =
     &[libc::TUNSETOFFLOAD, libc::TUNSETCARRIER, libc::TIOCOUTQ, libc::FIONBIO, libc::TCGETS];
 
-/// Restricts this thread, and those that it starts, to the listed calls. A machine without seccomp is told of in the log.
+/// Restricts this thread, and those that it starts, to the listed calls. On a machine without seccomp the log says so.
 /// `frames`: links of Ethernet frames may be opened later.
 pub(super) fn restrict(frames: bool) -> anyhow::Result<()> {
     if secure_computing_mode().is_err() || TargetArch::try_from(ARCH).is_err() {
@@ -154,8 +156,8 @@ fn conditional(frames: bool) -> anyhow::Result<Rules> {
     ]))
 }
 
-/// UDP, and netlink as far as it is about NICs; packet sockets without Ethernet headers that hear nothing until they are
-/// bound.
+/// UDP, and netlink as far as it is about NICs; packet sockets without Ethernet headers that receive nothing until they
+/// are bound.
 fn sockets(frames: bool) -> anyhow::Result<Vec<SeccompRule>> {
     const KIND: u64 = 0xf;
     let udp = |domain| rule(&[(0, Eq, number(domain)), (1, MaskedEq(KIND), number(libc::SOCK_DGRAM))]);
@@ -168,7 +170,8 @@ fn sockets(frames: bool) -> anyhow::Result<Vec<SeccompRule>> {
     Ok(rules)
 }
 
-/// All of sockets, UDP and, where there are such, packet sockets; of IP what lies below the numbers that iptables has taken.
+/// All of sockets, UDP and, where there are such, packet sockets; of IP what lies below the numbers that iptables has
+/// taken.
 fn socket_options(frames: bool) -> anyhow::Result<Vec<SeccompRule>> {
     const IPTABLES: u64 = 64;
     let level = |level| (1, Eq, number(level));

@@ -1,4 +1,4 @@
-//! Stage 4: the capabilities that links need when they come later.
+//! Stage 4: the capabilities that links need when they are added later.
 //!
 //! - `CAP_NET_ADMIN`: socket buffers beyond `net.core.rmem_max` and `wmem_max` (`SO_RCVBUFFORCE`, `SO_SNDBUFFORCE`),
 //!   which follow the rate of each link all the time, and those of a link that joins.
@@ -15,7 +15,7 @@ use rustix::thread::{
 /// Ports below this one need a capability (`ip_unprivileged_port_start` by default).
 const UNPRIVILEGED: u16 = 1024;
 
-/// Gives up all capabilities but those that are needed, for ever; returns the names of those that are left.
+/// Gives up for ever all capabilities but those that are needed; returns the names of those that are left.
 pub(super) fn reduce(port: u16) -> rustix::io::Result<String> {
     let kept = needed(port) & capabilities(None)?.permitted;
     // Kernels before 4.3 have no ambient set.

@@ -1,8 +1,8 @@
 //! Stage 5: no files.
 //!
-//! Landlock with no rule at all: nothing can be opened, made, listed or executed. It needs neither root nor an empty
-//! directory, so it is the same whoever starts the daemon; that is why it stands here in place of `chroot`. TCP,
-//! signals to others and abstract sockets of others go with the files, as far as the kernel knows how.
+//! Landlock without any rule: the process can open, make, list and execute nothing. It needs neither root nor an empty
+//! directory, so it works for every user who starts the daemon, unlike `chroot`. Landlock also denies TCP,
+//! signals to others and abstract sockets of others, as far as the kernel supports that.
 //!
 //! Source: `landlock(7)`; Linux 5.13, TCP since 6.7, signals and sockets since 6.12.
 
@@ -11,7 +11,7 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-/// Takes all files away. A kernel without Landlock is told of in the log.
+/// Takes all files away. On a kernel without Landlock the log says so.
 pub(super) fn hide() -> Result<(), RulesetError> {
     const NEWEST: ABI = ABI::V6;
     let status = Ruleset::default()

@@ -1,4 +1,4 @@
-//! The status for people: aligned columns with units, colour for what is wrong.
+//! The status for people: aligned columns with units, and colour for faults.
 //!
 //! Names and details may come from other nodes: control characters are escaped before they reach the terminal.
 
@@ -23,7 +23,7 @@ impl Status {
             title + &peer.paths().print(colour)
         }));
         if self.peers.is_empty() {
-            parts.push("no peer has been heard yet\n".to_owned());
+            parts.push("no peer has been found yet\n".to_owned());
         }
         parts.push(self.counted().print(colour));
         parts.push(self.happened().print(colour));
@@ -85,8 +85,8 @@ impl Status {
 impl SealStatus {
     /// The ciphers, one if both directions have the same, and the number of the keys.
     fn describe(&self) -> String {
-        let [sent, heard] = [&self.cipher_sent, &self.cipher_received].map(|name| one_line(name));
-        let ciphers = if sent == heard { sent } else { format!("{sent} sent, {heard} heard") };
+        let [sent, received] = [&self.cipher_sent, &self.cipher_received].map(|name| one_line(name));
+        let ciphers = if sent == received { sent } else { format!("{sent} sent, {received} received") };
         format!(", {ciphers}, keys of epoch {}", self.epoch)
     }
 }
@@ -104,7 +104,7 @@ impl PeerStatus {
             ">rate",
             ">queued",
             ">sent",
-            ">heard",
+            ">received",
             ">lost",
         ]);
         for path in &self.paths {
@@ -170,7 +170,7 @@ impl Table {
 
     fn line(&self, cells: &[Cell], widths: &[usize], colour: bool) -> String {
         let mut line = String::new();
-        // Spaces are written late, so that no line ends with them.
+        // Padding is written before the next cell, so that no line ends with spaces.
         let mut spaces = 0;
         for ((cell, width), heading) in cells.iter().zip(widths).zip(self.headings) {
             let fill = width - cell.width();
@@ -268,9 +268,9 @@ tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  r
 link  nic   kind  local             carrier   mtu  gso  gro
 0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes
 
-peer hostb (02:00:00:00:00:02), aegis-128l sent, aes-256-gcm heard, keys of epoch 2
-link  nic   endpoint          tx  rx    rtt  skew         rate  queued  sent  heard  lost
-0     eth1  [fe80::2%3]:7420  up  up  85 us  3 us  1.00 Gbit/s     0 B    10     12     0
+peer hostb (02:00:00:00:00:02), aegis-128l sent, aes-256-gcm received, keys of epoch 2
+link  nic   endpoint          tx  rx    rtt  skew         rate  queued  sent  received  lost
+0     eth1  [fe80::2%3]:7420  up  up  85 us  3 us  1.00 Gbit/s     0 B    10        12     0
 
 counter      count
 frames_sent      1
@@ -291,7 +291,7 @@ frames_sent      1
     }
 
     #[test]
-    fn what_a_peer_says_cannot_steer_the_terminal() {
+    fn names_from_peers_cannot_steer_the_terminal() {
         let mut status = example();
         status.peers[0].name = "\x1b]0;owned\x07".to_owned();
         status.events[0].detail = "a\nb".to_owned();

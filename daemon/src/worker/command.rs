@@ -1,4 +1,4 @@
-//! What the main thread asks of a worker, and how it obeys.
+//! The commands that the main thread sends to a worker, and how the worker does them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
@@ -12,7 +12,7 @@ use super::{Worker, clock};
 use crate::group::Trust;
 use crate::snapshot::Snapshot;
 
-/// What the main thread asks of a worker.
+/// A command to a worker.
 pub(crate) enum Command {
     /// A NIC gained or lost its carrier.
     Carrier {
@@ -21,13 +21,13 @@ pub(crate) enum Command {
         /// Whether it has one.
         carrier: bool,
     },
-    /// Take a link in.
-    Join {
+    /// Add a link.
+    AddLink {
         /// The name of its NIC, and its socket.
         socket: (String, AnyLink),
-        /// What the core has to know of it.
+        /// Its settings for the core.
         settings: LinkSettings,
-        /// Where its number is told; `None`: it could not be taken in.
+        /// Where the worker sends its number; `None`: the link could not be added.
         answer: Sender<Option<u8>>,
     },
     /// Use another NIC in the place of one that was deleted.
@@ -36,64 +36,64 @@ pub(crate) enum Command {
         link: u8,
         /// The name of the NIC, and the socket over it.
         socket: (String, AnyLink),
-        /// What the core has to know of it.
+        /// Its settings for the core.
         settings: LinkSettings,
-        /// Who waits for it to be done.
+        /// Signalled when that is done.
         answer: Sender<()>,
     },
-    /// The largest cell of a link is another.
+    /// Change the largest cell of a link.
     Resize {
         /// Number of the link.
         link: u8,
         /// Bytes of its largest cell.
         cell_max: u16,
     },
-    /// Take a link out.
-    Leave {
+    /// Remove a link.
+    RemoveLink {
         /// Its number.
         link: u8,
-        /// Who waits for its socket to be closed.
+        /// Signalled when its socket is closed.
         answer: Sender<()>,
     },
-    /// Switch the policy, and tell which one it was.
+    /// Switch the policy.
     Policy {
         /// The new one.
         kind: PolicyKind,
-        /// Where the old one is told.
+        /// Where the worker sends the old one.
         answer: Sender<PolicyKind>,
     },
-    /// Wait by this engine, and tell which one it was.
+    /// Switch the receive engine.
     Receive {
         /// The new one.
         method: receive::Method,
-        /// Where the old one is told.
+        /// Where the worker sends the old one.
         answer: Sender<receive::Method>,
     },
-    /// Let in others from now on.
+    /// Change the group keys and which nodes are let in.
     Trust {
         /// At least one group key.
         trust: Trust,
-        /// Who waits for it to be done.
+        /// Signalled when that is done.
         answer: Sender<()>,
     },
-    /// Tell what there is.
+    /// Send a snapshot.
     Snapshot(Sender<Snapshot>),
-    /// Copy the descriptors.
+    /// Send copies of the open files.
     Files(Sender<std::io::Result<Files>>),
-    /// Deliver what is held, stand still, and say so.
+    /// Drain, pause, and answer.
     Drain(Sender<()>),
-    /// Go on as before.
+    /// Go on after a handover that failed.
     Resume,
-    /// Go on in the place of another process's worker, which had so many peers.
-    Succeed {
-        /// Peers that are waited for.
+    /// Begin in the place of another process's worker.
+    TakeOver {
+        /// How many peers that worker had.
         peers: usize,
     },
     /// End.
     Stop,
 }
 
-/// A worker's open files, held once more.
+/// Copies of a worker's open files.
 pub(crate) struct Files {
     /// Which worker.
     pub(crate) number: u16,
@@ -104,9 +104,9 @@ pub(crate) struct Files {
 }
 
 impl Worker {
-    /// Does what the main thread asked; `true`: end.
+    /// Does the commands that have come; `true`: end.
     pub(super) fn obey(&mut self) -> bool {
-        // What cannot be cleared wakes again; the channel decides.
+        // A waker that cannot be cleared wakes the worker again; the channel says what there is.
         let _ = self.waker.clear();
         let now = clock();
         while let Ok(command) = self.commands.try_recv() {
@@ -120,20 +120,20 @@ impl Worker {
         false
     }
 
-    /// Does one thing that was asked; `true`: end. Whoever asked may have given up waiting for the answer.
+    /// Does one command; `true`: end. The main thread may have given up waiting for the answer.
     pub(super) fn execute(&mut self, now: Instant, command: Command) -> bool {
         match command {
             Command::Stop => return true,
             Command::Carrier { link, carrier } => self.bundle.handle_carrier(now, link, carrier),
-            Command::Join { socket, settings, answer } => {
-                let _ = answer.send(self.join(now, socket, settings));
+            Command::AddLink { socket, settings, answer } => {
+                let _ = answer.send(self.add(now, socket, settings));
             }
             Command::Replace { link, socket, settings, answer } => {
                 self.replace(now, link, socket, settings);
                 let _ = answer.send(());
             }
             Command::Resize { link, cell_max } => self.bundle.resize_link(now, link, cell_max),
-            Command::Leave { link, answer } => self.leave(now, link, answer),
+            Command::RemoveLink { link, answer } => self.remove(now, link, answer),
             Command::Policy { kind, answer } => {
                 let old = self.bundle.policy();
                 if old != kind {
@@ -175,7 +175,7 @@ impl Worker {
                 self.drain = None;
                 self.bundle.resume();
             }
-            Command::Succeed { peers } => self.bundle.take_over(now, peers),
+            Command::TakeOver { peers } => self.bundle.take_over(now, peers),
         }
         false
     }

@@ -1,4 +1,4 @@
-//! A worker whose place another process takes: it delivers what it holds, and stands still.
+//! The worker's part in a handover: it drains, that is, delivers what it holds, and pauses.
 
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use tabane_proto::Instant;
 
 use super::{Command, Worker, clock};
 
-/// How long a worker tries to have everything delivered: peers send what waits in their queues, too.
+/// How long a worker drains at most: peers also send what waits in their queues.
 const DELIVER_WITHIN: Duration = Duration::from_millis(60);
-/// How often it looks whether all is.
-const LOOK_EVERY: Duration = Duration::from_micros(500);
+/// How often it checks whether all is delivered.
+const CHECK_EVERY: Duration = Duration::from_micros(500);
 
-/// A worker is about to stand still.
+/// A drain under way.
 pub(super) struct Drain {
-    /// When it does at the latest.
+    /// When the worker pauses at the latest.
     until: Instant,
-    /// Who is told that it does.
+    /// Signalled when it pauses.
     answer: Sender<()>,
 }
 
@@ -28,31 +28,31 @@ impl Drain {
 }
 
 impl Worker {
-    /// Until when to wait, `due` at the latest.
+    /// When the worker has to check next, `due` at the latest.
     pub(super) fn wait_until(&self, due: Instant, now: Instant) -> Instant {
         let due = if self.has_left { now } else { due };
         let due = self.read_again.map_or(due, |again| due.min(again));
-        if self.drain.is_some() { due.min(now + LOOK_EVERY) } else { due }
+        if self.drain.is_some() { due.min(now + CHECK_EVERY) } else { due }
     }
 
-    /// Stands still when it is to and everything is delivered; `true`: end.
+    /// Pauses once it drains and everything is delivered, or time is up; `true`: end.
     pub(super) fn drain(&mut self, now: Instant) -> bool {
         let Some(drain) = self.drain.take_if(|drain| now >= drain.until || self.bundle.is_settled(now))
         else {
             return false;
         };
         self.leave_programs();
-        // Whoever asked may have given up waiting; then it says so next.
+        // The main thread may have given up waiting; then its next command is to resume.
         let _ = drain.answer.send(());
         self.stand_still()
     }
 
-    /// Waits until it is told to go on; `true`: end.
+    /// Waits for the command to go on; `true`: end.
     pub(super) fn stand_still(&mut self) -> bool {
         loop {
             match self.commands.recv() {
                 Ok(command) => {
-                    let goes_on = matches!(command, Command::Resume | Command::Succeed { .. });
+                    let goes_on = matches!(command, Command::Resume | Command::TakeOver { .. });
                     let ends = self.execute(clock(), command);
                     if ends {
                         self.leave_seats_to_others();
@@ -66,7 +66,8 @@ impl Worker {
         }
     }
 
-    /// Programs at the NICs end with this process; from now on their cells come where the next one finds them.
+    /// Detaches the XDP programs, which end with this process, so that cells reach the sockets that the next one holds,
+    /// too.
     fn leave_programs(&mut self) {
         let Self { links, bundle, .. } = self;
         for (number, link) in (0..).zip(links).filter_map(|(number, link)| Some((number, link.as_mut()?))) {
@@ -74,7 +75,7 @@ impl Worker {
             if io.hides_room() {
                 io.hand_over();
                 link.send_buffer = 0;
-                // From now on a descriptor tells of room; whether there is some shows when cells are sent.
+                // From now on the descriptor shows when there is room; sending a cell shows whether there is some now.
                 if std::mem::take(&mut link.wants_room) {
                     bundle.handle_writable(number);
                 }
@@ -82,7 +83,7 @@ impl Worker {
         }
     }
 
-    /// The process that has taken over sits in the windows of memory now.
+    /// Leaves the seats in shared memory to the process that has taken over.
     fn leave_seats_to_others(&mut self) {
         for link in self.links.iter_mut().flatten() {
             if let AnyLink::Mem(io) = &mut link.io {

@@ -1,7 +1,7 @@
 //! A worker's links: a socket each, and how they join, leave and are replaced while the worker runs.
 //!
-//! A link has the number that the core gave it. A link that leaves keeps its socket until the core says that it hears
-//! nothing more.
+//! A link has the number that the core gave it. A link that leaves keeps its socket until the core expects
+//! no more cells on it.
 
 use std::net::{SocketAddr, SocketAddrV6};
 use std::sync::mpsc::Sender;
@@ -18,18 +18,18 @@ pub(super) struct WatchedLink {
     pub(super) group: SocketAddr,
     /// Whether it waits for room in the socket or window.
     pub(super) wants_room: bool,
-    /// Whether epoll tells of room in the socket.
+    /// Whether epoll watches for room in the socket.
     pub(super) room_watched: bool,
-    /// What the send buffer was set to, in bytes.
+    /// The size that the send buffer was set to, in bytes.
     pub(super) send_buffer: u64,
-    /// When the queue was asked for last.
+    /// When the length of the queue was read last.
     pub(super) measured: Instant,
-    /// Whether another node is there, as far as the core was told; only of links that are polled.
+    /// Whether another node is there, as last reported to the core; only of links that are polled.
     pub(super) carrier: bool,
 }
 
 impl WatchedLink {
-    /// WatchedLink `number` over `io`, watched by `poll`.
+    /// Link `number` over `io`, watched by `poll`.
     ///
     /// # Errors
     /// The kernel's.
@@ -48,15 +48,15 @@ impl WatchedLink {
 }
 
 impl WatchedLink {
-    /// Whether it waits for room of which the kernel should tell, and was not told to.
-    pub(super) fn is_deaf(&self) -> bool {
-        self.wants_room && !self.room_watched && self.io.tells_of_room()
+    /// Whether it waits for room and epoll does not watch for that, although it should.
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.wants_room && !self.room_watched && self.io.signals_room()
     }
 }
 
 impl Worker {
-    /// A link joins; returns its number, or `None` when it cannot.
-    pub(super) fn join(
+    /// Adds a link; returns its number, or `None` when it cannot.
+    pub(super) fn add(
         &mut self,
         now: Instant,
         (nic, io): (String, AnyLink),
@@ -76,7 +76,7 @@ impl Worker {
         }
     }
 
-    /// The NIC of a link was deleted, and there is another of its name.
+    /// Replaces the socket of a link whose NIC was deleted, after another of that name has appeared.
     pub(super) fn replace(
         &mut self,
         now: Instant,
@@ -93,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// A socket that was there before is closed, and so no longer watched.
+    /// Puts a link in its place. A socket that was there before is closed, so epoll forgets it.
     fn place(&mut self, number: u8, link: WatchedLink, nic: String) {
         let number = usize::from(number);
         if self.links.len() <= number {
@@ -104,8 +104,8 @@ impl Worker {
         self.nics[number] = nic;
     }
 
-    /// A link leaves; `gone` is told when its socket is closed.
-    pub(super) fn leave(&mut self, now: Instant, number: u8, gone: Sender<()>) {
+    /// Removes a link; `gone` is signalled when its socket is closed.
+    pub(super) fn remove(&mut self, now: Instant, number: u8, gone: Sender<()>) {
         self.bundle.remove_link(now, number);
         self.leaving.push((number, gone));
     }
@@ -120,7 +120,7 @@ impl Worker {
             if let Some(link) = links.get_mut(usize::from(*number)) {
                 *link = None;
             }
-            // Whoever asked may have given up waiting.
+            // The main thread may have given up waiting.
             let _ = gone.send(());
             false
         });

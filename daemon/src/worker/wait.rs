@@ -1,9 +1,9 @@
 //! How the worker waits between turns: for its device and all its links at once, as the receive engine says
 //! (`engine/src/receive.rs`).
 //!
-//! A look is one call of `epoll` that does not wait, and a poll of rings and memory that no descriptor tells of. Between
-//! two looks the processor is offered to others (`sched_yield(2)`): on a machine with few processors, what is looked for is
-//! often made by somebody who waits for this one.
+//! While it spins, the worker calls `epoll` without waiting, and polls the rings and the memory that have no
+//! descriptor. Between two polls it offers the processor to others (`sched_yield(2)`): on a machine with few
+//! processors, the frame that it waits for often comes from a thread that waits for this processor.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::links::WatchedLink;
 use super::{READ_AGAIN, Ready, TAP, WAKER, Worker, clock};
 
 impl Worker {
-    /// Waits until something is ready or due; says what, and when that was seen.
+    /// Waits until something is ready or due; returns when that was, and what is ready.
     pub(super) fn wait(&mut self) -> (Instant, Ready) {
         let mut now = clock();
         self.engine.turn(now, std::mem::take(&mut self.moved));
@@ -24,8 +24,8 @@ impl Worker {
         let links = || self.links.iter().flatten();
         let within = links().filter_map(|link| link.io.poll_within(link.wants_room)).min();
         let mut due = within.map_or(due, |within| due.min(now + within));
-        let deaf = self.bits_of(WatchedLink::is_deaf);
-        if deaf != 0 {
+        let unwatched = self.bits_of(WatchedLink::is_unwatched);
+        if unwatched != 0 {
             due = due.min(now + READ_AGAIN);
         }
         let links = || self.links.iter().flatten();
@@ -40,14 +40,14 @@ impl Worker {
                     Duration::ZERO
                 }
             };
-            let mut ready = self.look(timeout);
+            let mut ready = self.wait_for_descriptors(timeout);
             now = clock();
-            if self.poll(now, &mut ready) {
+            if self.poll_memory(now, &mut ready) {
                 due = now;
             }
             self.engine.polled(now, ready.tap || ready.readable != 0);
             if ready != Ready::default() || now >= due {
-                ready.writable |= deaf;
+                ready.writable |= unwatched;
                 return (now, ready);
             }
             if wait == Wait::Spin {
@@ -56,30 +56,30 @@ impl Worker {
         }
     }
 
-    /// What epoll says within `timeout`.
-    fn look(&mut self, timeout: Duration) -> Ready {
-        let heard = self.poll.wait(Some(timeout)).map(|events| {
+    /// What epoll reports within `timeout`.
+    fn wait_for_descriptors(&mut self, timeout: Duration) -> Ready {
+        let waited = self.poll.wait(Some(timeout)).map(|events| {
             let mut ready = Ready::default();
             events.for_each(|event| ready.note(event));
             ready
         });
-        heard.unwrap_or_else(|error| {
+        waited.unwrap_or_else(|error| {
             self.shared.device.count_unwatched(&error);
-            // Anything may be ready, and whoever is asked in vain says so.
+            // Anything may be ready: all descriptors are non-blocking, so trying costs a system call each.
             let (readable, writable) = (self.bits_of(|_| true), self.bits_of(|link| link.wants_room));
             Ready { tap: true, tap_failed: true, waker: true, readable, writable }
         })
     }
 
-    /// The links of which something holds, a bit each.
+    /// The links for which `holds` is true, a bit each.
     fn bits_of(&self, holds: impl Fn(&WatchedLink) -> bool) -> u16 {
         let links = (0..).zip(&self.links);
         let those = links.filter(|(_, link)| link.as_ref().is_some_and(&holds));
         those.fold(0, |bits, (number, _): (u16, _)| bits | 1 << number)
     }
 
-    /// Looks where no descriptor tells, and notes what is there as what epoll would have said; `true`: somebody came or went.
-    fn poll(&mut self, now: Instant, ready: &mut Ready) -> bool {
+    /// Polls rings and memory, and adds what is ready there to `ready`; `true`: a node came or went.
+    fn poll_memory(&mut self, now: Instant, ready: &mut Ready) -> bool {
         let mut changed = false;
         for (number, link) in (0_u8..).zip(&mut self.links) {
             let Some(link) = link else { continue };
@@ -88,7 +88,7 @@ impl Worker {
             ready.writable |= u16::from(seen.writable) << number;
             if let Some(faults) = seen.faults {
                 let nic = &self.nics[usize::from(number)];
-                tracing::warn!(nic, ?faults, "another node writes what cannot be true");
+                tracing::warn!(nic, ?faults, "another node writes impossible values into shared memory");
             }
             if let Some(carrier) = seen.carrier.filter(|carrier| *carrier != link.carrier) {
                 link.carrier = carrier;

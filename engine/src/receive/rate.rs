@@ -1,17 +1,17 @@
 //! Whether many frames move.
 //!
-//! Part of [`super`]. Frames are counted over spans of time that are long beside the burst in which a flow's frames come.
+//! Part of [`super`]. It counts frames over spans of time that are long beside a burst of one flow.
 
 use core::time::Duration;
 use tabane_proto::time::{Instant, nanos};
 
-/// Over how long is counted, at least.
+/// The shortest span.
 pub(super) const SPAN: Duration = Duration::from_millis(10);
-/// Frames are many when they move in less time after each other than it takes to be woken for one on another processor
-/// (`docs/perf-log.md`): then sleeping for each costs more than they do.
+/// Frames are many when the time between two is shorter than a wake-up on another processor
+/// (`docs/perf-log.md`): then the sleeps cost more than the frames.
 pub(super) const MANY: Duration = Duration::from_micros(25);
 
-/// What moved since a while.
+/// The frames of the present span.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rate {
     frames: u64,
@@ -20,7 +20,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// So many frames moved until `now`.
+    /// Counts frames that moved until `now`.
     pub(super) fn count(&mut self, now: Instant, frames: u32) {
         self.frames += u64::from(frames);
         let passed = now.since(self.since);

@@ -1,4 +1,4 @@
-//! What holds of the engine when frames come at made-up times.
+//! Properties of the engine when frames come at made-up times.
 
 use super::token_bucket::WINDOW_NS;
 use super::*;
@@ -20,7 +20,7 @@ fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// A worker that is waiting: when frames come is said by who asks it.
+/// A worker that waits for frames, which come when the test says.
 struct Rig {
     engine: Receive,
     now: Instant,
@@ -85,7 +85,7 @@ fn each_engine_waits_in_its_own_way() {
 }
 
 #[test]
-fn what_no_interrupt_tells_of_bounds_each_sleep() {
+fn a_link_without_interrupts_bounds_each_sleep() {
     let start = Instant::from_nanos(1_000_000_000);
     let mut engine = Receive::new(start, Settings::default());
     assert_eq!(
@@ -121,8 +121,8 @@ fn what_comes_seldom_is_slept_for() {
     assert_eq!((rig.counters().spins, rig.counters().sleeps), (0, 50));
 }
 
-/// Answers after 20 us and questions after 5 ms, 100 of each, which move frames as `moved` says in turn: the answers are
-/// caught, the questions slept for. Returns for how long it spun.
+/// Answers after 20 us and questions after 5 ms, 100 of each, which move frames as `moved` says in turn: the answers
+/// are caught, the questions slept for. Returns for how long it spun.
 fn spun_for_answers(moved: [Moved; 2]) -> Duration {
     let mut rig = Rig::new(Method::Adaptive, 100);
     for number in 0..100 {
@@ -143,7 +143,7 @@ fn the_engine_spins_for_answers_and_not_for_the_next_question() {
     let spun = spun_for_answers([CAME, CAME]);
     assert!(
         spun < 200 * wait,
-        "and for as long after it, where direction does not tell which is which: {spun:?}"
+        "and for as long after it, where the direction does not distinguish them: {spun:?}"
     );
 }
 
@@ -160,7 +160,7 @@ fn the_engine_does_not_spin_for_heartbeats_in_quiet() {
 }
 
 /// Others take the processor for 3 ms, `times` times, each after so many frames that come soon; says for how many
-/// milliseconds nothing was spun for after each.
+/// milliseconds the engine did not spin after each.
 fn back_offs(times: usize, frames: usize) -> Vec<u128> {
     let mut rig = Rig::new(Method::Adaptive, 100);
     // Too few to gather.
@@ -194,8 +194,8 @@ fn interruptions_that_spinning_makes_up_for_are_soon_forgotten() {
     assert_eq!(back_offs(12, 30_000)[11], 1, "however many frames there were");
 }
 
-/// Frames come so long after each other, while who spins gets the processor back after 3 ms; says how often it slept in a
-/// second, after a tenth.
+/// Frames come so long after each other, while a worker that spins gets the processor back after 3 ms; says how often
+/// it slept in a second, after a tenth.
 fn sleeps_among_others(gap: Duration) -> u64 {
     let mut rig = Rig::new(Method::Adaptive, 90);
     let start = rig.now;
@@ -229,7 +229,7 @@ fn a_burst_does_not_make_frames_many() {
         rate.count(now, frames);
         rate.is_high()
     };
-    assert!(!after(rate::SPAN, 1_000), "since nobody knows when");
+    assert!(!after(rate::SPAN, 1_000), "as the span before is unknown");
     assert!(!after(rate::SPAN / 10, 399) && !after(rate::SPAN * 9 / 10, 1), "40,000 in a second");
     assert!(!after(rate::SPAN / 10, 399) && after(rate::SPAN * 9 / 10, 2), "and more");
 }
@@ -312,7 +312,7 @@ proptest! {
         prop_assert!(length <= micros(due));
     }
 
-    /// Who could have known the last waits would not have done better with any other time to spin for.
+    /// For the last waits, no other time to spin would have cost less.
     #[test]
     fn no_other_time_to_spin_for_would_have_cost_less(
         lengths in vec(0..200_u64, 1..=16),

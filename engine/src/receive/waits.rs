@@ -1,11 +1,12 @@
-//! How long the worker waited for frames lately, and for how long to spin for the next one.
+//! How long the worker waited for frames lately, and how long to spin for the next one.
 //!
-//! Part of [`super`]. A wait that the worker spun through costs its length; another one costs what it spun in vain, and a
-//! sleep. [`Waits::best`] computes for how long it would have cost least to spin, so short and long waits need no model.
+//! Part of [`super`]. A wait that the worker spun through costs its length; another one costs what it spun in vain, and
+//! a sleep. [`Waits::best`] computes the time to spin that would have cost least, so short and long waits need no
+//! model.
 
 use core::time::Duration;
 
-/// Waits that are remembered: enough to know two kinds apart, few enough to forget soon.
+/// How many waits are remembered: enough to distinguish two kinds, few enough to forget soon.
 const REMEMBERED: usize = 16;
 /// The next wait is not exactly as long as one before it.
 const MARGIN: u32 = 4;
@@ -14,18 +15,18 @@ const MARGIN: u32 = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
     lengths: [u32; REMEMBERED],
-    /// How many there were ever.
+    /// The number of all waits so far.
     count: usize,
 }
 
 impl Waits {
-    /// A wait was so long; longer than 4 s counts as that.
+    /// Adds the length of a wait; longer than 4 s counts as 4 s.
     pub(super) fn record(&mut self, length: Duration) {
         self.lengths[self.count % REMEMBERED] = u32::try_from(length.as_nanos()).unwrap_or(u32::MAX);
         self.count += 1;
     }
 
-    /// For how long to spin for the next frame, where a sleep costs as much as spinning for `sleep`.
+    /// How long to spin for the next frame, when a sleep costs as much as spinning for `sleep`.
     pub(super) fn best(&self, sleep: Duration) -> Duration {
         let lengths = &self.lengths[..self.count.min(REMEMBERED)];
         let sleep = u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX);

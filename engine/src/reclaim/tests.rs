@@ -1,11 +1,11 @@
-//! What holds of the engine over a device that finishes what it likes, when it likes.
+//! Properties of the engine over a device that finishes any descriptors at any time.
 
 use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
 const ROOM: Room = Room { descriptors: 16, bytes: 16_000 };
-const ADAPTIVE: Method = Method::Adaptive(Marks::new(25, 50));
+const ADAPTIVE: Method = Method::Adaptive(Watermarks::new(25, 50));
 
 /// A device, its driver and a sender that numbers its buffers.
 struct Rig {
@@ -91,13 +91,13 @@ fn ascending(count: u64) -> Vec<u64> {
 }
 
 #[test]
-fn lazy_alone_stalls_when_the_room_is_used_up_and_nothing_is_sent_any_more() {
+fn lazy_alone_waits_for_ever_when_the_room_is_used_up() {
     let mut rig = Rig::new(Method::Lazy, false);
     while rig.send(&[1_000, 1_000]) {}
     assert_eq!(rig.sent, 16);
     rig.finish(16);
     for _ in 0..1_000 {
-        assert!(!rig.interrupt() && !rig.send(&[1_000]), "the device is idle, and nobody polls");
+        assert!(!rig.interrupt() && !rig.send(&[1_000]), "the device is idle, and no driver polls");
     }
     assert_eq!((rig.engine.posted(), rig.back.len()), (16, 0));
 }
@@ -114,9 +114,9 @@ fn adaptive_is_lazy_while_there_is_room() {
 }
 
 #[test]
-fn adaptive_switches_at_the_low_mark_and_back_at_the_high_one() {
+fn adaptive_switches_at_the_low_watermark_and_back_at_the_high_one() {
     let mut rig = Rig::new(ADAPTIVE, false);
-    // 12 of 16 descriptors leave a quarter, which is not below the mark.
+    // 12 of 16 descriptors leave a quarter, which is not below the watermark.
     (0..12).for_each(|_| assert!(rig.send(&[100]) && !rig.engine.interrupts()));
     assert!(rig.send(&[100]) && rig.engine.interrupts());
     rig.finish(4);
@@ -135,7 +135,7 @@ fn bytes_can_be_short_where_descriptors_are_not() {
 }
 
 #[test]
-fn who_is_refused_waits_by_interrupt_whatever_the_marks_say() {
+fn a_sender_that_is_refused_waits_by_interrupt_whatever_the_watermarks() {
     let mut rig = Rig::new(ADAPTIVE, false);
     assert!(rig.send(&[6_000]) && !rig.engine.interrupts(), "more than half is free");
     assert!(!rig.send(&[10_001]) && rig.engine.interrupts());
@@ -204,15 +204,15 @@ proptest! {
     }
 
     #[test]
-    fn adaptive_never_stalls(
+    fn adaptive_never_waits_for_ever(
         packets in proptest::collection::vec(
             proptest::collection::vec(1_usize..=1_000, 1..=ROOM.descriptors), 1..100),
         low in 0_u8..99,
         above in 1_u8..=100,
         is_edge_triggered in any::<bool>(),
     ) {
-        let marks = Marks::new(low, low.saturating_add(above).min(100));
-        let mut rig = Rig::new(Method::Adaptive(marks), is_edge_triggered);
+        let watermarks = Watermarks::new(low, low.saturating_add(above).min(100));
+        let mut rig = Rig::new(Method::Adaptive(watermarks), is_edge_triggered);
         for packet in &packets {
             prop_assert!(rig.gets_through(packet), "{packet:?} waits for ever");
         }

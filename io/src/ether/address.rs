@@ -1,7 +1,8 @@
-//! Ethernet addresses as socket addresses: `[100::6574:AABB:CCDD:EEFF]:PORT`, in the range that routers discard (RFC 6666).
+//! Ethernet addresses as socket addresses: `[100::6574:AABB:CCDD:EEFF]:PORT`, in the range that routers discard (RFC
+//! 6666).
 //!
-//! The core knows where a peer is by a socket address, which it compares and hands back. Slots of memory appear in the
-//! same range ([`crate::mem`]) with another word before them.
+//! The core knows where a peer is by a socket address, which it compares and hands back. Slots of memory have addresses
+//! in the same range ([`crate::mem`]) with another word before them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -14,7 +15,7 @@ pub const GROUP: Mac = [0x03, 0x74, 0x61, 0x62, 0x61, 0x6e];
 /// The range's prefix, and "et".
 const PREFIX: [u8; 10] = [0x01, 0, 0, 0, 0, 0, 0, 0, 0x65, 0x74];
 
-/// The address that a NIC appears as.
+/// The socket address of a NIC.
 pub(super) fn address_of(mac: Mac, port: u16) -> SocketAddr {
     let mut octets = [0; 16];
     octets[..PREFIX.len()].copy_from_slice(&PREFIX);
@@ -22,7 +23,7 @@ pub(super) fn address_of(mac: Mac, port: u16) -> SocketAddr {
     SocketAddr::new(Ipv6Addr::from(octets).into(), port)
 }
 
-/// The NIC that appears as this address, or the group for a multicast one; `None`: there is none.
+/// The NIC of this socket address, or the group for a multicast one; `None`: there is none.
 pub(super) fn mac_of(address: &SocketAddr) -> Option<Mac> {
     if address.ip().is_multicast() {
         return Some(GROUP);

@@ -1,7 +1,7 @@
-//! What stands between the Ethernet header and a cell: port and length (`docs/wire.md`, section 2).
+//! The header between the Ethernet header and a cell: port and length (`docs/wire.md`, section 2).
 //!
-//! Ethernet pads short frames, and a cell does not say how long it is; the port tells workers and bundles on one NIC
-//! apart, as UDP's does.
+//! Ethernet pads short frames, and a cell does not say how long it is. The port distinguishes workers and bundles on
+//! one NIC, as UDP's does.
 
 use super::Mac;
 
@@ -12,7 +12,7 @@ pub const HEAD: usize = 4;
 /// Bytes of an Ethernet header without VLAN tag.
 pub const ETHERNET: usize = 14;
 
-/// What stands before a cell of `length` bytes.
+/// The header before a cell of `length` bytes.
 pub fn head(port: u16, length: u16) -> [u8; HEAD] {
     let ([a, b], [c, d]) = (port.to_be_bytes(), length.to_be_bytes());
     [a, b, c, d]
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_tells_port_and_length() {
+    fn a_head_holds_port_and_length() {
         let head = head(7420, 30);
         assert_eq!(head, [0x1c, 0xfc, 0, 30]);
         assert_eq!(cell_length(head, 7420, 46), Some(30), "the rest is padding");

@@ -1,7 +1,8 @@
-//! Receive by the packet socket: one `recvmmsg` for up to 32 frames, which then go on as cells into the caller's buffers.
+//! Receive by the packet socket: one `recvmmsg` for up to 32 frames, which then go on as cells into the caller's
+//! buffers.
 //!
-//! The kernel joins nothing here, so cells are joined by a copy (`join.rs`), which costs less than a turn of the
-//! worker for each.
+//! The kernel coalesces nothing here, so cells are coalesced by a copy (`coalesce.rs`), which costs less than a turn of
+//! the worker for each.
 
 use std::io;
 use std::mem;
@@ -12,13 +13,14 @@ use std::ptr;
 use libc::{c_uint, iovec, mmsghdr, sockaddr_ll};
 
 use super::address::address_of;
+use super::coalesce::Coalescer;
 use super::frame::{HEAD, cell_length};
-use super::join::Joiner;
-use super::socket::{CellSocket, length_of, link_layer, mac_in};
+use super::socket::{CellSocket, mac_in};
+use crate::sockets::length_of;
 
 /// Frames per call.
 const BATCH: usize = 32;
-/// Calls per round: a flood of what is not for this link keeps nobody for longer.
+/// Calls per round, so that a flood of frames for other links does not keep the worker.
 const ROUNDS: usize = 8;
 
 /// Frames that came and are not yet cells in buffers.
@@ -46,7 +48,7 @@ impl Stage {
         Self { bytes: vec![0; BATCH * mtu].into(), stride: mtu, frames, next: 0, end: 0 }
     }
 
-    /// Whether frames wait here, of which the socket tells nothing any more.
+    /// Whether frames wait here, which the socket no longer reports.
     pub(super) fn holds_frames(&self) -> bool {
         self.next < self.end
     }
@@ -59,15 +61,15 @@ impl Stage {
         &mut self,
         socket: &CellSocket,
         port: u16,
-        joiner: &mut Joiner<'_, '_>,
+        coalescer: &mut Coalescer<'_, '_>,
     ) -> io::Result<()> {
         for _ in 0..ROUNDS {
-            if !self.empty_into(port, joiner) {
+            if !self.empty_into(port, coalescer) {
                 break;
             }
             (self.next, self.end) = (0, self.fill(socket, port)?);
             if self.end < BATCH {
-                self.empty_into(port, joiner);
+                self.empty_into(port, coalescer);
                 break;
             }
         }
@@ -75,13 +77,13 @@ impl Stage {
     }
 
     /// Moves cells to buffers; `false`: there is no more room.
-    fn empty_into(&mut self, port: u16, joiner: &mut Joiner<'_, '_>) -> bool {
+    fn empty_into(&mut self, port: u16, coalescer: &mut Coalescer<'_, '_>) -> bool {
         while self.next < self.end {
             let (frame, at) = (self.frames[self.next], self.next * self.stride);
             let bytes = &self.bytes[at..at + frame.length];
             if let Some((head, rest)) = bytes.split_first_chunk::<HEAD>()
                 && let Some(length) = cell_length(*head, port, rest.len())
-                && !joiner.push(frame.from, length, |room| room.copy_from_slice(&rest[..length]))
+                && !coalescer.push(frame.from, length, |room| room.copy_from_slice(&rest[..length]))
             {
                 return false;
             }
@@ -92,7 +94,8 @@ impl Stage {
 
     /// One call; says how many frames came.
     fn fill(&mut self, socket: &CellSocket, port: u16) -> io::Result<usize> {
-        let mut addresses = [link_layer(0, [0; 6]); BATCH];
+        // SAFETY: all zeroes are a valid sockaddr_ll.
+        let mut addresses: [sockaddr_ll; BATCH] = unsafe { mem::zeroed() };
         let mut pieces = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
         // SAFETY: all zeroes are a valid mmsghdr.
         let mut messages: [mmsghdr; BATCH] = unsafe { mem::zeroed() };
@@ -124,7 +127,7 @@ impl Stage {
             *frame = Frame { length: if length > self.stride { 0 } else { length }, from };
         }
         if longest > self.stride {
-            // The NIC has a larger MTU now. What fits is passed on from where it lies.
+            // The NIC has a larger MTU now. Frames that fit are passed on from where they lie.
             self.grow(longest, came);
         }
         Ok(came)

@@ -5,13 +5,13 @@
 //!   cells copied in ──> transmit ──> kernel ──> completion ──> free           frames of the second part
 //! ```
 //!
-//! A program at the NIC (`program.rs`, `bpf.rs`) hands our cells that come on queue 0 to the socket; what comes on other
-//! queues goes to the packet socket of the link as before, and so does everything once the program is gone. A driver that
+//! A program at the NIC (`program.rs`, `bpf.rs`) hands cells that come on queue 0 to the socket. Cells on other
+//! queues go to the packet socket of the link, and so do all once the program is gone. A driver that
 //! can do so reads and writes the frames itself (zero-copy), else the kernel copies.
 //!
-//! - Frames are kept in two parts, so that neither direction can take the other's.
-//! - When sent frames come back is said by an engine (`engine/src/reclaim.rs`). No descriptor tells of it: a look at the
-//!   completion ring each 50 us ([`Xdp::service`]) stands for the interrupt.
+//! - Frames are kept in two parts, so that neither direction can use up the other's.
+//! - An engine (`engine/src/reclaim.rs`) decides when sent frames are taken back. No descriptor reports them: a poll of
+//!   the completion ring each 50 us ([`Xdp::service`]) replaces the interrupt.
 //! - A run is taken as a whole or not at all.
 //!
 //! Source: `Documentation/networking/af_xdp.rst` of Linux 6.18.
@@ -35,10 +35,10 @@ use rustix::net::xdp::XdpDesc;
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
 use super::address::{Mac, address_of};
+use super::coalesce::Coalescer;
 use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
-use super::join::Joiner;
-use crate::cut::Run;
 use crate::link::Sent;
+use crate::run::Run;
 use bound::Bound;
 use bpf::Place;
 use completion::CompletionRing;
@@ -47,7 +47,7 @@ use receive::{PIECES, ReceiveRing};
 use transmit::TransmitRing;
 use umem::Umem;
 
-/// Frames for what comes: at 10 Gbit/s, 5 ms of full ones; and for what goes.
+/// Frames to receive into, 5 ms of full ones at 10 Gbit/s; and frames to send from.
 const RECEIVE_FRAMES: u32 = 4096;
 const SEND_FRAMES: u32 = 2048;
 const FRAMES: usize = (RECEIVE_FRAMES + SEND_FRAMES) as usize;
@@ -57,7 +57,7 @@ const KERNEL_BUFFER: usize = 8 << 20;
 /// A socket of AF_XDP on queue 0 of a NIC, and the program that feeds it. Dropping it takes the program off the NIC.
 #[derive(Debug)]
 pub(super) struct Xdp {
-    /// Ends first.
+    /// Dropped first.
     _program: OwnedFd,
     map: OwnedFd,
     socket: OwnedFd,
@@ -65,7 +65,7 @@ pub(super) struct Xdp {
     completion: CompletionRing,
     receive: ReceiveRing,
     transmit: TransmitRing,
-    /// Ends last: the rings tell of it.
+    /// Dropped last: the rings refer to it.
     umem: Umem,
     port: u16,
     /// Whether packets may lie in several frames.
@@ -74,16 +74,16 @@ pub(super) struct Xdp {
     place: Place,
     /// The NIC's address; frames leave under it.
     pub(super) mac: Mac,
-    /// Frames that nothing is in.
+    /// Free frames to send from.
     free: Vec<usize>,
     /// For each frame, bytes in it that have not left; 0: it is free.
     under_way: Box<[u32]>,
     queued: usize,
-    /// How many those frames are, which come back in any order, and when to look for them.
+    /// Counts the frames under way, which come back in any order, and decides when to take them back.
     completions: Reclaim<()>,
-    /// What may be queued, bytes.
+    /// Most bytes that may be queued.
     limit: usize,
-    /// The kernel takes nothing, as while the NIC is down; it is tried again when there is more to send.
+    /// Whether the kernel takes nothing, as while the NIC is down; the next run tries again.
     refused: bool,
 }
 
@@ -138,7 +138,7 @@ impl Xdp {
         Ok(opened)
     }
 
-    /// How it works, for people.
+    /// The mode, for people.
     pub(super) fn mode(&self) -> &'static str {
         match (self.zero_copy, self.place) {
             (true, _) => "ether/xdp-zerocopy",
@@ -147,17 +147,17 @@ impl Xdp {
         }
     }
 
-    /// How sent frames come back.
+    /// How the kernel gives back sent frames.
     pub(super) fn completion(&self) -> Method {
         self.completions.method()
     }
 
-    /// What has come of it.
+    /// Counters of that.
     pub(super) fn completed(&self) -> Counters {
         self.completions.counters()
     }
 
-    /// Sends a run; all of it is taken when there is room for it, and when what is under way is below the limit.
+    /// Sends a run: takes all of it if there is room and the bytes under way are below the limit.
     pub(super) fn send(&mut self, to: Mac, slices: &[IoSlice<'_>], segment: usize) -> Sent {
         self.reclaim(Cause::Send);
         let mut run = Run::new(slices);
@@ -170,24 +170,24 @@ impl Xdp {
         let room = self.free.len().min(self.transmit.0.room() as usize);
         if wanted > room || self.queued >= self.limit {
             self.completions.refuse();
-            // What waits may only wait for a kick.
+            // The frames in the ring may only wait for a kick.
             return self.kick().map_or_else(Sent::Refused, |()| Sent::Full);
         }
         let ethernet = ethernet(to, self.mac);
         while !run.is_empty() {
             self.put_cell(&ethernet, &mut run, segment);
         }
-        // What the kernel refuses now stays in the ring.
+        // Frames that the kernel refuses now stay in the ring.
         self.kick().map_or_else(Sent::Refused, |()| Sent::Done)
     }
 
     /// Fills buffers with the cells that came.
-    pub(super) fn receive(&mut self, joiner: &mut Joiner<'_, '_>) {
+    pub(super) fn receive(&mut self, coalescer: &mut Coalescer<'_, '_>) {
         let Self { fill, receive, umem, port, .. } = self;
         let mut given = false;
         while let Some((pieces, count)) = receive.first() {
             let pieces = &pieces[..count];
-            if !push(umem, *port, pieces, joiner) {
+            if !push(umem, *port, pieces, coalescer) {
                 break;
             }
             let frames = pieces.iter().filter_map(|piece| umem.frame_at(piece.addr));
@@ -197,7 +197,7 @@ impl Xdp {
             given = true;
         }
         if given {
-            // A driver that cannot be woken drops, which shows in the link's health.
+            // A driver that cannot be woken up drops frames, which the link's health shows.
             let _ = fill.wake(&self.socket);
         }
     }
@@ -208,13 +208,13 @@ impl Xdp {
         self.queued
     }
 
-    /// Bounds those.
+    /// Limits those.
     pub(super) fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }
 
-    /// Whether to call [`Self::service`] soon: for what waits in the ring, for frames that come back by interrupt, or if `room` is
-    /// wanted, for that.
+    /// Whether to call [`Self::service`] soon: for frames that wait in the ring, for frames that come back by
+    /// interrupt, or if `room` is wanted, for that.
     pub(super) fn wants_service(&self, room: bool) -> bool {
         let completions = &self.completions;
         let room = room && completions.method() != Method::Lazy;
@@ -222,9 +222,9 @@ impl Xdp {
         room || interrupts || !self.refused && !self.transmit.0.is_taken()
     }
 
-    /// Lets the kernel go on; whether a run that found no room is worth another try.
+    /// Lets the kernel go on; says whether a run that found no room should be tried again.
     pub(super) fn service(&mut self) -> bool {
-        // What is refused stays in the ring, and is told with the next run.
+        // Frames that are refused stay in the ring; the next run reports the error.
         let refused = self.kick().is_err();
         if self.completions.interrupts() {
             self.reclaim(Cause::Interrupt);
@@ -232,22 +232,22 @@ impl Xdp {
         refused || self.queued < self.limit && self.free.len() >= SEND_FRAMES as usize / 2
     }
 
-    /// Sends what waits, as far as the kernel takes it now.
+    /// Sends the frames in the ring, as far as the kernel takes them now.
     fn kick(&mut self) -> io::Result<()> {
         let kicked = self.transmit.kick(&self.socket);
         self.refused = kicked.is_err();
         kicked
     }
 
-    /// Cuts a cell off the run and puts it into frames, for which there is room.
+    /// Takes a cell off the run and puts it into frames, for which there is room.
     fn put_cell(&mut self, ethernet: &[u8; ETHERNET], run: &mut Run<'_>, segment: usize) {
         const SLICES: usize = 128;
         let length = segment.min(run.bytes());
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut rest = *run;
-        let count = rest.cut(segment, &mut slices[2..]);
+        let count = rest.take(segment, &mut slices[2..]);
         run.skip(length);
-        // A cell of more slices than can be is lost.
+        // A cell of too many slices is lost.
         let Some(count) = count else { return };
         let head = head(self.port, u16::try_from(length).unwrap_or_default());
         (slices[0], slices[1]) = (IoSlice::new(ethernet), IoSlice::new(&head));
@@ -293,14 +293,14 @@ impl AsFd for Xdp {
     }
 }
 
-/// Frames for what goes, and their bytes.
+/// Frames to send from, and their bytes.
 fn room(umem: &Umem) -> Room {
     let descriptors = SEND_FRAMES as usize;
     Room { descriptors, bytes: descriptors * umem.frame() }
 }
 
-/// Passes a packet's cell on; `false`: there is no room for it. What is no cell of ours is dropped.
-fn push(umem: &Umem, port: u16, pieces: &[XdpDesc], joiner: &mut Joiner<'_, '_>) -> bool {
+/// Passes a packet's cell on; `false`: there is no room for it. A packet that is no cell for this port is dropped.
+fn push(umem: &Umem, port: u16, pieces: &[XdpDesc], coalescer: &mut Coalescer<'_, '_>) -> bool {
     let bytes = |piece: &XdpDesc| umem.bytes_at(piece.addr, piece.len as usize);
     let Some(first) = pieces.first().and_then(bytes) else { return true };
     let Some((header, rest)) = first.split_first_chunk::<ETHERNET>() else { return true };
@@ -308,7 +308,7 @@ fn push(umem: &Umem, port: u16, pieces: &[XdpDesc], joiner: &mut Joiner<'_, '_>)
     let came = rest.len() + pieces[1..].iter().map(|piece| piece.len as usize).sum::<usize>();
     let Some(length) = cell_length(*head, port, came) else { return true };
     let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *header;
-    joiner.push(address_of([a, b, c, d, e, f], port), length, |room| {
+    coalescer.push(address_of([a, b, c, d, e, f], port), length, |room| {
         let all = std::iter::once(rest).chain(pieces[1..].iter().filter_map(bytes));
         let mut room = room;
         for piece in all {

@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// "taba" in the lower half, below the range's prefix.
 const PREFIX: [u16; 7] = [0x100, 0, 0, 0, 0x7461, 0x6261, 0];
 
-/// The address that a slot appears as.
+/// The address of a slot.
 pub(super) fn address_of(slot: u16, port: u16) -> SocketAddr {
     let [a, b, c, d, e, f, g] = PREFIX;
     SocketAddr::new(Ipv6Addr::new(a, b, c, d, e, f, g, slot).into(), port)
 }
 
-/// The slot that appears as this address; `None`: none does.
+/// The slot of this address; `None`: it is no slot's.
 pub(super) fn slot_of(address: &SocketAddr) -> Option<u16> {
     let IpAddr::V6(ip) = address.ip() else { return None };
     let [prefix @ .., slot] = ip.segments();

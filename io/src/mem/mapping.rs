@@ -3,16 +3,15 @@
 //! Source: mmap(2), fcntl(2) "Open file description locks", memfd_create(2) "File-sealing".
 
 use std::io;
-use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::{FcntlArg, fcntl};
 use rustix::fs::{self, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{self, MapFlags, ProtFlags};
 use tabane_shm_ring::{Memory, Shape, ShapeError};
 
 use super::words;
@@ -23,7 +22,7 @@ use super::words;
 /// The kernel's.
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    // In two steps: where everybody may write, the kernel refuses O_CREATE for files of others.
+    // In two steps: in a directory that everybody may write to, the kernel refuses O_CREATE for files of others.
     let made = match fs::open(path, flags, Mode::empty()) {
         Err(Errno::NOENT) => fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR),
         opened => return Ok(opened?),
@@ -34,8 +33,8 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Makes a file as long as it has to be when it is empty; and keeps others from making it shorter, where it is of a kind
-/// that can be sealed (memfd): what is cut off a mapped file ends whoever touches it.
+/// Makes a file as long as it has to be when it is empty; and keeps others from making it shorter, where it is of a
+/// kind that can be sealed (memfd): a process that touches a mapping beyond the end of its file is killed.
 ///
 /// # Errors
 /// The kernel's, or that the file is too short.
@@ -53,7 +52,7 @@ pub(super) fn make_room(file: &OwnedFd, bytes: u64) -> io::Result<()> {
         let why = format!("it has {there} bytes, and its windows take {bytes}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    // Where that is not to be had, the document says what follows.
+    // `docs/shm-ring.md` says what follows where the file cannot be sealed.
     let _ = fs::fcntl_add_seals(file, SealFlags::SHRINK);
     Ok(())
 }
@@ -70,100 +69,77 @@ pub(super) fn lock(file: &OwnedFd, byte: u64) -> io::Result<bool> {
         l_len: 1,
         l_pid: 0,
     };
-    // SAFETY: the kernel reads one flock, which lives until the call returns.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
-    if result == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(error),
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&lock)) {
+        Ok(_) => Ok(true),
+        Err(nix::Error::EAGAIN | nix::Error::EACCES) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// A mapping; clones are the same memory, which is unmapped with the last of them.
 #[derive(Debug, Clone)]
-pub(super) struct Mapping(Arc<Region>);
-
-#[derive(Debug)]
-struct Region {
-    begin: NonNull<u8>,
-    bytes: NonZeroUsize,
-}
-
-// SAFETY: the memory belongs to no thread, and is only used by atomic operations.
-unsafe impl Send for Region {}
-// SAFETY: the same.
-unsafe impl Sync for Region {}
+pub(super) struct Mapping(Arc<MmapRaw>);
 
 impl Mapping {
     /// The first `bytes` of the file.
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn new(file: impl AsFd, bytes: u64) -> io::Result<Self> {
-        let bytes = usize::try_from(bytes).ok().and_then(NonZeroUsize::new);
-        let bytes = bytes.ok_or(io::ErrorKind::OutOfMemory)?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without a wanted address the kernel takes one where nothing is mapped.
-        let begin = unsafe { mm::mmap(ptr::null_mut(), bytes.get(), protection, MapFlags::SHARED, file, 0)? };
-        let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self(Arc::new(Region { begin, bytes })))
+    pub(super) fn new(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        Ok(Self(Arc::new(MmapOptions::new().len(bytes).map_raw(file)?)))
     }
 
-    /// The shape that the memory says, which is `wanted` from now on if it says none.
+    /// The shape in the memory's header; writes `wanted` there if there is no header.
     ///
     /// # Errors
     /// Its header is none of ours.
     pub(super) fn header_or(&self, wanted: Shape) -> Result<Shape, ShapeError> {
         if self.load(0) == 0 {
-            // Who does the same at the same time stores the same, or is refused by the shape in its windows.
+            // A node that does the same at the same time stores the same, or is refused by the shape in its windows.
             for (at, word) in wanted.header_stores() {
                 self.store(at, word);
             }
         }
-        Shape::parse([self.load(0), self.load(8)], self.0.bytes.get())
+        Shape::parse([self.load(0), self.load(8)], self.0.len())
     }
-}
 
-impl Region {
     fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at < self.bytes.get() && self.bytes.get() - at >= 8);
-        // SAFETY: the word lies inside the mapping, which begins at a page and lives as long as `self`; everybody uses it
-        // by atomic operations only.
-        unsafe { AtomicU64::from_ptr(self.begin.as_ptr().add(at).cast()) }
+        assert!(at.is_multiple_of(8) && at < self.0.len() && self.0.len() - at >= 8);
+        // SAFETY: the word lies inside the mapping, which begins at a page and lives as long as `self`; everybody uses
+        // it by atomic operations only.
+        unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().add(at).cast()) }
     }
 
     fn byte(&self, at: usize) -> &AtomicU8 {
-        assert!(at < self.bytes.get());
+        assert!(at < self.0.len());
         // SAFETY: as above.
-        unsafe { AtomicU8::from_ptr(self.begin.as_ptr().add(at)) }
+        unsafe { AtomicU8::from_ptr(self.0.as_mut_ptr().add(at)) }
     }
 
     /// The words from `at` on.
     fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
-        assert!(at.is_multiple_of(8) && at <= self.bytes.get() && (self.bytes.get() - at) / 8 >= count);
+        assert!(at.is_multiple_of(8) && at <= self.0.len() && (self.0.len() - at) / 8 >= count);
         // SAFETY: as above; an AtomicU64 has the layout of a u64.
-        unsafe { std::slice::from_raw_parts(self.begin.as_ptr().add(at).cast(), count) }
+        unsafe { std::slice::from_raw_parts(self.0.as_mut_ptr().add(at).cast(), count) }
     }
 }
 
 impl Memory for Mapping {
     fn load(&self, at: usize) -> u64 {
-        u64::from_le(self.0.word(at).load(Ordering::Acquire))
+        u64::from_le(self.word(at).load(Ordering::Acquire))
     }
 
     fn store(&self, at: usize, word: u64) {
-        self.0.word(at).store(word.to_le(), Ordering::Release);
+        self.word(at).store(word.to_le(), Ordering::Release);
     }
 
     fn read(&self, at: usize, into: &mut [u8]) {
         let (whole, rest) = into.as_chunks_mut::<8>();
-        words::load(whole, self.0.words(at, whole.len()));
+        words::load(whole, self.words(at, whole.len()));
         if !rest.is_empty() {
             // Units are multiples of a word, so the last word lies in the same unit.
-            let last = self.0.word(at + 8 * whole.len()).load(Ordering::Relaxed).to_ne_bytes();
+            let last = self.word(at + 8 * whole.len()).load(Ordering::Relaxed).to_ne_bytes();
             rest.copy_from_slice(&last[..rest.len()]);
         }
     }
@@ -173,22 +149,14 @@ impl Memory for Mapping {
         let (whole, last) = bytes.as_chunks::<8>();
         let singly = |at: usize, bytes: &[u8]| {
             for (at, byte) in (at..).zip(bytes) {
-                self.0.byte(at).store(*byte, Ordering::Relaxed);
+                self.byte(at).store(*byte, Ordering::Relaxed);
             }
         };
         singly(at, first);
         let at = at + first.len();
         if !whole.is_empty() {
-            words::store(self.0.words(at, whole.len()), whole);
+            words::store(self.words(at, whole.len()), whole);
         }
         singly(at + 8 * whole.len(), last);
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and nobody refers to it any more.
-        // An error would leave it mapped, which harms nobody.
-        let _ = unsafe { mm::munmap(self.begin.as_ptr().cast(), self.bytes.get()) };
     }
 }

@@ -98,17 +98,17 @@ fn a_seat_that_is_handed_over_is_not_left() {
     let scratch = Scratch::new("handed");
     let [mut one, two] = pair(&scratch);
     let file = one.file.try_clone().expect("a descriptor");
-    let heir = MemLink::adopt(file, &spec(scratch.0.clone(), None)).expect("the same open file");
-    assert_eq!(heir.slot, one.slot);
-    assert!(one.has_carrier(), "the heir has not sat down yet");
+    let taker = MemLink::adopt(file, &spec(scratch.0.clone(), None)).expect("the same open file");
+    assert_eq!(taker.slot, one.slot);
+    assert!(one.has_carrier(), "the taker has not taken the seat yet");
     one.hand_over();
     drop(one);
-    let mut links = [heir, two];
+    let mut links = [taker, two];
     meet(&mut links, Duration::from_millis(30));
 }
 
 #[test]
-fn a_memfd_cannot_be_cut_once_it_is_mapped() {
+fn a_memfd_cannot_be_shortened_once_it_is_mapped() {
     use rustix::fs::{self, MemfdFlags};
     let memory =
         fs::memfd_create("window", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("a memfd");

@@ -1,8 +1,9 @@
 //! Copies of whole words to and from memory that others may touch at the same time.
 //!
-//! `memcpy` must not race with anybody, so each word is loaded or stored by itself: on x86-64 all of them by one string
-//! instruction, which takes a fifth of the time that a loop does (`docs/perf-log.md`), elsewhere by a loop. The words of one
-//! copy become visible in any order, and all of them before what is stored after them with [`Ordering::Release`].
+//! `memcpy` must not race with other threads, so each word is loaded or stored by itself: on x86-64 all of them by one
+//! string instruction, which takes a fifth of the time that a loop does (`docs/perf-log.md`), elsewhere by a loop. The
+//! words of one copy become visible in any order, and all of them before what is stored after them with
+//! [`Ordering::Release`].
 //!
 //! Source: Intel, "Software Developer's Manual", volume 3A, "Fast-String Operation and Out-of-Order Stores".
 
@@ -38,7 +39,8 @@ pub(super) fn load(into: &mut [[u8; 8]], from: &[AtomicU64]) {
     }
 }
 
-/// Copies so many words. The compiler does not see how, so others may touch them meanwhile as they may touch atomic ones.
+/// Copies so many words. The compiler does not see how, so others may touch them meanwhile as they may touch atomic
+/// ones.
 ///
 /// # Safety
 /// Both sides are so long, and mapped for it.

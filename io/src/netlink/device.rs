@@ -55,7 +55,7 @@ pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), Netlin
         .map_err(|error| NetlinkError::new("add an address to the device", error))
 }
 
-/// Takes the queueing discipline off a TAP. A full ring is then told to the sending socket as local
+/// Takes the queueing discipline off a TAP. The kernel then reports a full ring to the sending socket as local
 /// congestion (TCP slows down, nothing is lost in silence), while a discipline would hide it.
 /// Test: `kernel_tap.rs`, `noqueue_reports_a_full_ring`.
 ///

@@ -1,4 +1,4 @@
-//! What a NIC is and can do.
+//! The properties of a NIC.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -23,15 +23,15 @@ pub struct Nic {
     pub admin_up: bool,
     /// Whether it sees a signal on the wire.
     pub carrier: bool,
-    /// Whether it can carry packets now (RFC 2863 `ifOperStatus`; devices that do not tell count as able).
+    /// Whether it can carry packets now (RFC 2863 `ifOperStatus`; devices that do not report it count as able).
     pub operational: bool,
     /// Its Ethernet address, if it has one.
     pub mac: Option<[u8; 6]>,
     /// Its IPv6 link-local address, once duplicate address detection has passed it.
     pub link_local: Option<Ipv6Addr>,
-    /// The largest packet that it takes for segmentation, bytes; 0 when the kernel does not tell.
+    /// The largest packet that it takes for segmentation, bytes; 0 when the kernel does not report it.
     pub gso_max_size: u32,
-    /// The largest number of segments that it takes in one packet; 0 when the kernel does not tell.
+    /// The largest number of segments that it takes in one packet; 0 when the kernel does not report it.
     pub gso_max_segments: u32,
     /// Length of its transmit queue, packets.
     pub tx_queue_len: u32,

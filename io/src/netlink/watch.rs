@@ -1,4 +1,4 @@
-//! What changes on the NICs: carrier, MTU, addresses, removal.
+//! Changes of the NICs: carrier, MTU, addresses, removal.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +33,8 @@ pub enum NicEvent {
         /// Whether it went.
         gone: bool,
     },
-    /// The kernel dropped events because they were not read in time, or one cannot be read: ask for the NICs anew.
+    /// The kernel dropped events because they were not read in time, or one cannot be parsed: the caller reads the NICs
+    /// again.
     Missed,
 }
 
@@ -47,7 +48,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Subscribes. Events from now on are told; look at the NICs after this, not before.
+    /// Subscribes to events from now on. The caller reads the NICs after this, not before.
     ///
     /// # Errors
     /// [`NetlinkError`]; none is expected.
@@ -89,7 +90,7 @@ impl AsFd for Watch {
     }
 }
 
-/// What cannot be read may have been about a NIC of ours.
+/// An event that cannot be parsed may have been about a NIC of the bundle.
 fn event(payload: &Option<NetlinkPayload<RouteNetlinkMessage>>) -> Option<NicEvent> {
     let Some(payload) = payload else { return Some(NicEvent::Missed) };
     let NetlinkPayload::InnerMessage(message) = payload else { return None };

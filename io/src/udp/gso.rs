@@ -8,7 +8,7 @@ use crate::clock::now_ns;
 /// State of GSO on one socket.
 #[derive(Debug)]
 pub(super) enum Gso {
-    /// Not wanted, or the kernel has none.
+    /// Not wanted, or the kernel lacks it.
     Off,
     /// In use, or to be tried with the next run.
     On {

@@ -1,4 +1,4 @@
-//! Receive: one `recvmmsg` for up to 16 messages, each up to 64 KB of joined datagrams.
+//! Receive: one `recvmmsg` for up to 16 messages, each up to 64 KB of coalesced datagrams.
 
 use std::io;
 use std::mem;
@@ -6,21 +6,22 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use libc::{c_int, c_uint, cmsghdr, iovec, mmsghdr, msghdr};
+use socket2::{SockAddr, SockAddrStorage};
 
 use super::RECEIVE_MAX;
-use super::address::RawAddress;
 use crate::link::ReceiveBuffer;
+use crate::sockets::length_of;
 
 /// Room for the one control message that the kernel may write, the GRO segment size.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
-/// Fills slots with what waits at the socket. Everything the kernel needs stands on the stack
-/// (3 KB); nothing points into it after the return.
+/// Fills slots with the datagrams that wait at the socket. All headers for the kernel are on the stack
+/// (4 KB); nothing points into it after the return.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
     let count = buffers.len().min(RECEIVE_MAX);
-    let mut addresses = [RawAddress::empty(); RECEIVE_MAX];
+    let mut addresses: [_; RECEIVE_MAX] = std::array::from_fn(|_| SockAddrStorage::zeroed());
     let mut controls = [Control([0; 32]); RECEIVE_MAX];
     let mut pieces = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; RECEIVE_MAX];
     // SAFETY: all zeroes are a valid mmsghdr.
@@ -29,7 +30,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffers: &mut [ReceiveBuffer<'_>])
         pieces[slot] = iovec { iov_base: buffer.bytes.as_mut_ptr().cast(), iov_len: buffer.bytes.len() };
         let header = &mut messages[slot].msg_hdr;
         header.msg_name = (&raw mut addresses[slot]).cast();
-        header.msg_namelen = RawAddress::ROOM;
+        header.msg_namelen = length_of::<SockAddrStorage>();
         header.msg_iov = &raw mut pieces[slot];
         header.msg_iovlen = 1;
         header.msg_control = (&raw mut controls[slot]).cast();
@@ -38,7 +39,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffers: &mut [ReceiveBuffer<'_>])
     // SAFETY: the first `count` headers point to buffers, addresses and control room that live
     // until the call returns, with their true lengths.
     let received = unsafe { receive_messages(socket, &mut messages[..count]) }?;
-    for slot in 0..received {
+    for (slot, address) in addresses.into_iter().enumerate().take(received) {
         let header = &messages[slot].msg_hdr;
         let buffer = &mut buffers[slot];
         let truncated = header.msg_flags & libc::MSG_TRUNC != 0;
@@ -46,7 +47,9 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffers: &mut [ReceiveBuffer<'_>])
         // SAFETY: the kernel has written `msg_controllen` bytes of control messages to `controls[slot]`.
         let segment = unsafe { gro_segment(header) };
         buffer.segment = segment.unwrap_or(buffer.len).max(1);
-        if let Some(from) = addresses[slot].read() {
+        // SAFETY: the kernel has written `msg_namelen` bytes of an address, and zeroes lie behind them.
+        let address = unsafe { SockAddr::new(address, header.msg_namelen) };
+        if let Some(from) = address.as_socket() {
             buffer.from = from;
         }
     }
@@ -74,7 +77,7 @@ unsafe fn receive_messages(socket: BorrowedFd<'_>, messages: &mut [mmsghdr]) -> 
     }
 }
 
-/// The segment size of joined datagrams; `None` when the message is a single datagram.
+/// The segment size of coalesced datagrams; `None` when the message is a single datagram.
 ///
 /// # Safety
 /// `header` points to `msg_controllen` bytes of control messages written by the kernel.

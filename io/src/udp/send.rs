@@ -6,12 +6,12 @@ use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use libc::{c_uint, mmsghdr, msghdr};
+use socket2::SockAddr;
 
-use super::address::RawAddress;
-use super::{RUN_MAX, SEGMENTS_MAX, UdpLink};
-use crate::cut::Run;
-use crate::link::Sent;
+use super::UdpLink;
+use crate::link::{RUN_MAX, SEGMENTS_MAX, Sent};
+use crate::run::Run;
+use crate::sockets::{self, BATCH, dropped, header, send_messages};
 
 /// `UDP_MAX_SEGMENTS` of older kernels.
 const SEGMENTS_MAX_OLD: usize = 64;
@@ -20,7 +20,7 @@ impl UdpLink {
     /// [`crate::Link::send`].
     pub(super) fn send_run(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
-        let address = RawAddress::new(to);
+        let address = SockAddr::from(*to);
         if total <= segment {
             return outcome(send_message(self.socket.as_fd(), &address, slices, None));
         }
@@ -38,12 +38,12 @@ impl UdpLink {
         }
     }
 
-    /// The run was refused with GSO. That GSO is at fault shows when its datagrams pass one by one and
+    /// Sends a run that was refused with GSO as single datagrams. GSO is at fault if they pass and
     /// are not too many: old kernels give `EINVAL` for a segment above the NIC's MTU as well, and for
     /// more than 64 segments.
     fn send_refused(
         &mut self,
-        address: &RawAddress,
+        address: &SockAddr,
         slices: &[IoSlice<'_>],
         segment: u16,
         error: &io::Error,
@@ -57,38 +57,10 @@ impl UdpLink {
         sent
     }
 
-    /// Sends the run as single datagrams. Once the first has left, the others get the room they
-    /// need: with GSO, too, a run is admitted whole when there is any room.
-    fn send_singly(&self, address: &RawAddress, slices: &[IoSlice<'_>], segment: u16) -> Sent {
-        let mut run = Run::new(slices);
-        let mut raised = None;
-        let mut left = 0;
-        let sent = loop {
-            if run.is_empty() {
-                break Sent::Done;
-            }
-            match send_batch(self.socket.as_fd(), address, &mut run, segment) {
-                Ok(count) => left += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock && left == 0 => break Sent::Full,
-                Err(error) if error.kind() == ErrorKind::WouldBlock && raised.is_none() => {
-                    raised = Some(self.raise_send_buffer());
-                }
-                Err(error) => break dropped(error),
-            }
-        };
-        if let Some(Ok(bytes)) = raised {
-            // A failure leaves the buffer larger than wanted, which the next setting corrects.
-            let _ = self.set_send_buffer(bytes);
-        }
-        sent
-    }
-
-    /// Makes room for one run of small datagrams, each of which takes up to a page; gives the size before.
-    fn raise_send_buffer(&self) -> io::Result<usize> {
-        const RUN_ROOM: usize = SEGMENTS_MAX * 4096 + 2 * RUN_MAX;
-        let before = self.send_buffer()?;
-        self.set_send_buffer(before + RUN_ROOM)?;
-        Ok(before)
+    /// Sends the run as single datagrams. With GSO, too, the kernel admits a run whole when there is any room.
+    fn send_singly(&self, address: &SockAddr, slices: &[IoSlice<'_>], segment: u16) -> Sent {
+        let socket = self.socket.as_fd();
+        sockets::send_singly(socket, Run::new(slices), |run| send_batch(socket, address, run, segment))
     }
 }
 
@@ -109,14 +81,6 @@ fn outcome(result: io::Result<()>) -> Sent {
         Ok(()) => Sent::Done,
         Err(error) if error.kind() == ErrorKind::WouldBlock => Sent::Full,
         Err(error) => dropped(error),
-    }
-}
-
-/// Out of memory is no reason to wait for room: the socket says that it has some, and the worker would spin.
-fn dropped(error: io::Error) -> Sent {
-    match error.raw_os_error() {
-        Some(libc::ENOBUFS | libc::ENOMEM | libc::EMSGSIZE) => Sent::Lost(error),
-        _ => Sent::Refused(error),
     }
 }
 
@@ -144,10 +108,10 @@ impl SegmentControl {
     }
 }
 
-/// One `sendmsg`; with a segment size the kernel cuts the bytes into datagrams of it.
+/// One `sendmsg`; with a segment size the kernel segments the bytes into datagrams of it.
 fn send_message(
     socket: BorrowedFd<'_>,
-    address: &RawAddress,
+    address: &SockAddr,
     slices: &[IoSlice<'_>],
     segment: Option<u16>,
 ) -> io::Result<()> {
@@ -171,8 +135,6 @@ fn send_message(
     }
 }
 
-/// Most datagrams per `sendmmsg`.
-const BATCH: usize = 32;
 /// Most pieces per `sendmmsg`: a cell is a header and one or two pieces of payload.
 const PIECES: usize = 128;
 
@@ -180,7 +142,7 @@ const PIECES: usize = 128;
 /// that none did.
 fn send_batch(
     socket: BorrowedFd<'_>,
-    address: &RawAddress,
+    address: &SockAddr,
     run: &mut Run<'_>,
     segment: u16,
 ) -> io::Result<usize> {
@@ -188,7 +150,7 @@ fn send_batch(
     let mut ends = [0; BATCH];
     let (mut rest, mut used, mut count) = (*run, 0, 0);
     while count < BATCH && !rest.is_empty() {
-        let Some(length) = rest.cut(segment.into(), &mut pieces[used..]) else { break };
+        let Some(length) = rest.take(segment.into(), &mut pieces[used..]) else { break };
         used += length;
         ends[count] = used;
         count += 1;
@@ -196,34 +158,9 @@ fn send_batch(
     if count == 0 {
         return Err(invalid("a datagram of a run has at most 128 slices"));
     }
-    // SAFETY: all zeroes are a valid mmsghdr.
-    let mut messages: [mmsghdr; BATCH] = unsafe { mem::zeroed() };
-    let mut start = 0;
-    for (message, end) in messages.iter_mut().zip(ends).take(count) {
-        message.msg_hdr = header(address, &pieces[start..end]);
-        start = end;
-    }
-    // SAFETY: the first `count` headers point to the address and to pieces that live until the call
-    // returns, with their true lengths; the kernel only reads those.
-    let sent = unsafe {
-        let count = c_uint::try_from(count).unwrap_or(0);
-        libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT)
-    };
-    let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
+    let sent = send_messages(socket, address, &pieces[..used], &ends[..count])?;
     for _ in 0..sent {
-        run.cut(segment.into(), &mut pieces);
+        run.take(segment.into(), &mut pieces);
     }
     Ok(sent)
-}
-
-/// A message header over borrowed parts; the caller keeps them alive while the kernel reads it.
-fn header(address: &RawAddress, slices: &[IoSlice<'_>]) -> msghdr {
-    // SAFETY: all zeroes are a valid msghdr.
-    let mut header: msghdr = unsafe { mem::zeroed() };
-    header.msg_name = std::ptr::from_ref(address).cast_mut().cast();
-    header.msg_namelen = address.length();
-    // An IoSlice has the layout of an iovec, as its documentation guarantees.
-    header.msg_iov = slices.as_ptr().cast_mut().cast();
-    header.msg_iovlen = slices.len();
-    header
 }

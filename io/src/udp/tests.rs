@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::link::{RUN_MAX, SEGMENTS_MAX};
 use crate::poll::{Interest, Poll};
 
 fn spec(local: IpAddr) -> UdpSpec {

@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use tabane_io::netlink;
 
 /// Longest wait for a condition.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A network namespace.
 #[derive(Debug)]
@@ -48,12 +48,12 @@ impl Host {
 
     /// `ip ARGUMENTS` in this namespace.
     pub(crate) fn ip(&self, arguments: &str) {
-        self.command("ip", arguments).expect("ip does as told");
+        self.command("ip", arguments).expect("ip succeeds");
     }
 
     /// Limits what `nic` sends to 5 Mbit/s, with a burst that lets one GSO packet through whole.
     pub(crate) fn shape(&self, nic: &str) {
-        self.try_shape(nic).expect("tc does as told");
+        self.try_shape(nic).expect("tc succeeds");
     }
 
     pub(crate) fn try_shape(&self, nic: &str) -> io::Result<()> {
@@ -107,14 +107,14 @@ fn skip_address_detection(nic: &str) {
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{nic}/accept_dad"), "0");
 }
 
-/// Polls until `look` sees what is awaited, or panics with its name.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+/// Polls until `probe` gives a value, or panics with the name of what is awaited.
+pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
-        if let Some(seen) = look() {
+        if let Some(seen) = probe() {
             return seen;
         }
-        assert!(Instant::now() < deadline, "no {what} within {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "no {what} within {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(2));
     }
 }

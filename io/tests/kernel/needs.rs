@@ -36,7 +36,7 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Looks once, before any other thread starts.
+    /// Probes once, before any other thread starts.
     pub(crate) fn probe() -> Self {
         if !getuid().is_root() {
             become_root_of_a_user_namespace();
@@ -82,7 +82,7 @@ fn rights_of_init() -> bool {
         .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 
-/// Whether the kernel has such sockets. That Tabane can have one is for the tests to show.
+/// Whether the kernel has such sockets. The tests show whether Tabane can open one.
 fn has_xdp() -> bool {
     rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).is_ok()
 }
@@ -91,7 +91,7 @@ fn has(command: &str) -> bool {
     Command::new(command).arg("-V").output().is_ok()
 }
 
-/// Where user namespaces are allowed. Where not, the probe of namespaces tells.
+/// Enters a user namespace where those are allowed. Else the probe of namespaces fails.
 fn become_root_of_a_user_namespace() {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     // SAFETY: the process has one thread, and no file descriptor is shared by the flag.
@@ -102,7 +102,7 @@ fn become_root_of_a_user_namespace() {
             ("gid_map", format!("0 {group} 1")),
         ];
         for (file, text) in maps {
-            // A map that is refused leaves us without privilege, which the probe tells.
+            // A map that is refused leaves the process without privilege, which the probe finds.
             let _ = fs::write(format!("/proc/self/{file}"), text);
         }
     }

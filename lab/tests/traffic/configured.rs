@@ -151,7 +151,7 @@ fn told(bundle: &Bundle<'_>, number: usize, nodes: &[String; 2]) -> Result<()> {
     let said = [
         ("policy", status.policy == "weighted"),
         ("receive", status.receive == "timer"),
-        ("fragments", status.fragments.starts_with("copy") && status.counter("frames_joined") > 0),
+        ("fragments", status.fragments.starts_with("copy") && status.counter("frames_copied") > 0),
         ("mtu", status.mtu == 1400),
         ("workers", status.workers == 2),
         ("node_key", status.node_key.as_ref() == Some(&nodes[number])),

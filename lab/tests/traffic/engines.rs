@@ -129,7 +129,7 @@ fn copied(which: &str, always: bool) -> Result<()> {
         send_file(topology.host(0), topology.host(1), address(1), FILE)?;
         let status = bundles[1].status()?;
         ensure!(status.fragments.starts_with(which), "{} in place of {which}", status.fragments);
-        let joined = status.counter("frames_joined");
+        let joined = status.counter("frames_copied");
         ensure!(which == "auto" || (joined > 0) == always, "{joined} frames joined");
         Ok(())
     })

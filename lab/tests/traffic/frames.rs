@@ -169,7 +169,7 @@ impl Wire {
     fn open(hosts: [&Namespace; 2], device: &str) -> Result<Wire> {
         let [near, far] = hosts.map(|host| host.enter(|| PacketSocket::open(device)));
         let (near, far) = (near??, far??);
-        far.tell_tags().context("PACKET_AUXDATA")?;
+        far.report_tags().context("PACKET_AUXDATA")?;
         Ok(Wire { near, far, frame: vec![0; FRAME_MAX] })
     }
 

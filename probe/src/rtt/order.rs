@@ -1,7 +1,7 @@
-//! In which order messages of several sizes are played: block after block, each in a random order of its own.
+//! The order in which messages of several sizes are played: block after block, each in a random order of its own.
 //!
-//! A block has [`BLOCK`] rounds of every size. Sizes that are played one after the other meet different networks: what
-//! warms up or drifts would look like an effect of the size.
+//! A block has [`BLOCK`] rounds of every size. Sizes that are played one after the other meet different conditions: a
+//! network that warms up or drifts would look like an effect of the size.
 
 use fastrand::Rng;
 

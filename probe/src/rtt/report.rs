@@ -1,4 +1,4 @@
-//! What round trips were: figures of each size, their rhythm, and whether a larger message was the faster one.
+//! The report on round trips: figures of each size, their rhythm, and whether a larger message was the faster one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -158,7 +158,7 @@ impl output::Report for Report {
         let pairs = self.sizes.len() * self.sizes.len().saturating_sub(1) / 2;
         let decided = self.inversions.iter().filter(|pair| pair.found.is_decided(pairs)).count();
         if findings.peek().is_none() && decided < pairs {
-            text += "\ntoo few rounds to tell whether a larger message is faster than a smaller one\n";
+            text += "\ntoo few rounds to decide whether a larger message is faster than a smaller one\n";
         } else if findings.peek().is_none() && pairs > 0 {
             text += "\nno anomaly: no larger message is faster than a smaller one beyond chance\n";
         }
@@ -210,7 +210,7 @@ fn pairs(series: &[(u32, Vec<Round>)]) -> Vec<Pair> {
     pairs
 }
 
-/// A bar for each bin, with where it begins; where nothing is for a while, three dots.
+/// A bar for each bin, with its beginning; three dots in place of many empty bins.
 fn drawing(histogram: &Histogram) -> String {
     let most = histogram.counts.iter().copied().max().unwrap_or(0);
     let mut lines = String::new();

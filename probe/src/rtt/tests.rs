@@ -1,4 +1,4 @@
-//! The judge of `rtt` over made-up networks, which are unquiet but treat all sizes alike: nothing is to be named; and
+//! The report of `rtt` over made-up networks with noise that treat all sizes alike, where it must name nothing; and
 //! over the same with one size that is slower.
 
 use fastrand::Rng;

@@ -1,4 +1,4 @@
-//! What calls of `send()` were: their classes, how often each comes, and where the stream changed.
+//! The report on calls of `send()`: their classes, how often each comes, and where the stream changed.
 
 use std::ops::Range;
 use std::path::Path;
@@ -172,7 +172,7 @@ impl output::Report for Report {
         if self.stray > 0 {
             text += &format!("{} calls belong to no class\n", self.stray);
         }
-        text += "\nthe whole run, cut where it changes most\n";
+        text += "\nthe whole run, divided where it changes most\n";
         text + &table(&["calls", "mean µs"], self.stretches.iter().map(Stretch::row))
     }
 }
@@ -203,20 +203,21 @@ impl Stretch {
     }
 }
 
-/// The run, cut where the durations change: logarithms, so that single long calls do not cut, in blocks of calls.
+/// The run, divided where the durations change: of logarithms, so that a single long call does not divide it, in blocks
+/// of calls.
 fn stretches(calls: &[Call]) -> Vec<Stretch> {
     let size = calls.len().div_ceil(BLOCKS).max(1);
     let level = |block: &[Call]| {
-        // A nanosecond more: the logarithm of 0 is none.
+        // A nanosecond more, as 0 has no logarithm.
         block.iter().map(|call| (call.duration_us + 1e-3).ln()).sum::<f64>() / block.len() as f64
     };
     let levels: Vec<f64> = calls.chunks(size).map(level).collect();
     let penalties = std::iter::successors(Some(stats::penalty(&levels)), |penalty| Some(penalty * 2.0));
-    let mut cuts =
+    let mut changes =
         penalties.take(DOUBLINGS).map(|penalty| stats::changepoints(&levels, STRETCH_BLOCKS, penalty));
-    let cuts = cuts.find(|cuts| cuts.len() < STRETCHES_MAX).unwrap_or_default();
+    let changes = changes.find(|changes| changes.len() < STRETCHES_MAX).unwrap_or_default();
     let edges: Vec<usize> =
-        [0].into_iter().chain(cuts.iter().map(|cut| cut * size)).chain([calls.len()]).collect();
+        [0].into_iter().chain(changes.iter().map(|change| change * size)).chain([calls.len()]).collect();
     edges.windows(2).filter(|edge| edge[0] < edge[1]).map(|edge| stretch(calls, edge[0]..edge[1])).collect()
 }
 

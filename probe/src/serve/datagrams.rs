@@ -16,10 +16,10 @@ use crate::wire::{self, Answer, Received};
 const DATAGRAM_MAX: usize = 65_536;
 /// Wanted buffer of the socket; the kernel grants what its limits allow.
 const BUFFER_BYTES: usize = 8 << 20;
-/// Silence after which nothing is on its way any more, and pause between two looks at the connection.
+/// Silence after which no datagram is on its way any more, and the pause between two checks of the connection.
 const QUIET: Duration = Duration::from_millis(100);
-/// Datagrams between two looks at the connection.
-const LOOK_AFTER: u64 = 4_096;
+/// Datagrams between two checks of the connection.
+const CHECK_EVERY: u64 = 4_096;
 
 /// Counts datagrams from `port` of the one at the other end of `stream` until that one has no more.
 pub(super) fn count(stream: &mut TcpStream, port: u16, limits: &Limits) -> io::Result<Received> {
@@ -40,7 +40,7 @@ pub(super) fn count(stream: &mut TcpStream, port: u16, limits: &Limits) -> io::R
             Err(error) if is_pause(&error) => {}
             Err(error) => return Err(error),
         }
-        if received.messages.is_multiple_of(LOOK_AFTER) || last.elapsed() >= QUIET {
+        if received.messages.is_multiple_of(CHECK_EVERY) || last.elapsed() >= QUIET {
             ended |= has_ended(stream)?;
             in_time(end)?;
             if last.elapsed() > limits.silence {
@@ -63,7 +63,8 @@ fn socket(stream: &TcpStream, port: u16) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// `address` with another port. IPv4 that came to an IPv6 socket is IPv4 again; the scope of a link-local address stays.
+/// `address` with another port. IPv4 that came to an IPv6 socket is IPv4 again; the scope of a link-local address
+/// stays.
 pub(crate) fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     match address.ip().to_canonical() {
@@ -72,13 +73,14 @@ pub(crate) fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     }
 }
 
-/// Nothing came for a while; or the probe's host says that nobody listens there, which is so once it has closed.
+/// Whether nothing came for a while, or the probe's host reports that no socket listens there, as after the probe has
+/// closed it.
 fn is_pause(error: &io::Error) -> bool {
     let pauses = [ErrorKind::WouldBlock, ErrorKind::Interrupted, ErrorKind::ConnectionRefused];
     pauses.contains(&error.kind())
 }
 
-/// Whether the probe has closed its direction of the connection; it has nothing to say there.
+/// Whether the probe has closed its direction of the connection, on which it sends nothing.
 fn has_ended(stream: &mut TcpStream) -> io::Result<bool> {
     match stream.read(&mut [0]) {
         Ok(0) => Ok(true),

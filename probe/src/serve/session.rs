@@ -18,7 +18,7 @@ pub(super) enum Done {
     Echoed(u64),
     /// It took so much.
     Took(Received),
-    /// It asked for something that is not to be had.
+    /// Its request was refused.
     Refused(String),
 }
 
@@ -96,7 +96,7 @@ fn echo(stream: &mut TcpStream, sizes: &[u32], delay: Option<Delay>, end: Instan
     }
 }
 
-/// Takes all that comes until the other side closes its direction, and says how much it was.
+/// Receives until the other side closes its direction, and reports how much it was.
 fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
     wire::write_line(stream, &Answer::Ready { port: None })?;
     let mut buffer = vec![0; GULP];

@@ -1,14 +1,16 @@
-//! Where a series changes its level: PELT, the exact search for the best cut into segments.
+//! Where a series changes its level: PELT, the exact search for the best division into segments.
 //!
-//! Source: Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear computational cost", JASA 107,
-//! 2012. A segment costs its squared distances from its mean, and each cut the penalty.
+//! Source: Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear computational cost", JASA
+//! 107,
+//! 2012. A segment costs its squared distances from its mean, and each change the penalty.
 
 use super::summary::{quantile, sorted};
 
 /// A median absolute deviation times this is the standard deviation of a normal distribution.
 const NORMAL: f64 = 1.482_602_218_505_602;
 
-/// The places at which a new level begins, ascending, for the cut of least cost: no segment is shorter than `shortest`.
+/// The places at which a new level begins, ascending, for the division of least cost: no segment is shorter than
+/// `shortest`.
 #[must_use]
 pub fn changepoints(values: &[f64], shortest: usize, penalty: f64) -> Vec<usize> {
     let shortest = shortest.max(1);
@@ -29,10 +31,10 @@ pub fn changepoints(values: &[f64], shortest: usize, penalty: f64) -> Vec<usize>
             candidates.push(next);
         }
     }
-    cuts(&begin)
+    changes(&begin)
 }
 
-/// A penalty for `values` that noise alone does not overcome: three times the variance of the noise, times the logarithm
+/// A penalty for `values` that noise alone does not exceed: three times the variance of the noise, times the logarithm
 /// of the count. The noise is read from differences of neighbours, which a few changes of level do not touch.
 #[must_use]
 pub fn penalty(values: &[f64]) -> f64 {
@@ -45,12 +47,12 @@ pub fn penalty(values: &[f64]) -> f64 {
 }
 
 /// The last segment first, each leads to the one before.
-fn cuts(begin: &[usize]) -> Vec<usize> {
+fn changes(begin: &[usize]) -> Vec<usize> {
     let last = begin.len().checked_sub(1).map(|end| begin[end]);
-    let mut cuts: Vec<usize> =
+    let mut changes: Vec<usize> =
         std::iter::successors(last, |place| Some(begin[*place])).take_while(|place| *place > 0).collect();
-    cuts.reverse();
-    cuts
+    changes.reverse();
+    changes
 }
 
 /// Sums of the first n values and of their squares, so that any segment's cost takes one step.
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_is_not_cut() {
+    fn one_level_is_not_divided() {
         let values: Vec<f64> = levels().into_iter().take(40).collect();
         assert!(changepoints(&values, 2, penalty(&values)).is_empty());
         assert!(changepoints(&[], 2, 1.0).is_empty() && changepoints(&[1.0], 2, 1.0).is_empty());
@@ -109,8 +111,8 @@ mod tests {
     fn no_segment_is_shorter_than_allowed() {
         let values: Vec<f64> =
             (0..90).map(|place| if (44..46).contains(&place) { 9.0 } else { 0.0 }).collect();
-        let cuts = changepoints(&values, 10, 0.5);
-        let edges: Vec<usize> = [0].into_iter().chain(cuts).chain([90]).collect();
+        let changes = changepoints(&values, 10, 0.5);
+        let edges: Vec<usize> = [0].into_iter().chain(changes).chain([90]).collect();
         assert!(edges.windows(2).all(|pair| pair[1] - pair[0] >= 10), "{edges:?}");
     }
 }

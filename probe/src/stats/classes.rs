@@ -6,8 +6,8 @@
 //! and Skraba, JACM 60, 2013. So a long tail is no class, and few values far from all others are none either: they are
 //! [`Classes::stray`].
 //!
-//! Clusters of least squares, k of them by the Bayesian information criterion (crate `ckmeans`), cut skewed classes into
-//! pieces: an exponential tail into three, the copies of a loopback's `send()` into four.
+//! Clusters of least squares, k of them by the Bayesian information criterion (crate `ckmeans`), divide skewed classes
+//! into pieces: an exponential tail into three, the copies of a loopback's `send()` into four.
 
 use super::whole;
 
@@ -22,7 +22,7 @@ const REACH: usize = 12;
 const PROMINENCE: f64 = 2.0;
 /// Standard errors by which a peak rises above its valley. Roots of counts all have the standard error one half.
 const SIGNIFICANCE: f64 = 5.0;
-/// Shortest value told apart from shorter ones, in the unit of the values; the logarithm of 0 is none.
+/// The shortest value that is distinguished from shorter ones, in the unit of the values, as 0 has no logarithm.
 const SMALLEST: f64 = 1e-9;
 
 /// A kind of values: all from `from` to below `to`.
@@ -89,8 +89,9 @@ impl Density {
         (self.start + number as f64 * BIN).exp()
     }
 
-    /// The bins of the peaks that count, highest first. Each bin, from the highest down, joins the peak of the neighbour
-    /// that was there before; where two peaks meet is the valley between them, and the lower one must prove itself.
+    /// The bins of the peaks that count, highest first. Each bin, from the highest down, joins the peak of the
+    /// neighbour that was there before; where two peaks meet is the valley between them, and the lower one counts only
+    /// if it is prominent.
     fn peaks(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.bins.len()).filter(|bin| self.bins[*bin] > 0.0).collect();
         order.sort_by(|a, b| self.bins[*b].total_cmp(&self.bins[*a]));
@@ -113,7 +114,7 @@ impl Density {
                 merged[lower] = highest;
             }
         }
-        // What never met a higher one stands above nothing at all.
+        // A peak that met no higher one rises above zero.
         let alone = (0..self.bins.len()).filter(|bin| owner[*bin] == Some(*bin) && merged[*bin] == *bin);
         peaks.extend(alone.filter(|bin| self.stands_out(*bin, 0.0)));
         peaks

@@ -7,7 +7,7 @@ use super::whole;
 
 /// Most bins: what fits on a screen.
 const BINS_MAX: usize = 40;
-/// The bins end at this quantile: one late value in a hundred must not squeeze all others into one bin.
+/// The bins end at this quantile, so that one late value in a hundred does not squeeze all others into one bin.
 const END: f64 = 0.99;
 
 /// Counts of values in bins of equal width.

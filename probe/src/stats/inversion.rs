@@ -9,7 +9,7 @@
 //! - it is so in more blocks than chance explains: a sign test, one-sided (Dixon and Mood, Journal of the American
 //!   Statistical Association 41, 1946), which supposes nothing of the distribution, corrected for all pairs of sizes
 //!   that are judged ([`holm`]);
-//! - and by as much as anybody would notice: a part of the smaller message's time, in the median over the blocks.
+//! - and by a noticeable part of the smaller message's time, in the median over the blocks.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,10 @@ use super::{quantile, sorted};
 
 /// Rounds of each size in a block; round 1 is the first of the first one.
 pub const BLOCK: usize = 10;
-/// Least part of its time by which a smaller message is slower: chance is ruled out long before anybody would care.
+/// Least part of its time by which a smaller message is slower: chance is ruled out at smaller parts, which do not
+/// matter.
 const GAIN_MIN: f64 = 0.05;
-/// Most probable accident that is not taken for one, over all pairs of a report.
+/// The level of significance, over all pairs of a report.
 const PROBABILITY_MAX: f64 = 1e-3;
 
 /// A round trip: its number among those of its size, from 1 on, and its time.
@@ -49,7 +50,7 @@ pub struct Inversion {
 }
 
 impl Inversion {
-    /// Whether size and time are inverted, beyond chance and beyond notice.
+    /// Whether size and time are inverted, significantly and noticeably.
     #[must_use]
     pub fn is_anomaly(&self) -> bool {
         self.gain_share >= GAIN_MIN && self.probability <= PROBABILITY_MAX

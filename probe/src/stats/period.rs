@@ -1,7 +1,7 @@
 //! Whether values come in a rhythm: the autocorrelation of a series, and the first of its high peaks.
 //!
-//! A slow drift correlates with itself, too, but falls off without a peak. So a peak counts only behind the first lag at
-//! which the series is unlike itself (no positive correlation), and after a straight line has been taken off.
+//! A slow drift correlates with itself, too, but falls off without a peak. So a peak counts only behind the first lag
+//! at which the series is unlike itself (no positive correlation), and after a straight line has been taken off.
 
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::summary::mean;
 
-/// Lags up to this part of the series are looked at: three cycles are the fewest that show one.
+/// The largest lag, as a part of the series: three cycles are the fewest that show one.
 const CYCLES_MIN: usize = 3;
 /// Least correlation of a period.
 const STRENGTH_MIN: f64 = 0.3;

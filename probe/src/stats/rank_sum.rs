@@ -1,12 +1,12 @@
 //! Whether two lists of values differ by more than chance: Wilcoxon's rank-sum test (Mann and Whitney's U).
 //!
-//! It asks nothing of how the values are distributed, and an outlier counts no more than the largest other value. With
-//! few values, as repeated measurements are, the probability is exact, ties included: every way to deal the ranks out
-//! is counted. With many it is that of a normal distribution.
+//! It assumes no distribution, and an outlier counts no more than the largest other value. With few values, such as
+//! repeated measurements, the probability is exact, ties included: every way to distribute the ranks is counted. With
+//! many it is that of a normal distribution.
 
 use super::sorted;
 
-/// So many values are dealt out exactly: 40 over two lists take a millisecond.
+/// Up to so many values the probability is exact: 40 over two lists take a millisecond.
 const EXACT_UP_TO: usize = 40;
 
 /// The probability that two lists of one kind lie apart as far as these or further, in either direction; `None` when

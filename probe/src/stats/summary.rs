@@ -1,4 +1,4 @@
-//! What a list of measured values is: extremes, centre, spread and percentiles.
+//! Figures of a list of measured values: extremes, centre, spread and percentiles.
 //!
 //! Percentiles are interpolated linearly between order statistics (Hyndman and Fan 1996, definition 7), as NumPy's are.
 

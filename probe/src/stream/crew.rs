@@ -1,4 +1,4 @@
-//! The senders, as the process sees them that started them.
+//! The senders, in the process that has started them.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
@@ -30,7 +30,7 @@ impl Crew {
         let start = |number| Member::start(server(number), options);
         let mut members = (0..options.senders).map(start).collect::<Result<Vec<Member>, Error>>()?;
         for member in &mut members {
-            match member.hear()? {
+            match member.receive()? {
                 Word::Ready(port) => member.port = port,
                 other => return Err(unexpected(&other)),
             }
@@ -46,14 +46,14 @@ impl Crew {
     /// Gives each sender its plan.
     pub(super) fn start(mut self, plan: impl Fn(usize) -> Plan) -> Result<Running, Error> {
         for (number, member) in self.0.iter_mut().enumerate() {
-            member.tell(plan(number))?;
+            member.send(plan(number))?;
         }
         Ok(Running(self.0))
     }
 }
 
 impl Running {
-    /// Hears what the senders did; `now`, they are to end at once.
+    /// Receives the senders' reports; `now`: they are to end at once.
     pub(super) fn finish(mut self, now: bool) -> Result<Vec<Done>, Error> {
         if now {
             self.0.iter_mut().for_each(|member| drop(member.orders.take()));
@@ -78,21 +78,21 @@ impl Member {
         Ok(Member { child, orders, words, port: 0 })
     }
 
-    fn hear(&mut self) -> Result<Word, Error> {
+    fn receive(&mut self) -> Result<Word, Error> {
         let mut line = String::new();
         self.words.read_line(&mut line).map_err(Error::doing("listening to a sender"))?;
         serde_json::from_str(&line).map_err(|_| Error::Confused("a sender ended without a word".to_owned()))
     }
 
-    fn tell(&mut self, plan: Plan) -> Result<(), Error> {
-        let telling = || Error::doing("telling a sender its plan");
-        let line = serde_json::to_string(&plan).map_err(io::Error::from).map_err(telling())?;
-        let orders = self.orders.as_mut().ok_or_else(|| telling()(io::ErrorKind::BrokenPipe.into()))?;
-        writeln!(orders, "{line}").map_err(telling())
+    fn send(&mut self, plan: Plan) -> Result<(), Error> {
+        let doing = || Error::doing("sending a sender its plan");
+        let line = serde_json::to_string(&plan).map_err(io::Error::from).map_err(doing())?;
+        let orders = self.orders.as_mut().ok_or_else(|| doing()(io::ErrorKind::BrokenPipe.into()))?;
+        writeln!(orders, "{line}").map_err(doing())
     }
 
     fn finish(&mut self) -> Result<Done, Error> {
-        let word = self.hear()?;
+        let word = self.receive()?;
         self.child.wait().map_err(Error::doing("waiting for a sender"))?;
         if let Word::Done(done) = word { Ok(done) } else { Err(unexpected(&word)) }
     }
@@ -101,7 +101,7 @@ impl Member {
 fn unexpected(word: &Word) -> Error {
     Error::Confused(match word {
         Word::Failed(why) => format!("a sender cannot send: {why}"),
-        Word::Ready(_) | Word::Done(_) => "a sender speaks out of turn".to_owned(),
+        Word::Ready(_) | Word::Done(_) => "a sender answers out of turn".to_owned(),
     })
 }
 

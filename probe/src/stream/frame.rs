@@ -1,4 +1,4 @@
-//! Whose frame it is that leaves a NIC: the TCP port that it comes from, read from its headers.
+//! Which sender a frame is from that leaves a NIC: reads the TCP source port from its headers.
 //!
 //! Sources: RFC 791, RFC 8200, RFC 9293, IEEE 802.1Q.
 
@@ -11,7 +11,7 @@ const TCP: u8 = 6;
 /// Length of an IPv6 header.
 const IPV6_HEADER: usize = 40;
 
-/// Bytes of a frame that hold all that is looked at.
+/// Bytes of a frame that hold all these headers.
 pub(super) const SNAP: usize = 128;
 
 /// The TCP source port, and the length of the IP packet; `None` for all that is not TCP right over IP.

@@ -1,4 +1,4 @@
-//! What leaves this machine's NICs, from the kernel's counters in the network namespace of the caller.
+//! The bytes that leave this machine's NICs, from the kernel's counters in the caller's network namespace.
 
 use std::fs;
 

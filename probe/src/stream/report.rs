@@ -1,8 +1,8 @@
-//! What streams were: throughput of each sender and NIC over time, and the processors while all senders ran.
+//! The report on streams: throughput of each sender and NIC over time, and the processors while all senders ran.
 
 use serde::Serialize;
 
-use super::{Look, Options, Run};
+use super::{Options, Reading, Run};
 use crate::cpu::Shares;
 use crate::machine::Machine;
 use crate::output::{self, figure, percent, table};
@@ -21,8 +21,8 @@ pub(super) struct Report {
     planned: usize,
     senders: Vec<Sender>,
     nics: Vec<Nic>,
-    /// Whether this process could look which NIC carries which sender.
-    looked: bool,
+    /// Whether this process could sample which NIC carries which sender.
+    sampled: bool,
     /// Part of the processors that was busy in each interval, 0 to 1.
     busy: Vec<Option<f64>>,
     /// While all senders ran.
@@ -76,18 +76,18 @@ pub(super) struct Line {
 impl Report {
     /// The report on a `run` of which `planned` intervals were to be measured.
     pub(super) fn new(options: &Options, machine: Machine, planned: usize, run: &Run) -> Report {
-        let looks = &run.looks;
+        let readings = &run.readings;
         let senders: Vec<Sender> =
             (0..run.done.len()).map(|number| Sender::new(options, number, run)).collect();
         let nic = |(place, name): (usize, &String)| Nic {
             name: name.clone(),
-            mbit: looks
+            mbit: readings
                 .windows(2)
                 .map(|pair| options.mbit_of(pair[1].sent[place] - pair[0].sent[place]))
                 .collect(),
         };
         let busy =
-            looks.windows(2).map(|pair| pair[1].ticks.since(pair[0].ticks).map(|shares| shares.busy()));
+            readings.windows(2).map(|pair| pair[1].ticks.since(pair[0].ticks).map(|shares| shares.busy()));
         Report {
             measurement: "stream",
             servers: options.servers.clone(),
@@ -96,9 +96,9 @@ impl Report {
             interval_seconds: options.interval,
             planned,
             nics: options.nics.iter().enumerate().map(nic).collect(),
-            looked: run.seen.is_some(),
+            sampled: run.seen.is_some(),
             busy: busy.collect(),
-            all: All::new(options, looks, &senders),
+            all: All::new(options, readings, &senders),
             senders,
         }
     }
@@ -133,8 +133,8 @@ impl Report {
         if self.nics.is_empty() {
             return String::new();
         }
-        if !self.looked {
-            return format!("{title}: not known, it takes CAP_NET_RAW to look\n");
+        if !self.sampled {
+            return format!("{title}: not known, it takes CAP_NET_RAW to sample frames\n");
         }
         if self.senders.iter().all(|sender| sender.nics.iter().all(Vec::is_empty)) {
             return format!(
@@ -206,7 +206,7 @@ impl output::Report for Report {
 
 impl Sender {
     fn new(options: &Options, number: usize, run: &Run) -> Sender {
-        let (done, intervals) = (&run.done[number], run.looks.len().saturating_sub(1));
+        let (done, intervals) = (&run.done[number], run.readings.len().saturating_sub(1));
         let mut mbit: Vec<f64> = done.bytes.iter().map(|bytes| options.mbit_of(*bytes)).collect();
         mbit.resize(intervals, 0.0);
         let seen =
@@ -235,8 +235,8 @@ fn parts(bytes: &[u64]) -> Vec<f64> {
 }
 
 impl All {
-    fn new(options: &Options, looks: &[Look], senders: &[Sender]) -> All {
-        let end = looks.len().saturating_sub(1);
+    fn new(options: &Options, readings: &[Reading], senders: &[Sender]) -> All {
+        let end = readings.len().saturating_sub(1);
         let first =
             (0..end).find(|number| *number as f64 * options.interval >= options.stagger().as_secs_f64());
         let first = first.unwrap_or(end);
@@ -244,7 +244,7 @@ impl All {
         All {
             intervals: (first, end),
             mbit: sum / (end - first).max(1) as f64,
-            cpu: (first < end).then(|| looks[end].ticks.since(looks[first].ticks)).flatten(),
+            cpu: (first < end).then(|| readings[end].ticks.since(readings[first].ticks)).flatten(),
         }
     }
 }

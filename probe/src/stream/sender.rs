@@ -1,7 +1,7 @@
-//! A sender: a process that connects, waits for its start, sends until its end, and tells what it did.
+//! A sender: a process that connects, waits for its start, sends until its end, and reports what it did.
 //!
-//! It is spoken to in JSON lines: out [`Word::Ready`], in a [`Plan`], out [`Word::Done`]. When its standard input ends, it
-//! ends as well: so no sender outlives the process that started it.
+//! Its protocol is JSON lines: it writes [`Word::Ready`], reads a [`Plan`] and writes [`Word::Done`]. When its standard
+//! input ends, it ends as well, so no sender outlives the process that started it.
 
 use std::io::{self, BufRead, Write};
 use std::net::TcpStream;
@@ -22,8 +22,8 @@ use crate::output::print;
 use crate::pace::Pace;
 use crate::wire::{Ask, Received};
 
-/// Longest pause in which a sender that waits for its start looks for an end.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// How often a sender that waits for its start checks whether to end.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// When a sender sends, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,15 +35,15 @@ pub(super) struct Plan {
     pub(super) interval_ns: u64,
 }
 
-/// What a sender says.
+/// A message of a sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Word {
     /// It is connected, from this local port.
     Ready(u16),
-    /// It has sent what it should.
+    /// It has sent all.
     Done(Done),
-    /// Why it cannot.
+    /// Why it cannot send.
     Failed(String),
 }
 
@@ -72,7 +72,7 @@ impl Options {
     }
 }
 
-/// Does what a sender does; what fails is told to the process that started it.
+/// Runs a sender; reports a failure to the process that started it.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let last = serve(options).map_or_else(|error| Word::Failed(error.to_string()), Word::Done);
     say(&last)
@@ -103,11 +103,11 @@ fn say(word: &Word) -> Result<(), Error> {
 /// Becomes true when the standard input ends.
 fn watch_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&ended);
-    // Ends with the process: nothing else can be done with a read that waits.
+    let flag = Arc::clone(&ended);
+    // The thread ends with the process, as a read that waits cannot be ended.
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        told.store(true, Ordering::Relaxed);
+        flag.store(true, Ordering::Relaxed);
     });
     ended
 }
@@ -124,10 +124,10 @@ fn send(
     let mut bytes = vec![0; usize::try_from(intervals).unwrap_or(usize::MAX)];
     while now_ns() < plan.start_ns && !ends() {
         let left = Duration::from_nanos(plan.start_ns.saturating_sub(now_ns()));
-        thread::sleep(left.min(LOOK_AGAIN_AFTER));
+        thread::sleep(left.min(CHECK_EVERY));
     }
     let clock = Clock::start();
-    // Its own clock is one look instead of two.
+    // One clock of its own is read per message instead of two.
     let (base_ns, mut now) = (now_ns(), now_ns());
     let mut pace = Pace::new(options.size, options.mbit, 0);
     while now < plan.end_ns && !ends() {

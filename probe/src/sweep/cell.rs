@@ -59,7 +59,7 @@ pub(super) struct Load {
     pub(super) mbit: Option<f64>,
 }
 
-/// What came of it, of all connections together.
+/// The result of all connections together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     /// Messages that the sockets took.
@@ -69,7 +69,7 @@ pub(super) struct Outcome {
 }
 
 impl Cell {
-    /// Sends over all connections at once and hears what arrived.
+    /// Sends over all connections at once and receives how much arrived.
     pub(super) fn measure(
         &self,
         server: &Server,
@@ -110,7 +110,7 @@ impl Outcome {
     }
 }
 
-/// What messages go into, and the connection on which the server tells what arrived.
+/// The socket for messages, and the connection on which the server reports what arrived.
 enum Connection {
     Tcp(TcpStream),
     Udp(UdpSocket, TcpStream),
@@ -127,7 +127,7 @@ impl Connection {
         })
     }
 
-    /// Sends messages of `size` bytes for as long as it shall; how many they were.
+    /// Sends messages of `size` bytes for the configured time; gives their number.
     fn send(
         mut self,
         size: u32,

@@ -1,4 +1,4 @@
-//! What a sweep found: a row for each combination.
+//! The report on a sweep: a row for each combination.
 
 use serde::Serialize;
 

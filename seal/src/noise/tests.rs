@@ -8,12 +8,12 @@ use crate::resolver::public_key;
 use tabane_proto::security::{Number, TAG};
 
 const SHARED: [u8; 32] = *b"a group key of thirty-two bytes.";
-const NOBODY: [u8; 32] = *b"the key of nodes that have none.";
+const COMMON: [u8; 32] = *b"the key of nodes that have none.";
 
 /// The terms of a node without a key of its own whose group has the key `shared`; it draws from `random`.
 fn terms(shared: &[u8; 32], choice: Choice, random: Random) -> Terms {
-    let own = Zeroizing::new(NOBODY);
-    Terms { shared: Zeroizing::new(*shared), choice, own, nobody: public_key(&NOBODY), random }
+    let own = Zeroizing::new(COMMON);
+    Terms { shared: Zeroizing::new(*shared), choice, own, common: public_key(&COMMON), random }
 }
 
 fn initiator(choice: Choice, random: Random) -> Noise {
@@ -105,9 +105,9 @@ fn who_seals_with_a_cipher_that_is_unknown_is_refused_by_its_number() {
     assert!(payload.is_empty());
 }
 
-/// The choice is in the clear: without the prologue nobody would notice.
+/// The choice is sent in the clear; the prologue makes a change of it fail.
 #[test]
-fn nobody_on_the_way_changes_what_the_initiator_wants() {
+fn no_node_on_the_path_changes_what_the_initiator_wants() {
     for (cipher, other_cipher) in
         [(Cipher::Aegis128L, Cipher::Aes256Gcm), (Cipher::Aes256Gcm, Cipher::Aegis128L)]
     {
@@ -153,7 +153,7 @@ fn what_was_touched_is_refused_and_changes_nothing() {
     }
 }
 
-/// No message with a flipped bit, and no part of it, is taken.
+/// A message with a flipped bit, or a part of a message, is refused.
 fn refuses_touched(side: &mut Noise, message: &[u8]) {
     let mut payload = Vec::new();
     for at in 0..message.len() {

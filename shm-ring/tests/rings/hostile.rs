@@ -1,5 +1,5 @@
 //! A node whose neighbour writes anything anywhere at any time, from another thread: the node stays inside the memory
-//! (else [`Words`] would panic), does bounded work per call, and hears and sends again when the neighbour behaves.
+//! (else [`Words`] would panic), does bounded work per call, and receives and sends again when the neighbour behaves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

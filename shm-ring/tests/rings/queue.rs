@@ -1,4 +1,4 @@
-//! A pair of seats does what a plain queue does, whatever is sent, and whoever leaves and returns.
+//! A pair of seats behaves as a plain queue, whatever is sent, and whichever node leaves and returns.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -90,12 +90,12 @@ impl<'a> Pair<'a> {
     fn receive(&mut self) {
         let mut into = [0; 1 << 16];
         assert_eq!(self.receiver.has_news(), !self.queue.is_empty());
-        let heard = self.receiver.receive(&mut into);
-        let heard = heard.map(|(message, from)| {
+        let received = self.receiver.receive(&mut into);
+        let received = received.map(|(message, from)| {
             assert_eq!(from, 0);
             (into[..message.length].to_vec(), message.segment)
         });
-        assert_eq!(heard, self.queue.pop_front());
+        assert_eq!(received, self.queue.pop_front());
     }
 
     fn perform(&mut self, step: &Step) {
@@ -158,7 +158,7 @@ fn who_leaves_is_missed_at_once_and_who_dies_after_a_second() {
     seats[0].service(time);
     assert_eq!(seats[0].company().collect::<Vec<_>>(), [2]);
     assert_eq!(seats[0].send(1, &[&b"x"[..]], 1), Err(Unsent::Absent));
-    // Node 2 beats no more.
+    // The heartbeat of node 2 stops.
     for (later, there) in [(990, true), (1_000, false)] {
         seats[0].service(time + Duration::from_millis(later));
         assert_eq!(seats[0].has_company(), there, "after {later} ms");

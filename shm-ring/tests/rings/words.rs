@@ -22,7 +22,7 @@ impl Words {
         self.words.len()
     }
 
-    /// Stores a word as somebody who keeps to no rule, uncounted.
+    /// Stores any word anywhere, uncounted.
     pub fn scribble(&self, index: usize, word: u64) {
         self.words[index].store(word, Ordering::Relaxed);
     }

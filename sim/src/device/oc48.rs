@@ -16,12 +16,12 @@
 use super::card::{Bus, CardSettings};
 use super::sender::{Layout, Machine, Processor};
 use core::time::Duration;
-use tabane_engine::reclaim::{Marks, Room};
+use tabane_engine::reclaim::{Room, Watermarks};
 
 /// Content from which on FreeBSD uses clusters, in bytes: `MINCLSIZE`.
 pub const CLUSTERS_FROM: usize = 213;
 /// When the adaptive driver switches; the paper does not say.
-pub const MARKS: Marks = Marks::new(25, 50);
+pub const MARKS: Watermarks = Watermarks::new(25, 50);
 
 const PROCESSOR: Processor = Processor {
     call: Duration::from_nanos(4_000),

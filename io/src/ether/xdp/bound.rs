@@ -1,7 +1,7 @@
 //! A socket with its frames and rings at queue 0 of a NIC, in the best way that the driver has.
 //!
-//! That the driver reads and writes the frames itself is asked for first, and by name: left to the kernel, a socket whose
-//! packets may lie in several frames copies wherever the driver can do no more than one, and does not say so.
+//! Zero-copy is requested first, and by its flag: left to the kernel, a socket whose
+//! packets may lie in several frames falls back to copying where the driver supports one frame only, without a sign.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ use super::transmit::TransmitRing;
 use super::umem::Umem;
 use super::{ETHERNET, FRAMES, RECEIVE_FRAMES, SEND_FRAMES};
 
-/// Places in the fill ring. The kernel tells of a packet before it tells that its frame's place is free (`xsk_flush`), so
+/// Places in the fill ring. The kernel shows a packet before it shows that its frame's place is free (`xsk_flush`), so
 /// a ring of no more places than frames can be full when a frame is given back.
 const FILL_ENTRIES: u32 = 2 * RECEIVE_FRAMES;
 /// Bytes of a frame, and of the larger kind for NICs with longer packets.
@@ -34,16 +34,17 @@ const FRAME_LARGE: usize = 4096;
 /// Bytes before a packet in the kernel's frames (`XDP_PACKET_HEADROOM`), and a VLAN tag.
 const BEFORE: usize = 256;
 const VLAN: usize = 4;
-/// NICs may count the room of a frame in so many bytes, and drop what needs the rest, as an emulated igb seems to.
+/// NICs may count the room of a frame in units of this many bytes and drop packets that need the rest, as an emulated
+/// igb seems to.
 const ROOM_UNIT: usize = 1024;
 
-/// A queue that another socket has had may be busy for so long.
+/// How long a queue may stay busy after another socket was closed.
 const BUSY_FOR: Duration = Duration::from_millis(500);
 
 /// What failed, and how.
 type Failure = (&'static str, io::Error);
 
-/// A socket, and what it needs.
+/// A bound socket with its frames and rings.
 pub(super) struct Bound {
     pub(super) socket: OwnedFd,
     pub(super) fill: FillRing,
@@ -96,8 +97,8 @@ impl Bound {
     }
 }
 
-/// Binds a socket. The kernel gives the queue of a socket that was closed back some time later, as of a daemon that was killed and
-/// is started again at once.
+/// Binds a socket. The kernel gives the queue of a socket that was closed back some time later, as of a daemon that was
+/// killed and is started again at once.
 fn bind_in_time(socket: &OwnedFd, address: &SocketAddrXdp) -> rustix::io::Result<()> {
     let until = Instant::now() + BUSY_FOR;
     loop {

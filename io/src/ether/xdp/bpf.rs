@@ -1,6 +1,6 @@
-//! What AF_XDP needs of bpf(2): a map of sockets, a program, and its place at a NIC.
+//! The part of bpf(2) that AF_XDP needs: a map of sockets, a program, and its place at a NIC.
 //!
-//! The place is a link of BPF, which is a descriptor: when the last copy of it is closed, whatever ends the process, the
+//! The place is a link of BPF, which is a descriptor: when the last copy of it is closed, also by a crash, the
 //! program is off the NIC. Source: bpf(2), `linux/bpf.h` of Linux 6.18.
 
 use std::io;
@@ -17,15 +17,15 @@ const LINK_CREATE: c_long = 28;
 const SOCKETS: u32 = 17;
 const XDP_PROGRAM: u32 = 6;
 const XDP_PLACE: u32 = 37;
-/// `BPF_F_XDP_HAS_FRAGS`: the program is content to see the first piece of a long frame (Linux 5.18).
+/// `BPF_F_XDP_HAS_FRAGS`: the program can do with the first piece of a long frame (Linux 5.18).
 const HAS_FRAGS: u32 = 1 << 5;
 
 /// Where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the driver, before the kernel makes anything of the frame (`XDP_FLAGS_DRV_MODE`).
+    /// In the driver, before the kernel allocates a socket buffer (`XDP_FLAGS_DRV_MODE`).
     Driver,
-    /// Behind the driver, with any NIC (`XDP_FLAGS_SKB_MODE`).
+    /// After the driver, with any NIC (`XDP_FLAGS_SKB_MODE`).
     Generic,
 }
 
@@ -76,11 +76,12 @@ pub(super) fn enter(map: impl AsFd, socket: impl AsFd) -> io::Result<()> {
         value: (&raw const value).addr() as u64,
         flags: 0,
     };
-    // SAFETY: key and value have the sizes that the map was made with, and live until the call returns, which reads them.
+    // SAFETY: key and value have the sizes that the map was made with, and live until the call returns, which reads
+    // them.
     if unsafe { call(MAP_UPDATE_ELEM, &attributes) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Hands the kernel a program, which it checks. An older kernel takes it for short frames only.
+/// Loads a program, which the kernel verifies. An older kernel takes it for short frames only.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,4 +1,4 @@
-//! The completion ring: frames that have left, and are ours again.
+//! The completion ring: frames that have left, which the kernel gives back.
 
 use super::ring::Ring;
 

@@ -1,4 +1,4 @@
-//! The fill ring: frames of ours that the kernel may write what comes in to.
+//! The fill ring: frames into which the kernel may write received packets.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ impl FillRing {
         self.0.publish();
     }
 
-    /// Tells a driver that waits for frames that there are some.
+    /// Wakes up a driver that waits for frames.
     ///
     /// # Errors
     /// The kernel's, which the link's health shows anyway.

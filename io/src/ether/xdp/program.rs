@@ -1,4 +1,5 @@
-//! The program that the NIC's driver runs on each frame: cells of one port go to our socket, everything else goes on.
+//! The program that the NIC's driver runs on each frame: it redirects cells of one port to the socket and passes all
+//! others.
 //!
 //! Source: `linux/bpf.h` of Linux 6.18.
 
@@ -10,7 +11,7 @@ use crate::bpf::{
 };
 use crate::ether::frame::{ETHER_TYPE, ETHERNET, HEAD};
 
-/// What the program answers when it does not redirect: the frame goes on as if there were no program.
+/// The program's result when it does not redirect: the frame goes on as if there were no program.
 const XDP_PASS: i32 = 2;
 /// The helper function `bpf_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
@@ -22,7 +23,7 @@ const RX_QUEUE_INDEX: i16 = 16;
 const TYPE_AT: i16 = 12;
 const PORT_AT: i16 = 14;
 
-/// Instructions, and where those stand that let a frame pass.
+/// The number of instructions, and the place of those that pass a frame.
 const LENGTH: usize = 17;
 const PASS: i16 = 15;
 
@@ -31,7 +32,7 @@ const fn past(place: i16) -> i16 {
     PASS - place - 1
 }
 
-/// The program for the cells of `port`; `map` holds our socket at the number of its queue. A frame on a queue without a
+/// The program for the cells of `port`; `map` holds the socket at the number of its queue. A frame on a queue without a
 /// socket passes.
 pub(super) fn assemble(map: RawFd, port: u16) -> [Instruction; LENGTH] {
     let shortest = i32::try_from(ETHERNET + HEAD).unwrap_or_default();

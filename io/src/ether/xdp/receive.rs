@@ -1,4 +1,4 @@
-//! The receive ring: what has come in, in one frame of ours or several.
+//! The receive ring: received packets, in one frame each or several.
 
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
@@ -12,7 +12,7 @@ pub(super) const PIECES: usize = 20;
 pub(super) struct ReceiveRing(pub(super) Ring<XdpDesc>);
 
 impl ReceiveRing {
-    /// The pieces of the packet that came first, and how many they are; `None` when none has come whole.
+    /// The pieces of the oldest packet, and their number; `None` when none has come whole.
     pub(super) fn first(&self) -> Option<([XdpDesc; PIECES], usize)> {
         let mut pieces = [XdpDesc { addr: 0, len: 0, options: XdpDescOptions::empty() }; PIECES];
         let waiting = self.0.waiting();
@@ -22,7 +22,7 @@ impl ReceiveRing {
                 return Some((pieces, before as usize + 1));
             }
         }
-        // A packet of more pieces than can be: each is then taken for one.
+        // A packet of more pieces than the kernel allows: each is then taken for a packet.
         (waiting as usize >= PIECES).then_some((pieces, PIECES))
     }
 

@@ -1,21 +1,22 @@
 //! A ring that is shared with the kernel: one side puts entries in, the other takes them out.
 //!
-//! Each side has a count that only it moves, of all entries that ever passed; the place in the ring is the count modulo
-//! the ring's size. What lies between the counts belongs to who takes, the rest to who puts. A count is stored after the
-//! entries that it covers were written or read (release), and loaded before they are (acquire).
+//! Each side has a count that only it moves, of all entries that it has put or taken; the place in the ring is the
+//! count modulo the ring's size. The entries between the counts belong to the side that takes, the rest to the side
+//! that puts. A count is stored after the entries that it covers were written or read (release), and loaded before they
+//! are (acquire).
 //!
-//! The kernel's count is trusted to be right, but never to index: places are taken modulo the size, and what it says is
-//! cut to the size.
+//! The kernel's count is trusted to be right, but never to index: places are taken modulo the size, and the count is
+//! limited to the size.
 //!
 //! Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk_queue.h` of Linux 6.18.
 
 use std::io;
+use std::marker::PhantomData;
 use std::mem;
 use std::os::fd::OwnedFd;
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{self, MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::net::xdp::XdpRingOffset;
 
 /// `XDP_RING_NEED_WAKEUP`.
@@ -24,30 +25,19 @@ const NEED_WAKEUP: u32 = 1;
 /// A mapped ring of entries of one kind.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
-    memory: Mapping,
+    memory: MmapRaw,
     at: XdpRingOffset,
     size: u32,
-    /// This side's count, ahead of what the kernel has been told.
+    /// This side's count, ahead of the one that the kernel sees.
     own: u32,
-    entries: std::marker::PhantomData<T>,
+    entries: PhantomData<T>,
 }
-
-/// A mapping of the socket; unmapped when dropped.
-#[derive(Debug)]
-struct Mapping {
-    begin: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: the memory belongs to no thread; the counts in it are only used by atomic operations, and an entry only by the
-// side that it belongs to, which is `&mut Ring`.
-unsafe impl Send for Mapping {}
 
 impl<T: Copy> Ring<T> {
     /// Maps the ring of `size` entries, a power of two, at `page` of the socket's mappings.
     ///
     /// # Errors
-    /// The kernel's, or that what it says of the ring cannot be.
+    /// The kernel's, or the layout that it gives is impossible.
     pub(super) fn map(socket: &OwnedFd, page: u64, at: XdpRingOffset, size: u32) -> io::Result<Self> {
         let entries = usize::try_from(size).ok().and_then(|size| size.checked_mul(mem::size_of::<T>()));
         let bytes = entries.and_then(|bytes| bytes.checked_add(usize::try_from(at.desc).ok()?));
@@ -57,33 +47,27 @@ impl<T: Copy> Ring<T> {
         if !inside(at.producer) || !inside(at.consumer) || !at.flags.is_none_or(inside) || !aligned {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: without a wanted address the kernel takes one where nothing is mapped.
-        let begin = unsafe {
-            mm::mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, socket, page)?
-        };
-        let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let memory = Mapping { begin, bytes };
-        Ok(Self { memory, at, size, own: 0, entries: std::marker::PhantomData })
+        let memory = MmapOptions::new().offset(page).len(bytes).populate().map_raw(socket)?;
+        Ok(Self { memory, at, size, own: 0, entries: PhantomData })
     }
 
-    /// Whether the kernel wants to be told of what was put in.
+    /// Whether the kernel wants a call after entries were put in.
     pub(super) fn needs_wakeup(&self) -> bool {
         // Without flags (before Linux 5.4) it always does.
-        self.at.flags.is_none_or(|at| self.memory.word(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
+        self.at.flags.is_none_or(|at| self.word(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
     }
 
-    /// Who puts: entries that find room.
+    /// For the side that puts: how many entries find room.
     pub(super) fn room(&self) -> u32 {
-        room(self.own, self.memory.word(self.at.consumer).load(Ordering::Acquire), self.size)
+        room(self.own, self.word(self.at.consumer).load(Ordering::Acquire), self.size)
     }
 
-    /// Who puts: whether the kernel has taken all that it was told of.
+    /// For the side that puts: whether the kernel has taken all published entries.
     pub(super) fn is_taken(&self) -> bool {
         self.room() == self.size
     }
 
-    /// Who puts: an entry, of which the kernel learns by [`Self::publish`]; there must be room.
+    /// For the side that puts: puts in an entry, which the kernel sees after [`Self::publish`]; there must be room.
     pub(super) fn put(&mut self, entry: T) {
         debug_assert!(self.room() > 0);
         // SAFETY: the place is inside the mapping and aligned, as `map` has checked, and belongs to this side.
@@ -91,57 +75,49 @@ impl<T: Copy> Ring<T> {
         self.own = self.own.wrapping_add(1);
     }
 
-    /// Who puts: tells the kernel of all entries.
+    /// For the side that puts: shows the kernel all entries.
     pub(super) fn publish(&self) {
-        self.memory.word(self.at.producer).store(self.own, Ordering::Release);
+        self.word(self.at.producer).store(self.own, Ordering::Release);
     }
 
-    /// Who takes: entries that are there.
+    /// For the side that takes: how many entries there are.
     pub(super) fn waiting(&self) -> u32 {
-        waiting(self.memory.word(self.at.producer).load(Ordering::Acquire), self.own, self.size)
+        waiting(self.word(self.at.producer).load(Ordering::Acquire), self.own, self.size)
     }
 
-    /// Who takes: the entry with `before` others before it, which must be fewer than [`Self::waiting`].
+    /// For the side that takes: the entry after `before` others, which must be fewer than [`Self::waiting`].
     pub(super) fn peek(&self, before: u32) -> T {
         debug_assert!(before < self.waiting());
-        // SAFETY: as in `put`; the kernel has written the entry before the count that covers it. Any bytes are a `T`, of
-        // which there are two kinds, both of integers.
+        // SAFETY: as in `put`; the kernel has written the entry before the count that covers it. Any bytes are a `T`,
+        // of which there are two kinds, both of integers.
         unsafe { self.place(self.own.wrapping_add(before)).read() }
     }
 
-    /// Who takes: gives the places of so many entries back.
+    /// For the side that takes: gives back the places of so many entries.
     pub(super) fn take(&mut self, count: u32) {
         self.own = self.own.wrapping_add(count);
-        self.memory.word(self.at.consumer).store(self.own, Ordering::Release);
+        self.word(self.at.consumer).store(self.own, Ordering::Release);
     }
 
     /// Where the entry with this count lies.
     fn place(&self, count: u32) -> *mut T {
         let place = place(count, self.size);
         let at = usize::try_from(self.at.desc).unwrap_or_default() + place * mem::size_of::<T>();
-        debug_assert!(at + mem::size_of::<T>() <= self.memory.bytes);
+        debug_assert!(at + mem::size_of::<T>() <= self.memory.len());
         // SAFETY: `place` is below the size, and `map` has made the mapping as long as entries and what is before them.
-        unsafe { self.memory.begin.as_ptr().add(at).cast() }
+        unsafe { self.memory.as_mut_ptr().add(at).cast() }
     }
-}
 
-impl Mapping {
+    /// A word of the ring's head.
     fn word(&self, at: u64) -> &AtomicU32 {
         let at = usize::try_from(at).unwrap_or_default();
-        // SAFETY: `Ring::map` has checked that the word lies inside the mapping and is aligned; it lives as long as
-        // `self`, and both sides use it by atomic operations.
-        unsafe { AtomicU32::from_ptr(self.begin.as_ptr().add(at).cast()) }
+        // SAFETY: `map` has checked that the word lies inside the mapping and is aligned; it lives as long as `self`,
+        // and both sides use it by atomic operations.
+        unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(at).cast()) }
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and nobody refers to it any more. An error would leave it mapped.
-        let _ = unsafe { mm::munmap(self.begin.as_ptr().cast(), self.bytes) };
-    }
-}
-
-/// Entries that find room, when `put` were put in and `taken` were taken out.
+/// How many entries find room after `put` were put in and `taken` were taken out.
 fn room(put: u32, taken: u32, size: u32) -> u32 {
     size - waiting(put, taken, size)
 }
@@ -173,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_cannot_be_is_cut_to_the_size() {
+    fn an_impossible_count_is_limited_to_the_size() {
         for (put, taken) in [(9, 0), (0, 1), (5, u32::MAX - 8)] {
             assert_eq!((waiting(put, taken, 8), room(put, taken, 8)), (8, 0));
         }

@@ -1,4 +1,4 @@
-//! The transmit ring: what is to leave, in one frame of ours or several.
+//! The transmit ring: packets to send, in one frame each or several.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ impl TransmitRing {
         self.0.put(XdpDesc { addr: frame, len: length, options });
     }
 
-    /// Lets the kernel send what was put in, as far as it can now. In copy mode it takes 32 packets by each call.
+    /// Lets the kernel send the packets in the ring as far as it can now. In copy mode it takes 32 packets per call.
     ///
     /// # Errors
     /// The kernel's, such as `ENETDOWN`; what is in the ring stays there.

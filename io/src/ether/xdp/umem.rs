@@ -1,25 +1,22 @@
-//! The memory that packets lie in: frames of one size, some for what comes and some for what goes.
+//! The memory of the packets: frames of one size, some to receive into and some to send from.
 //!
 //! Each frame belongs to one side at a time. The kernel has those in the fill ring or taken from it, and those in the
-//! transmit ring up to their completion; this side has all others. Who has a frame may write it; the rings pass it on.
+//! transmit ring up to their completion; this side has all others. The side that has a frame may write it; the rings
+//! pass it on.
 
 use std::io;
-use std::ptr::{self, NonNull};
 
-use rustix::mm::{self, MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::net::xdp::{XdpUmemReg, XdpUmemRegFlags};
 
-/// Frames, in memory of their own; unmapped when dropped.
+/// The frames, in a mapping of their own.
 #[derive(Debug)]
 pub(super) struct Umem {
-    begin: NonNull<u8>,
+    memory: MmapRaw,
     frames: usize,
     /// Bytes of a frame, a power of two.
     frame: usize,
 }
-
-// SAFETY: the memory belongs to no thread, and this side reaches it through `Umem` alone.
-unsafe impl Send for Umem {}
 
 impl Umem {
     /// So many frames of `frame` bytes: 2,048, or a page.
@@ -27,19 +24,15 @@ impl Umem {
     /// # Errors
     /// The kernel's.
     pub(super) fn new(frames: usize, frame: usize) -> io::Result<Self> {
-        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without a wanted address the kernel takes one where nothing is mapped.
-        let begin = unsafe { mm::mmap_anonymous(ptr::null_mut(), frames * frame, protection, flags)? };
-        let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { begin, frames, frame })
+        let memory = MmapOptions::new().len(frames * frame).populate().map_anon()?.into();
+        Ok(Self { memory, frames, frame })
     }
 
-    /// How the kernel is told of it.
+    /// Its description for the kernel.
     pub(super) fn registration(&self) -> XdpUmemReg {
         XdpUmemReg {
-            addr: self.begin.as_ptr().addr() as u64,
-            len: self.bytes() as u64,
+            addr: self.memory.as_ptr().addr() as u64,
+            len: self.memory.len() as u64,
             chunk_size: u32::try_from(self.frame).unwrap_or_default(),
             headroom: 0,
             flags: XdpUmemRegFlags::empty(),
@@ -66,34 +59,22 @@ impl Umem {
     /// Bytes in one of the frames that this side has; `None`: they do not lie within one.
     pub(super) fn bytes_at(&self, place: u64, length: usize) -> Option<&[u8]> {
         let at = self.within(place, length)?;
-        // SAFETY: `within` has checked that the bytes lie inside the memory, which lives as long as `self`; the frame is
-        // this side's, so the kernel does not write there.
-        Some(unsafe { std::slice::from_raw_parts(self.begin.as_ptr().add(at), length) })
+        // SAFETY: `within` has checked that the bytes lie inside the memory, which lives as long as `self`; the frame
+        // is this side's, so the kernel does not write there.
+        Some(unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), length) })
     }
 
     /// The same, to be written.
     pub(super) fn bytes_at_mut(&mut self, place: u64, length: usize) -> Option<&mut [u8]> {
         let at = self.within(place, length)?;
         // SAFETY: as above; `&mut self` makes it the only way there.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr().add(at), length) })
+        Some(unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().add(at), length) })
     }
 
     fn within(&self, place: u64, length: usize) -> Option<usize> {
         let at = usize::try_from(place).ok()?;
         let fits = length <= self.frame - at % self.frame;
         (self.frame_at(place).is_some() && fits).then_some(at)
-    }
-
-    fn bytes(&self) -> usize {
-        self.frames * self.frame
-    }
-}
-
-impl Drop for Umem {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and nobody refers to it any more; the kernel keeps the pages
-        // that its socket still uses. An error would leave it mapped.
-        let _ = unsafe { mm::munmap(self.begin.as_ptr().cast(), self.bytes()) };
     }
 }
 

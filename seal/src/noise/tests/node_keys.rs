@@ -1,4 +1,4 @@
-//! What nodes prove of themselves, and what thieves of the group key cannot.
+//! Nodes prove their keys, and thieves of the group key cannot.
 
 use super::*;
 use crate::resolver::public_key;
@@ -30,7 +30,7 @@ fn shake_with(keys: [Option<[u8; 32]>; 2]) -> [Box<Noise>; 2] {
 }
 
 #[test]
-fn each_side_learns_the_key_of_the_other_or_that_it_has_none() {
+fn each_side_gets_the_key_of_the_other_or_that_it_has_none() {
     let [a, b] = SECRETS.map(Some);
     for keys in [[a, b], [a, None], [None, b], [None, None]] {
         let [one, other] = shake_with(keys);
@@ -93,7 +93,7 @@ impl Dh for Claim {
     }
 
     fn pubkey(&self) -> &[u8] {
-        let is_static = self.key.privkey() == NOBODY;
+        let is_static = self.key.privkey() == COMMON;
         if is_static || self.claims == [0; 32] { &self.claims } else { self.key.pubkey() }
     }
 
@@ -111,7 +111,7 @@ fn thief<'a>(claims: PublicKey, prologue: &'a [u8]) -> Builder<'a> {
     let resolver = Box::new(Hostile { resolver: Resolver::new(Random::seeded(1)), claims });
     let name = format!("Noise_{PATTERN}_25519_AESGCM_SHA256").parse().unwrap();
     let builder = Builder::with_resolver(name, resolver).prologue(prologue).unwrap();
-    builder.psk(0, &SHARED).and_then(|builder| builder.local_private_key(&NOBODY)).unwrap()
+    builder.psk(0, &SHARED).and_then(|builder| builder.local_private_key(&COMMON)).unwrap()
 }
 
 /// As initiator and as responder.

@@ -1,7 +1,7 @@
 //! Known answers: vectors of the Cacophony test suite.
 //!
-//! It has none of `IXpsk0`. Those of `NNpsk0` have its pre-shared key, those of `IXpsk2` its static keys, and all are computed
-//! by the same primitives.
+//! It has none of `IXpsk0`. Those of `NNpsk0` have its pre-shared key, those of `IXpsk2` its static keys, and all are
+//! computed by the same primitives.
 
 use super::{read, write};
 use crate::hex::bytes;

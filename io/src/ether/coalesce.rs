@@ -1,5 +1,5 @@
-//! Lays cells one behind the other into receive buffers, as the kernel does for UDP: into one buffer go cells of one
-//! sender that have one length, and as the last one a shorter one.
+//! Coalesces cells into receive buffers, as GRO does for UDP: one buffer takes cells of one sender and one length, and
+//! as the last one perhaps a shorter one.
 
 use std::net::SocketAddr;
 
@@ -9,18 +9,18 @@ use crate::link::ReceiveBuffer;
 const CELLS_MAX: usize = 128;
 
 /// Buffers that are being filled.
-pub(super) struct Joiner<'a, 'b> {
+pub(super) struct Coalescer<'a, 'b> {
     buffers: &'a mut [ReceiveBuffer<'b>],
-    /// Buffers that hold something; the last of them may take more.
+    /// Buffers in use; the last of them may take more.
     filled: usize,
 }
 
-impl<'a, 'b> Joiner<'a, 'b> {
+impl<'a, 'b> Coalescer<'a, 'b> {
     pub(super) fn new(buffers: &'a mut [ReceiveBuffer<'b>]) -> Self {
         Self { buffers, filled: 0 }
     }
 
-    /// Buffers that hold something.
+    /// Buffers in use.
     pub(super) fn filled(&self) -> usize {
         self.filled
     }
@@ -55,15 +55,15 @@ fn takes(buffer: &ReceiveBuffer<'_>, from: SocketAddr, length: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// What becomes of these cells in `room`: the buffers' cells, and whether each was taken.
-    fn joined(room: &mut [[u8; 10]], cells: &[(u16, &str)]) -> (Vec<Vec<String>>, Vec<bool>) {
+    /// Coalesces these cells into `room`; gives the buffers' cells, and whether each was taken.
+    fn coalesced(room: &mut [[u8; 10]], cells: &[(u16, &str)]) -> (Vec<Vec<String>>, Vec<bool>) {
         let mut buffers: Vec<ReceiveBuffer<'_>> = room.iter_mut().map(|b| ReceiveBuffer::new(b)).collect();
-        let mut joiner = Joiner::new(&mut buffers);
+        let mut coalescer = Coalescer::new(&mut buffers);
         let taken = cells.iter().map(|(port, cell)| {
             let from = SocketAddr::from(([127, 0, 0, 1], *port));
-            joiner.push(from, cell.len(), |bytes| bytes.copy_from_slice(cell.as_bytes()))
+            coalescer.push(from, cell.len(), |bytes| bytes.copy_from_slice(cell.as_bytes()))
         });
-        let (taken, filled) = (taken.collect(), joiner.filled());
+        let (taken, filled) = (taken.collect(), coalescer.filled());
         let text = |cell: &[u8]| String::from_utf8_lossy(cell).into_owned();
         (buffers[..filled].iter().map(|b| b.datagrams().map(text).collect()).collect(), taken)
     }
@@ -71,14 +71,15 @@ mod tests {
     #[test]
     fn cells_of_one_length_and_sender_share_a_buffer() {
         let cells = [(1, "aaa"), (1, "bbb"), (1, "c"), (1, "ddd"), (2, "eee"), (2, "ffff")];
-        let (buffers, taken) = joined(&mut [[0; 10]; 4], &cells);
+        let (buffers, taken) = coalesced(&mut [[0; 10]; 4], &cells);
         assert_eq!(buffers, [vec!["aaa", "bbb", "c"], vec!["ddd"], vec!["eee"], vec!["ffff"]]);
         assert_eq!(taken, [true; 6]);
     }
 
     #[test]
     fn what_finds_no_room_is_left() {
-        let (buffers, taken) = joined(&mut [[0; 10]; 1], &[(1, "aaaa"), (1, "bbbb"), (1, "cccc"), (2, "d")]);
+        let (buffers, taken) =
+            coalesced(&mut [[0; 10]; 1], &[(1, "aaaa"), (1, "bbbb"), (1, "cccc"), (2, "d")]);
         assert_eq!(buffers, [vec!["aaaa", "bbbb"]]);
         assert_eq!(taken, [true, true, false, false]);
     }

@@ -1,12 +1,12 @@
-//! Cuts a run into single datagrams, for links without GSO.
+//! Segments a run into single datagrams, for links without GSO.
 
 use std::io::IoSlice;
 
-/// The rest of a run that is not yet cut. A copy marks a place to return to.
+/// The rest of a run that is not yet segmented. A copy keeps a place to return to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run<'a> {
     slices: &'a [IoSlice<'a>],
-    /// Bytes of the first slice that are gone; less than its length unless no slice is left.
+    /// Bytes of the first slice that are taken; less than its length unless no slice is left.
     gone: usize,
 }
 
@@ -21,14 +21,14 @@ impl<'a> Run<'a> {
         self.slices.is_empty()
     }
 
-    /// Bytes that are not yet cut.
+    /// Bytes that are left.
     pub(crate) fn bytes(&self) -> usize {
         self.slices.iter().map(|slice| slice.len()).sum::<usize>() - self.gone
     }
 
-    /// Cuts one datagram of `segment` bytes, or the shorter last one, off the front. Writes its
-    /// pieces into `pieces` and says how many; `None` when they do not fit, and nothing is cut then.
-    pub(crate) fn cut(&mut self, segment: usize, pieces: &mut [IoSlice<'a>]) -> Option<usize> {
+    /// Takes one datagram of `segment` bytes, or the shorter last one, off the front. Writes its
+    /// pieces into `pieces` and says how many; `None` when they do not fit, and nothing is taken then.
+    pub(crate) fn take(&mut self, segment: usize, pieces: &mut [IoSlice<'a>]) -> Option<usize> {
         let (mut rest, mut wanted, mut count) = (*self, segment, 0);
         while wanted > 0 && !rest.is_empty() {
             let piece = &rest.slices[0][rest.gone..];
@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
         Some(count)
     }
 
-    /// Cuts so many bytes off the front, or all.
+    /// Takes so many bytes off the front, or all.
     pub(crate) fn skip(&mut self, mut bytes: usize) {
         while bytes > 0 && !self.is_empty() {
             let step = (self.slices[0].len() - self.gone).min(bytes);
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Cuts as many bytes as `room` has off the front and copies them there; there are as many.
+    /// Takes as many bytes as `room` has off the front and copies them there; there are as many.
     pub(crate) fn copy_to(&mut self, mut room: &mut [u8]) {
         while !room.is_empty() && !self.is_empty() {
             let piece = &self.slices[0][self.gone..];
@@ -77,19 +77,19 @@ impl<'a> Run<'a> {
 mod tests {
     use super::*;
 
-    fn cut_all(slices: &[&[u8]], segment: usize) -> Vec<Vec<u8>> {
+    fn take_all(slices: &[&[u8]], segment: usize) -> Vec<Vec<u8>> {
         let slices: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
         let (mut run, mut datagrams) = (Run::new(&slices), Vec::new());
         while !run.is_empty() {
             let mut pieces = [IoSlice::new(&[]); 8];
-            let count = run.cut(segment, &mut pieces).unwrap();
+            let count = run.take(segment, &mut pieces).unwrap();
             datagrams.push(pieces[..count].iter().flat_map(|piece| piece.to_vec()).collect());
         }
         datagrams
     }
 
     #[test]
-    fn equals_the_chunks_of_the_joined_bytes() {
+    fn equals_the_chunks_of_all_bytes() {
         let bytes: Vec<u8> = (0..60).collect();
         for first in 0..20 {
             for second in 0..20 {
@@ -97,7 +97,7 @@ mod tests {
                     let (a, rest) = bytes.split_at(first);
                     let (b, c) = rest.split_at(second);
                     let expected: Vec<Vec<u8>> = bytes.chunks(segment).map(<[u8]>::to_vec).collect();
-                    assert_eq!(cut_all(&[a, &[], b, &[], c, &[]], segment), expected);
+                    assert_eq!(take_all(&[a, &[], b, &[], c, &[]], segment), expected);
                 }
             }
         }
@@ -116,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_cut() {
+    fn what_does_not_fit_is_not_taken() {
         let slices = [b"a", b"b", b"c"].map(|s| IoSlice::new(s));
         let mut run = Run::new(&slices);
-        assert_eq!(run.cut(3, &mut [IoSlice::new(&[]); 2]), None);
-        assert_eq!(run.cut(3, &mut [IoSlice::new(&[]); 3]), Some(3));
+        assert_eq!(run.take(3, &mut [IoSlice::new(&[]); 2]), None);
+        assert_eq!(run.take(3, &mut [IoSlice::new(&[]); 3]), Some(3));
         assert!(run.is_empty());
     }
 }

@@ -1,9 +1,9 @@
-//! Which NIC carries which sender: short looks at the frames that leave, on a thread of its own.
+//! Which NIC carries which sender: a thread samples the frames that leave.
 //!
-//! To look all the time would cost the senders a copy of each frame. A look of some milliseconds, ten times a second,
-//! sees enough frames to tell how a sender is spread; between looks, a filter keeps all frames out. (Closing the socket
-//! instead makes the kernel wait for its processors; under load, seconds went by without a look.) It takes CAP_NET_RAW.
-//! What a frame of a bundle carries is not seen.
+//! To receive all frames would cost the senders a copy of each. A sample of some milliseconds, ten times a second, has
+//! enough frames to show how a sender is spread; between samples, a filter keeps all frames out. (Closing the socket
+//! instead makes the kernel wait for its processors; under load, seconds went by without a sample.) It takes
+//! CAP_NET_RAW. It does not see what a frame of a bundle carries.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,11 +21,11 @@ use super::frame::{self, SNAP};
 use super::sender::now_ns;
 use crate::error::Error;
 
-/// How long a look takes.
-const LOOK: Duration = Duration::from_millis(5);
-/// Most frames of a look.
+/// The length of a sample.
+const SAMPLE: Duration = Duration::from_millis(5);
+/// Most frames of a sample.
 const FRAMES_MAX: usize = 2_048;
-/// From the end of a look to the next one.
+/// From the end of a sample to the next one.
 const PAUSE: Duration = Duration::from_millis(95);
 /// Pause when no frame is there.
 const NOTHING: Duration = Duration::from_micros(500);
@@ -39,7 +39,7 @@ const OUTGOING: u8 = 4;
 /// Bytes that were seen of each sender on each NIC: one list of NICs for each sender.
 pub(super) type Seen = Vec<Vec<u64>>;
 
-/// What is looked for, and when intervals begin.
+/// Which senders and NICs to sample, and when intervals begin.
 pub(super) struct Subject {
     /// Kernel's numbers of the NICs.
     indexes: Vec<usize>,
@@ -49,8 +49,8 @@ pub(super) struct Subject {
     interval_ns: u64,
 }
 
-/// Looks that go on until they are finished.
-pub(super) struct Glimpses {
+/// The thread that samples until [`Self::finish`].
+pub(super) struct Sampler {
     end: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Seen>>,
 }
@@ -70,22 +70,22 @@ impl Subject {
     }
 }
 
-impl Glimpses {
-    /// Begins to look; `None` when this process may not.
-    pub(super) fn start(subject: Subject) -> Option<Glimpses> {
+impl Sampler {
+    /// Starts the thread; `None` when this process may not sample.
+    pub(super) fn start(subject: Subject) -> Option<Sampler> {
         let shutter = Shutter::closed().ok()?;
         let end = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&end);
         let thread = thread::spawn(move || {
             let mut seen = Vec::new();
             while !ended.load(Ordering::Relaxed) {
-                // A look that fails sees nothing; the next one may.
-                let _ = subject.look(&shutter, &mut seen);
+                // A sample that fails is empty; the next one may succeed.
+                let _ = subject.sample(&shutter, &mut seen);
                 thread::park_timeout(PAUSE);
             }
             seen
         });
-        Some(Glimpses { end, thread })
+        Some(Sampler { end, thread })
     }
 
     /// What was seen in each interval.
@@ -97,10 +97,10 @@ impl Glimpses {
 }
 
 impl Subject {
-    /// One look, at all NICs.
-    fn look(&self, shutter: &Shutter, seen: &mut Vec<Seen>) -> io::Result<()> {
+    /// One sample, of all NICs.
+    fn sample(&self, shutter: &Shutter, seen: &mut Vec<Seen>) -> io::Result<()> {
         let _open = shutter.open()?;
-        let end = Instant::now() + LOOK;
+        let end = Instant::now() + SAMPLE;
         let mut frame = [0; SNAP];
         for _ in 0..FRAMES_MAX {
             match recvfrom::<LinkAddr>(shutter.socket.as_raw_fd(), &mut frame).map_err(io::Error::from) {
@@ -150,7 +150,7 @@ impl Shutter {
     }
 
     fn open(&self) -> io::Result<Open<'_>> {
-        // What came before the shutter was closed is of another look; the queue holds no more than so many.
+        // Frames in the queue are of an earlier sample; the queue holds no more than so many.
         let mut old = [0; SNAP];
         let is_old = |_: &usize| recvfrom::<LinkAddr>(self.socket.as_raw_fd(), &mut old).is_ok();
         let _ = (0..QUEUE_MAX).take_while(is_old).count();
@@ -165,7 +165,7 @@ impl Shutter {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        // With an open shutter, the socket's queue fills up, and no more.
+        // A shutter that stays open only fills the socket's queue.
         let _ = self.0.close();
     }
 }
