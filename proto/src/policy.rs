@@ -10,7 +10,7 @@ pub mod class;
 pub mod classify;
 mod duplicate;
 mod hash;
-mod round_robin;
+mod rr;
 mod senders;
 #[cfg(test)]
 mod skew;
@@ -137,7 +137,7 @@ policies! {
     #[default]
     Adaptive, "adaptive", |_| adaptive::Adaptive::default();
     /// One link after the other.
-    RoundRobin, "rr", |_| round_robin::RoundRobin::default();
+    RoundRobin, "rr", |_| rr::RoundRobin::default();
     /// By weight, stated or measured.
     Weighted, "weighted", |_| weighted::Weighted::default();
     /// Each flow on the link with most headroom; renewed every 10 s.
