@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
+use crate::config::classes::policy_names;
 use crate::config::limits::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::problem::quoted;
 use crate::config::settings::{
@@ -207,9 +208,7 @@ struct UpFlags {
     /// MTU of the device, 68 to 65521; the links' MTUs do not limit it [default: 1500]
     #[arg(long, value_name = "BYTES", value_parser = whole_number, allow_negative_numbers = true)]
     mtu: Option<i64>,
-    /// How cells are spread over the links: adaptive, rr, weighted, tlb, tlb-history, hash, active-backup or duplicate
-    /// [default: adaptive]
-    #[arg(long)]
+    #[arg(long, help = format!("How cells are spread over the links: {} [default: adaptive]", policy_names()))]
     policy: Option<String>,
     /// Never send a lost cell again: what a link loses is the applications' to repair
     #[arg(long)]
@@ -458,6 +457,8 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+        let help = Cli::command().find_subcommand_mut("up").expect("a command").render_help().to_string();
+        assert!(help.contains(&policy_names()), "{help}");
     }
 
     #[test]
