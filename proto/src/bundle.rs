@@ -349,4 +349,4 @@ impl Bundle {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

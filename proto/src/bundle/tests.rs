@@ -6,6 +6,7 @@ mod heartbeats;
 mod hotplug;
 mod learning;
 mod membership;
+pub(crate) mod pair;
 mod relief;
 mod requests;
 mod sealed;
