@@ -193,7 +193,8 @@ mod tests {
             let figures: Vec<&str> = figures.into_iter().flatten().collect();
             [said.signal.unwrap_or_default(), figures.join(", ")]
         });
-        assert_eq!(rows.collect::<Vec<_>>(), known.collect::<Vec<_>>());
+        let [rows, known] = [rows.collect::<Vec<_>>(), known.collect()];
+        assert_eq!(rows, known, "a row for each signal in docs/events.md, with its figures");
     }
 
     #[test]
