@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
+use crate::config::classes::policy_names;
 use crate::config::problem::quoted;
 use crate::config::settings::{
     AccessSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings, Settings,
@@ -209,9 +210,7 @@ struct UpFlags {
     /// MTU of the device, 68 to 65521; the links' MTUs do not limit it [default: 1500]
     #[arg(long, value_name = "BYTES", value_parser = whole_number, allow_negative_numbers = true)]
     mtu: Option<i64>,
-    /// How cells are spread over the links: adaptive, rr, weighted, tlb, tlb-history, hash, active-backup or duplicate
-    /// [default: adaptive]
-    #[arg(long)]
+    #[arg(long, help = format!("How cells are spread over the links: {} [default: adaptive]", policy_names()))]
     policy: Option<String>,
     /// Never send a lost cell again: applications repair what a link loses
     #[arg(long)]
@@ -460,6 +459,8 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+        let help = Cli::command().find_subcommand_mut("up").expect("a command").render_help().to_string();
+        assert!(help.contains(&policy_names()), "{help}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 mod access;
 pub mod address;
-mod classes;
+pub(crate) mod classes;
 pub mod file;
 pub mod fragments;
 pub mod limits;

@@ -186,29 +186,47 @@ pub(crate) fn example() -> Status {
 
 #[cfg(test)]
 const EXAMPLE: &str = r#"{
-  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01", "policy": "adaptive", "receive": "adaptive",
+  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01/7420", "policy": "adaptive", "receive": "adaptive",
   "fragments": "auto: all at 128 B, 3 at 4096 B",
   "security": "sealed", "node_key": null, "allow": null, "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,
     "completion": null } ],
-  "peers": [ { "node": "02:00:00:00:00:02", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
+  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
       "paths": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_received": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
   "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",
-                "peer": "02:00:00:00:00:02", "link": 1, "detail": "burst skew: 57 cells sent, none received for 3.1 ms" } ]
+                "worker": 0, "peer": "02:00:00:00:00:02/7420", "link": 1, "direction": "receiving", "signal": "burst-skew",
+                "overdue": 57, "waited_us": 3100,
+                "detail": "receiving from the peer's link 1: burst skew, 57 cells sent and none received for 3.1 ms" } ]
 }"#;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tabane_proto::{Direction, Event, NodeId, Signal};
+
     use super::*;
+    use crate::events::EventLog;
 
     #[test]
     fn the_schema_is_the_documented_example() {
         let written = serde_json::to_value(example()).expect("serializable");
         assert_eq!(written, serde_json::from_str::<serde_json::Value>(EXAMPLE).expect("JSON"));
+    }
+
+    #[test]
+    fn the_event_of_the_example_is_what_is_logged() {
+        let example = example().events.remove(0);
+        let signal = Signal::BurstSkew { overdue: 57, waited: Duration::from_micros(3_100) };
+        let (peer, direction) = (NodeId::new([2, 0, 0, 0, 0, 2], 7420), Direction::Receiving);
+        let log = EventLog::new().expect("an eventfd");
+        log.record(example.at_ns, 0, &Event::LinkDown { peer, link: 1, direction, signal }, &[]);
+        let logged = log.latest().remove(0);
+        assert_eq!(Entry { number: example.number, time: example.time.clone(), ..logged }, example);
     }
 }

@@ -1,11 +1,14 @@
 //! The tree's own rules, checked over every Rust file of the repository (STYLE of the project, in short):
 //! files stay short, long ones keep their tests in a file of their own, `unsafe` stands in crate `io` only, and every
 //! file begins by saying what it is. And over the lock file: the daemon is linked with nothing that needs none of its
-//! rights. Over the rooms of the core: none imports one that stands above it. And over the pages: their links lead somewhere.
+//! rights. Over the rooms of the core: none imports one that stands above it. And over the pages: their links lead somewhere, and
+//! README.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use tabane_proto::{Nature, PolicyKind};
 
 /// Lines that no file exceeds.
 const LINES_MAX: usize = 700;
@@ -118,6 +121,26 @@ fn pages_link_to_what_is_there() {
         .map(|(page, link)| format!("{}: nothing is at {link}", page.path))
         .collect();
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// README.md is the one page that lists the policies, in the order of the core's table.
+#[test]
+fn the_policies_of_the_readme_are_those_of_the_core() {
+    let page = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let section = page.split("### Policies\n").nth(1).and_then(|rest| rest.split("\n#").next());
+    let rows = section.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| `"));
+    let written: Vec<_> = rows
+        .skip(1)
+        .map(|row| {
+            let uses = row.trim_end_matches(" |").rsplit("| ").next().unwrap_or_default();
+            (row.split('`').next().unwrap_or_default(), uses)
+        })
+        .collect();
+    let known = PolicyKind::ALL.map(|policy| match policy.nature() {
+        Nature::Binds => (policy.name(), "one link"),
+        Nature::Spreads | Nature::Replicates => (policy.name(), "all links"),
+    });
+    assert_eq!(written, known, "a row for each policy in README.md, and a line in proto/src/policy.rs");
 }
 
 /// Where the links of a page lead, but for those to other sites.

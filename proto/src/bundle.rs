@@ -351,4 +351,4 @@ impl Bundle {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

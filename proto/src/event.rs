@@ -49,7 +49,10 @@ pub enum Signal {
 impl Signal {
     /// Whether it only says that nothing was received: the path may work all the same.
     pub(crate) fn is_doubt(self) -> bool {
-        matches!(self, Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report)
+        match self {
+            Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report => true,
+            Self::Carrier | Self::SendError | Self::Removed | Self::Farewell | Self::TooSmall => false,
+        }
     }
 }
 
@@ -221,5 +224,23 @@ impl Events {
         }
         self.refused.push((peer, now));
         self.log(Event::PeerRefused { peer, refusal });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_may_work_although_nothing_was_received_and_not_when_it_cannot_be_used() {
+        let waited = Duration::ZERO;
+        for signal in [Signal::BurstSkew { overdue: 1, waited }, Signal::Silence { waited }, Signal::Report] {
+            assert!(signal.is_doubt(), "{signal:?}");
+        }
+        let unusable =
+            [Signal::Carrier, Signal::SendError, Signal::Removed, Signal::Farewell, Signal::TooSmall];
+        for signal in unusable {
+            assert!(!signal.is_doubt(), "{signal:?}");
+        }
     }
 }

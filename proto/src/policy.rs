@@ -10,7 +10,7 @@ pub mod class;
 pub mod classify;
 mod duplicate;
 mod hash;
-mod round_robin;
+mod rr;
 mod senders;
 #[cfg(test)]
 mod skew;
@@ -99,11 +99,6 @@ trait Distribute: fmt::Debug + Send {
         None
     }
 
-    /// Whether each cell goes to every link.
-    fn replicates(&self) -> bool {
-        false
-    }
-
     /// The index of the link that a flow is bound to, if the policy tells flows apart.
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         let _ = (choices, waiting);
@@ -116,9 +111,20 @@ trait Distribute: fmt::Debug + Send {
     }
 }
 
-/// The policies: what each is for, its kind, its name in files, flags and the status, and how it begins.
+/// What a policy does with one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// It spreads the flow's cells over links.
+    Spreads,
+    /// It binds the flow to one link while that is up.
+    Binds,
+    /// It sends each cell over every link.
+    Replicates,
+}
+
+/// The policies: what each is for, its kind, its name in files, flags and the status, its nature, and how it begins.
 macro_rules! policies {
-    ($($(#[$about:meta])+ $kind:ident, $name:literal, $begin:expr;)+) => {
+    ($($(#[$about:meta])+ $kind:ident, $name:literal, $nature:ident, $begin:expr;)+) => {
         /// The names of the policies.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum PolicyKind {
@@ -137,6 +143,14 @@ macro_rules! policies {
                 }
             }
 
+            /// What it does with one flow.
+            #[must_use]
+            pub fn nature(self) -> Nature {
+                match self {
+                    $(Self::$kind => Nature::$nature,)+
+                }
+            }
+
             /// The policy with the state of one that has seen nothing.
             fn begin(self, options: &PolicyOptions) -> Box<dyn Distribute> {
                 match self {
@@ -150,21 +164,21 @@ macro_rules! policies {
 policies! {
     /// The link that will deliver first, from measured rate, queue and delay.
     #[default]
-    Adaptive, "adaptive", |_| adaptive::Adaptive::default();
+    Adaptive, "adaptive", Spreads, |_| adaptive::Adaptive::default();
     /// One link after the other.
-    RoundRobin, "rr", |_| round_robin::RoundRobin::default();
+    RoundRobin, "rr", Spreads, |_| rr::RoundRobin::default();
     /// By weight, stated or measured.
-    Weighted, "weighted", |_| weighted::Weighted::default();
+    Weighted, "weighted", Spreads, |_| weighted::Weighted::default();
     /// Each flow on the link with most headroom; renewed every 10 s.
-    Tlb, "tlb", |_| tlb::Tlb::default();
+    Tlb, "tlb", Binds, |_| tlb::Tlb::default();
     /// As `Tlb`, balanced by past link load and the flows' volumes.
-    TlbHistory, "tlb-history", |_| tlb_history::TlbHistory::default();
+    TlbHistory, "tlb-history", Binds, |_| tlb_history::TlbHistory::default();
     /// Each flow on the link that a hash of its headers names.
-    Hash, "hash", hash::Hash::new;
+    Hash, "hash", Binds, hash::Hash::new;
     /// One link, and another when it fails.
-    ActiveBackup, "active-backup", active_backup::ActiveBackup::new;
+    ActiveBackup, "active-backup", Binds, active_backup::ActiveBackup::new;
     /// Each cell on every link: the first replica wins.
-    Duplicate, "duplicate", |_| duplicate::Duplicate::default();
+    Duplicate, "duplicate", Replicates, |_| duplicate::Duplicate::default();
 }
 
 impl fmt::Display for PolicyKind {
@@ -237,7 +251,7 @@ impl Policy {
 
     /// Whether each cell goes to every link.
     pub(crate) fn replicates(&self) -> bool {
-        self.state.replicates()
+        self.kind.nature() == Nature::Replicates
     }
 
     pub(crate) fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
@@ -275,7 +289,8 @@ mod tests {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let why = "best".parse::<PolicyKind>().unwrap_err().to_string();
-        assert!(why.starts_with("no policy has this name; allowed: adaptive, rr, "), "{why}");
+        let names = PolicyKind::ALL.map(PolicyKind::name).join(", ");
+        assert_eq!(why, std::format!("no policy has this name; allowed: {names}"));
     }
 }
 

@@ -21,7 +21,7 @@ use core::any::Any;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tabane_proto::{Direction, Event, Instant, NodeId};
+use tabane_proto::{Event, Instant, NodeId};
 
 /// A probe arrives within this time.
 const PROBE_LIMIT: Duration = Duration::from_millis(100);
@@ -150,9 +150,9 @@ fn check_probes(world: &World<'_>, probes: &[FlowNumber]) -> Result<(), Violatio
     Ok(())
 }
 
-/// Without faults nobody takes a link for dead.
+/// Without faults nobody takes a link for dead: neither who receives over it nor who sends.
 fn check_links(world: &World<'_>) -> Result<(), Violation> {
-    let is_judgement = |event| matches!(event, Event::LinkDown { direction: Direction::Receiving, .. });
+    let is_judgement = |event| matches!(event, Event::LinkDown { .. });
     let Some(down) = world.log().iter().find(|entry| is_judgement(entry.event)) else { return Ok(()) };
     let what = format!("without faults no link is taken for dead: {:?}", down.event);
     Err(Violation { at: down.at, node: Some(down.node), what })

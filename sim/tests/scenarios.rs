@@ -4,7 +4,7 @@
 //! `cargo test -p tabane-sim --test scenarios -- --nocapture` shows the figures.
 
 use core::time::Duration;
-use tabane_proto::{Direction, Event, Instant, PolicyKind};
+use tabane_proto::{Direction, Event, Instant, Nature, PolicyKind};
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::{Flow, Pace};
 use tabane_sim::frame::Heading;
@@ -125,7 +125,7 @@ fn coalescing_reorders_nothing_and_holds_nothing_long() {
         println!("{}: 200 B {:?} at most, 64 KB {:?}", policy.name(), sparse.latency_max, asking.latency_max);
         assert_eq!((sparse.lost(), asking.lost()), (0, 0));
         // A flow that is bound to a link may wait there for a whole superframe.
-        let spreads = [PolicyKind::Adaptive, PolicyKind::RoundRobin, PolicyKind::Weighted].contains(&policy);
+        let spreads = policy.nature() == Nature::Spreads;
         assert!(sparse.latency_max <= micros(if spreads { 500 } else { 500 + 525 }));
         assert!(asking.latency_max <= millis(2));
     }

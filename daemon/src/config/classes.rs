@@ -38,6 +38,11 @@ pub(super) fn resolve_classes(problems: &mut Vec<Problem>, settings: &Settings) 
     typed.iter().filter_map(|class| resolve_class(problems, class)).collect()
 }
 
+/// The names of all policies, for people.
+pub(crate) fn policy_names() -> String {
+    PolicyKind::ALL.map(PolicyKind::name).join(", ")
+}
+
 /// The name of a protocol that a class names.
 pub(super) fn protocol_name(protocol: u8) -> &'static str {
     PROTOCOLS.iter().find(|(_, number)| *number == protocol).map_or("", |(name, _)| name)
@@ -59,8 +64,8 @@ fn resolve_class(problems: &mut Vec<Problem>, typed: &ClassSettings) -> Option<C
         problems.push(Problem::new(&typed.place, "nothing is given that frames must match", allowed));
     }
     if typed.policy.is_none() {
-        let names = PolicyKind::ALL.map(PolicyKind::name).join(", ");
-        problems.push(Problem::new(&typed.place, "no `policy` is given", format!("policy = one of {names}")));
+        let allowed = format!("policy = one of {}", policy_names());
+        problems.push(Problem::new(&typed.place, "no `policy` is given", allowed));
     }
     let protocol = typed
         .protocol

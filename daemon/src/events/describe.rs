@@ -1,4 +1,4 @@
-//! Turns an event of the core into an entry of the event log.
+//! Turns an event of the core into an entry of the event log. `docs/events.md` explains the entries to users; the tests here compare.
 
 use std::time::Duration;
 
@@ -121,9 +121,81 @@ fn millis(duration: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tabane_proto::NodeId;
+    use tabane_proto::{Name, NodeId};
 
     use super::*;
+    use crate::events::entry::PAGE;
+
+    /// What the core says in the examples of the page, in their order.
+    fn exemplified() -> Vec<Event> {
+        let peer = NodeId::new([2, 0, 0, 1, 1, 2], 7420);
+        let down = |link, direction, signal| Event::LinkDown { peer, link, direction, signal };
+        let (sending, receiving) = (Direction::Sending, Direction::Receiving);
+        let micros = Duration::from_micros;
+        vec![
+            Event::PeerJoined { peer, name: Name::new("hostb"), sealed: true },
+            Event::PeerExpired { peer, expiry: Expiry::KeyDropped },
+            Event::LinkUp { peer, link: 1, direction: sending },
+            down(1, receiving, Signal::BurstSkew { overdue: 57, waited: micros(3_100) }),
+            down(1, receiving, Signal::Silence { waited: micros(42_010) }),
+            down(1, sending, Signal::Report),
+            down(0, sending, Signal::Carrier),
+            down(0, sending, Signal::SendError),
+            Event::LinkSuspect { peer, link: 1, lost: 1_460 },
+        ]
+    }
+
+    #[test]
+    fn the_examples_of_the_page_are_what_is_said() {
+        let examples = PAGE.lines().filter(|line| line.starts_with('{'));
+        let examples: Vec<Entry> =
+            examples.map(|line| serde_json::from_str(line).expect("an entry")).collect();
+        // Workers say what the core has said; the other examples are of the whole bundle.
+        let of_the_core = examples.into_iter().filter(|entry| entry.worker.is_some());
+        let nics = ["eth1".to_owned(), "eth2".to_owned()];
+        let mut said = exemplified().into_iter();
+        for example in of_the_core {
+            let event = said.next().expect("a further example of the page has its event here");
+            let Entry { number, at_ns, worker, .. } = example;
+            let time = example.time.clone();
+            assert_eq!(Entry { number, time, at_ns, worker, ..describe(&event, &nics) }, example);
+        }
+        assert_eq!(said.next(), None, "each event here has its example on the page");
+    }
+
+    /// Each signal once, in the order of the page's table: which one follows?
+    fn following(signal: Signal) -> Option<Signal> {
+        let waited = Duration::ZERO;
+        Some(match signal {
+            Signal::BurstSkew { .. } => Signal::Silence { waited },
+            Signal::Silence { .. } => Signal::Carrier,
+            Signal::Carrier => Signal::SendError,
+            Signal::SendError => Signal::Report,
+            Signal::Report => Signal::Removed,
+            Signal::Removed => Signal::Farewell,
+            Signal::Farewell => Signal::TooSmall,
+            Signal::TooSmall => return None,
+        })
+    }
+
+    #[test]
+    fn the_table_of_the_page_has_a_row_for_each_signal_with_its_figures() {
+        let table = PAGE.split("| `signal` | Figures | Meaning |").nth(1).expect("the table of signals");
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let rows = rows.map(|row| {
+            let mut cells = row.split('|').map(str::trim).skip(1);
+            [cells.next(), cells.next()].map(|cell| cell.unwrap_or_default().replace('`', ""))
+        });
+        let first = Signal::BurstSkew { overdue: 0, waited: Duration::ZERO };
+        let known = std::iter::successors(Some(first), |signal| following(*signal)).map(|signal| {
+            let said = with_signal(Entry::default(), signal);
+            let figures = [said.overdue.map(|_| "overdue"), said.waited_us.map(|_| "waited_us")];
+            let figures: Vec<&str> = figures.into_iter().flatten().collect();
+            [said.signal.unwrap_or_default(), figures.join(", ")]
+        });
+        let [rows, known] = [rows.collect::<Vec<_>>(), known.collect()];
+        assert_eq!(rows, known, "a row for each signal in docs/events.md, with its figures");
+    }
 
     #[test]
     fn a_dead_link_is_described_with_its_figures() {

@@ -1,6 +1,6 @@
 //! One line of the event log: the schema of `tabane events --json` and of the events in `tabane status --json`.
 //!
-//! `docs/events.md` is its description for users, with an example of each kind; a test compares the two.
+//! `docs/events.md` is its description for users, with an example of each kind; tests compare the two.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,13 +32,13 @@ pub struct Entry {
     /// Direction in which the link is used: `sending` or `receiving`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// What showed that the link is dead: `burst-skew`, `silence`, `carrier`, `send-error`, `report`, ….
+    /// What showed that the link is dead: the first column of the table in `docs/events.md`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// Burst skew: cells that had left the peer and did not arrive.
+    /// How many cells had not arrived, where the signal counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<u64>,
-    /// Burst skew and silence: how long the detector waited, in microseconds.
+    /// How long nothing had arrived, in microseconds, where the signal measures it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_us: Option<u64>,
     /// Share of the cells sent that is lost on the link, in parts per million.
@@ -83,20 +83,19 @@ impl Entry {
     }
 }
 
+/// What users read about events.
+#[cfg(test)]
+pub(super) const PAGE: &str = include_str!("../../../docs/events.md");
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The JSON lines of `docs/events.md`.
-    fn documented() -> Vec<&'static str> {
-        let text = include_str!("../../../docs/events.md");
-        text.lines().filter(|line| line.starts_with('{')).collect()
-    }
-
     #[test]
     fn the_schema_is_the_documented_one() {
-        assert!(documented().len() >= 8);
-        for line in documented() {
+        let examples: Vec<&str> = PAGE.lines().filter(|line| line.starts_with('{')).collect();
+        assert!(examples.len() >= 8);
+        for line in examples {
             let entry: Entry = serde_json::from_str(line).expect("the documented example follows the schema");
             assert_eq!(serde_json::to_string(&entry).expect("serializable"), line);
         }

@@ -263,20 +263,20 @@ mod tests {
     #[test]
     fn the_table_of_the_example() {
         let want = "\
-tb0  pid 4711  node 02:00:00:00:00:01  mtu 1500  cell 1452 B  policy adaptive  receive adaptive  security sealed  workers 1
+tb0  pid 4711  node 02:00:00:00:00:01/7420  mtu 1500  cell 1452 B  policy adaptive  receive adaptive  security sealed  workers 1
 
 link  nic   kind  local             carrier   mtu  gso  gro
 0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes
 
-peer hostb (02:00:00:00:00:02), aegis-128l sent, aes-256-gcm received, keys of epoch 2
+peer hostb (02:00:00:00:00:02/7420), aegis-128l sent, aes-256-gcm received, keys of epoch 2
 link  nic   endpoint          tx  rx    rtt  skew         rate  queued  sent  received  lost
 0     eth1  [fe80::2%3]:7420  up  up  85 us  3 us  1.00 Gbit/s     0 B    10        12     0
 
 counter      count
 frames_sent      1
 
-  ago  event      peer               link  detail
-56 us  link-down  02:00:00:00:00:02  1     burst skew: 57 cells sent, none received for 3.1 ms
+  ago  event      peer                    link  detail
+56 us  link-down  02:00:00:00:00:02/7420  1     receiving from the peer's link 1: burst skew, 57 cells sent and none received for 3.1 ms
 ";
         assert_eq!(example().table(false), want);
     }

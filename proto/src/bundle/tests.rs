@@ -6,6 +6,7 @@ mod handover;
 mod heartbeats;
 mod hotplug;
 mod membership;
+pub(crate) mod pair;
 mod relief;
 mod requests;
 mod sealed;

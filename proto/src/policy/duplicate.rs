@@ -15,8 +15,4 @@ impl Distribute for Duplicate {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         self.first.share(choices, waiting)
     }
-
-    fn replicates(&self) -> bool {
-        true
-    }
 }
