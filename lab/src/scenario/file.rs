@@ -11,10 +11,11 @@ use tabane::config::units::{BITRATE_ALLOWED, parse_bitrate};
 use tabane_engine::receive::Method;
 use tabane_proto::HashLayers;
 
+use super::contestant::Contestant;
 use super::figure::Figure;
 use super::plan::{
-    BundleOptions, Coalescing, Contestant, FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind,
-    HOSTS_MAX, LINKS_MAX, Link, Over, Place, Quality, Router, Scenario, Want,
+    BundleOptions, Coalescing, FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind, HOSTS_MAX, LINKS_MAX,
+    Link, Over, Place, Quality, Router, Scenario, Want,
 };
 use super::units::{SHARE_ALLOWED, SIZE_ALLOWED, Share, TIME_ALLOWED, parse_share, parse_size, parse_time};
 
@@ -52,6 +53,8 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
     let (duration, warm_up) = times(top);
     let repeats = ranged(top, "repeats", REPEATS, REPEATS_DEFAULT);
     let seed = ranged(top, "seed", SEED, 1);
+    let in_turn = top.switch("in_turn").is_some_and(|given| given.value);
+    let show = words(top, "show", Figure::ALL, Figure::key, &[]);
     let usual = [Contestant::BestLink, Contestant::Bundle(tabane_proto::PolicyKind::Adaptive)];
     let contestants = words(top, "contestants", &Contestant::all(), Contestant::key, &usual);
     let links =
@@ -68,7 +71,7 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
         want(section, &at, flows.len())
     });
     counted(top, "link", links.len(), 1, LINKS_MAX);
-    counted(top, "flow", flows.len(), 1, FLOWS_MAX);
+    counted(top, "flow", flows.len(), 0, FLOWS_MAX);
     counted(top, "fault", faults.len(), 0, FAULTS_MAX);
     Scenario {
         about,
@@ -78,6 +81,8 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
         warm_up,
         repeats,
         seed,
+        in_turn,
+        show,
         contestants,
         bundle,
         links,
@@ -112,9 +117,10 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
         corruption: share(section, "corruption").unwrap_or_default(),
     };
     let mtu = ranged(section, "mtu", MTU, 1500);
+    let burst = parsed(section, "burst", SIZE_ALLOWED, parse_size);
     let allowed = "a table such as { frames = 32, wait = \"100 us\" }";
     let coalescing = section.table("coalesce", "link.coalesce.", allowed, coalescing);
-    vec![Link { quality, mtu, coalescing, router }; count]
+    vec![Link { quality, mtu, burst, coalescing, router }; count]
 }
 
 /// Nothing, or both.
@@ -191,7 +197,8 @@ fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8) -> Flow {
     let before = section.problems().len();
     let from = host(section, "from", hosts).unwrap_or(0);
     let to = host(section, "to", hosts).unwrap_or(1);
-    if from == to && section.problems().len() == before {
+    let all = section.switch("all").is_some_and(|given| given.value);
+    if from == to && !all && section.problems().len() == before {
         let what = format!("the flow goes from host {} to itself", from + 1);
         section.problems().push(Problem::new(
             at,
@@ -199,7 +206,7 @@ fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8) -> Flow {
             "different `from` and `to`, which are 1 and 2 if not given",
         ));
     }
-    Flow { kind, from, to, count: ranged(section, "count", COUNT, 1) }
+    Flow { kind, from, to, count: ranged(section, "count", COUNT, 1), all }
 }
 
 fn fault(section: &mut Section<'_, '_>, at: &Where, links: usize, hosts: u8, duration: Duration) -> Fault {
@@ -232,9 +239,10 @@ fn fault(section: &mut Section<'_, '_>, at: &Where, links: usize, hosts: u8, dur
 }
 
 fn want(section: &mut Section<'_, '_>, at: &Where, flows: usize) -> Want {
-    let keys = Figure::ALL.map(Figure::key);
+    let name = section.text("name", "the name of a verdict").map(|given| given.value);
+    let keys: Vec<&'static str> = Figure::ALL.iter().map(|figure| figure.key()).collect();
     let key = one_of(section, at, "figure", &keys);
-    let figure = Figure::ALL.into_iter().find(|figure| figure.key() == key).unwrap_or(Figure::Mbps);
+    let figure = Figure::ALL.iter().find(|figure| figure.key() == key).copied().unwrap_or(Figure::Mbps);
     let flow = place_of(section, "flow", flows, " (a flow of the scenario)");
     let contestant = section.text("contestant", "the name of a contestant").map(|given| {
         word(section.problems(), Some(&given), &Contestant::all(), Contestant::key, Contestant::BestLink)
@@ -244,14 +252,13 @@ fn want(section: &mut Section<'_, '_>, at: &Where, flows: usize) -> Want {
         .map(|given| word(section.problems(), Some(&given), &PLACES, Place::key, Place::Sim));
     let bound = |given: Option<Given<f64>>| given.map(|given| given.value);
     let (at_least, at_most) = (bound(section.decimal("at_least")), bound(section.decimal("at_most")));
-    if at_least.is_none() && at_most.is_none() {
-        section.problems().push(Problem::new(
-            at,
-            "it wants nothing",
-            "`at_least`, `at_most` or both, numbers",
-        ));
+    let apart = bound(section.decimal("apart"));
+    if at_least.or(at_most).or(apart).is_none() {
+        let allowed = "`at_least`, `at_most`, both, or `apart`: numbers";
+        section.problems().push(Problem::new(at, "it wants nothing", allowed));
     }
-    Want { figure, flow: flow.map(usize::from), contestant, place, at_least, at_most }
+    let every_run = section.switch("every_run").is_some_and(|given| given.value);
+    Want { name, figure, flow: flow.map(usize::from), contestant, place, at_least, at_most, apart, every_run }
 }
 
 /// How often a table stands in the file.
@@ -377,7 +384,7 @@ fn words<T: Copy + PartialEq>(
     let given = section.texts(key, &format!("a list of some of {}", names.join(", ")));
     let mut found = Vec::new();
     for given in &given {
-        let one = word(section.problems(), Some(given), known, &name, usual[0]);
+        let one = word(section.problems(), Some(given), known, &name, known[0]);
         if !found.contains(&one) {
             found.push(one);
         }

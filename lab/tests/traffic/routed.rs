@@ -102,7 +102,7 @@ fn routed() -> Result<()> {
         })
     };
     let to = SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1)?)?;
+    let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1))?;
     told(LINK_DOWN, swallow(&router, VICTIM, true)?)?;
     let arrived = transfer.arrived();
     tabane_kit::clock::wait_for("bytes over the other link", std::time::Duration::from_secs(5), || {
@@ -110,7 +110,7 @@ fn routed() -> Result<()> {
     })?;
     told(LINK_UP, swallow(&router, VICTIM, false)?)?;
     let outcome = transfer.finish()?;
-    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+    ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");
     ready(&mut bundles, LINKS)?;
     both_carry(&hosts)?;
     bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))

@@ -59,7 +59,7 @@ fn upgrade() -> Result<()> {
 
 /// The longest stall before all replacements, and at each of them.
 fn upgrade_all(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<(Duration, Vec<Duration>)> {
-    let source = Source::random(4 << 20, 1)?;
+    let source = Source::random(4 << 20, 1);
     let to = SocketAddr::new(address(1), 0);
     let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
     (0..ROUNDS).try_for_each(|_| carry(topology, 0))?;
@@ -74,7 +74,7 @@ fn upgrade_all(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<(Durat
         spans.push((begun, monotonic_ns()?));
     }
     let outcome = transfer.finish()?;
-    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+    ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");
     let longest = |(from, to)| outcome.gaps.longest_within(from, to).length;
     Ok((longest((0, calm_until)), spans.into_iter().map(longest).collect()))
 }

@@ -77,7 +77,7 @@ fn death() -> Result<()> {
 
 fn replacement() -> Result<()> {
     with_window(&["{window}"], &options()?, |topology, bundles| {
-        let source = Source::random(FILE, 1)?;
+        let source = Source::random(FILE, 1);
         let to = SocketAddr::new(address(1), 0);
         let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
         for round in 0..4 {
@@ -85,7 +85,7 @@ fn replacement() -> Result<()> {
             ready(bundles, 1)?;
         }
         let outcome = transfer.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");
         Ok(())
     })
 }
@@ -94,7 +94,7 @@ fn beside_a_network() -> Result<()> {
     let mut options = options()?;
     options.arguments.extend(["--policy", "rr"].map(str::to_owned));
     with_window(&[&nic(0), "{window}"], &options, |topology, bundles| {
-        let source = Source::random(FILE, 1)?;
+        let source = Source::random(FILE, 1);
         let to = SocketAddr::new(address(1), 0);
         let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
         carry(topology, 0)?;
@@ -105,7 +105,7 @@ fn beside_a_network() -> Result<()> {
             })?;
         }
         let outcome = transfer.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");
         topology.revive_switch(0)?;
         ready(bundles, 2)?;
         let before = cells_sent(&mut bundles[0])?;
