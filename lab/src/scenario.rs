@@ -284,7 +284,6 @@ impl Manner {
     }
 }
 
-/// One run, or one for each flow when they take turns.
 fn one_run(
     scenario: &Scenario,
     contestant: Contestant,
@@ -292,19 +291,10 @@ fn one_run(
     run: u32,
 ) -> Result<Vec<Measure>> {
     let seed = scenario.seed.wrapping_add(run.into());
-    let measure = |scenario: &Scenario| match daemon {
-        Some(daemon) => measured::run(scenario, contestant, daemon, seed),
-        None => simulated::run(scenario, contestant, seed),
+    let mut measures = match daemon {
+        Some(daemon) => measured::run(scenario, contestant, daemon, seed)?,
+        None => simulated::run(scenario, contestant, seed)?,
     };
-    let mut measures = Vec::new();
-    if scenario.in_turn {
-        for (number, flow) in scenario.flows.iter().enumerate() {
-            let alone = measure(&Scenario { flows: vec![*flow], ..scenario.clone() })?;
-            measures.extend(alone.into_iter().map(|measure| Measure { flow: Some(number), ..measure }));
-        }
-    } else {
-        measures = measure(scenario)?;
-    }
     // What there was none of, such as the lost share of nothing, is no figure.
     measures.retain(|measure| measure.value.is_finite());
     Ok(measures)

@@ -130,6 +130,11 @@ impl Measure {
         Measure { flow: Some(flow), figure, value }
     }
 
+    /// As it is called in the whole scenario, of which flow `turn` alone was played, if one.
+    pub(super) fn in_turn(self, turn: Option<usize>) -> Measure {
+        Measure { flow: turn.or(self.flow), ..self }
+    }
+
     pub(super) const fn of_run(figure: Figure, value: f64) -> Measure {
         Measure { flow: None, figure, value }
     }

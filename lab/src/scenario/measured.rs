@@ -50,7 +50,13 @@ pub(super) fn run(
     }
     let way = contestant.start(&topology, scenario, daemon)?;
     let (told, since_ns) = (Told::now(&way.bundles)?, monotonic_ns()?);
-    let (mut measures, faults) = thread::scope(|scope| run.play(scope))?;
+    let (mut measures, mut faults) = (Vec::new(), Faults::default());
+    for (turn, scenario) in scenario.turns() {
+        let run = Run { scenario: &scenario, ..run };
+        let (of_turn, seen) = thread::scope(|scope| run.play(scope))?;
+        measures.extend(of_turn.into_iter().map(|measure| measure.in_turn(turn)));
+        faults = seen;
+    }
     if let Some(before) = told {
         measures.extend(faults.figures(&way.bundles, scenario.links.len(), since_ns)?);
         measures.extend(Told::now(&way.bundles)?.map(|told| told.since(&before)).unwrap_or_default());
@@ -91,6 +97,7 @@ struct Played {
     faults: Faults,
 }
 
+#[derive(Clone, Copy)]
 struct Run<'a> {
     scenario: &'a Scenario,
     contestant: Contestant,

@@ -335,6 +335,15 @@ impl Scenario {
         (0..self.links.len()).max_by_key(worth).unwrap_or_default()
     }
 
+    /// What is played one after the other: everything at once, or each flow alone, with its number.
+    pub(super) fn turns(&self) -> Vec<(Option<usize>, Scenario)> {
+        if !self.in_turn {
+            return vec![(None, self.clone())];
+        }
+        let alone = |flow: &Flow| Scenario { flows: vec![*flow], ..self.clone() };
+        self.flows.iter().enumerate().map(|(number, flow)| (Some(number), alone(flow))).collect()
+    }
+
     /// Mbit/s of all links over which `flow` is sent.
     pub(super) fn mbps_of_links(&self, flow: &Flow) -> f64 {
         let senders = if flow.all { self.hosts } else { 1 };

@@ -46,6 +46,15 @@ const CELL_HEADERS: u16 = 48;
 /// Links that cannot be used from the beginning, a file that does not arrive, or an invariant of the simulator that
 /// does not hold.
 pub(super) fn run(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Measure>> {
+    let mut measures = Vec::new();
+    for (turn, scenario) in scenario.turns() {
+        let of_turn = play(&scenario, contestant, seed)?.into_iter();
+        measures.extend(of_turn.map(|measure| measure.in_turn(turn)));
+    }
+    Ok(measures)
+}
+
+fn play(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Measure>> {
     let links = match contestant {
         Contestant::BestLink => vec![scenario.best_link()],
         _ => (0..scenario.links.len()).collect(),

@@ -146,7 +146,7 @@ fn loss() -> Result<()> {
 
 /// No connection suffers, and even a busy machine fills most of such slow links.
 fn mesh() -> Result<()> {
-    let report = report(&["mesh", "--quick"], 180)?;
+    let report = report(&["mesh", "--quick", "--set", r#"duration = "9 s""#], 120)?;
     for met in ["runs_failed", "connections_lost", "unnoticed", "not_whole_again"] {
         ensure!(verdict(&report, met)?["ok"] == true, "{met}: {report}");
     }
