@@ -57,7 +57,7 @@ use tabane_kit::sandbox::{self, Side};
 const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
 /// Longest that a guest may take to boot, and for each run beside its flows, which an emulated processor makes longer.
 const BOOT_MAX: Duration = Duration::from_secs(180);
-const RUN_MAX: Duration = Duration::from_secs(60);
+const RUN_MAX: Duration = Duration::from_secs(120);
 const SLOWDOWN_MAX: u32 = 4;
 /// Name of the command, here and in the guest.
 const COMMAND: &str = "run";

@@ -115,8 +115,6 @@ fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> 
     }
     senders.finish()?;
     seats.finish()?;
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    Bundle::stop_all(bundles)?;
     Ok(series)
 }

@@ -91,9 +91,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let mut scene = Scene::set(&topology, &daemon, keys.path(), number)?;
         let figures = trial::run(&mut scene, *attack, Duration::from_secs(options.seconds), common.seed)?;
         seen.push((*attack, figures));
-        for bundle in scene.bundles {
-            bundle.stop()?.success("a daemon told to stop")?;
-        }
+        Bundle::stop_all(scene.bundles)?;
     }
     report.field("seconds", options.seconds);
     summary::write(&mut report, &seen);

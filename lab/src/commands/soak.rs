@@ -105,9 +105,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let end = soak.run(&agenda, common.seed)?;
     let vitals = soak.vitals;
     summary::write(&mut report, &agenda, &end, &vitals);
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    Bundle::stop_all(bundles)?;
     report.finish(common.json.as_deref())
 }
 

@@ -71,8 +71,7 @@ impl Way<'_> {
     /// # Errors
     /// A daemon does not end as it should.
     pub(super) fn stop(self) -> Result<()> {
-        let stop = |bundle: Bundle<'_>| bundle.stop()?.success("a daemon told to stop").map(drop);
-        self.bundles.into_iter().try_for_each(stop)?;
+        Bundle::stop_all(self.bundles)?;
         self.tunnel.map_or(Ok(()), Tunnel::stop)
     }
 }

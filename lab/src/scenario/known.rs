@@ -40,7 +40,7 @@ known! {
     Mesh: "mesh";
     /// The lab's wire emulator beside netem, in a guest: delay, rate, loss; about 12 minutes
     Netem: "netem";
-    /// Bonding, team, MPTCP and bundles side by side in a guest, MPTCP and bundles on this machine: about 40 minutes
+    /// Bonding, team, MPTCP and bundles side by side in a guest, MPTCP and bundles on this machine: about an hour
     Rivals: "rivals";
     /// A VLAN on the device beside the device itself, in a guest; about 6 minutes
     Vlan: "vlan";
