@@ -18,6 +18,7 @@ use super::plan::{
     Link, Over, Place, Quality, Router, Scenario, Want,
 };
 use super::units::{SHARE_ALLOWED, SIZE_ALLOWED, Share, TIME_ALLOWED, parse_share, parse_size, parse_time};
+use crate::figures::Quantity;
 
 const HOSTS: Limits = Limits { low: 2, high: HOSTS_MAX as i64, words: " hosts" };
 const REPEATS: Limits = Limits { low: 1, high: 100, words: " runs" };

@@ -11,6 +11,7 @@ use super::contestant::Contestant;
 use super::figure::Figure;
 use super::plan::{BundleOptions, Fault, FaultKind, Flow, FlowKind, Link, Place, Scenario, Want};
 use super::units::{print_share, print_size, print_time};
+use crate::figures::Quantity;
 
 impl fmt::Display for Scenario {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

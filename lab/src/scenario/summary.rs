@@ -7,6 +7,7 @@ use super::contestant::Contestant;
 use super::figure::{Figure, Measure};
 use super::plan::{FlowKind, Place, Scenario, Want};
 use super::{Outcome, Run, Seen};
+use crate::figures::{Quantity, number};
 use tabane_kit::report::{Report, Samples, Table, Verdict};
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
@@ -403,17 +404,6 @@ fn cell(row: Row, samples: &Samples) -> String {
 
 fn is_not_reached(row: Row, samples: &Samples) -> bool {
     row.figure == Figure::OfferedPercent && samples.min() < OFFERED_MIN
-}
-
-/// Three digits that matter, or all before the point; whole numbers as they are.
-fn number(value: f64) -> String {
-    match value.abs() {
-        _ if value.fract() == 0.0 => format!("{value:.0}"),
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        size if size >= 0.9995 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use proptest::sample::Index;
 
 use super::cases::{self, Wish};
 use super::contestant::Contestant;
+use super::figure::Figure;
 use super::file::parse;
 use super::plan::{FaultKind, FlowKind};
+use crate::figures::Quantity;
 
 /// The shortest scenario.
 const SHORTEST: &str = "[[link]]\nrate = \"1 Gbit/s\"\n[[flow]]\nkind = \"tcp\"\n";
@@ -44,6 +46,16 @@ fn examples_read_back_as_they_are_printed() {
             assert!(!scenario.about.is_empty(), "{name}");
             assert_eq!(parse(&name, &scenario.to_string()), Ok(scenario), "{name}");
         }
+    }
+}
+
+#[test]
+fn the_page_names_every_figure_and_contestant() {
+    let page = include_str!("../../../docs/scenarios.md");
+    let figures = Figure::ALL.iter().map(|figure| figure.key());
+    let contestants = Contestant::all().into_iter().map(Contestant::key);
+    for name in figures.chain(contestants) {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
     }
 }
 

@@ -105,9 +105,3 @@ fn a_name_gathers_what_all_cases_have_of_it() {
     assert_eq!(ids.iter().filter(|id| **id == "apart").count(), 1, "{ids:?}");
     assert!(ids.contains(&"a.slow") && ids.contains(&"b.slow"), "{ids:?}");
 }
-
-#[test]
-fn numbers_have_three_digits() {
-    let shown = [0.0, 0.1234, 0.9999, 1.234, 12.34, 99.98, 1234.4, 7.0].map(number);
-    assert_eq!(shown, ["0", "0.123", "1.00", "1.23", "12.3", "100", "1234", "7"]);
-}
