@@ -270,7 +270,7 @@ impl Manner {
                 let what =
                     format!("{}{dot}{place}: {key}, run {} of {}", case.name, run + 1, scenario.repeats);
                 let step = progress::step(&what);
-                let measured = one_run(scenario, *contestant, daemon.as_deref(), run);
+                let measured = self.run_once(scenario, *contestant, daemon.as_deref(), run);
                 drop(step);
                 runs.push(measured.map_err(|error| progress::failed(what, &error)));
             }
@@ -278,24 +278,27 @@ impl Manner {
         Ok(seen)
     }
 
+    /// One run, in the simulator when there is no daemon.
+    fn run_once(
+        &self,
+        scenario: &Scenario,
+        contestant: Contestant,
+        daemon: Option<&Path>,
+        run: u32,
+    ) -> Result<Vec<Measure>> {
+        let seed = scenario.seed.wrapping_add(run.into());
+        let slowdown = if self.guest.is_inside() { SLOWDOWN_MAX } else { 1 };
+        let mut measures = match daemon {
+            Some(daemon) => measured::run(scenario, contestant, daemon, seed, slowdown)?,
+            None => simulated::run(scenario, contestant, seed)?,
+        };
+        // What there was none of, such as the lost share of nothing, is no figure.
+        measures.retain(|measure| measure.value.is_finite());
+        Ok(measures)
+    }
+
     fn daemon(&self) -> Result<PathBuf> {
         let (json, tabane, seed) = (None, self.tabane.clone(), 0);
         Common { json, tabane, seed }.daemon()
     }
-}
-
-fn one_run(
-    scenario: &Scenario,
-    contestant: Contestant,
-    daemon: Option<&Path>,
-    run: u32,
-) -> Result<Vec<Measure>> {
-    let seed = scenario.seed.wrapping_add(run.into());
-    let mut measures = match daemon {
-        Some(daemon) => measured::run(scenario, contestant, daemon, seed)?,
-        None => simulated::run(scenario, contestant, seed)?,
-    };
-    // What there was none of, such as the lost share of nothing, is no figure.
-    measures.retain(|measure| measure.value.is_finite());
-    Ok(measures)
 }

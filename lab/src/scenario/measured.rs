@@ -29,7 +29,7 @@ const BUFFER_BYTES_MAX: u32 = 32 << 20;
 /// A run in which anything comes later than this part of its duration measures the machine and not the contestant.
 const LATE_SHARE: u32 = 10;
 
-/// Runs `scenario`.
+/// Runs `scenario` where things may take `slowdown` times as long as usual.
 ///
 /// # Errors
 /// A tool or daemon fails, or something arrives that was not sent.
@@ -38,9 +38,10 @@ pub(super) fn run(
     contestant: Contestant,
     daemon: &Path,
     seed: u64,
+    slowdown: u32,
 ) -> Result<Vec<Measure>> {
     let topology = Topology::build(plan(scenario, contestant, seed))?;
-    let run = Run { scenario, contestant, topology: &topology, seed };
+    let run = Run { scenario, contestant, topology: &topology, seed, slowdown };
     for link in 0..scenario.links.len() {
         run.impair(link, &Condition::at_first(scenario, link))?;
     }
@@ -103,6 +104,8 @@ struct Run<'a> {
     contestant: Contestant,
     topology: &'a Topology,
     seed: u64,
+    /// How many times as long as usual things may take here.
+    slowdown: u32,
 }
 
 impl<'a> Run<'a> {
@@ -156,7 +159,7 @@ impl<'a> Run<'a> {
         let wait_until = |at: Duration| -> Result<()> {
             thread::sleep(at.saturating_sub(started.elapsed()));
             let late = started.elapsed().saturating_sub(at);
-            let late_max = self.scenario.duration / LATE_SHARE;
+            let late_max = self.scenario.duration * self.slowdown / LATE_SHARE;
             ensure!(
                 late <= late_max,
                 "the machine is too busy: what was due after {at:?} came {late:?} late"

@@ -98,8 +98,8 @@ fn demo() -> Result<()> {
 
 /// On a busy machine a bundle is not the sum of its links; it is no wreck of the better one either.
 fn aggregate() -> Result<()> {
-    let short = [r#"duration = "1 s""#, UNEQUAL].map(|set| ["--set", set]).concat();
-    let report = report(&[&["aggregate", "--case=30,10,1,50"], &short[..]].concat(), 90)?;
+    let short = [r#"duration = "3 s""#, UNEQUAL].map(|set| ["--set", set]).concat();
+    let report = report(&[&["aggregate", "--case=30,10,1,50"], &short[..]].concat(), 150)?;
     ensure!(verdict(&report, "runs_failed")?["ok"] == true, "{report}");
     let figure = |who: &str, which: &str| median(&report, &format!("30,10,1,50.namespaces.{who}.{which}"));
     for file in ["flow1.seconds", "flow2.seconds"] {
