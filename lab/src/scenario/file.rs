@@ -125,43 +125,46 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
     vec![Link { quality, mtu, burst, coalescing, router }; count]
 }
 
-/// Nothing, or both.
 fn router(section: &mut Section<'_, '_>) -> Option<Router> {
-    let rate = section.text("rate", BITRATE_ALLOWED);
-    let queue = section.text("queue", TIME_ALLOWED);
-    if let Some(alone) = rate.as_ref().map(|given| &given.place).xor(queue.as_ref().map(|given| &given.place))
-    {
-        let problem = Problem::new(alone, "stands alone", "both `rate` and `queue`");
-        section.problems().push(problem);
-    }
-    let (rate, queue) = (rate?, queue?);
-    let refused = |place: &Where, what, allowed| Problem::new(place, what, allowed);
-    let bits = parse_bitrate(&rate.value).map_err(|what| refused(&rate.place, what, BITRATE_ALLOWED));
-    let time = parse_time(&queue.value).map_err(|what| refused(&queue.place, what, TIME_ALLOWED));
-    match (bits, time) {
-        (Ok(rate), Ok(queue)) => Some(Router { rate, queue }),
-        (bits, time) => {
-            section.problems().extend([bits.err(), time.err()].into_iter().flatten());
-            None
-        }
-    }
+    let (rate, queue) = (section.text("rate", BITRATE_ALLOWED), section.text("queue", TIME_ALLOWED));
+    let (rate, queue) = both(section, rate, queue, "both `rate` and `queue`")?;
+    let rate = understood(section, &rate, BITRATE_ALLOWED, parse_bitrate);
+    let queue = understood(section, &queue, TIME_ALLOWED, parse_time);
+    Some(Router { rate: rate?, queue: queue? })
+}
+
+fn coalescing(section: &mut Section<'_, '_>) -> Option<Coalescing> {
+    let (frames, wait) = (section.number("frames"), section.text("wait", TIME_ALLOWED));
+    let allowed = "both `frames` and `wait`: whichever is reached first";
+    let (frames, wait) = both(section, frames, wait, allowed)?;
+    let frames = number(section.problems(), Some(&frames), COALESCED, 1);
+    Some(Coalescing { frames, wait: understood(section, &wait, TIME_ALLOWED, parse_time)? })
 }
 
 /// Nothing, or both.
-fn coalescing(section: &mut Section<'_, '_>) -> Option<Coalescing> {
-    let frames = section.number("frames");
-    let wait = section.text("wait", TIME_ALLOWED);
-    if let Some(alone) =
-        frames.as_ref().map(|given| &given.place).xor(wait.as_ref().map(|given| &given.place))
-    {
-        let problem =
-            Problem::new(alone, "stands alone", "both `frames` and `wait`: whichever is reached first");
-        section.problems().push(problem);
-    }
-    let count = number(section.problems(), Some(&frames?), COALESCED, 1);
-    let wait = wait?;
-    let refused = |what| section.problems().push(Problem::new(&wait.place, what, TIME_ALLOWED));
-    Some(Coalescing { frames: count, wait: parse_time(&wait.value).map_err(refused).ok()? })
+fn both<A, B>(
+    section: &mut Section<'_, '_>,
+    one: Option<Given<A>>,
+    other: Option<Given<B>>,
+    allowed: &str,
+) -> Option<(Given<A>, Given<B>)> {
+    let alone = match (one, other) {
+        (Some(one), Some(other)) => return Some((one, other)),
+        (one, other) => one.map(|given| given.place).or(other.map(|given| given.place))?,
+    };
+    section.problems().push(Problem::new(&alone, "stands alone", allowed));
+    None
+}
+
+/// What `parse` makes of a text.
+fn understood<T>(
+    section: &mut Section<'_, '_>,
+    given: &Given<String>,
+    allowed: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    let refused = |what| section.problems().push(Problem::new(&given.place, what, allowed));
+    parse(&given.value).map_err(refused).ok()
 }
 
 fn bundle(section: &mut Section<'_, '_>, links: usize) -> BundleOptions {
@@ -330,8 +333,7 @@ fn parsed<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Option<T> {
     let given = section.text(key, allowed)?;
-    let refused = |what| section.problems().push(Problem::new(&given.place, what, allowed));
-    parse(&given.value).map_err(refused).ok()
+    understood(section, &given, allowed, parse)
 }
 
 /// The same for a key that has to be there; `at` is the place of its table.

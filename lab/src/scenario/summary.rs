@@ -183,10 +183,11 @@ impl Found {
     }
 
     fn name(&self, row: Row) -> String {
-        match row.flow {
-            Some(flow) => format!("{}: {}", self.scenario.flows[flow], row.figure.label()),
-            None => row.figure.label().to_string(),
-        }
+        let others = &self.scenario.contestants;
+        let base = others.iter().find(|who| **who == Contestant::BestLink).or(others.first());
+        let base = base.map_or("", |who| who.key()).replace("best-link", "best link");
+        let label = row.figure.label().replace("best link", &base);
+        row.flow.map_or(label.clone(), |flow| format!("{}: {label}", self.scenario.flows[flow]))
     }
 
     /// What a reader of the table has to know.
