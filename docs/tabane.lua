@@ -5,8 +5,8 @@
 --
 -- Cells in Ethernet frames are found by their EtherType.
 --
--- A capture on an end point shows a train of cells as one long datagram, because the kernel cuts it into cells later
--- (UDP_SEGMENT) or has joined them already (UDP_GRO). `cell_length` finds the seams.
+-- A capture on an end point shows a train of cells as one long datagram, because the kernel segments it into cells later
+-- (UDP_SEGMENT) or has coalesced them already (UDP_GRO). `cell_length` finds where cells begin.
 -- A frame goes on to the dissector of Ethernet when it lies whole in its cell; longer ones are not put together.
 
 local PORT = 7420
@@ -62,7 +62,7 @@ local FIELDS = {
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
 
-  { "mark", "Mark of the group", "bytes" },
+  { "group_tag", "Group tag", "bytes" },
 
   { "handshake.step", "Step", "uint8", base.DEC, STEPS },
   { "handshake.epoch", "Epoch of the keys", "uint8" },
@@ -88,6 +88,7 @@ local FIELDS = {
   { "heartbeat.skew", "Skew (us)", "uint32" },
   { "heartbeat.up", "Up", "bool", 8, nil, 0x01 },
   { "heartbeat.behind", "Behind", "bool", 8, nil, 0x02 },
+  { "heartbeat.delay", "Delay (us, modulo 2^24)", "uint24" },
 
   { "repair.gaps", "Gaps", "uint8" },
   { "repair.link", "Link", "uint8" },
@@ -155,7 +156,7 @@ local function hello(tree, cell)
   add("hello.ends", 1)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
-  if seals and cell:len() >= fixed + length + TAG then tree:add(f["mark"], cell(cell:len() - TAG)) end
+  if seals and cell:len() >= fixed + length + TAG then tree:add(f["group_tag"], cell(cell:len() - TAG)) end
   if link >= LINKS then return complain(tree, "link " .. link .. " is out of range") end
   if workers == 0 then return complain(tree, "no workers") end
   if length > NAME_MAX then return complain(tree, "a name of " .. length .. " bytes") end
@@ -184,14 +185,15 @@ local function heartbeat(tree, cell)
   local up = {}
   for link = 0, reported - 1 do
     local at = fixed + 8 * sent + 16 * link
-    add = fields_from(tree:add(cell(at, 16), "Heard on link " .. link), cell, at)
+    add = fields_from(tree:add(cell(at, 16), "Received on link " .. link), cell, at)
     add("heartbeat.next", 4)
     add("heartbeat.count", 4)
     add("heartbeat.skew", 4)
     if add("heartbeat.up", 1, false, true):uint() % 2 == 1 then up[#up + 1] = link end
     add("heartbeat.behind", 1)
+    add("heartbeat.delay", 3)
   end
-  return "heartbeat, hears " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
+  return "heartbeat, receives " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
 end
 
 local function repair(tree, cell)
@@ -229,7 +231,7 @@ local function handshake(tree, cell)
   add("handshake.addressee", 6)
   add("handshake.addressee_port", 2)
   if cell:len() > fixed then add("handshake.body", cell:len() - fixed) end
-  add("mark", TAG)
+  add("group_tag", TAG)
   add("handshake.stamp", TAG)
   if not STEPS[step] then return complain(tree, "step " .. step .. " is not known") end
   if epoch == 0 then return complain(tree, "no keys have epoch 0") end

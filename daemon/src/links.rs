@@ -400,6 +400,7 @@ pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> 
         greet: link.peers.iter().map(greet).collect(),
         multicast: multicast(link),
         rate: link.rate,
+        speed: None,
         weight: link.weight,
     }
 }

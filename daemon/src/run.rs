@@ -9,10 +9,10 @@ use std::sync::mpsc::{Sender, channel};
 use anyhow::Context;
 use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::Watch;
-use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
+use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, ethtool, now_ns};
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
-use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, Name, NodeId, Settings, fdb};
+use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
 use crate::config::{Config, Security};
 use crate::control::Listener;
@@ -168,7 +168,13 @@ impl Parts {
     fn settings(&self, incarnation: u64, number: u16, fdb: &Arc<Fdb>) -> Settings {
         let (host, config) = (rustix::system::uname(), &self.config);
         let links = config.links.iter().zip(&self.media);
-        let links = links.map(|(link, medium)| links::link_settings(link, medium, number)).collect();
+        // Asked here and not of links that join later: the ioctl is none that the sandbox allows.
+        let speed = |nic| ethtool::speed(nic).map(|mbits| u64::from(mbits) * 1_000_000);
+        let links = links.map(|(link, medium)| LinkSettings {
+            speed: speed(&link.nic),
+            ..links::link_settings(link, medium, number)
+        });
+        let links = links.collect();
         Settings {
             group: config.group(),
             name: Name::new(&host.nodename().to_string_lossy()),

@@ -4,15 +4,21 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
+/// One test at a time: what another thread forks holds the file that this one writes, until it executes its own program, and no
+/// kernel starts a program that is open for writing.
+static WRITES: Mutex<()> = Mutex::new(());
+
 /// The program in a directory of its own.
-fn alone() -> (TempDir, PathBuf) {
+fn alone() -> (MutexGuard<'static, ()>, TempDir, PathBuf) {
+    let guard = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("tabane");
     fs::copy(env!("CARGO_BIN_EXE_tabane"), &program).expect("copied");
-    (directory, program)
+    (guard, directory, program)
 }
 
 fn run(program: &PathBuf, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -23,7 +29,7 @@ fn run(program: &PathBuf, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 #[test]
 fn what_was_typed_reaches_the_other_program() {
-    let (directory, program) = alone();
+    let (_guard, directory, program) = alone();
     let other = directory.path().join("tabane-probe");
     fs::write(&other, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").expect("written");
     fs::set_permissions(&other, Permissions::from_mode(0o755)).expect("a script");
@@ -43,7 +49,7 @@ fn what_was_typed_reaches_the_other_program() {
 
 #[test]
 fn where_it_is_missing_one_sentence_says_so() {
-    let (directory, program) = alone();
+    let (_guard, directory, program) = alone();
     let missing = directory.path().join("tabane-probe");
     let expected = format!(
         "tabane: no program `{}`: `tabane probe` needs tabane-probe beside tabane\n",

@@ -1,7 +1,7 @@
-//! A whole receiving bundle, and a member that holds the key and says what the fuzzer wants.
+//! A whole receiving bundle, and a member that holds the key and sends what the fuzzer wants.
 //!
-//! The bytes are one that says what world it is, then steps: what is done (the lower four bits; bit 4 is the link), and
-//! what it takes. A step that lacks bytes ends the input.
+//! The input is a byte that selects the world, then steps: a byte that selects the action (the lower four bits; bit 4 is the
+//! link), and its arguments. A step that lacks bytes ends the input.
 
 use std::time::Duration;
 
@@ -19,22 +19,22 @@ use tabane_sim::random::{Random, Stream};
 
 use crate::world::{HONEST, JUDGED, MEMBER, NICS, Shape, World, frame, host};
 
-/// Steps of one input, and cells that they say together: a record as long as there is, a byte in each cell, twice.
+/// Steps of one input, and cells that they send together: twice the longest record, a byte in each cell.
 const STEPS_MAX: usize = 300;
 const CELLS_MAX: usize = 140_000;
-/// Nodes that are started anew in one input, at most.
+/// Restarts of nodes in one input, at most.
 const RESTARTS_MAX: usize = 4;
 /// The longest payload of a cell.
 const PAYLOAD_MAX: usize = 9_000;
-/// How many cells a step says; the last: as many as the record lacks.
+/// How many cells a step sends; the last: as many as the record lacks.
 const CRUMBS: [usize; 8] = [1, 8, 127, 128, 129, 1_000, 5_000, usize::MAX];
 /// How far numbers jump: by one, around the windows, and to what is another session.
 const JUMPS: [i64; 8] = [1, -1, 300, 4_095, 4_096, -4_096, 1 << 26, 1 << 31];
 /// Microseconds that pass.
 const TIMES: [u64; 8] = [0, 50, 1_000, 5_000, 21_000, 110_000, 1_000_000, 10_100_000];
 
-/// A joined bundle that receives anything from a member: it never panics, what it delivers is a frame, what it holds is
-/// bounded, and afterwards it goes on with an honest peer, and with the member when that is started anew.
+/// A joined bundle that receives anything from a member: it never panics, it delivers only frames, what it holds is bounded,
+/// and afterwards it goes on with an honest peer, and with the member when that restarts.
 ///
 /// # Panics
 /// When it does not.
@@ -52,7 +52,7 @@ pub fn bundle(bytes: &[u8]) {
     session.end();
 }
 
-/// What is left of the fuzzer's bytes.
+/// The fuzzer's bytes that are left.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -89,7 +89,7 @@ struct Session {
     world: World,
     /// Bytes that the record lacks that the member has begun on each lane.
     lacks: [usize; LANES],
-    /// Cells that may still be said, and nodes that may still be started anew.
+    /// Cells that the member may still send, and restarts that are left.
     cells: usize,
     restarts: usize,
 }
@@ -122,7 +122,7 @@ impl Session {
         Some(())
     }
 
-    /// The member says cells that `make` gives, unless its way is not known or it has said enough.
+    /// The member sends cells that `make` gives, unless its way is not known or it has sent enough.
     fn say(&mut self, nic: u8, cells: usize, make: impl Fn(&mut Way, &mut hostile::way::Lanes) -> Vec<u8>) {
         let Some((way, lanes)) = self.world.way(nic) else { return };
         let Some(left) = self.cells.checked_sub(cells) else { return };
@@ -131,7 +131,7 @@ impl Session {
         self.world.say(nic, &cells);
     }
 
-    /// A record that says it is so long begins, and so much of it is here.
+    /// A record of any length begins, and any part of it is in the cell.
     fn begin(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, says, here) = (input.lane()?, input.u16()?, input.u16()?);
         let longest = VNET + FRAME_MAX;
@@ -145,7 +145,7 @@ impl Session {
         Some(())
     }
 
-    /// Cells in which no record begins: what goes on with the one that has.
+    /// Cells in which no record begins: they continue the one that is begun.
     fn crumbs(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, count, size) = (input.lane()?, one_of(&CRUMBS, input.u8()?), input.u8()?.max(1));
         let lacks = &mut self.lacks[usize::from(lane)];
@@ -235,7 +235,7 @@ impl Session {
         Some(())
     }
 
-    /// What the simulator's hostile member does.
+    /// A deed of the simulator's hostile member.
     fn deed(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (deed, seed) = (one_of(&Deed::ALL, input.u8()?), input.u16()?);
         let mut random = Random::new(seed.into(), Stream::Hostile);
@@ -293,7 +293,7 @@ impl Session {
         let value = what >> 4;
         match what & 15 {
             0 => self.world.judged().handle_carrier(now, nic, value & 1 == 0),
-            1 => self.world.cut[usize::from(nic)] = value & 1 == 0,
+            1 => self.world.dead[usize::from(nic)] = value & 1 == 0,
             2 => self.world.judged().remove_link(now, 1),
             3 if !self.world.judged().has_link(1) => {
                 self.world.judged().add_link(now, LinkSettings::new(1_452));
@@ -317,7 +317,7 @@ impl Session {
     fn stranger(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (node, bytes) = (input.u8()?, input.bytes()?);
         let to = Place { node: JUDGED, nic };
-        self.world.hear(to, Place { node, nic }, bytes, bytes.len());
+        self.world.receive(to, Place { node, nic }, bytes, bytes.len());
         self.world.say(nic, &[]);
         Some(())
     }
@@ -325,7 +325,7 @@ impl Session {
     /// The hostility ends, and everything works again.
     fn end(mut self) {
         let now = self.world.now;
-        self.world.cut = [false; NICS as usize];
+        self.world.dead = [false; NICS as usize];
         self.world.runs = [true; 3];
         let judged = self.world.judged();
         judged.resume();
@@ -356,7 +356,7 @@ fn kind(number: u8) -> Kind {
     one_of(&[Kind::Hello, Kind::Heartbeat, Kind::Repair, Kind::Handshake, Kind::Data], number)
 }
 
-/// What an honest member would report now.
+/// The heartbeat that an honest member would send now.
 fn report(way: &Way, sent_at: u32) -> Heartbeat {
     let mut heartbeat = Heartbeat {
         sent_at,

@@ -1,4 +1,4 @@
-//! What is fuzzed: each body takes any bytes, and must neither panic nor break what it asserts.
+//! The fuzz bodies: each takes any bytes, and must neither panic nor break its assertions.
 
 mod bundle;
 mod pair;
@@ -7,7 +7,7 @@ mod window;
 mod world;
 
 use tabane_proto::wire::cell::{HEADER, Header};
-use tabane_proto::wire::handshake::{Marked, Message};
+use tabane_proto::wire::handshake::{Message, Tagged};
 use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_proto::wire::record;
@@ -21,7 +21,7 @@ pub use window::window;
 /// Steps of one input of [`recorded`].
 const STEPS_MAX: usize = 500;
 
-/// Every parser of the wire format: what parses is written again to something that parses the same.
+/// Every parser of the wire format: a value that parses, written again, parses to the same value.
 pub fn cell(bytes: &[u8]) {
     if let Ok(header) = Header::parse(bytes) {
         let mut again = [0; HEADER];
@@ -40,7 +40,7 @@ pub fn cell(bytes: &[u8]) {
         let length = heartbeat.emit(&mut again);
         assert_eq!(Heartbeat::parse(&again[..length]), Ok(heartbeat));
     }
-    if let Ok(Ok(message)) = Marked::split(bytes).map(|marked| Message::parse(marked.covered)) {
+    if let Ok(Ok(message)) = Tagged::split(bytes).map(|tagged| Message::parse(tagged.covered)) {
         assert_eq!(Message::parse(&message.emit()), Ok(message));
     }
     if let Ok(request) = Request::parse(payload) {
@@ -52,7 +52,7 @@ pub fn cell(bytes: &[u8]) {
 
 /// A joined bundle that receives any cells on its links: it counts and drops them, and goes on working.
 ///
-/// The bytes are a list of datagrams: a length, how the header is to be mended so that it gets further, the rest.
+/// The bytes are a list of datagrams: a length, how to mend the header so that it gets further, the rest.
 pub fn reassemble(bytes: &[u8]) {
     let mut pair = Pair::joined();
     let mut rest = bytes;
@@ -64,10 +64,10 @@ pub fn reassemble(bytes: &[u8]) {
     pair.assert_alive();
 }
 
-/// Two bundles in a sealed session that hear anything a stranger can say, and what a traitor could: cells with a true
-/// mark. Their session lives.
+/// Two bundles in a sealed session that receive anything that a stranger can send, and a member: cells with a valid tag. Their
+/// session lives.
 ///
-/// The bytes are a list of datagrams: a length, what is made of the rest (see [`Pair::inject_open`]), the rest.
+/// The bytes are a list of datagrams: a length, how to change the rest (see [`Pair::inject_open`]), the rest.
 pub fn handshake(bytes: &[u8]) {
     let mut pair = Pair::sealed();
     let mut rest = bytes;
@@ -80,8 +80,8 @@ pub fn handshake(bytes: &[u8]) {
     pair.assert_faithful();
 }
 
-/// Two bundles in a sealed session that hear again, changed or not, what they have said, while they are started anew now
-/// and then: nothing of it brings a frame or ends a session, and in the end they are joined.
+/// Two bundles in a sealed session that receive their own recorded cells again, changed or not, and sometimes restart: none of
+/// these brings a frame or ends a session, and in the end they are joined.
 ///
 /// The bytes are a list of steps of four bytes: see [`Pair::repeat`].
 pub fn recorded(bytes: &[u8]) {
@@ -92,16 +92,16 @@ pub fn recorded(bytes: &[u8]) {
     pair.assert_alive();
 }
 
-/// The control socket: whatever a client says, every line that comes back is JSON, and the next client is served.
+/// The control socket: whatever a client sends, every line that comes back is JSON, and the next client is served.
 pub fn control(bytes: &[u8]) {
     let service = Service::start();
-    for answer in service.hear(bytes) {
+    for answer in service.receive(bytes) {
         assert!(answer.is_object(), "{answer}");
     }
     service.assert_alive();
 }
 
-/// The configuration: any text gives a configuration or sentences, and what is printed reads back as the same.
+/// The configuration: any text gives a configuration or sentences, and a printed configuration reads back as the same.
 pub fn config(bytes: &[u8]) {
     use tabane::config::{file, resolve};
     use tabane::key::Key;

@@ -1,4 +1,4 @@
-//! Two bundles that know each other, and whatever a third party puts on their link.
+//! Two bundles that have joined, and any datagrams that a third party puts on their link.
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
@@ -13,9 +13,9 @@ const FRAME: [u8; 24] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
 /// Turns that two bundles get to join, or to deliver a frame.
 const TURNS: usize = 400;
-/// Turns that they get to join again whatever somebody repeats: handshakes that lead nowhere are given up after a second.
+/// Turns that they get to join again whatever somebody repeats: a handshake without an answer ends after a second.
 const TURNS_TO_REJOIN: usize = 3_000;
-/// Nodes that are started anew in one input, at most.
+/// Restarts of nodes in one input, at most.
 const RESTARTS_MAX: u64 = 3;
 /// Frames that each sends while everything is recorded.
 const RECORDED_FRAMES: usize = 8;
@@ -28,11 +28,11 @@ pub struct Pair {
     nodes: [Bundle; 2],
     /// Frames that each has delivered.
     delivered: [usize; 2],
-    /// What was said.
+    /// The recorded datagrams.
     said: Vec<Said>,
     /// Peers that left.
     left: usize,
-    /// Nodes that were started anew.
+    /// Restarts of nodes.
     restarts: u64,
 }
 
@@ -113,7 +113,7 @@ impl Pair {
                 bytes[4..12].copy_from_slice(&header[4..12]);
             }
         }
-        self.hear(0, &bytes);
+        self.receive(0, &bytes);
         if mend & 8 != 0 {
             self.turn();
         }
@@ -121,7 +121,7 @@ impl Pair {
 
     /// Puts a datagram on the link to the first bundle that is not sealed. The lower bits of `make` say what it is: 1: a
     /// header of a handshake comes before it, else 2: one of a greeting, else 4: it is laid over something that the second
-    /// has said; 8: behind it comes a true mark; 16: and a stamp of zeros; 32: time passes.
+    /// has said; 8: behind it comes a true tag; 16: and a stamp of zeros; 32: time passes.
     pub fn inject_open(&mut self, datagram: &[u8], make: u8) {
         let kinds = [(1, 0x14), (2, 0x11)];
         let kind = kinds.iter().find(|(bit, _)| make & bit != 0);
@@ -137,26 +137,26 @@ impl Pair {
             None => datagram.to_vec(),
         };
         if make & 8 != 0 {
-            let mark = group(0).mark(0, &bytes);
-            bytes.extend(mark);
+            let tag = group(0).tag(0, &bytes);
+            bytes.extend(tag);
         }
         if make & 16 != 0 {
             bytes.extend([0; TAG]);
         }
-        self.hear(0, &bytes);
+        self.receive(0, &bytes);
         if make & 32 != 0 {
             self.turn();
         }
     }
 
-    /// Repeats something that was said before, which must bring no frame. `step`: what (two bytes); how it is changed, and
-    /// what happens then; where it is changed.
+    /// Repeats a recorded datagram, which must bring no frame. `step`: which (two bytes); how to change it, and what happens
+    /// then; where to change it.
     ///
     /// Of the third byte, the lowest two bits change it: 1: a bit is another; 2: the end is missing; 3: the end comes
-    /// twice. 4: who said it receives it; 8: time passes; 16: a frame is sent; 32: who said it is started anew.
+    /// twice. 4: its sender receives it; 8: time passes; 16: a frame is sent; 32: its sender restarts.
     ///
     /// # Panics
-    /// When a frame comes of it.
+    /// When it brings a frame.
     pub fn repeat(&mut self, step: [u8; 4]) {
         let [low, high, how, at] = step;
         let said = &self.said[usize::from(u16::from_le_bytes([low, high])) % self.said.len()];
@@ -171,11 +171,11 @@ impl Pair {
         let to = if how & 4 == 0 { 1 - from } else { from };
         let is_sealed = bytes.get(1).is_some_and(|epoch| *epoch != 0);
         let (delivered, dropped) = (self.delivered, self.dropped(to));
-        self.hear(to, &bytes);
+        self.receive(to, &bytes);
         assert_eq!(self.delivered, delivered, "nothing is delivered twice");
         assert!(
             !is_sealed || self.dropped(to) > dropped,
-            "what is sealed counts once: {step:?}, {bytes:02x?}"
+            "a sealed cell counts once: {step:?}, {bytes:02x?}"
         );
         if how & 16 != 0 {
             self.send_frame(from);
@@ -201,7 +201,7 @@ impl Pair {
         seal(&mut self.nodes[node], self.restarts);
     }
 
-    /// They meet again, and no session has ended but by a new start.
+    /// They join again, and no session has ended but by a restart.
     ///
     /// # Panics
     /// When they do not, or one has.
@@ -250,7 +250,7 @@ impl Pair {
         self.nodes[node].handle_frame(self.now, FRAME.len());
     }
 
-    /// Lets time pass and everything that both have to say reach the other.
+    /// Lets time pass, and each receive everything that the other sends.
     fn turn(&mut self) {
         self.now = self.now + TURN;
         for node in 0..2 {
@@ -266,7 +266,7 @@ impl Pair {
                 said.extend(train.chunks(batch.segment).map(<[u8]>::to_vec));
                 self.nodes[node].handle_sent(self.now, Outcome::Sent);
             }
-            said.iter().for_each(|bytes| self.hear(1 - node, bytes));
+            said.iter().for_each(|bytes| self.receive(1 - node, bytes));
             self.said.extend(said.into_iter().map(|bytes| Said { from: node, bytes }));
             while let Some(event) = self.nodes[node].poll_event() {
                 self.left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerExpired { .. }));
@@ -275,7 +275,7 @@ impl Pair {
     }
 
     /// A datagram reaches a node; what it completes is delivered.
-    fn hear(&mut self, node: usize, bytes: &[u8]) {
+    fn receive(&mut self, node: usize, bytes: &[u8]) {
         let bundle = &mut self.nodes[node];
         let Some(mut buffer) = bundle.lend() else { return };
         let length = bytes.len().min(BUFFER);
@@ -288,7 +288,7 @@ impl Pair {
     }
 }
 
-/// Lets a bundle seal, with keys that follow from who it is and when it was started.
+/// Lets a bundle seal, with keys that follow from its node and its incarnation.
 fn seal(bundle: &mut Bundle, restarts: u64) {
     bundle.set_security(Box::new(group(bundle.node().0 + restarts)), Rekey::default());
 }

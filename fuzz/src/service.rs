@@ -16,7 +16,7 @@ use tabane::key::Key;
 use tabane_proto::PolicyKind;
 
 /// An answer comes within this time.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const PORT: u16 = 7420;
 
 /// A service.
@@ -34,12 +34,12 @@ impl Service {
         Self { name, _server: server }
     }
 
-    /// Says something as one client; returns what comes back, unless the connection is to last.
-    pub(crate) fn hear(&self, bytes: &[u8]) -> Vec<Value> {
+    /// Sends bytes as one client; returns the answers, unless the connection is one that lasts.
+    pub(crate) fn receive(&self, bytes: &[u8]) -> Vec<Value> {
         let address = SocketAddr::from_abstract_name(format!("tabane/{}", self.name)).expect("a short name");
         let mut client = UnixStream::connect_addr(&address).expect("served");
-        client.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
-        // Who is refused in the middle cannot say the rest.
+        client.set_read_timeout(Some(TIMEOUT)).expect("a time that is not zero");
+        // A client that is refused in the middle cannot send the rest.
         let _ = client.write_all(bytes).and_then(|()| client.shutdown(Shutdown::Write));
         let lasts = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
         if lasts(b"follow") || lasts(b"upgrade") {

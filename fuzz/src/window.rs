@@ -1,4 +1,4 @@
-//! A node in a window of memory into which the other side writes as the input says.
+//! A node with a ring in shared memory, into which the other side writes as the input says.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -41,18 +41,18 @@ impl Memory for &Guarded {
     }
 }
 
-/// The header that the bytes begin with; then a node of two, and a list of steps: what is done, a place, and a word that
-/// the other side writes there, of as many bytes as are left.
+/// The bytes are a header; then which of two nodes it is, and a list of steps: an action, a place, and a word that the other
+/// side writes there, of as many bytes as are left.
 pub fn window(bytes: &[u8]) {
     const MEMORY: usize = 1 << 20;
     let (header, steps) = bytes.split_at(bytes.len().min(16));
     let mut words = [[0; 8]; 2];
     words.as_flattened_mut()[..header.len()].copy_from_slice(header);
-    let told = Shape::parse(words.map(u64::from_le_bytes), MEMORY);
+    let parsed = Shape::parse(words.map(u64::from_le_bytes), MEMORY);
     let usual = Shape::new(512, 128 << 10, 2, 1).expect("allowed");
-    // The memory of a shape that is told has to be there, so that shapes of any size are not tried out.
+    // The memory of the shape in the header has to be there, so that the target does not try shapes of any size.
     let shape =
-        told.ok().filter(|shape| shape.bytes() <= MEMORY as u64 && shape.slots() == 2).unwrap_or(usual);
+        parsed.ok().filter(|shape| shape.bytes() <= MEMORY as u64 && shape.slots() == 2).unwrap_or(usual);
     let (near, far) = (shape.window(0, 0, 1).place(), shape.window(0, 1, 0).place());
     let memory = Guarded { bytes: RefCell::new(vec![0; MEMORY]), near: near.clone(), far };
     let mut seat = Seat::take(&memory, shape, 0, 0, 1);

@@ -1,7 +1,7 @@
-//! Three bundles on two links: one that is judged, a member that says anything, and an honest one.
+//! Three bundles on two links: one that is judged, a member that sends anything, and an honest one.
 //!
 //! ```text
-//!   judged (0) ──┬── link 0 ──┬── member (1): its bundle, and what the fuzzer has it say beside
+//!   judged (0) ──┬── link 0 ──┬── member (1): its bundle, and further cells that the fuzzer wants
 //!                └── link 1 ──┴── honest (2)
 //! ```
 //!
@@ -25,15 +25,15 @@ pub(crate) const JUDGED: u8 = 0;
 pub(crate) const MEMBER: u8 = 1;
 pub(crate) const HONEST: u8 = 2;
 const NODES: u8 = 3;
-/// Ports of each.
+/// Links of each.
 pub(crate) const NICS: u8 = 2;
 /// Receive buffers of the judged bundle: more than a record in single bytes fills.
 const BUFFERS: u16 = 64;
 /// Pieces of a frame that the device takes in one write.
 const PIECES_MAX: usize = 128;
-/// Control messages that may wait, whatever peers say.
+/// Control messages that may wait, whatever peers send.
 const MESSAGES_MAX: usize = 2_048;
-/// Slots of a ring, and so cells that may wait to be sent again.
+/// Slots of a ring, and so the most cells that may wait to be sent again.
 const SLOTS: usize = 512;
 /// Turns of a millisecond that nodes get to join or to deliver a frame, and then turns of ten: 12 s, after which a peer that
 /// somebody has made up is forgotten.
@@ -47,9 +47,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(11);
 /// How the member's cells reach the judged bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Each alone in a buffer, of which it is copied to others.
+    /// Each alone in a buffer, from which it is gathered with others.
     Single,
-    /// Those of one length together, as the kernel merges them, but less than is worth a buffer.
+    /// Those of one length together, as the kernel merges them, but too few to keep their buffer.
     Sparse,
     /// Those of one length together, as many as fit a buffer.
     Long,
@@ -71,19 +71,19 @@ pub(crate) struct World {
     is_sealed: bool,
     bundles: Vec<Bundle>,
     member: Member,
-    /// Nodes that take part: the others neither run nor hear.
+    /// Nodes that take part: the others neither run nor receive.
     pub(crate) runs: [bool; NODES as usize],
     /// Links that carry nothing.
-    pub(crate) cut: [bool; NICS as usize],
+    pub(crate) dead: [bool; NICS as usize],
     pub(crate) shape: Shape,
     starts: u64,
-    /// What [`World::send`] is looked for by at the judged bundle, and whether it has come.
+    /// The bytes by which the judged bundle's delivery of [`World::send`] is known, and whether it has happened.
     awaited: Option<Vec<u8>>,
     has_come: bool,
 }
 
 impl World {
-    /// All are joined, and the member is watched.
+    /// All have joined, and the member watches its bundle.
     pub(crate) fn joined(is_sealed: bool, repair: bool) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let mut member = Member::new(usize::from(NODES), random::Random::new(1, random::Stream::Hostile));
@@ -95,7 +95,7 @@ impl World {
             bundles: Vec::new(),
             member,
             runs: [true; NODES as usize],
-            cut: [false; NICS as usize],
+            dead: [false; NICS as usize],
             shape: Shape::Single,
             starts: 0,
             awaited: None,
@@ -149,26 +149,26 @@ impl World {
         &mut self.bundles[usize::from(JUDGED)]
     }
 
-    /// The member's way to the judged bundle over a nic, once its bundle has shown how to speak there.
+    /// The member's way to the judged bundle over a nic, once its bundle has sent there.
     pub(crate) fn way(&mut self, nic: u8) -> Option<(&mut Way, &mut Lanes)> {
         self.member.way(Place { node: MEMBER, nic }, Place { node: JUDGED, nic })
     }
 
-    /// The member says cells to the judged bundle.
+    /// The member sends cells to the judged bundle.
     pub(crate) fn say(&mut self, nic: u8, cells: &[Vec<u8>]) {
         let from = Place { node: MEMBER, nic };
         for alike in cells.chunk_by(|one, other| one.len() == other.len()) {
             let length = alike[0].len().max(1);
             for train in alike.chunks((self.shape.train() / length).max(1)) {
-                self.hear(Place { node: JUDGED, nic }, from, &train.concat(), length);
+                self.receive(Place { node: JUDGED, nic }, from, &train.concat(), length);
             }
         }
         self.deliver(JUDGED);
     }
 
     /// A datagram train reaches a node.
-    pub(crate) fn hear(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
-        if !self.runs[usize::from(to.node)] || self.cut[usize::from(to.nic)] {
+    pub(crate) fn receive(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
+        if !self.runs[usize::from(to.node)] || self.dead[usize::from(to.nic)] {
             return;
         }
         bytes.chunks(segment.max(1)).for_each(|cell| self.member.watch_received(to, from, cell));
@@ -179,7 +179,7 @@ impl World {
         bundle.handle_datagrams(self.now, to.nic, from.endpoint(), buffer, length, segment);
     }
 
-    /// What is complete goes to a node's device.
+    /// Complete frames go to a node's device.
     fn deliver(&mut self, node: u8) {
         let Self { bundles, awaited, has_come, now, .. } = self;
         while let Some(frame) = bundles[usize::from(node)].poll_frame(*now) {
@@ -211,26 +211,26 @@ impl World {
         }
     }
 
-    /// Lets time pass, and everything that all have to say reach the others.
+    /// Lets time pass, and each receive everything that the others send.
     pub(crate) fn turn(&mut self, time: Duration) {
         self.now = self.now + time;
         for node in (0..NODES).filter(|node| self.runs[usize::from(*node)]).collect::<Vec<_>>() {
             for (nic, to, bytes, segment) in self.speak(node) {
                 let from = Place { node, nic };
                 self.member.watch_sent(from, to.map(Place::endpoint), &bytes, segment);
-                if self.cut[usize::from(nic)] {
+                if self.dead[usize::from(nic)] {
                     continue;
                 }
                 let others = (0..NODES).filter(|other| *other != node).map(|node| Place { node, nic });
                 for place in others.filter(|place| to.is_none_or(|to| to == *place)).collect::<Vec<_>>() {
-                    self.hear(place, from, &bytes, segment);
+                    self.receive(place, from, &bytes, segment);
                 }
             }
             (0..NODES).for_each(|node| self.deliver(node));
         }
     }
 
-    /// What a node has to say: by which nic, to whom, the bytes and the length of each cell.
+    /// The datagrams that a node sends: by which nic, to whom, the bytes and the length of each cell.
     fn speak(&mut self, node: u8) -> Vec<(u8, Option<Place>, Vec<u8>, usize)> {
         let now = self.now;
         let bundle = &mut self.bundles[usize::from(node)];
@@ -255,7 +255,7 @@ impl World {
         said
     }
 
-    /// What the judged bundle holds is within its bounds, and every buffer is somewhere.
+    /// The judged bundle holds no more than its bounds, and no buffer is lost.
     ///
     /// # Panics
     /// When it is not.
@@ -298,7 +298,7 @@ impl World {
         self.runs = [true, false, false];
         self.now = self.now + FORGOTTEN_AFTER;
         (0..TURNS).for_each(|_| self.turn(SLOW_TURN));
-        assert_eq!(self.judged().peers().count(), 0, "who is silent is forgotten");
+        assert_eq!(self.judged().peers().count(), 0, "silent peers are forgotten");
         let held = self.judged().held();
         assert!(held.buffers_held <= 1, "{held:?}");
     }

@@ -26,7 +26,7 @@ impl Source {
         (0..self.below(most)).map(|_| self.next().to_le_bytes()[0]).collect()
     }
 
-    /// `valid` with a few bytes changed, cut off or doubled.
+    /// `valid` with a few bytes changed, removed or doubled.
     fn mutated(&mut self, valid: &[u8]) -> Vec<u8> {
         let mut bytes = valid.to_vec();
         for _ in 0..1 + self.below(4) {

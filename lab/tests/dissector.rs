@@ -124,7 +124,8 @@ fn heartbeat() -> Heartbeat {
         ..Heartbeat::default()
     };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-    heartbeat.reports[0] = Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
+    heartbeat.reports[0] =
+        Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true, delay_micros: 9 };
     heartbeat
 }
 
@@ -362,7 +363,7 @@ fn dissected_handshake() -> Result<()> {
             ("tabane.handshake.incarnation", "0x1122334455667788"),
             ("tabane.handshake.addressee", "02:00:00:00:00:02"),
             ("tabane.handshake.body", "aabb"),
-            ("tabane.mark", "cccccccccccccccccccccccccccccccc"),
+            ("tabane.group_tag", "cccccccccccccccccccccccccccccccc"),
             ("tabane.handshake.stamp", "00000000000000000000000000000000"),
         ],
     )

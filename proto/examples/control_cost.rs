@@ -1,8 +1,8 @@
-//! What a cell of each kind costs who receives it, at worst: `cargo run --release -p tabane-proto --example control_cost`.
+//! What a cell of each kind costs its receiver, at worst: `cargo run --release -p tabane-proto --example control_cost`.
 //!
-//! A peer says the worst contents that pass, each cell in a turn of the worker of its own, so that nothing is shared: the
-//! cell is copied in and received, frames are delivered, timers run, and what is to be said is made (not sent). Cells are not
-//! sealed: opening one costs what `cell_cost` of `tabane_seal` says. Strangers' cells are received by a bundle with a key.
+//! A peer sends the worst contents that pass, each cell in a turn of its own, so that no cells share work: the bundle copies the
+//! cell in and receives it, delivers frames, runs timers, and writes control messages (which are not sent). Cells are not
+//! sealed: `cell_cost` of `tabane_seal` says what opening costs. A bundle with a key receives the strangers' cells.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -38,9 +38,9 @@ fn main() {
     report("hello, 1,024 peers", PEERS, |scene, _| scene.hello(|hello| hello));
     report("heartbeat, 1,024 peers", PEERS, |scene, turn| scene.heartbeat(turn));
     report("a stranger's cell, no session", PEERS, |scene, _| scene.cell(Kind::Data, 0x3ff, &[0]));
-    let marked = |kind: u8| [&[kind], &[0; HEADER + 2 * TAG + 80][..]].concat();
-    report_sealed("a stranger's greeting, false mark", || marked(0x11));
-    report_sealed("a stranger's initiation, false mark", || marked(0x14));
+    let tagged = |kind: u8| [&[kind], &[0; HEADER + 2 * TAG + 80][..]].concat();
+    report_sealed("a stranger's greeting, false tag", || tagged(0x11));
+    report_sealed("a stranger's initiation, false tag", || tagged(0x14));
     initiations();
 }
 
@@ -50,7 +50,7 @@ fn report(kind: &str, others: u16, make: impl Fn(&mut Scene, usize) -> Vec<u8>) 
     let spent = (0..CELLS).map(|turn| {
         let cell = make(&mut scene, turn);
         bytes = cell.len();
-        scene.hear(&cell)
+        scene.receive(&cell)
     });
     line(kind, spent.collect(), bytes);
 }
@@ -59,7 +59,7 @@ fn report_sealed(kind: &str, make: impl Fn() -> Vec<u8>) {
     let mut scene = Scene::new(0);
     scene.bundle.set_security(group(1), Rekey::default());
     let cell = make();
-    let spent = (0..CELLS).map(|_| scene.hear(&cell)).collect();
+    let spent = (0..CELLS).map(|_| scene.receive(&cell)).collect();
     line(kind, spent, cell.len());
 }
 
@@ -75,19 +75,19 @@ fn initiations() {
         for number in 2..50 {
             let mut other = bundle(number, 100 * round + u64::from(number));
             other.set_security(group(u64::from(number)), Rekey::default());
-            hear(&mut other, scene.now, &greeting);
+            receive(&mut other, scene.now, &greeting);
             for cell in
                 said(&mut other, scene.now).iter().filter(|cell| cell[0] & 15 == Kind::Handshake as u8)
             {
                 bytes = cell.len();
-                spent.push(scene.hear(cell));
+                spent.push(scene.receive(cell));
             }
         }
     }
-    line("initiation, true mark, answered", spent, bytes);
+    line("initiation, true tag, answered", spent, bytes);
 }
 
-/// The median, for it repeats; a turn in which the kernel interrupts does not.
+/// Prints the median, which repeats; a turn in which the kernel interrupts does not.
 fn line(kind: &str, mut spent: Vec<Duration>, bytes: usize) {
     spent.sort_unstable();
     let nanos = spent[spent.len() / 2].as_nanos();
@@ -98,7 +98,7 @@ fn line(kind: &str, mut spent: Vec<Duration>, bytes: usize) {
     println!("{kind:36} {bytes:4} {nanos:8} {:6}.{} {whole:8}.{part:02}", tenths / 10, tenths % 10);
 }
 
-/// A bundle that receives, and the peer that speaks to it.
+/// A bundle that receives, and the state of the peer that sends to it.
 struct Scene {
     bundle: Bundle,
     now: Instant,
@@ -133,7 +133,7 @@ impl Scene {
             name: tabane_proto::Name::default(),
         };
         for number in (0..=others).rev() {
-            hear(&mut bundle, now, &hello_cell(&hello(number)));
+            receive(&mut bundle, now, &hello_cell(&hello(number)));
             let answers =
                 said(&mut bundle, now).into_iter().filter_map(|cell| Hello::parse(&cell[HEADER..]).ok());
             session = answers.map(|answer| answer.session).find(|given| *given != 0).unwrap_or(session);
@@ -163,10 +163,10 @@ impl Scene {
     }
 
     /// What a turn with a cell takes.
-    fn hear(&mut self, cell: &[u8]) -> Duration {
+    fn receive(&mut self, cell: &[u8]) -> Duration {
         self.now = self.now + Duration::from_micros(100);
         let began = Clock::now();
-        hear(&mut self.bundle, self.now, cell);
+        receive(&mut self.bundle, self.now, cell);
         black_box(said(&mut self.bundle, self.now));
         began.elapsed()
     }
@@ -208,7 +208,14 @@ impl Scene {
         };
         heartbeat.sent.fill(Sent { departed: wire_seq(self.seq), queued: 1 });
         let up = turn.is_multiple_of(2);
-        heartbeat.reports.fill(Report { next: 0, count: 0, skew_micros: 0, up, behind: false });
+        heartbeat.reports.fill(Report {
+            next: 0,
+            count: 0,
+            skew_micros: 0,
+            up,
+            behind: false,
+            delay_micros: 0,
+        });
         let mut payload = [0; HEARTBEAT_MAX];
         let length = heartbeat.emit(&mut payload);
         self.cell(Kind::Heartbeat, self.session, &payload[..length])
@@ -265,7 +272,7 @@ fn group(seed: u64) -> Box<Group> {
     Box::new(Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(seed)))
 }
 
-fn hear(bundle: &mut Bundle, now: Instant, cell: &[u8]) {
+fn receive(bundle: &mut Bundle, now: Instant, cell: &[u8]) {
     let Some(mut buffer) = bundle.lend() else { return };
     buffer[..cell.len()].copy_from_slice(cell);
     let from = SocketAddr::from(([192, 0, 2, 2], 7420));
@@ -273,7 +280,7 @@ fn hear(bundle: &mut Bundle, now: Instant, cell: &[u8]) {
     while bundle.poll_frame(now).is_some() {}
 }
 
-/// The rest of a turn: timers, and what is to be said.
+/// The end of a turn: timers, and the control messages.
 fn said(bundle: &mut Bundle, now: Instant) -> Vec<Vec<u8>> {
     bundle.handle_queue(now, 0, 0);
     if now >= bundle.poll_timeout(now) {

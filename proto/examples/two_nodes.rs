@@ -4,27 +4,27 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tabane_proto::{Bundle, Instant, LinkSettings, NodeId, Outcome, Settings};
 
-/// Where a node is on a link.
+/// The address of a node on a link.
 fn place(node: u8, link: u8) -> SocketAddr {
     SocketAddr::from(([10, link, 0, node], 7420))
 }
 
-/// All that `from` has to say now arrives at `to`.
-fn pass(now: Instant, from: u8, speaker: &mut Bundle, hearer: &mut Bundle) {
-    let mut hear = |link, bytes: &[u8], segment| {
-        let mut buffer = hearer.lend().expect("little waits");
+/// Everything that `sender` has to send now arrives at `receiver`.
+fn pass(now: Instant, from: u8, sender: &mut Bundle, receiver: &mut Bundle) {
+    let mut receive = |link, bytes: &[u8], segment| {
+        let mut buffer = receiver.lend().expect("little waits");
         buffer[..bytes.len()].copy_from_slice(bytes);
-        hearer.handle_datagrams(now, link, place(from, link), buffer, bytes.len(), segment);
+        receiver.handle_datagrams(now, link, place(from, link), buffer, bytes.len(), segment);
     };
-    speaker.handle_timeout(now);
-    while let Some(message) = speaker.poll_control(now) {
-        hear(message.link, message.bytes, message.bytes.len());
+    sender.handle_timeout(now);
+    while let Some(message) = sender.poll_control(now) {
+        receive(message.link, message.bytes, message.bytes.len());
     }
-    while let Some(batch) = speaker.poll_batch(now) {
+    while let Some(batch) = sender.poll_batch(now) {
         let train = batch.slices().flatten().copied().collect::<Vec<_>>();
         println!("node {from} sends {} cells over link {}", train.len().div_ceil(batch.segment), batch.link);
-        hear(batch.link, &train, batch.segment);
-        speaker.handle_sent(now, Outcome::Sent);
+        receive(batch.link, &train, batch.segment);
+        sender.handle_sent(now, Outcome::Sent);
     }
 }
 

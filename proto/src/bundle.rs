@@ -1,8 +1,8 @@
-//! The bundle: what the device, the links and the clock say goes in by `handle_*`, what is to be done comes out by
-//! `poll_*`. The head of the crate shows the order of the calls.
+//! The bundle: the core's public face. Input from the device, the links and the clock enters by `handle_*`, output leaves
+//! by `poll_*`. The head of the crate shows the order of the calls.
 //!
-//! It owns the parts and decides in which order they are asked; what each does is in its room. What becomes of a cell that
-//! comes is in `incoming`, what nodes say to each other besides data in `control`, what can be seen in `status`.
+//! It owns the rooms and decides in which order it calls them; each room decides the rest. `incoming` handles cells that
+//! arrive, `control` writes control messages, `status` shows the state.
 
 mod control;
 mod incoming;
@@ -39,7 +39,7 @@ pub struct Bundle {
     sessions: Sessions,
     group: Group,
     out: Outputs,
-    /// The control message that the I/O is sending.
+    /// The control message that the I/O sends now.
     spoken: Option<Spoken>,
     /// When timers ran last.
     polled: Instant,
@@ -76,13 +76,13 @@ impl Bundle {
     }
 
     /// The sender, and what it needs.
-    fn sending(&mut self) -> (&mut Sender, Around<'_>) {
-        let Self { sender, links, sessions, out, polled, .. } = self;
-        (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })
+    fn sending(&mut self, now: Instant) -> (&mut Sender, Around<'_>) {
+        let Self { sender, links, sessions, out, .. } = self;
+        (sender, Around { sessions, links, counters: &mut out.counters, now })
     }
 
-    /// From now on cells are sealed, and only the group is let in. To be called before any frame is read and any cell is
-    /// received; later only to change the group's keys. Sessions live on with whoever has one that is still accepted.
+    /// Seals all cells from now on, and lets only the group in. The caller calls it before it reads a frame or receives a
+    /// cell; later only to change the group's keys. Sessions live on with peers that have a key that is still accepted.
     pub fn set_security(&mut self, security: Box<dyn Security>, rekey: Rekey) {
         self.sessions.secure(security, rekey);
         let (_, mut parts) = self.split();
@@ -90,42 +90,42 @@ impl Bundle {
         parts.fit_cells();
     }
 
-    /// Writes to all memory that is set aside for cells. So the process has from its start what it will ever need for
-    /// them, and none of it is first found missing under load. For a bundle without peers.
+    /// Writes to all memory that is set aside for cells, so that the process has it from its start, and does not find it
+    /// missing under load. For a bundle without peers.
     pub fn touch_memory(&mut self) {
         self.receiver.pool_mut().touch();
         self.sender.touch_memory();
     }
 
-    /// What is counted.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.out.counters
     }
 
-    /// The next event. To be asked after every other call; a log that is not read loses the oldest.
+    /// The next event. The caller polls after every other call; when it does not, the oldest events are lost.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.out.events.pop()
     }
 
-    /// The next gate of the device that is to be closed or opened. To be asked after frames were read and cells sent.
+    /// The next gate of the device to close or open. The caller polls after it read frames and sent cells.
     pub fn poll_gate(&mut self) -> Option<gate::Change> {
         self.sender.poll_gate()
     }
 
-    /// Changes how cells are distributed, from the next batch on: no cell that waits is lost. The policy goes by the
-    /// options that the bundle was made with; classes keep theirs.
+    /// Changes the policy from the next batch on: no cell that waits is lost. The new policy has the options that the
+    /// bundle was made with; classes keep their policies.
     pub fn set_policy(&mut self, kind: PolicyKind) {
         self.sender.set_policy(kind);
     }
 
-    /// Changes which group this node says it is of, and of which others it takes nodes for peers, from the next hello on.
-    /// Peers that have joined stay.
+    /// Changes the group that this node's hellos name, and the other groups whose nodes may be peers, from the next hello
+    /// on. Peers that have joined stay.
     pub fn set_groups(&mut self, group: u64, others: Vec<u64>) {
         self.group.set_groups(group, others);
     }
 
-    /// When [`Self::handle_timeout`] is to be called, at the latest.
+    /// When the caller must call [`Self::handle_timeout`], at the latest.
     #[must_use]
     pub fn poll_timeout(&mut self, now: Instant) -> Instant {
         let links = self.links.all().iter().filter(|link| !link.is_vacant());
@@ -135,13 +135,14 @@ impl Bundle {
             self.sessions.handshakes_due(),
             self.group.handover().waits_until(),
             self.sender.deferred().due(self.polled),
+            self.sender.opens_at(),
             self.links.due(),
             self.receiver.due(now, &self.links),
         ];
         others.into_iter().flatten().fold(at, Instant::min)
     }
 
-    /// Does what is due: greetings, heartbeats, judgements, gaps and repairs that are given up.
+    /// Does what is due: greetings, heartbeats, judgements; gives up old gaps and repairs.
     pub fn handle_timeout(&mut self, now: Instant) {
         let mut overdue = core::mem::take(&mut self.overdue);
         let (group, mut parts) = self.split();
@@ -165,31 +166,32 @@ impl Bundle {
         self.polled = now;
     }
 
-    /// Whether another frame is to be read before the next batch is asked for.
+    /// Whether the caller should read another frame before it polls the next batch.
     #[must_use]
     pub fn wants_frames(&self) -> bool {
         self.sender.wants_frames(&self.sessions) && !self.group.handover().is_waiting()
     }
 
-    /// Whether frames are taken at all: not while as much waits as may, or all frames would have to wait for one peer.
+    /// Whether the sender takes frames at all: not while the ring is nearly full, while the only peer pauses, or while this
+    /// process waits for its peers after a handover.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         self.sender.takes_frames(&self.sessions) && !self.group.handover().is_waiting()
     }
 
-    /// Whether more frames are read as soon as no batch is left to be sent: one that they might fill waits for them.
+    /// Says whether more frames can be read: then a cell that they might fill waits for them.
     pub fn expect_frames(&mut self, expected: bool) {
         self.sender.expect_frames(expected);
     }
 
-    /// Where the next frame is to be read into: its virtio header, then its bytes.
+    /// Where the caller reads the next frame into: its virtio header, then its bytes.
     pub fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.sender.read_space()
     }
 
     /// A frame was read into [`Self::read_space`]: `length` bytes, virtio header included.
     pub fn handle_frame(&mut self, now: Instant, length: usize) {
-        let (sender, mut around) = self.sending();
+        let (sender, mut around) = self.sending(now);
         sender.handle_frame(now, length, &mut around);
     }
 
@@ -199,13 +201,13 @@ impl Bundle {
         self.sender.has_unsent()
     }
 
-    /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
+    /// The next cells to send, and their address. The caller reports the outcome by [`Self::handle_sent`].
     pub fn poll_batch(&mut self, now: Instant) -> Option<Batch<'_>> {
-        let (sender, around) = self.sending();
-        sender.poll_batch(now, around)
+        let (sender, around) = self.sending(now);
+        sender.poll_batch(around)
     }
 
-    /// What became of the last batch.
+    /// The outcome of the last batch.
     pub fn handle_sent(&mut self, now: Instant, outcome: Outcome) {
         let (_, mut parts) = self.split();
         parts.sender.handle_sent(now, outcome, parts.links, parts.out);
@@ -222,19 +224,19 @@ impl Bundle {
         }
     }
 
-    /// The kernel says that `queued` bytes of a link have not left.
+    /// The kernel reports that `queued` bytes of a link have not left.
     pub fn handle_queue(&mut self, now: Instant, link: u8, queued: usize) {
         self.links[link].handle_queue(now, queued);
     }
 
-    /// Whether a link is likely to have a queue, so that the next batches depend on it: it was found busy before, or much
-    /// was handed over since the kernel was last asked.
+    /// Whether a link is likely to have a queue, so that the next batches depend on it: the link was busy when the kernel
+    /// was last asked, or has got many bytes since.
     #[must_use]
     pub fn wants_queue(&self, link: u8) -> bool {
         self.links[link].wants_queue()
     }
 
-    /// How many bytes may wait in a link: what its send buffer is to be set to.
+    /// How many bytes may wait in a link: the size for its send buffer.
     #[must_use]
     pub fn queue_limit(&self, link: u8) -> u64 {
         self.links[link].queue_limit()
@@ -245,8 +247,8 @@ impl Bundle {
         self.receiver.lend(&self.links, &mut self.out.counters)
     }
 
-    /// The I/O has read every link from `now` on until nothing was left, but for those in `behind` (a bit each). To be said
-    /// before [`Self::handle_timeout`]: a path is not judged by what lies unread in its link's socket.
+    /// The I/O has read every link from `now` on until nothing was left, but for those in `behind` (a bit each). The caller
+    /// reports it before [`Self::handle_timeout`], for cells that lie unread in a socket are not missing.
     pub fn handle_read(&mut self, now: Instant, behind: u16) {
         for (number, link) in (0..).zip(self.links.all_mut()) {
             link.handle_read(now, behind & 1 << number != 0);
@@ -279,30 +281,30 @@ impl Bundle {
         hotplug::add_link(now, settings, &mut self.split().1)
     }
 
-    /// A link leaves. [`Self::has_link`] tells when it receives nothing more and its socket may be closed.
+    /// A link leaves. Once [`Self::has_link`] is false it receives nothing more, and its socket may be closed.
     pub fn remove_link(&mut self, now: Instant, number: u8) {
         hotplug::remove_link(now, number, &mut self.split().1);
     }
 
-    /// The NIC of a link was replaced by another: what was known of its paths is void.
+    /// Another NIC replaced that of a link: the state of its paths is void.
     pub fn replace_link(&mut self, now: Instant, number: u8, settings: LinkSettings) {
         hotplug::replace_link(now, number, settings, &mut self.split().1);
     }
 
-    /// The largest cell of a link is another, for the MTU of its NIC has changed. The peers are told at once. Cells that
-    /// are too large and wait already are lost where they do not fit ([`Outcome::Lost`]), and repaired where they do. A link
-    /// that is too small for any cell carries nothing until it is larger again.
+    /// The MTU of a link's NIC has changed, and so the largest cell. The peers get a hello at once. Cells that wait already
+    /// and are too large are lost on this link ([`Outcome::Lost`]), and repaired over links that take them. A link that is
+    /// too small for any cell carries nothing until it is larger again.
     pub fn resize_link(&mut self, now: Instant, number: u8, cell_max: u16) {
         hotplug::resize_link(now, number, cell_max, &mut self.split().1);
     }
 
-    /// Whether a link of this number is there, be it on its way out.
+    /// Whether a link has this number, also one that is leaving.
     #[must_use]
     pub fn has_link(&self, number: u8) -> bool {
         self.links.all().get(usize::from(number)).is_some_and(|link| !link.is_vacant())
     }
 
-    /// This node ends: tells all peers over all links. Only [`Self::poll_control`] is to be called afterwards.
+    /// This node ends: queues a farewell to all peers over all links. Afterwards the caller calls only [`Self::poll_control`].
     pub fn end(&mut self, now: Instant) {
         let (group, mut parts) = self.split();
         group.end(now, &mut parts);
@@ -314,25 +316,25 @@ impl Bundle {
         self.group.was_left()
     }
 
-    /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Self::is_settled`] says
-    /// when nothing is under way.
+    /// Another process is about to replace this one: asks the peers to pause. The caller gives no more frames;
+    /// [`Self::is_settled`] says when nothing is under way.
     pub fn drain(&mut self, now: Instant) {
         let (group, mut parts) = self.split();
         group.drain(now, &mut parts);
     }
 
-    /// It is not replaced after all.
+    /// The replacement does not happen after all.
     pub fn resume(&mut self) {
         let (group, mut parts) = self.split();
         group.resume(&mut parts);
     }
 
-    /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
-    pub fn succeed(&mut self, now: Instant, peers: usize) {
-        self.group.handover_mut().succeed(now, peers);
+    /// This process has replaced another one, which had so many peers: takes no frames until they have joined.
+    pub fn take_over(&mut self, now: Instant, peers: usize) {
+        self.group.handover_mut().take_over(now, peers);
     }
 
-    /// Whether nothing is under way: all that was taken from the device was received by the peers, all that was received from
+    /// Whether nothing is under way: the peers have received all that was taken from the device, all that was received from
     /// them is delivered, and they send nothing more.
     #[must_use]
     pub fn is_settled(&self, now: Instant) -> bool {
@@ -340,7 +342,7 @@ impl Bundle {
         group.handover().is_quiet(now) && sender.is_idle() && receiver.is_whole() && links.are_received()
     }
 
-    /// Whether some peer can be reached, and sends, or is about to.
+    /// Whether this node can reach some peer that sends, or is about to.
     #[must_use]
     pub fn has_way(&self) -> bool {
         let waits = self.group.handover().is_waiting() || !self.sender.deferred().is_empty();

@@ -1,4 +1,7 @@
-//! Everything that is counted, each drop with its reason.
+//! The counters: each drop has one, named after its reason.
+//!
+//! Every room adds to them; the daemon reads them for the status.
+//! Invariant: counters only grow.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -18,7 +21,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames taken from the device and cut into cells (once per peer that gets a copy).
+    /// Frames taken from the device and segmented into cells (once per peer that gets them).
     frames_sent,
     /// Bytes of those frames.
     frame_bytes_sent,
@@ -28,17 +31,17 @@ counters! {
     batches_sent,
     /// Cells put on a link a second time.
     cells_repaired,
-    /// Copies of cells put on further links, where the policy is `duplicate`.
-    cells_copied,
-    /// Such copies left out, because their link was too far behind or went down.
-    copies_skipped,
-    /// Cells that were asked for again, but not sent: beyond the repair budget, no longer kept, or too late.
+    /// Replicas of cells put on further links by the policy `duplicate`.
+    replicas_sent,
+    /// Replicas left out because their link was too far behind or went down.
+    replicas_skipped,
+    /// Cells that a peer asked for again and that were not sent: beyond the repair budget, no longer kept, or too late.
     repair_declined,
-    /// Frames sent to every peer because nobody knows where their destination lives; those to groups do not count.
+    /// Frames sent to every peer because the fdb does not know their destination; frames to group addresses do not count.
     frames_flooded,
     /// Frames not sent because no peer is known.
     drop_no_peer,
-    /// Frames dropped because as many waited as may for the successor of a peer that makes way.
+    /// Frames dropped because their peer pauses for a handover, and as many as may wait for it already.
     drop_deferred,
     /// Frames not sent because no link to the peer is up.
     drop_no_link,
@@ -46,9 +49,9 @@ counters! {
     drop_frame_length,
     /// Frames dropped because their flow has waited too long and could neither be marked nor trimmed (`CoDel`).
     drop_queue_late,
-    /// Frames that had waited longest, dropped because as much waited as may.
+    /// Frames that had waited longest, dropped because the ring was full.
     drop_queue_full,
-    /// Frames that carry the mark "congestion experienced" because their flow has waited too long.
+    /// Frames marked "congestion experienced" (ECN) because their flow has waited too long.
     frames_marked,
     /// Superframes that lost their last segment because their flow has waited too long.
     frames_trimmed,
@@ -58,8 +61,8 @@ counters! {
     cells_received,
     /// Cells whose bytes are not a cell of this version.
     drop_malformed,
-    /// Greetings and handshakes of strangers: their mark was not made with a key of the group.
-    drop_mark,
+    /// Greetings and handshakes of strangers: their tag was not made with a key of the group.
+    drop_tag,
     /// Handshakes, and sessions that ended, of nodes whose key this node does not allow.
     drop_not_allowed,
     /// Handshakes that were not answered because too many were begun in the same second.
@@ -68,27 +71,27 @@ counters! {
     drop_forged,
     /// Sealed cells whose number was received before, or is too old to tell; handshakes that were begun before.
     drop_replayed,
-    /// Times that a session that lives was given new keys, at this node's initiative.
+    /// Times that a handshake of this node gave a live session new keys.
     rekeys,
-    /// Hellos that were not answered because too much waited to be said.
+    /// Hellos that were not answered because too many messages waited to be sent.
     hellos_unanswered,
     /// Cells of a session that does not exist (strangers, or a peer's former self).
     drop_session,
     /// Cells from nodes of another group.
     drop_group,
-    /// Cells that were here before, as the second copies that `duplicate` sends.
+    /// Data cells that had arrived before, such as the further replicas of `duplicate`.
     drop_duplicate,
-    /// Cells that came after they had been given up.
+    /// Data cells that arrived after the receiver had given them up.
     drop_late,
-    /// Cells too far behind to be placed in their lane.
+    /// Data cells whose lane number lies before 0.
     drop_window,
     /// Cells dropped because every receive buffer was taken.
     drop_no_buffer,
     /// Cells found missing by a gap in their link's numbers.
     cells_missed,
-    /// Cells that were waited for in vain.
+    /// Cells that did not arrive before the reorder timeout.
     cells_given_up,
-    /// Records lost because a cell of theirs was given up.
+    /// Records lost because the receiver gave up one of their cells.
     records_spoiled,
     /// Records whose bytes contradict each other.
     records_malformed,

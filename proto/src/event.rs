@@ -1,4 +1,7 @@
-//! What happened to peers and links: the events that a log shows.
+//! Events: what happened to peers and paths, for the event log.
+//!
+//! Rooms push events, and the daemon takes them by `poll_event`; `docs/events.md` describes them.
+//! Invariant: at most [`EVENTS`] wait, and [`REFUSED`] refused nodes are remembered, whatever peers send.
 
 use crate::security::PublicKey;
 use crate::time::Instant;
@@ -7,23 +10,24 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Events that are kept until someone asks.
+/// Events that wait for the caller; beyond this the oldest is lost.
 const EVENTS: usize = 256;
-/// A node that is refused is reported again after this time, and so many are at most.
-const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// A refused node is reported again after this time.
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Refused nodes that are remembered; while there are so many, no other is reported.
 const REFUSED: usize = 16;
 
-/// What showed that a link is dead, and the figures behind it.
+/// What showed that a path is dead, and the figures behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Cells had left the sender, and none of them came although the other links brought theirs.
+    /// Cells had left the sender and did not arrive, although other paths brought theirs.
     BurstSkew {
         /// How many cells are overdue.
         overdue: u64,
         /// For how long.
         waited: Duration,
     },
-    /// No heartbeat came.
+    /// No cell arrived.
     Silence {
         /// For how long.
         waited: Duration,
@@ -32,18 +36,18 @@ pub enum Signal {
     Carrier,
     /// The kernel refuses to send on it.
     SendError,
-    /// The receiver says so.
+    /// The peer reports that it receives nothing.
     Report,
     /// This node takes the link out of the bundle.
     Removed,
     /// The peer takes the link out of the bundle.
     Farewell,
-    /// The NIC at one end takes smaller cells only than any that is made.
+    /// The NIC at one end takes no cell of the smallest size.
     TooSmall,
 }
 
 impl Signal {
-    /// Whether it only says that nothing was received: the link may work all the same.
+    /// Whether it only says that nothing was received: the path may work all the same.
     pub(crate) fn is_doubt(self) -> bool {
         matches!(self, Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report)
     }
@@ -91,7 +95,7 @@ pub enum Refusal {
     },
     /// It is there already, with another key.
     OtherKey {
-        /// What was claimed this time.
+        /// The key that it has claimed this time.
         key: Option<PublicKey>,
     },
     /// It seals with a cipher that this version does not know.
@@ -117,7 +121,7 @@ pub enum Event {
         peer: NodeId,
         /// Its name.
         name: Name,
-        /// Whether what it and we say to each other is sealed.
+        /// Whether cells between it and this node are sealed.
         sealed: bool,
     },
     /// A peer has been silent for so long that its state was dropped, or it was restarted.
@@ -125,11 +129,11 @@ pub enum Event {
         /// Which.
         peer: NodeId,
     },
-    /// A peer was put out, for the keys of its session could not be renewed.
+    /// A session with a peer ended, for its keys could not be renewed.
     PeerExpired {
         /// Which.
         peer: NodeId,
-        /// What kept them from it.
+        /// The reason.
         expiry: Expiry,
     },
     /// A node was refused.
@@ -159,7 +163,7 @@ pub enum Event {
         /// What showed it, with its figures.
         signal: Signal,
     },
-    /// A link loses so much that data avoids it as long as another is better.
+    /// A path loses so much that data avoids it as long as another is better.
     LinkSuspect {
         /// The peer it leads to.
         peer: NodeId,
@@ -168,7 +172,7 @@ pub enum Event {
         /// The share of cells that is lost, in parts of 10,000.
         lost: u32,
     },
-    /// A link that was suspect is used again.
+    /// A path that was suspect is used again.
     LinkTrusted {
         /// The peer it leads to.
         peer: NodeId,
@@ -179,11 +183,11 @@ pub enum Event {
     },
 }
 
-/// Events that nobody has asked for yet.
+/// Events that the caller has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     waiting: VecDeque<Event>,
-    /// Nodes that were refused lately, and since when they are not reported.
+    /// Nodes that were refused lately, and when they were reported.
     refused: Vec<(NodeId, Instant)>,
 }
 
@@ -200,16 +204,16 @@ impl Events {
         self.waiting.push_back(event);
     }
 
-    /// A node cannot be a peer. It comes again and again; the event is reported once in a while.
+    /// A node cannot be a peer. It tries again and again; the event is reported once in [`REPORT_AGAIN_AFTER`].
     pub(crate) fn refuse(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
-        self.refused.retain(|(_, since)| now.since(*since) < TELL_AGAIN_AFTER);
+        self.refused.retain(|(_, since)| now.since(*since) < REPORT_AGAIN_AFTER);
         if self.refused.len() < REFUSED && self.refused.iter().all(|(node, _)| *node != peer) {
             self.refused.push((peer, now));
             self.log(Event::PeerRefused { peer, refusal });
         }
     }
 
-    /// A peer is a peer no more. It is reported, however many others were, and not again when it comes back soon.
+    /// A peer is no longer allowed. It is reported even when [`REFUSED`] others were, and not again when it returns soon.
     pub(crate) fn shut_out(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
         self.refused.retain(|(node, _)| *node != peer);
         if self.refused.len() == REFUSED {

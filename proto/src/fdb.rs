@@ -1,16 +1,15 @@
 //! The forwarding database (fdb): behind which node each MAC address lives, one for all workers of a bundle.
 //!
-//! Beside [`crate::fdb::view`], which is a worker's view of it. A frame comes in by one worker and its answer may leave by
-//! another, so what one of them has learned the others have to know. Workers share this table and take no lock: an
-//! address is one word ([`entry`]), which is read and written whole, so no reader sees half of a change. An address that
-//! is in use is written once a second, however many frames carry it.
+//! Beside [`crate::fdb::view`], which is a worker's view of it. A frame may arrive at one worker and its answer leave by
+//! another, so workers share this table. They take no lock: an address is one word ([`entry`]), which they read and write
+//! whole, so no reader sees half of a change. An address in use is written once a second, however many frames carry it.
 //!
-//! An address has one set of [`WAYS`] places, found by a keyed hash ([`hash`]). Learning, looking up and forgetting look
-//! at this set alone, so they cost the same however many addresses come, and whoever chooses them. When a set is full,
-//! the address that leaves is one that was seen in one second only; when there is none, the one that was used least
-//! recently; never one that was used in the last [`IDLE`] seconds.
+//! A keyed hash ([`hash`]) gives an address one set of [`WAYS`] places. Learning, look-up and ageing touch this set alone,
+//! so their cost does not depend on how many addresses there are, or who chooses them. In a full set a new address takes
+//! the place of one that was seen in one second only, else of the one that was used least recently; never of one that was
+//! used in the last [`IDLE`] seconds.
 //!
-//! Entries name a node by a number that all workers agree on ([`nodes`]), for each of them has peers in places of its own.
+//! Entries name a node by a number that all workers agree on ([`nodes`]), for each worker has its own index of a peer.
 //!
 //! Source: IEEE 802.1Q, 8.7 (learning) and 8.8.3 (ageing time, 300 s).
 
@@ -31,22 +30,22 @@ use hash::{Hash, SET_BITS_MIN};
 use nodes::Nodes;
 pub(crate) use nodes::{Claim, NUMBERS, Refusal};
 
-/// Addresses that a bundle's table is made for: with so many, chance fills none of the sets of [`Fdb::new`].
+/// Addresses that a bundle's table is made for: with so many, no set of [`Fdb::new`] fills by chance.
 pub const ADDRESSES: usize = 131_072;
 /// Places of a set: two cache lines.
 const WAYS: usize = 16;
-/// There are so many places for each address that the table is made for: sets fill by chance, and a full one is rare.
+/// Places for each address that the table is made for, so that full sets are rare.
 const SPARE: usize = 4;
-/// An address that nothing came from for this time is forgotten, in seconds.
+/// Ageing time in seconds: an address that sent no frame for so long is forgotten.
 const AGE: u32 = 300;
 /// An address that was used within so many seconds is in use: no other takes its place.
 const IDLE: u32 = 2;
-/// After so many seconds without use an address counts for no more than one that was seen in one second only.
+/// After so many seconds without use an address is as dispensable as one that was seen in one second only.
 const UNPROVEN_AFTER: u32 = 64;
-/// All sets are looked through once in this time, in seconds. Times in entries are short numbers that come round; what
-/// is too old leaves the table before they do.
+/// A sweep passes all sets once in this time, in seconds. Times in entries are short numbers that wrap; the sweep takes
+/// old entries out before they do.
 const SWEEP: u64 = 32;
-/// Sets that are looked through at once.
+/// Sets that one call sweeps.
 const SWEEP_MOST: u64 = 512;
 
 /// A moment in whole seconds.
@@ -60,11 +59,11 @@ pub struct Fdb {
     words: Box<[AtomicU64]>,
     hash: Hash,
     nodes: Nodes,
-    /// Sets that were looked through since second 0, as if it had begun then; 0: it has not begun.
+    /// Sets that were swept since second 0, as if the sweep had begun then; 0: it has not begun.
     swept: AtomicU64,
 }
 
-/// Where an address lives, as far as is known.
+/// Where an address lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The number of the node.
@@ -74,8 +73,8 @@ pub(crate) struct Found {
 }
 
 impl Fdb {
-    /// A table for so many addresses, empty, all of its memory taken: 32 bytes for each, and 512 KiB at least. `seed`
-    /// decides which addresses share a set; nobody may guess it who could choose addresses.
+    /// An empty table for so many addresses: 32 bytes for each, and 512 KiB at least. `seed` decides which addresses share
+    /// a set; who could choose addresses must not be able to guess it.
     #[must_use]
     pub fn new(addresses: usize, seed: u64) -> Self {
         let sets = (addresses * SPARE / WAYS).next_power_of_two().max(1 << SET_BITS_MIN);
@@ -110,7 +109,7 @@ impl Fdb {
         }
     }
 
-    /// Where `mac` lives; to be asked for its destination by who has a frame for it, for this counts as a use.
+    /// Where `mac` lives. The caller has a frame for it: the look-up counts as a use.
     pub(crate) fn look_up(&self, second: u32, mac: Mac) -> Option<Found> {
         let (set, tag) = self.place(mac);
         let (word, entry) = set.iter().map(read).find(|(_, entry)| entry.is_of(tag))?;
@@ -125,7 +124,7 @@ impl Fdb {
         Some(Found { number: entry.number, learned: second.saturating_sub(age) })
     }
 
-    /// Forgets what is too old, in the sets whose turn it is. To be called several times in a second, by any worker.
+    /// Takes old entries out of the sets whose turn it is. Workers call it several times in a second, any of them.
     pub(crate) fn sweep(&self, second: u32) {
         let sets = (self.words.len() / WAYS) as u64;
         let wanted = u64::from(second) * (sets / SWEEP);
@@ -137,7 +136,7 @@ impl Fdb {
             return;
         }
         if is_late {
-            // Nobody has looked for a whole round: all workers stood still, and no entry's age is sure.
+            // Nobody has swept for a whole round: all workers stood still, and no entry's age is sure.
             self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
             return;
         }
@@ -161,7 +160,7 @@ impl Fdb {
 
 impl fmt::Debug for Fdb {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The seed is nobody's business.
+        // The seed stays secret.
         out.debug_struct("Fdb").field("places", &self.words.len()).finish_non_exhaustive()
     }
 }
@@ -170,12 +169,12 @@ fn read(word: &AtomicU64) -> (&AtomicU64, Entry) {
     (word, Entry::from_word(word.load(Ordering::Relaxed)))
 }
 
-/// Changes a word, unless another worker has just changed it; returns whether.
+/// Changes a word, unless another worker has just changed it; returns whether it did.
 fn write(word: &AtomicU64, old: Entry, new: Entry) -> bool {
     word.compare_exchange(old.to_word(), new.to_word(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// Puts an address that no place has into the one that is needed least, if there is one that is not in use.
+/// Puts a new address into the most dispensable place, if there is one that is not in use.
 fn take_place(set: &[AtomicU64], second: u32, new: Entry) {
     let least = set.iter().map(read).max_by_key(|(_, entry)| dispensable(*entry, second));
     if let Some((word, entry)) = least.filter(|(_, entry)| dispensable(*entry, second) > 0) {

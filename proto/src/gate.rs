@@ -1,9 +1,9 @@
-//! The gates of flows: a flow of which enough waits here gives no more superframes until some of it has left.
+//! The gates of flows: the device refuses superframes of a flow that has enough waiting in the queue.
 //!
-//! Part of `send::queue`. The device passes superframes of TCP by gates, where the I/O has such gates: a hash of the
-//! flow says which. A frame that a closed gate refuses is congestion that TCP notices at once and without a loss, so what
-//! waits stays short before `send::codel` has anyone pay for it, and the device is read all the time. A flow whose gate is
-//! closed has cells here, so their acknowledgements let it try again.
+//! Part of `send::queue`. Where the I/O has gates, a hash of the flow selects one, and the device drops a superframe of TCP
+//! at a closed gate. TCP takes that for local congestion: it slows down at once and loses nothing. So the queue stays short
+//! before `send::codel` signals anyone, and the worker reads the device all the time. A flow whose gate is closed has cells
+//! here, so their acknowledgements let it try again.
 //!
 //! Invariant: a gate that is closed is opened when its queue runs empty.
 
@@ -13,12 +13,12 @@ use alloc::collections::VecDeque;
 pub const GATES: usize = 1 << (32 - SHIFT);
 /// A gate is the upper bits of a hash of 32 bits.
 pub const SHIFT: u32 = 19;
-/// For each word, the hash so far is multiplied by this, and the word added; words are loaded as they lie in memory.
+/// For each word of input the hash is multiplied by this, and the word added; words are in the machine's byte order.
 pub const STEP: u32 = 0x85eb_ca6b;
-/// In the end the hash is multiplied by this.
+/// At the end the hash is multiplied by this.
 pub const SPREAD: u32 = 0x9e37_79b1;
 
-/// Changes that are kept until someone asks; nobody asks where there are no gates.
+/// Changes that wait for the caller; where there are no gates nobody takes them.
 const CHANGES: usize = 4 * 1_024;
 
 /// The gate of a flow with these addresses (a multiple of four bytes) and links.

@@ -1,10 +1,10 @@
-//! The group: who is there, which links join and leave, and processes that make way for others.
+//! The group: who is there, which links join and leave, and handovers to a new process.
 //!
-//! What happens here concerns all that is kept of a peer, so each step is given all [`Parts`] of the node.
+//! Beside the path. Each step here concerns the state of a peer in all rooms, so its functions get all [`Parts`] of the node.
 //!
 //! ```text
 //!   membership  greetings, answers, departures         hotplug    links that join and leave
-//!   greeting    the same where cells are sealed        handover   a process that makes way for another
+//!   greeting    the same where cells are sealed        handover   a process that another replaces
 //! ```
 
 mod greeting;
@@ -23,11 +23,11 @@ use crate::time::Instant;
 use crate::wire::hello::{Hello, Name};
 use alloc::vec::Vec;
 
-/// What this node says of itself, and whom it takes for one of its own.
+/// What this node's hellos say, and which nodes may be peers.
 #[derive(Debug)]
 pub(crate) struct Group {
     group: u64,
-    /// Groups besides its own that this node takes for its own.
+    /// Groups besides its own whose nodes may be peers.
     others: Vec<u64>,
     name: Name,
     workers: u8,
@@ -35,11 +35,11 @@ pub(crate) struct Group {
     handover: Handover,
     /// This node ends.
     ends: bool,
-    /// There is no peer, for the last one has said that it ends.
+    /// There is no peer, and the last one has said that it ends.
     was_left: bool,
 }
 
-/// All else that belongs to the node.
+/// The other rooms of the node.
 pub(crate) struct Parts<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) links: &'a mut Links,
@@ -51,19 +51,19 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The sender, and what it needs.
+    /// The sender, and the rooms that it works with.
     pub(crate) fn sending(&mut self) -> (&mut Sender, Around<'_>) {
         let Self { sessions, links, sender, out, polled, .. } = self;
-        (sender, Around { sessions, links, counters: &mut out.counters, polled: *polled })
+        (sender, Around { sessions, links, counters: &mut out.counters, now: *polled })
     }
 
-    /// What links may still bring has changed: cells are made as large as all take.
+    /// The set of links, or a size that one takes, has changed: makes cells as large as all links take.
     pub(crate) fn fit_cells(&mut self) {
         self.send_lost_again();
         self.sender.fit_cells(self.polled, self.links, self.sessions);
     }
 
-    /// What may be lost on links that were left goes over the others. Returns how many numbers were looked up.
+    /// Sends cells again over other links that may be lost on links that were left. Returns how many numbers were looked up.
     pub(crate) fn send_lost_again(&mut self) -> u64 {
         let (sender, mut around) = self.sending();
         sender.send_lost_again(&mut around)
@@ -84,7 +84,7 @@ impl Group {
         }
     }
 
-    /// This node says that it is of another group, and takes nodes of others for its own.
+    /// Changes the group that this node's hellos name, and the other groups whose nodes may be peers.
     pub(crate) fn set_groups(&mut self, group: u64, others: Vec<u64>) {
         self.group = group;
         self.others = others;
@@ -103,7 +103,7 @@ impl Group {
         &mut self.handover
     }
 
-    /// What this node says of itself on a link, to a peer or to everyone.
+    /// This node's hello on a link, to a peer or to everyone.
     pub(crate) fn hello(&self, link: u8, peer: Option<u16>, sessions: &Sessions, links: &Links) -> Hello {
         let session = peer.and_then(|index| sessions.table().get(index));
         let path = peer.and_then(|index| links.paths(index)).map(|paths| &paths.outbound[usize::from(link)]);

@@ -9,7 +9,7 @@
 //!     v                                                                                   ^
 //!   send      segment -> queue -> schedule (policy) -> transmit -> seal ------------------+
 //!
-//!   receive   deliver <- reassemble <- reorder <- account (link) <- open (session) <------+
+//!   receive   deliver <- reassemble <- reorder <- note arrival (link) <- open <-----------+
 //!     |                                                                                   |
 //!     v  poll_frame                                             lend, handle_datagrams    v
 //! ```
@@ -18,7 +18,7 @@
 //!
 //! ```text
 //!   bundle    the parts, and the order of calls: incoming, control, status
-//!   group     who is there, links that join and leave, a process that makes way for another
+//!   group     who is there, links that join and leave, a process that another replaces
 //!   send      frames on their way out              receive   cells on their way in
 //!   fdb       where addresses live                 policy    which link carries what
 //!   link      links, and whether the paths over them work
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! The way of one frame, of 60,000 bytes, to a peer with two links: [`Bundle::handle_frame`] finds its flow, its peer
-//! (`fdb`) and its lane (`send/lane`), and leaves it where it was read, cut into 42 cells (`send/segment`, `send/ring`), in
+//! (`fdb`) and its lane (`send/lane`), and leaves it where it was read, in 43 sealed cells (`send/segment`, `send/ring`), in
 //! its flow's queue (`send/queue`). [`Bundle::poll_batch`] takes cells out of the queues in turns, gives them their lane's
 //! numbers and a link (`send/schedule`, `policy`), writes their headers with the link's numbers (`send/transmit`), and seals
 //! them (`session/seal`). At the other end [`Bundle::handle_datagrams`] opens each cell (`bundle/incoming`), sees by the link's

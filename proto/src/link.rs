@@ -11,6 +11,7 @@
 
 mod adaptive_timeout;
 pub(crate) mod black_hole;
+mod congestion;
 pub(crate) mod health;
 mod heartbeat;
 mod heartbeat_pacing;
@@ -64,6 +65,8 @@ pub(crate) struct Links {
     /// Those whose `due` may be out of date.
     touched: Vec<u16>,
     lost: Vec<Lost>,
+    /// A path takes cells again.
+    opened: bool,
     /// Whether lost cells are sent again.
     repair: bool,
 }
@@ -76,6 +79,7 @@ impl Links {
             due: Vec::new(),
             touched: Vec::new(),
             lost: Vec::new(),
+            opened: false,
             repair,
         }
     }
@@ -177,6 +181,11 @@ impl Links {
         self.all_paths().flat_map(|paths| &paths.outbound).all(|path| !path.up || path.is_received())
     }
 
+    /// Whether a path that took no more takes cells again, since this was last asked.
+    pub(crate) fn take_opened(&mut self) -> bool {
+        core::mem::take(&mut self.opened)
+    }
+
     /// Numbers that may be lost since this was asked last.
     pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
         core::mem::take(&mut self.lost)
@@ -235,6 +244,7 @@ impl Links {
         let received = paths.cells_received();
         let path = &mut paths.outbound[usize::from(link)];
         path.mark(sent);
+        path.congestion.handle_sent(now, path.next_seq(), bytes as u64);
         let due = path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect());
         paths.heartbeat_at = paths.heartbeat_at.min(due);
     }

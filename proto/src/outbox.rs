@@ -1,6 +1,7 @@
-//! What nodes say to each other besides data, and has not been said yet.
+//! Control messages that wait to be sent.
 //!
-//! Whoever has something to say queues it here; it is written when the I/O asks, so that it says what is true then.
+//! Beside the path. Every room may queue a message here. The core writes it when the I/O asks, so that it reports the state
+//! of that moment.
 
 use crate::counters::Counters;
 use crate::event::Events;
@@ -32,7 +33,7 @@ pub(crate) enum Control {
     Farewell { link: u8, peer: u16, to: SocketAddr },
     /// A heartbeat.
     Heartbeat { link: u8, peer: u16 },
-    /// What is missing, on the link with the shortest queue. `after`: the same went over that link.
+    /// A repair request, on the link with the shortest queue. `after`: it went over that link before.
     Repair { peer: u16, after: Option<u8> },
 }
 
@@ -83,7 +84,7 @@ impl Outbox {
         self.waiting.push_back(control);
     }
 
-    /// A message goes before all others.
+    /// Queues a message before all others.
     pub(crate) fn push_first(&mut self, control: Control) {
         self.waiting.push_front(control);
     }
@@ -100,7 +101,7 @@ impl Outbox {
         self.waiting.len()
     }
 
-    /// Queues a request for what a peer's links have lost, unless one waits already.
+    /// Queues a repair request to a peer, unless one waits already.
     pub(crate) fn ask_repair(&mut self, index: u16) {
         let waits = |control: &Control| matches!(control, Control::Repair { peer, .. } if *peer == index);
         if !self.waiting.iter().any(waits) {
@@ -108,8 +109,8 @@ impl Outbox {
         }
     }
 
-    /// Nothing was said of a request: its second copy, which is next, becomes the first.
-    pub(crate) fn lose_first_copy(&mut self) {
+    /// The first sending of a request did not leave: the second, which is next, becomes the first.
+    pub(crate) fn lose_first_request(&mut self) {
         if let Some(Control::Repair { after, .. }) = self.waiting.front_mut() {
             *after = None;
         }
@@ -131,7 +132,7 @@ impl Outbox {
     }
 }
 
-/// What comes out besides cells and frames.
+/// The output besides cells and frames.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     pub(crate) counters: Counters,

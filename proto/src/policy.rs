@@ -1,7 +1,7 @@
 //! Which link carries the next cells: the policies, one file each.
 //!
-//! A policy sees the links that are up and what waits, and gives some of the cells to one link. It is asked again for
-//! the rest. It knows nothing of sockets, peers' addresses or repair. Which policy decides over a frame:
+//! Called by `send::schedule`. A policy sees the links that are up and the cells that wait, and gives some of the cells to one
+//! link; the scheduler calls it again for the others. It knows nothing of sockets, peers' addresses or repair. Which policy decides over a frame:
 //! [`crate::policy::class`].
 
 mod active_backup;
@@ -30,16 +30,31 @@ use core::time::Duration;
 pub(crate) struct Choice {
     /// Its number.
     pub(crate) link: u8,
-    /// How long it takes until what waits in the link has left.
+    /// How long the bytes that wait in the link take to leave.
     pub(crate) wait: Duration,
-    /// Bytes per second, when known.
+    /// Bytes per second, when stated or measured.
     pub(crate) rate: Option<u64>,
+    /// Bytes per second of its NIC, when known.
+    pub(crate) speed: Option<u64>,
     /// The link's part of the traffic, as the user states it.
     pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives.
     pub(crate) skew: Duration,
-    /// The link takes no more at the moment.
+    /// The link takes no more cells at the moment.
     pub(crate) full: bool,
+}
+
+/// Bytes per second of a link of which nothing is known, among such: 10 Gbit/s.
+const RATE_UNKNOWN: u64 = 1_250_000_000;
+
+/// Bytes per second of each choice. One that nobody has measured counts with its NIC's speed, but as no faster than the fastest that
+/// was: the bottleneck may stand behind the NIC.
+fn rates(choices: &[Choice]) -> impl Fn(&Choice) -> u64 + use<> {
+    let fastest = choices.iter().filter_map(|choice| choice.rate).max();
+    move |choice| {
+        let guess = choice.speed.into_iter().chain(fastest).min();
+        choice.rate.or(guess).unwrap_or(RATE_UNKNOWN)
+    }
 }
 
 /// Cells that wait for a link, all for one peer and of one flow.
@@ -67,7 +82,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// All cells for one link, or `None` while it is full: who is bound to a link waits for it.
+    /// All cells for one link, or `None` while it is full: a flow that is bound to a link waits for it.
     fn all(choices: &[Choice], index: usize, waiting: &Waiting) -> Option<Self> {
         (!choices[index].full).then_some(Self { index, cells: waiting.cells })
     }
@@ -75,8 +90,8 @@ impl Share {
 
 /// Distributes cells over links.
 trait Distribute: fmt::Debug + Send {
-    /// How many of the cells that wait go to which link next; `None`: better wait until a link takes more. `choices`
-    /// is not empty and sorted by link.
+    /// How many of the cells that wait go to which link next; `None`: wait until a link takes more. `choices` is not empty
+    /// and sorted by link.
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
 
     /// The headers that make a flow, if the policy tells flows apart.
@@ -182,7 +197,7 @@ impl fmt::Display for UnknownPolicy {
 
 impl core::error::Error for UnknownPolicy {}
 
-/// What the policies that have options go by.
+/// The options of the policies that have some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyOptions {
     /// `active-backup`: the link that is used while its path is up.
@@ -244,6 +259,17 @@ mod tests {
     use std::string::ToString;
 
     #[test]
+    fn a_link_that_nobody_has_measured_is_as_fast_as_its_nic_and_no_faster_than_one_that_was() {
+        let speed = |megabits: u64, choice: Choice| Choice { speed: Some(megabits * 125_000), ..choice };
+        let measured = speed(10_000, example::choice(0, Some(25_000_000)));
+        let [fast, slow] = [10_000, 100].map(|megabits| speed(megabits, example::choice(1, None)));
+        assert_eq!(rates(&[measured, fast])(&fast), 25_000_000);
+        assert_eq!(rates(&[measured, slow])(&slow), 12_500_000);
+        assert_eq!(rates(&[fast, slow])(&fast), 1_250_000_000);
+        assert_eq!(rates(&[example::choice(0, None)])(&example::choice(0, None)), RATE_UNKNOWN);
+    }
+
+    #[test]
     fn names_are_read_as_they_are_printed() {
         for kind in PolicyKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
@@ -266,7 +292,15 @@ mod example {
 
     /// A link that is idle.
     pub(super) fn choice(link: u8, rate: Option<u64>) -> Choice {
-        Choice { link, wait: Duration::ZERO, rate, weight: None, skew: Duration::ZERO, full: false }
+        Choice {
+            link,
+            wait: Duration::ZERO,
+            rate,
+            speed: None,
+            weight: None,
+            skew: Duration::ZERO,
+            full: false,
+        }
     }
 
     /// Cells of a flow.

@@ -5,9 +5,9 @@
 //! Invariant: a frame is delivered at most once, whole, and in the order of its lane.
 //!
 //! ```text
-//!   pool       the buffers                      reorder, reorder_timeout   a lane's order, and how long a gap is waited for
-//!   reassemble records from the lane's stream   request                    what is asked for again
-//!   relief     who gives up what when buffers run out or lanes grow long
+//!   pool       the buffers                      reorder, reorder_timeout   a lane's order, and how long it waits for a gap
+//!   reassemble records from the lane's stream   request                    requests for missing cells
+//!   relief     which peer loses cells when buffers run out or lanes grow long
 //! ```
 
 pub(crate) mod deliver;
@@ -29,7 +29,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// All that has come and is not delivered.
+/// All cells that have arrived and are not delivered.
 pub(crate) struct Receiver {
     pool: Pool,
     ready: Ready,
@@ -37,13 +37,13 @@ pub(crate) struct Receiver {
     delivering: Vec<Piece>,
     /// By the index of the peer.
     peers: Vec<Option<Box<Lanes>>>,
-    /// Those that have gaps, and some that have none.
+    /// Peers that have gaps, and some that have none.
     gapped: Vec<u16>,
-    /// Places that all lanes together have beyond those that empty ones keep.
+    /// Places of all lanes together beyond those that empty lanes keep.
     surplus: usize,
     /// Reused: how many buffers each peer holds.
     holders: Vec<(usize, u16)>,
-    /// Whether lost cells are asked for.
+    /// Whether the receiver asks for lost cells.
     repair: bool,
 }
 
@@ -69,13 +69,13 @@ impl Receiver {
         &mut self.pool
     }
 
-    /// A buffer to receive into, or `None` when all hold cells that wait.
+    /// A buffer to receive into, or `None` when all buffers hold cells that wait.
     pub(crate) fn lend(&mut self, links: &Links, counters: &mut Counters) -> Option<Buffer> {
         self.relieve_if_stuck(links, counters);
         self.pool.lend()
     }
 
-    /// Frames that are to be delivered.
+    /// Frames that wait to be delivered.
     pub(crate) fn frames(&self) -> usize {
         self.ready.frames()
     }
@@ -88,7 +88,7 @@ impl Receiver {
         self.peers.get_mut(usize::from(index))?.as_deref_mut()
     }
 
-    /// All numbers that peers have, and some that none has.
+    /// All indices that peers have, and some that none has.
     fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
         let end = self.peers.len() as u16;
@@ -105,7 +105,7 @@ impl Receiver {
         self.peers[place] = Some(Box::new(Lanes::new(now, first)));
     }
 
-    /// A peer is gone. What is complete is delivered.
+    /// A peer is gone. Its complete frames are delivered.
     pub(crate) fn remove(&mut self, index: u16) {
         self.forget(index);
         self.ready.disown(index);
@@ -123,7 +123,7 @@ impl Receiver {
         self.peers.iter().flatten().all(|lanes| !lanes.has_gaps())
     }
 
-    /// When the oldest gap of all is given up.
+    /// When the oldest gap of all peers is to be given up.
     pub(crate) fn due(&mut self, now: Instant, links: &Links) -> Option<Instant> {
         let Self { peers, gapped, repair, .. } = self;
         let mut due = None;
@@ -137,7 +137,7 @@ impl Receiver {
         due
     }
 
-    /// Adds the peers whose gaps have been waited for long enough to `overdue`.
+    /// Adds the peers with a gap that is older than the reorder timeout to `overdue`.
     pub(crate) fn list_overdue(&mut self, now: Instant, links: &Links, overdue: &mut Vec<u16>) {
         self.due(now, links);
         for index in self.gapped.iter().copied() {
@@ -157,7 +157,7 @@ impl Receiver {
         self.surplus
     }
 
-    /// The links to a peer are so far apart.
+    /// A heartbeat measured a peer's skew.
     pub(crate) fn saw_skew(&mut self, now: Instant, index: u16, skew: Duration) {
         if let Some(lanes) = self.get_mut(index) {
             lanes.timeout.saw_skew(now, skew);

@@ -1,8 +1,7 @@
-//! What protects cells: the face that cryptography has for the core.
+//! The traits behind which cryptography stands.
 //!
-//! The core decides who is spoken to, when keys are made and which of them opens a cell; how is behind these traits
-//! (crate `seal`, made of well-kept libraries), for nothing of it belongs into a pure core. Time and randomness stay
-//! outside, too: whoever makes a [`Security`] says where its randomness comes from, so that a simulated run can be
+//! The core decides with whom it agrees on keys, when, and which key opens a cell. Crate `seal` implements the traits with
+//! maintained libraries. Whoever makes a [`Security`] gives it its source of randomness, so that a simulated run can be
 //! repeated.
 
 use alloc::boxed::Box;
@@ -11,30 +10,30 @@ use core::time::Duration;
 
 /// Bytes of a tag, at the end of what it protects.
 pub const TAG: usize = 16;
-/// A key that is as old as this is replaced.
+/// A session replaces a key that is as old as this.
 const REKEY_AFTER: Duration = Duration::from_secs(120);
-/// A key that has sealed so many cells is replaced: a terabyte and a half, far below what either cipher stands.
+/// A session replaces a key that has sealed so many cells: a terabyte and a half, far below the limit of each cipher.
 const REKEY_CELLS: u64 = 1 << 30;
 
-/// What a node has proven to be its own: the public part of its key.
+/// The public part of a node's own key.
 pub type PublicKey = [u8; 32];
 
-/// What a node shares with its group.
+/// The group keys that a node has, and its own key.
 pub trait Security: Send {
-    /// The tag of what everyone may receive in the group, under the accepted group key of this place; 0: the one that
-    /// this node speaks with.
-    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG];
+    /// The tag of a greeting or handshake, made with the accepted group key at place `key`; 0: the key that this node
+    /// speaks with.
+    fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG];
 
-    /// Which of the group keys that this node accepts made the tag: its place in their order.
-    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize>;
+    /// The place of the accepted group key that made the tag, or `None`.
+    fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize>;
 
     /// Begins a handshake under the group key that this node speaks with.
     fn initiate(&mut self) -> Box<dyn Handshake>;
 
-    /// Takes part in a handshake that another node has begun, under the accepted group key of this place.
+    /// Takes part in a handshake that another node has begun, under the accepted group key at place `key`.
     fn respond(&mut self, key: usize) -> Box<dyn Handshake>;
 
-    /// Whether a node may be a peer that has proven this key; `None`: it has none of its own.
+    /// Whether a node that has proven this key may be a peer; `None`: it has none of its own.
     fn accepts(&self, peer: Option<&PublicKey>) -> bool;
 
     /// Bytes that nobody can guess.
@@ -46,7 +45,7 @@ pub trait Handshake: Send {
     /// Appends this side's message, which carries a payload in secret.
     ///
     /// # Errors
-    /// [`Rejected::Forged`]: the other side has given keys of which no secret comes. This handshake is over.
+    /// [`Rejected::Forged`]: the other side's public key gives no secret. This handshake is over.
     fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Rejected>;
 
     /// Reads the other side's message and appends its payload.
@@ -55,8 +54,8 @@ pub trait Handshake: Send {
     /// [`Rejected`]; after [`Rejected::Forged`] nothing has changed, after the others this handshake is over.
     fn read(&mut self, message: &[u8], payload: &mut Vec<u8>) -> Result<(), Rejected>;
 
-    /// The key of the other side, once its message was read; `None`: it has none of its own. An initiator has not proven
-    /// before it seals a cell that this is its own.
+    /// The key of the other side, once its message was read; `None`: it has none of its own. An initiator proves that the
+    /// key is its own only when it seals a cell.
     fn peer(&self) -> Option<PublicKey>;
 
     /// The keys, when both messages have passed.
@@ -72,7 +71,7 @@ pub enum Rejected {
     Cipher(u8),
 }
 
-/// When a session gets new keys: whichever comes first.
+/// When a session gets new keys: at whichever limit comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rekey {
     /// The age of a key.
@@ -82,14 +81,14 @@ pub struct Rekey {
 }
 
 impl Rekey {
-    /// What is long enough that only one side of a session begins.
+    /// The limits of the larger node: a quarter more, so that only one side begins.
     pub(crate) fn later(self) -> Self {
         Self { after: self.after + self.after / 4, cells: self.cells.saturating_add(self.cells / 4) }
     }
 }
 
 impl Default for Rekey {
-    /// What daemons go by: far below what any cipher stands.
+    /// The limits of daemons: far below those of any cipher.
     fn default() -> Self {
         Self { after: REKEY_AFTER, cells: REKEY_CELLS }
     }
@@ -103,21 +102,20 @@ pub struct SessionKeys {
     pub opening: Box<dyn Key>,
 }
 
-/// A key that seals, or opens, what goes in one direction.
+/// A key that seals, or opens, the cells of one direction.
 pub trait Key: Send {
     /// Encrypts a payload to `sealed`, which is [`TAG`] bytes longer and ends in the tag; the tag covers the header, too.
     /// A number must never be used twice.
     fn seal(&self, number: Number, header: &[u8], payload: &[u8], sealed: &mut [u8]);
 
-    /// Decrypts in place a payload whose tag is its end; `false`: it is forged or damaged, and what the bytes are now
-    /// means nothing.
+    /// Decrypts in place a payload that ends in its tag; `false`: it is forged or damaged, and the bytes are undefined.
     fn open(&self, number: Number, header: &[u8], sealed: &mut [u8]) -> bool;
 
     /// The name of its cipher, for people.
     fn cipher(&self) -> &'static str;
 }
 
-/// What is different for each cell under one key.
+/// The number that differs for each cell under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
     /// The sender's number of the link.

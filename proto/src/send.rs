@@ -47,14 +47,15 @@ use crate::wire::hello::NodeId;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// What the sender needs of the rest: who can be sent to, and over which links.
 pub(crate) struct Around<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) links: &'a mut Links,
     pub(crate) counters: &'a mut Counters,
-    /// When timers ran last.
-    pub(crate) polled: Instant,
+    /// The present, or when timers ran last.
+    pub(crate) now: Instant,
 }
 
 /// What is kept of each peer.
@@ -100,6 +101,10 @@ pub(crate) struct Sender {
     scratch: Vec<u8>,
     run: Vec<u64>,
     choices: Vec<Choice>,
+    /// That to the peer of the choices.
+    round_trip: Duration,
+    /// When a path that cells wait for takes some again.
+    opens_at: Option<Instant>,
 }
 
 impl Sender {
@@ -126,6 +131,8 @@ impl Sender {
             scratch: Vec::new(),
             run: Vec::new(),
             choices: Vec::new(),
+            round_trip: Duration::ZERO,
+            opens_at: None,
         }
     }
 
@@ -177,7 +184,7 @@ impl Sender {
     pub(crate) fn handle_timeout(&mut self, now: Instant, around: &mut Around<'_>) {
         self.fdb.age(now);
         self.unpark();
-        self.refit_cells(around.polled, around.links, around.sessions);
+        self.refit_cells(around.now, around.links, around.sessions);
     }
 
     /// Frames are distributed by another policy, from the next batch on.

@@ -1,9 +1,11 @@
-//! Sessions: which nodes are peers, under which numbers, and what their cells are sealed with.
+//! Sessions: which nodes are peers, under which numbers, and which keys seal their cells.
+//!
+//! On the path a session seals and opens cells; the rest is beside it.
 //!
 //! ```text
-//!   table       who has which place and session number      keyring, replay    what seals, opens and is refused
+//!   table       which peer has which index and number       keyring, replay    keys that seal and open; refused numbers
 //!   handshake   how a session begins, and gets new keys     seal               cells on the way out and in
-//!   cookie      who shows its address first                 expiry             sessions whose keys cannot be renewed
+//!   cookie      who must prove its address first            expiry             sessions whose keys cannot be renewed
 //! ```
 
 pub(crate) mod cookie;
@@ -24,7 +26,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// Where a cell came in.
+/// Where a cell arrived: the link, and the sender's address.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) link: u8,
@@ -33,7 +35,7 @@ pub(crate) struct Origin {
 
 /// The sessions with all peers.
 pub(crate) struct Sessions {
-    /// This node, and what tells its starts apart.
+    /// This node, and its incarnation.
     node: NodeId,
     incarnation: u64,
     table: Table,
@@ -41,7 +43,7 @@ pub(crate) struct Sessions {
     security: Option<Box<dyn Security>>,
     rekey: Rekey,
     handshakes: Handshakes,
-    /// Where what leaves is sealed.
+    /// The buffer in which batches are sealed.
     sealed: Vec<u8>,
 }
 
@@ -58,7 +60,7 @@ impl Sessions {
         }
     }
 
-    /// Cells are sealed from now on, or with other keys. Sessions live on with whoever has one that is still accepted.
+    /// Seals cells from now on, or with other keys. Sessions live on with peers that have a key that is still accepted.
     pub(crate) fn secure(&mut self, security: Box<dyn Security>, rekey: Rekey) {
         self.security = Some(security);
         self.rekey = rekey;
@@ -70,7 +72,7 @@ impl Sessions {
         self.node
     }
 
-    /// What tells this start of the node from others.
+    /// The number that tells this start of the node from others.
     pub(crate) fn incarnation(&self) -> u64 {
         self.incarnation
     }
@@ -83,13 +85,13 @@ impl Sessions {
         &mut self.table
     }
 
-    /// The place of the group key with which a mark was made.
-    pub(crate) fn marked_by(&self, covered: &[u8], mark: &[u8; TAG]) -> Option<usize> {
-        self.security.as_ref()?.marked_by(covered, mark)
+    /// The place of the accepted group key that made a tag.
+    pub(crate) fn tagged_by(&self, covered: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.security.as_ref()?.tagged_by(covered, tag)
     }
 
-    /// The mark of a greeting, where cells are sealed.
-    pub(crate) fn mark(&self, greeting: &[u8]) -> Option<[u8; TAG]> {
-        Some(self.security.as_ref()?.mark(0, greeting))
+    /// The group tag of a greeting, where cells are sealed.
+    pub(crate) fn group_tag(&self, greeting: &[u8]) -> Option<[u8; TAG]> {
+        Some(self.security.as_ref()?.tag(0, greeting))
     }
 }

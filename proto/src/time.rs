@@ -1,6 +1,6 @@
 //! Time as an argument: a point on the caller's monotonic clock.
 //!
-//! The core never reads a clock. Whoever drives it passes the moment in; a simulation passes a made-up one.
+//! The core never reads a clock. The daemon passes the kernel's time in, the simulator its own.
 
 use core::ops::{Add, Sub};
 use core::time::Duration;

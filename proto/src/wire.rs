@@ -1,7 +1,7 @@
-//! The wire format: what the bytes of a link frame mean. `docs/wire.md` is the specification, with golden bytes.
+//! The wire format: what the bytes of a cell mean. `docs/wire.md` is the specification, with golden bytes.
 //!
 //! All integers are big-endian, except the virtio header inside a record, which is little-endian as the kernel
-//! takes it. Parsers never panic, whatever the bytes: they answer with [`Malformed`].
+//! takes it. Parsers never panic, whatever the bytes: they return [`Malformed`].
 
 pub mod cell;
 mod fields;

@@ -122,11 +122,11 @@ impl Group {
 }
 
 impl Security for Group {
-    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+    fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
         self.keys[key].mark(bytes)
     }
 
-    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+    fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
         self.keys.iter().position(|key| constant_time::verify_slices_are_equal(&key.mark(bytes), tag).is_ok())
     }
 
@@ -162,23 +162,23 @@ mod tests {
         let old = group(&[[1; 32]]);
         let changing = group(&[[2; 32], [1; 32]]);
         let new = group(&[[2; 32]]);
-        let mark = old.mark(0, b"hello");
-        assert_eq!(old.marked_by(b"hello", &mark), Some(0));
-        assert_eq!(changing.marked_by(b"hello", &mark), Some(1));
-        assert_eq!(new.marked_by(b"hello", &mark), None);
-        assert_eq!(new.marked_by(b"hello", &changing.mark(0, b"hello")), Some(0));
-        assert_eq!(old.marked_by(b"hello", &changing.mark(1, b"hello")), Some(0));
-        assert_eq!(old.marked_by(b"hellp", &mark), None);
+        let mark = old.tag(0, b"hello");
+        assert_eq!(old.tagged_by(b"hello", &mark), Some(0));
+        assert_eq!(changing.tagged_by(b"hello", &mark), Some(1));
+        assert_eq!(new.tagged_by(b"hello", &mark), None);
+        assert_eq!(new.tagged_by(b"hello", &changing.tag(0, b"hello")), Some(0));
+        assert_eq!(old.tagged_by(b"hello", &changing.tag(1, b"hello")), Some(0));
+        assert_eq!(old.tagged_by(b"hellp", &mark), None);
     }
 
     #[test]
     fn each_bit_of_a_mark_counts() {
         let group = group(&[[1; 32]]);
-        let mark = group.mark(0, b"hello");
+        let mark = group.tag(0, b"hello");
         for bit in 0..8 * TAG {
             let mut touched = mark;
             touched[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(group.marked_by(b"hello", &touched), None);
+            assert_eq!(group.tagged_by(b"hello", &touched), None);
         }
     }
 

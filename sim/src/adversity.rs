@@ -1,8 +1,7 @@
-//! What makes life hard for a run that was drawn already: each adversity is drawn by itself, so that a seed without one
-//! is the run that it was before there was that adversity.
+//! Adversities: further trouble for a run that [`crate::swarm`] has drawn.
 //!
-//! Beside [`crate::swarm`]. Each has a constant here that says how often it is drawn; 0 switches it off, and the others stay
-//! as they are.
+//! Each adversity is drawn from a stream of its own, so that a new one changes no seed that does not draw it. A constant here
+//! says how often seeds draw it; 0 switches it off, and the others stay as they are.
 
 use crate::fault::{Fault, FaultPeriod};
 use crate::flow::{Flow, Pace, Sizes};
@@ -24,13 +23,13 @@ const RELENTLESS: u32 = 60_000;
 const SLOW_PEER: u32 = 40_000;
 /// Runs in a million in which a member is hostile.
 const HOSTILE: u32 = 100_000;
-/// What it does in such runs.
+/// The deeds of the member in such runs.
 pub const DEEDS: &[Deed] = &Deed::ALL;
 
 /// Runs in a million in which routers' queues stand behind the NICs of some links.
 const ROUTERS: u32 = 60_000;
 
-/// Frames of a storm or of a flow that never backs off: what some milliseconds of computing carry.
+/// Frames of a storm, and of a flow that never backs off: as many as take some milliseconds to compute.
 const STORM_FRAMES: u32 = 5_000;
 const RELENTLESS_FRAMES: u32 = 60;
 
@@ -95,7 +94,7 @@ fn relentless(random: &mut Random, plan: &mut Plan) {
     plan.flows.push((flow, Duration::from_millis(20), TROUBLE_ENDS));
 }
 
-/// One node behind cables of 20 Mbit/s. The rings are so short that what waits has left before the probes come.
+/// One node behind cables of 20 Mbit/s. The rings are so short that cells that wait have left before the probes.
 fn slow_peer(random: &mut Random, plan: &mut Plan) {
     const RATE: u64 = 20_000_000;
     let slow = usize::from(node(random, plan));
@@ -130,7 +129,7 @@ fn routers(random: &mut Random, plan: &mut Plan) {
     }
 }
 
-/// It goes on until the end: the others' probes have to arrive meanwhile.
+/// A hostile member until the end: the others' probes have to arrive meanwhile.
 fn hostile(random: &mut Random, plan: &mut Plan) {
     let node = node(random, plan);
     plan.topology.nodes[usize::from(node)].may_be_hostile = true;

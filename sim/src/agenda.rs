@@ -1,4 +1,4 @@
-//! What happens when: the queue of events that drives the world.
+//! The agenda: the queue of events that drives the world.
 //!
 //! Invariant: events come out by time, and those of one time in the order in which they went in, so that a run is the
 //! same each time.
@@ -13,19 +13,19 @@ use tabane_proto::{Instant, PolicyKind};
 /// Something that happens to one part of the world.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A node's worker begins.
+    /// A node's worker starts.
     Start(u8),
-    /// A datagram has come to its switch.
+    /// A datagram has arrived at its switch.
     Switch(Passage),
-    /// What is first in the router's queue for a node has left, if this is still its turn.
+    /// The first datagram of the router's queue for a node has left, if this is still its turn.
     Router(Place, u64),
-    /// A competing flow that shares a router's queue begins, or learns what became of a segment.
+    /// A competing flow that shares a router's queue begins, or gets the acknowledgement or the loss of a segment.
     Competitor(Place, Fate),
     /// A NIC interrupts.
     Interrupt(Place),
     /// A socket that was full can be written.
     Writable(Place),
-    /// A NIC's carrier has changed, and its node learns of it.
+    /// A NIC's carrier has changed, and the kernel signals it to the node.
     Carrier(Place, bool),
     /// A node's timer has run out.
     Timer(u8),
@@ -41,7 +41,7 @@ pub(crate) enum Event {
     Policy(u8, PolicyKind),
     /// A stranger puts something on a link.
     Injection,
-    /// The hostile member says something.
+    /// The hostile member sends something.
     Deed,
 }
 
@@ -67,7 +67,7 @@ impl Agenda {
         self.entries.pop().map(|Reverse(entry)| (entry.at, entry.event))
     }
 
-    /// Events that wait, for those who count.
+    /// Events that wait, for statistics.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Event> {
         self.entries.iter().map(|Reverse(entry)| &entry.event)
     }
@@ -121,7 +121,7 @@ mod tests {
         while let Some((_, Event::Timer(node))) = agenda.pop(at(4)) {
             order.push(node);
         }
-        assert_eq!(order, [1, 3], "what is later stays");
+        assert_eq!(order, [1, 3], "later events stay");
         assert_eq!(agenda.waiting().count(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! A cable with the NIC at its end: what waits to be sent, what is on its way, and when the NIC interrupts.
+//! A cable with the NIC at its end: the send buffer, the datagrams on their way, and when the NIC interrupts.
 //!
 //! Part of [`crate::network`]. Received datagrams gather in the NIC's ring until an interrupt hands all of them over
 //! ([`Coalesce`]).
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::Instant;
 
-/// The UDP nic of every endpoint.
+/// The UDP port of every endpoint.
 const UDP_PORT: u16 = 7420;
 
 /// A nic of a node: the end of a cable.
@@ -63,7 +63,7 @@ pub(crate) struct Passage {
 pub(crate) struct Arrival {
     /// When it reaches the ring.
     pub(crate) at: Instant,
-    /// Who it says it comes from.
+    /// The address that it claims to come from.
     pub(crate) from: Place,
     /// A stranger put it there.
     pub(crate) is_injected: bool,
@@ -78,9 +78,9 @@ pub(crate) struct Cable {
     pub(crate) up: Pipe,
     /// From the switch to the node.
     pub(crate) down: Pipe,
-    /// What stands in front of `down`.
+    /// The router in front of `down`.
     pub(crate) router: Option<Router>,
-    /// The kernel has memory for what is sent.
+    /// The kernel has memory for datagrams that the node sends.
     pub(crate) has_memory: bool,
     /// Causes for which there is no carrier.
     carrier_losses: u8,
@@ -129,7 +129,7 @@ impl Cable {
         self.up.queued(now) < self.send_buffer
     }
 
-    /// When a socket that was full says that it can be written: at half of its buffer (`sock_writeable`).
+    /// When a socket that was full becomes writable: at half of its buffer (`sock_writeable`).
     pub(crate) fn writable_at(&self) -> Instant {
         self.up.drained_to(self.send_buffer / 2)
     }
@@ -141,7 +141,7 @@ impl Cable {
         self.due()
     }
 
-    /// The interrupt that was due `now` takes what is in the ring, if it is still the one that is due.
+    /// The interrupt that was due `now` takes the datagrams in the ring, if it is still the one that is due.
     pub(crate) fn interrupt(&mut self, now: Instant, taken: &mut VecDeque<Arrival>) -> bool {
         if self.interrupt_at != Some(now) {
             return false;
@@ -169,7 +169,7 @@ impl Cable {
         self.ring.len() as u64
     }
 
-    /// What is still on its way is lost; returns how many datagrams that are.
+    /// Datagrams on their way are lost; returns how many.
     pub(crate) fn lose_what_is_coming(&mut self, now: Instant) -> u64 {
         let here = self.ring.partition_point(|arrival| arrival.at <= now);
         let lost = self.ring.len() - here;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_can_be_lost_and_what_has_come_cannot() {
+    fn datagrams_on_their_way_can_be_lost_and_those_in_the_ring_cannot() {
         let mut cable = cable(1, Duration::ZERO);
         cable.receive(arrival(micros(10)));
         cable.receive(arrival(micros(30)));

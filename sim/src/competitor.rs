@@ -1,9 +1,9 @@
-//! A flow of somebody else that shares a router's queue: a bulk transfer by CUBIC, with the window alone and no bytes.
+//! A competing flow that shares a router's queue: a bulk transfer by CUBIC, simulated by its window alone, without bytes.
 //!
 //! Beside [`crate::router`]. It sends whenever its window allows; a segment that leaves the router is acknowledged after the
 //! rest of the round trip, a dropped one is missed when the one before it would have been acknowledged.
 //!
-//! Source: RFC 9438, sections 4.2 to 4.6 and 4.10 (without fast convergence and `HyStart`).
+//! Source: RFC 9438, sections 4.2 to 4.7 and 4.10 (without `HyStart`).
 
 use core::time::Duration;
 use tabane_proto::Instant;
@@ -15,7 +15,7 @@ const BETA: f64 = 0.7;
 /// RFC 6928.
 const FIRST_WINDOW: f64 = 10.0;
 
-/// What a competing flow is made from.
+/// The settings of a competing flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompetitorSettings {
     /// Its round trip without the queue.
@@ -24,7 +24,7 @@ pub struct CompetitorSettings {
     pub begins: Duration,
 }
 
-/// What a competing flow learns.
+/// What happens to a competing flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Begins,
@@ -39,6 +39,8 @@ pub(crate) struct Competitor {
     window: f64,
     /// Window before the last loss, and when that was noticed; `None`: slow start.
     peak: Option<(f64, Instant)>,
+    /// What the last loss left of the window.
+    floor: f64,
     /// What Reno's window would be.
     reno: f64,
     in_flight: f64,
@@ -56,6 +58,7 @@ impl Competitor {
             settings,
             window: FIRST_WINDOW,
             peak: None,
+            floor: FIRST_WINDOW,
             reno: FIRST_WINDOW,
             in_flight: 0.0,
             recovers_until: Instant::default(),
@@ -64,7 +67,7 @@ impl Competitor {
         }
     }
 
-    /// Whether its window lets it send one more; if so it has.
+    /// Sends one more segment if the window allows it; returns whether it did.
     pub(crate) fn sends(&mut self) -> bool {
         let sends = self.in_flight + 1.0 <= self.window;
         self.in_flight += f64::from(u8::from(sends));
@@ -79,7 +82,7 @@ impl Competitor {
             return;
         };
         let seconds = (now.since(since) + self.settings.round_trip).as_secs_f64();
-        let k = (peak * (1.0 - BETA) / C).cbrt();
+        let k = ((peak - self.floor).max(0.0) / C).cbrt();
         let target = (C * (seconds - k).powi(3) + peak).clamp(self.window, 1.5 * self.window);
         self.reno += 3.0 * (1.0 - BETA) / (1.0 + BETA) / self.window;
         self.window = (self.window + (target - self.window) / self.window).max(self.reno);
@@ -92,9 +95,10 @@ impl Competitor {
             return;
         }
         self.recovers_until = now + self.settings.round_trip + wait;
-        self.peak = Some((self.window, now));
+        let is_below = self.peak.is_some_and(|(peak, _)| self.window < peak);
+        self.peak = Some((if is_below { self.window * (1.0 + BETA) / 2.0 } else { self.window }, now));
         self.window = (self.window * BETA).max(2.0);
-        self.reno = self.window;
+        (self.reno, self.floor) = (self.window, self.window);
     }
 }
 

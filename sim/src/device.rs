@@ -1,11 +1,11 @@
-//! The machines of the papers, made up: what their devices and processors cost, and the project's engines at work on them.
+//! Models of the papers' machines: the costs of their devices and processors, with the project's engines at work on them.
 //!
 //! Nobody has these machines any more. Each is a set of figures with their sources ([`oc48`], [`dimmnet`]): most are
 //! from the papers or from the standards that they name, some are assumed, and some are fitted to a published figure; a
-//! test says to which. What follows from them is a prediction, and is compared with the rest of the published figures.
+//! test says to which. The other figures of a model are predictions, and are compared with the other published figures.
 //!
 //! ```text
-//!   sender: a processor that sends packets ── engine (tabane_proto) ── card: descriptors, bus, memory, line     (P1)
+//!   sender: a processor that sends packets ── engine (tabane_engine) ── card: descriptors, bus, memory, line     (P1)
 //!   exchange: two hosts that poll ── slot: units written and read through a window, a wire                      (P3)
 //! ```
 

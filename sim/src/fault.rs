@@ -1,6 +1,6 @@
-//! What can go wrong, for a while or for good.
+//! The kinds of faults of a run.
 //!
-//! A fault begins and ends; while several of them last, each has its effect. [`crate::world`] carries them out.
+//! A fault begins and ends; while several last, each has its effect. [`crate::world`] carries them out.
 
 use crate::topology::{LinkNumber, NodeNumber};
 use core::time::Duration;
@@ -17,7 +17,7 @@ pub enum Fault {
     Mute(LinkNumber, Where),
     /// Nothing passes from the switch to the node.
     Deaf(LinkNumber, Where),
-    /// Nothing passes, the carrier is gone, and the node learns of it.
+    /// Nothing passes, the carrier is gone, and the kernel signals that to the node.
     NoCarrier(LinkNumber, Where),
     /// A node takes the link out of its bundle, and takes it in again when this ends.
     Removed(LinkNumber, NodeNumber),

@@ -1,4 +1,6 @@
-//! A flow: frames from one node to another, their sizes, and when they come.
+//! A flow: frames from one node to another, their sizes, and when a host sends them.
+//!
+//! Beside [`crate::traffic`], which runs flows and checks their frames.
 
 use crate::frame::{FrameId, Heading, SHORTEST};
 use crate::random::mix;
@@ -6,7 +8,7 @@ use crate::topology::NodeNumber;
 use core::time::Duration;
 use tabane_proto::wire::record::FRAME_MAX;
 
-/// What a flow is like.
+/// The settings of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// The node that sends.
@@ -17,7 +19,7 @@ pub struct Flow {
     pub heading: Heading,
     /// How long they are.
     pub sizes: Sizes,
-    /// When they come.
+    /// When the host sends them.
     pub pace: Pace,
     /// How many they are at most.
     pub frames: u32,
@@ -45,11 +47,16 @@ impl Flow {
     }
 }
 
-/// When a flow's frames come.
+/// When a flow's frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Whenever the bundle takes one; not for a moment after the bundle had to drop a frame.
+    /// Whenever the bundle takes one, with a pause after the bundle had to drop a frame.
     Greedy,
+    /// So many are on their way: the next when one is delivered, or is lost, as a window of TCP does.
+    Window {
+        /// On their way.
+        frames: u16,
+    },
     /// So many at once, again and again.
     Bursts {
         /// From burst to burst.
@@ -57,9 +64,9 @@ pub enum Pace {
         /// In one burst.
         frames: u16,
     },
-    /// One; the next when its answer, a frame as long the other way, has come, or has not come for so long.
+    /// One; the next when its answer, a frame as long the other way, has arrived, or after a timeout.
     Asking {
-        /// How long an answer is waited for.
+        /// The timeout.
         timeout: Duration,
     },
     /// When the flow that it answers has delivered a frame. No flow begins with this pace: it is made beside its
@@ -72,9 +79,9 @@ pub enum Pace {
 pub enum Sizes {
     /// All alike.
     Fixed(usize),
-    /// Each any length up to this one.
+    /// Any length up to this one.
     UpTo(usize),
-    /// As on a busy host: mostly small ones, some of Ethernet's 1,514 bytes, some superframes, now and then the longest.
+    /// As on a busy host: mostly small frames, some of 1,514 bytes, some superframes, a few of the greatest length.
     Mixed,
 }
 

@@ -5,11 +5,11 @@
 //!   virtio header (10) | Ethernet | IPv4 | TCP, flow as port, number as sequence number | noise ...
 //! ```
 //!
-//! A superframe of TCP may arrive without its last segment; then it is what would have been sent in the first place if it
-//! had been that short. All its checksums are computed here, from scratch.
+//! A superframe of TCP may arrive without its last segment; then its bytes must be those of a superframe that was that short
+//! from the beginning. All its checksums are computed here, from scratch.
 //!
-//! The noise of a frame is a piece of one block that the seed fills; where it is cut out depends on flow and number, so
-//! that a byte that was moved, or taken from another frame, shows.
+//! The noise of a frame is a piece of one block that the seed fills; its place there depends on flow and number, so that the
+//! check finds a byte that was moved, or taken from another frame.
 
 use crate::random::{Random, mix};
 use core::fmt;
@@ -30,7 +30,7 @@ impl fmt::Display for FrameId {
     }
 }
 
-/// What stands in front of the noise: what a classifier meets.
+/// The headers in front of the noise, which a classifier reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
     /// Ethernet, IPv4, UDP.
@@ -60,7 +60,7 @@ const TCP_HEADERS: usize = 54;
 /// Payload of a segment.
 const SEGMENT: u16 = 1_400;
 
-/// Who sends a frame to whom, and in what form.
+/// The sender, the receiver and the headers of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope {
     pub(crate) from: u8,
@@ -69,7 +69,7 @@ pub(crate) struct Envelope {
     pub(crate) heading: Heading,
 }
 
-/// The block that all noise is cut from.
+/// The block from which all noise is taken.
 #[derive(Debug)]
 pub(crate) struct Noise(Box<[u8]>);
 
@@ -100,7 +100,7 @@ impl Noise {
     }
 }
 
-/// Which frame these bytes say they are.
+/// The flow and the number that these bytes name.
 pub(crate) fn identify(bytes: &[u8]) -> Option<FrameId> {
     let is_tcp = bytes.get(VNET + 12..VNET + 14) == Some(&[8, 0]) && bytes.get(VNET + 23) == Some(&TCP);
     let [a, b, c, d, e, f] = if is_tcp {

@@ -1,18 +1,18 @@
-//! A member that holds the key and stops at nothing: its cells are authentic, and what they say is anything.
+//! The hostile member: it holds the key, so its cells are authentic, and their contents are anything.
 //!
 //! ```text
 //!   its bundle (a real one, so that it joins) ── cells ──> watched (ways: who, session, numbers, key) ──> links
 //!                                                          deeds ── further cells, sealed alike ────────> links
 //! ```
 //!
-//! Its bundle joins, answers and is received as any other. What it sends is watched, so that further cells continue its
-//! numbers under its session and its key; they go out of its own nics to whom its bundle speaks with. Without keys a
-//! session belongs to whoever names it, so there it names no other's (`docs/wire.md`, 11).
+//! Its bundle joins, answers and receives as any other. The member watches what its bundle sends, so that further cells continue
+//! its numbers under its session and its key; they leave by its own nics to the nodes that its bundle has joined. Without keys
+//! anyone can name any session, so there the member names no other's (`docs/wire.md`, 11).
 //!
-//! What it does to itself is its own business: [`crate::traffic`] judges neither what it is sent nor what is delivered in
-//! its name. Everything that is promised must hold among the others, while it lasts.
+//! [`crate::traffic`] judges neither the frames that go to the member nor those that are delivered in its name. All invariants
+//! must hold among the others, while it goes on.
 //!
-//! The fuzz target `bundle` uses the same member, and says by its ways what the fuzzer wants.
+//! The fuzz target `bundle` uses the same member, and sends over its ways what the fuzzer wants.
 
 mod deeds;
 pub mod tap;
@@ -32,7 +32,7 @@ use way::{Lanes, Way};
 /// The first bytes of the MAC addresses of its hosts.
 pub(crate) const HOSTILE_HOSTS: [u8; 2] = [6, 0x66];
 
-/// What it says.
+/// What the member does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// A record as long as there is, a byte in each cell.
@@ -43,13 +43,13 @@ pub enum Deed {
     Lanes,
     /// Cells whose link number lies anywhere.
     Numbers,
-    /// A request to repair what it was really sent, again and again.
+    /// A request to repair cells that it really received, again and again.
     Gaps,
     /// A request to repair 64 times 65,535 cells.
     AllGaps,
     /// Heartbeats that report anything.
     Reports,
-    /// Hellos that say anything of itself.
+    /// Hellos with any fields.
     Hellos,
     /// It takes a link out, again and again.
     Farewells,
@@ -84,7 +84,7 @@ impl Deed {
 pub struct Hostility {
     /// The member.
     pub node: NodeNumber,
-    /// When it begins, after it has been told so: it has to watch how its bundle joins.
+    /// When it begins, after the run makes it hostile: it has to watch how its bundle joins.
     pub after: Duration,
     /// From one deed to the next, on average.
     pub every: Duration,
@@ -92,7 +92,7 @@ pub struct Hostility {
     pub deeds: Vec<Deed>,
 }
 
-/// A cell that it says.
+/// A cell that the member sends.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) from: Place,
@@ -104,10 +104,10 @@ pub(crate) struct Said {
 #[derive(Debug)]
 pub struct Member {
     random: Random,
-    /// What its bundle seals.
+    /// The cells that its bundle seals.
     tap: Tap,
     hostility: Option<Hostility>,
-    /// Ways over which its bundle speaks to somebody.
+    /// The ways over which its bundle sends to a node.
     ways: Vec<Way>,
     /// Its lanes to each node.
     lanes: Vec<Lanes>,
@@ -128,7 +128,7 @@ impl Member {
         self.hostility = hostility;
     }
 
-    /// What is sealed by everyone who may become hostile is noted here.
+    /// Notes of the cells that nodes seal which may become hostile.
     #[must_use]
     pub fn tap(&self) -> Tap {
         self.tap.clone()
@@ -183,7 +183,7 @@ impl Member {
         Some((way, &mut self.lanes[usize::from(to.node)]))
     }
 
-    /// What it says now.
+    /// The cells that it sends now.
     pub(crate) fn draw(&mut self) -> Vec<Said> {
         let Some(hostility) = &self.hostility else { return Vec::new() };
         let deed = self.random.pick(&hostility.deeds);

@@ -1,7 +1,7 @@
 //! A node takes a cable out of its bundle while frames flow, and back in.
 //!
-//! The bundle gives its nics numbers of its own; a cable keeps its place. A socket stays open until the bundle has no
-//! nic of its number any more.
+//! Part of [`crate::node`]. The bundle gives its links numbers of its own; a cable keeps its place. A socket stays open until
+//! the bundle has no link of its number any more.
 
 use crate::node::Node;
 use crate::socket::Socket;
@@ -43,7 +43,7 @@ impl Node {
         true
     }
 
-    /// Closes the sockets whose nics are gone; what was in them is lost, as is what still comes.
+    /// Closes the sockets of links that are gone; datagrams in them are lost, and so are those that arrive later.
     pub(crate) fn close_sockets(&mut self, world: &mut Surroundings<'_>) {
         for nic in self.nics() {
             if self.number(nic).is_some_and(|number| !self.bundle.has_link(number)) {

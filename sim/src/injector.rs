@@ -1,8 +1,8 @@
-//! A stranger on the links, without a key: puts noise, cut cells and copies of old cells into the rings of NICs.
+//! A stranger on the links, without a key: puts noise, truncated cells and old cells into the rings of NICs.
 //!
-//! Beside [`crate::network`]. A bundle has to count and drop all of it, and nothing else may happen. What only a key keeps
-//! anyone from is tried where cells are sealed: cells with a bit changed, true headers before forged payloads, and
-//! whatever was ever said, greetings and handshakes of former selves included, from any address on the link.
+//! Beside [`crate::network`]. A bundle has to count and drop all of it, and nothing else may happen. Where cells are sealed the
+//! stranger also sends what only a key protects from: cells with a bit changed, true headers before forged payloads, and any
+//! recorded cell, greetings and handshakes of former incarnations included, from any address on the link.
 
 use crate::cable::{Arrival, Place};
 use crate::random::Random;
@@ -13,9 +13,9 @@ use std::rc::Rc;
 use tabane_proto::Instant;
 use tabane_proto::wire::cell::{HEADER, Header, Kind, VERSION};
 
-/// Cells that are remembered to be cut or sent again.
+/// Recent cells that are kept, to be truncated or sent again.
 const REMEMBERED: usize = 32;
-/// Cells of any age that are remembered.
+/// Cells of any age that are kept.
 const RECORDED: usize = 256;
 
 /// What the stranger does.
@@ -26,7 +26,7 @@ pub enum Injection {
     /// The header of a cell of a session that does not exist, and random bytes.
     Stranger,
     /// The first bytes of a cell that was received lately, too few to be one.
-    Cut,
+    Truncated,
     /// A data cell that was received lately, once more.
     DataAgain,
     /// Any cell that was received lately, once more.
@@ -40,9 +40,9 @@ pub enum Injection {
 }
 
 impl Injection {
-    /// What can be stood without keys.
-    pub const ALL: [Self; 5] = [Self::Noise, Self::Stranger, Self::Cut, Self::DataAgain, Self::Again];
-    /// What only keys protect from.
+    /// What a bundle withstands without keys.
+    pub const ALL: [Self; 5] = [Self::Noise, Self::Stranger, Self::Truncated, Self::DataAgain, Self::Again];
+    /// What a bundle withstands only with keys.
     pub const HOSTILE: [Self; 3] = [Self::Flipped, Self::Forged, Self::Recorded];
 }
 
@@ -56,7 +56,7 @@ pub struct InjectionSettings {
 }
 
 impl InjectionSettings {
-    /// The same by a stranger who stops at nothing.
+    /// The same, with everything that only keys protect from.
     #[must_use]
     pub fn hostile(mut self) -> Self {
         self.choices.extend(Injection::HOSTILE);
@@ -109,7 +109,7 @@ impl Injector {
         Some(now + self.random.span(Duration::from_nanos(1)..=2 * every))
     }
 
-    /// A cell was received; only what nodes sent is worth to be remembered.
+    /// A cell was received; keeps it if a node has sent it.
     pub(crate) fn remember(&mut self, to: Place, arrival: Arrival) {
         let Some(settings) = self.settings.as_ref().filter(|_| !arrival.is_injected) else { return };
         if settings.is_hostile() {
@@ -121,7 +121,7 @@ impl Injector {
         self.recent.push_back((to, arrival));
     }
 
-    /// Keeps a sample of everything; greetings and handshakes rather than the rest.
+    /// Keeps a sample of everything; greetings and handshakes rather than other cells.
     fn record(&mut self, to: Place, arrival: &Arrival) {
         let is_open = Header::parse(&arrival.bytes).is_ok_and(|header| header.epoch == 0);
         if self.recorded.len() < RECORDED {
@@ -132,20 +132,20 @@ impl Injector {
         }
     }
 
-    /// A node was started anew. Its old hello would pass for another start, which only a key prevents.
+    /// A node was restarted. Its old hello would pass for another start, which only a key prevents.
     pub(crate) fn forget(&mut self, node: u8) {
         if !self.settings.as_ref().is_some_and(InjectionSettings::is_hostile) {
             self.recent.retain(|(_, arrival)| arrival.from.node != node);
         }
     }
 
-    /// What is put into which ring now, if there is something to take it from.
+    /// The datagram to inject now and its ring, if a cell to make it from is there.
     pub(crate) fn draw(&mut self, now: Instant) -> Option<(Place, Arrival)> {
         let kind = self.random.pick(&self.settings.as_ref()?.choices);
         let (to, arrival) = match kind {
             Injection::Noise => self.noise(),
             Injection::Stranger => self.stranger(),
-            Injection::Cut => self.cut()?,
+            Injection::Truncated => self.truncated()?,
             Injection::DataAgain => self.again(|kind| kind == Kind::Data)?,
             Injection::Again => self.again(|_| true)?,
             Injection::Flipped => self.flipped()?,
@@ -182,7 +182,7 @@ impl Injector {
         (to, Arrival { at: Instant::default(), from, is_injected: true, bytes: Rc::from(bytes) })
     }
 
-    fn cut(&mut self) -> Option<(Place, Arrival)> {
+    fn truncated(&mut self) -> Option<(Place, Arrival)> {
         let (to, arrival) = self.recent.get(self.random.index(self.recent.len()))?.clone();
         let is_data = Header::parse(&arrival.bytes).ok()?.kind == Kind::Data;
         let length = if is_data { HEADER } else { arrival.bytes.len() };

@@ -1,4 +1,4 @@
-//! A deterministic world around the core of Tabane: nodes on bad links, hosts that send, and what must hold.
+//! A deterministic world around the core of Tabane: nodes on bad links, hosts that send, and invariants that must hold.
 //!
 //! Everything follows from a seed: no clock, no thread, no hash map and no foreign generator takes part in a run, so
 //! that the same seed is the same run, byte for byte, on every machine. Time jumps from event to event.
@@ -14,13 +14,13 @@
 //!   network: cable (NIC) ─> pipe ─> switch ─> pipe ─> cable (ring, coalescing) <─ injector (a stranger)
 //! ```
 //!
-//! Checked after each event: no duplicate, no corruption, order within each flow ([`traffic`]); counters that add up,
-//! timers that lie in the future, turns and greetings that come to an end (`node`, `turn`, [`surroundings`]). Checked at the
+//! The world checks after each event: no duplicate, no corruption, order within each flow ([`traffic`]); counters that add up,
+//! timers that lie in the future, turns and greetings that come to an end (`node`, `turn`, [`surroundings`]). It checks at the
 //! end of a run: progress over the one link that is left, losses that have a cause, buffers that come back ([`run`]).
 //!
 //! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
 //!
-//! Beside it, [`device`]: machines of the papers that nobody has any more, for the engines of `tabane_engine`.
+//! Beside it, [`device`]: models of the papers' machines, for the engines of `tabane_engine`.
 
 #![forbid(unsafe_code)]
 

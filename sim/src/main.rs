@@ -1,4 +1,4 @@
-//! `tabane-sim`: runs seeds of the swarm, or replays one with a line per event; or measures what many nodes cost.
+//! `tabane-sim`: runs seeds of the swarm, replays one with a line per event, or measures what many nodes cost.
 //!
 //! Exit status: 0, everything held; 1, something did not; 2, the command cannot be understood.
 
@@ -29,7 +29,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Nodes of a bundle whose cost is measured.
 const NODES_MAX: u16 = 1_024;
 
-/// What is to be done.
+/// A command.
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     Help,
@@ -57,10 +57,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Understands the command line.
+/// Parses the command line.
 ///
 /// # Errors
-/// A sentence that says which word is wrong, and what is allowed.
+/// A sentence: which word is wrong, and what is allowed.
 fn parse(words: &[&str]) -> Result<Command, String> {
     match words {
         ["--help" | "-h"] => Ok(Command::Help),
@@ -117,7 +117,7 @@ fn replay(seed: u64) -> ExitCode {
 
 /// Runs many seeds, up to the first that fails.
 fn swarm(seeds: Range<u64>) -> ExitCode {
-    let (began, mut told) = (Instant::now(), Instant::now());
+    let (began, mut reported) = (Instant::now(), Instant::now());
     let count = seeds.end - seeds.start;
     let mut statistics = Statistics::default();
     for seed in seeds.clone() {
@@ -126,8 +126,8 @@ fn swarm(seeds: Range<u64>) -> ExitCode {
         if report.violation.is_some() {
             return verdict(seed, &report, &mut |line| println!("{line}"));
         }
-        if told.elapsed() >= PROGRESS_EVERY {
-            told = Instant::now();
+        if reported.elapsed() >= PROGRESS_EVERY {
+            reported = Instant::now();
             println!(
                 "seed {seed}, {} of {count}, {:.0} s",
                 seed - seeds.start + 1,

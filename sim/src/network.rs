@@ -1,9 +1,9 @@
 //! The links: cables that lead from node to switch to node.
 //!
-//! A datagram is put on its cable by `send`, comes to the switch as an event (`switch`), and waits in the ring of the
-//! receiving NIC until that interrupts (`interrupt`).
+//! `send` puts a datagram on its cable; it arrives at the switch as an event (`switch`), and waits in the ring of the receiving
+//! NIC until the NIC interrupts (`interrupt`).
 //!
-//! Invariant: every datagram that was put in comes out or is counted as lost with its cause.
+//! Invariant: every datagram that was put in comes out, or is counted as lost with its cause.
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Cable, Passage, Place};
@@ -116,7 +116,7 @@ impl Network {
         }
     }
 
-    /// An outage begins: what is on its way from the switch is lost.
+    /// An outage begins: datagrams on their way from the switch are lost.
     pub(crate) fn lose_what_is_coming(&mut self, now: Instant, place: Place) {
         self.losses.outage += self.cable(place).lose_what_is_coming(now);
     }
@@ -198,7 +198,7 @@ impl Network {
         }
     }
 
-    /// A datagram has come to its switch, which passes it on.
+    /// A datagram has arrived at its switch, which passes it on.
     pub(crate) fn switch(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage) {
         let cable = self.cable(passage.from);
         let link = cable.link;
@@ -230,7 +230,7 @@ impl Network {
         }
     }
 
-    /// Whether a router takes what goes to a node.
+    /// A router takes a datagram to a node, or drops it; returns whether it took it.
     fn queue(&mut self, agenda: &mut Agenda, now: Instant, to: Place, bytes: u64, what: Waiting) -> bool {
         let Some(router) = &mut self.cable(to).router else { return false };
         let (taken, leaves) = router.push(now, bytes, what);
@@ -240,7 +240,7 @@ impl Network {
         taken
     }
 
-    /// What was first in a router's queue has left.
+    /// The first datagram of a router's queue has left.
     pub(crate) fn route(&mut self, agenda: &mut Agenda, now: Instant, to: Place, turn: u64) {
         let Some(router) = self.cable(to).router.as_mut().filter(|router| router.turn == turn) else {
             return;
@@ -278,7 +278,7 @@ impl Network {
         }
     }
 
-    /// A competing flow begins or learns something, and sends what its window allows.
+    /// A competing flow begins, or gets an acknowledgement or a loss, and sends what its window allows.
     pub(crate) fn compete(&mut self, agenda: &mut Agenda, now: Instant, to: Place, fate: Fate) {
         let Some(router) = &mut self.cable(to).router else { return };
         let wait = router.wait();
@@ -343,7 +343,7 @@ impl Network {
         }
     }
 
-    /// A NIC interrupts: what is in its ring goes to the socket. Returns whether that was due.
+    /// A NIC interrupts: the datagrams in its ring go to the socket. Returns whether the interrupt was due.
     pub(crate) fn interrupt(
         &mut self,
         agenda: &mut Agenda,
@@ -361,7 +361,7 @@ impl Network {
         was_due
     }
 
-    /// Datagrams that are on their way: all that was put in and has neither come out nor been lost on the links.
+    /// Datagrams on their way: those put in that have neither come out nor been lost on the links.
     pub(crate) fn on_the_way(&self) -> u64 {
         let losses = &self.losses;
         let on_links =

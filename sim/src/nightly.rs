@@ -1,4 +1,4 @@
-//! A great many seeds on all processors. Each run is one thread's alone; those that fail are named, and the others go on.
+//! Many seeds on all processors, for `make sim ARGS="--nightly …"`. Each run belongs to one thread; failing seeds are printed, and the others go on.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -18,7 +18,7 @@ struct Shared {
     next: AtomicU64,
     done: AtomicU64,
     failed: Mutex<Vec<u64>>,
-    told: Mutex<Instant>,
+    reported: Mutex<Instant>,
     began: Instant,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn run(seeds: &Range<u64>) -> ExitCode {
         next: AtomicU64::new(seeds.start),
         done: AtomicU64::new(0),
         failed: Mutex::default(),
-        told: Mutex::new(began),
+        reported: Mutex::new(began),
         began,
     };
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -67,13 +67,13 @@ fn work(seeds: &Range<u64>, shared: &Shared) -> Statistics {
     }
 }
 
-/// Says now and then how far it is.
+/// Prints the progress every [`PROGRESS_EVERY`].
 fn tell(seeds: &Range<u64>, shared: &Shared, done: u64) {
-    let mut told = shared.told.lock().expect("runs do not panic");
-    if told.elapsed() < PROGRESS_EVERY {
+    let mut reported = shared.reported.lock().expect("runs do not panic");
+    if reported.elapsed() < PROGRESS_EVERY {
         return;
     }
-    *told = Instant::now();
+    *reported = Instant::now();
     let (count, seconds) = (seeds.end - seeds.start, shared.began.elapsed().as_secs_f64());
     let left = seconds / done as f64 * (count - done) as f64;
     println!("{done} of {count} seeds, {seconds:.0} s, {left:.0} s left");

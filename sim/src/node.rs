@@ -1,9 +1,9 @@
-//! A node: a bundle with its sockets and its clock, and what happens to it from outside.
+//! A node: a bundle with its sockets and its clock, and the events that reach it from outside.
 //!
-//! Whatever happens only marks what is ready (a socket, a carrier, a timer), as the kernel does; the worker then takes
-//! its turn ([`crate::turn`]). A node that is started anew loses all but its identity.
+//! An event only notes what is ready (a socket, a carrier, a timer), as the kernel does; the worker then takes its turn
+//! ([`crate::turn`]). A node that restarts loses all but its identity.
 //!
-//! Invariant that is checked: what the bundle counts is what went in and out.
+//! Invariant that is checked: the bundle's counters agree with what went in and out.
 
 use crate::cable::Place;
 use crate::hostile::tap::{Tap, TappedGroup};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tabane_proto::{Bundle, Counters, Fdb, Instant, LinkSettings, Name, NodeId, Settings};
 use tabane_seal::{Cipher, Group, Random};
 
-/// The key that all nodes share, and no stranger.
+/// The group key, which all nodes share.
 const GROUP_KEY: [u8; 32] = [0x7a; 32];
 
 /// A node.
@@ -25,13 +25,13 @@ pub(crate) struct Node {
     pub(crate) number: u8,
     pub(crate) bundle: Bundle,
     pub(crate) settings: NodeSettings,
-    /// What its next bundle is made from.
+    /// The settings of its next bundle.
     bundle_settings: Settings,
     /// By nic.
     pub(crate) sockets: Vec<Socket>,
     /// The bundle's number of each nic; `None`: not in the bundle.
     pub(crate) numbers: Vec<Option<u8>>,
-    /// Ports that are on their way out of the bundle.
+    /// Links that are leaving the bundle.
     pub(crate) leaving: Vec<bool>,
     /// When its timer event comes, on the world's clock.
     pub(crate) timer_at: Option<Instant>,
@@ -42,7 +42,7 @@ pub(crate) struct Node {
     /// When its machine fell asleep, and how long it has slept in all: its clock stood still.
     suspended_at: Option<Instant>,
     slept: Duration,
-    /// What the bundles before the last restart counted.
+    /// The counters of the bundles before the last restart.
     before: Counted,
     pub(crate) tally: Tally,
     /// Reused: a frame on its way from or to the device, the bytes of a batch.
@@ -105,7 +105,7 @@ impl Node {
         &mut self.sockets[usize::from(nic)]
     }
 
-    /// A NIC interrupts: what is in its ring goes to the socket. Returns whether that was due.
+    /// A NIC interrupts: the datagrams in its ring go to the socket. Returns whether the interrupt was due.
     pub(crate) fn interrupt(&mut self, world: &mut Surroundings<'_>, nic: u8) -> bool {
         let place = self.place(nic);
         let Surroundings { network, agenda, now, .. } = world;
@@ -115,7 +115,7 @@ impl Node {
         was_due
     }
 
-    /// The timer event has come; returns whether it is the one that counts.
+    /// The timer event is here; returns whether it is the latest one.
     pub(crate) fn timer(&mut self, now: Instant) -> bool {
         self.timer_at.take_if(|at| *at == now).is_some()
     }
@@ -156,12 +156,12 @@ impl Node {
         }
     }
 
-    /// What the bundle's nic at the end of a cable is made from.
+    /// The settings of the bundle's link at the end of a cable.
     pub(crate) fn link_settings(&self, nic: u8) -> LinkSettings {
         self.bundle_settings.links[usize::from(nic)].clone()
     }
 
-    /// What the node's bundles have counted since the beginning.
+    /// The counters of all the node's bundles since the beginning.
     pub(crate) fn counted(&self) -> Counted {
         self.bundle
             .counters()
@@ -174,7 +174,7 @@ impl Node {
         self.before.iter().find(|(other, _)| *other == name).map_or(0, |(_, count)| *count)
     }
 
-    /// Compares what the bundle counts with what went in and out.
+    /// Compares the bundle's counters with what went in and out.
     pub(crate) fn compare(&self, world: &mut Surroundings<'_>) {
         let Counters { cells_received, drop_no_buffer, cells_sent, frames_delivered, .. } =
             *self.bundle.counters();
@@ -201,9 +201,8 @@ impl Node {
     }
 }
 
-/// A bundle that has just been started, with the real cryptography if its cells are sealed. Its randomness follows from its
-/// incarnation, and the cipher and whether it has a key of its own from its node, so
-/// that sessions of all kinds meet.
+/// A bundle that has just started, with the real cryptography if its cells are sealed. Its incarnation decides its randomness;
+/// its node decides the cipher, and whether it has a key of its own, so that sessions of all kinds meet.
 fn bundle(now: Instant, node: &NodeSettings, settings: &Settings, tap: &Tap) -> Bundle {
     let mut bundle = Bundle::new(now, settings.clone());
     if let Some(rekey) = node.sealed {
@@ -222,7 +221,7 @@ fn bundle(now: Instant, node: &NodeSettings, settings: &Settings, tap: &Tap) -> 
     bundle
 }
 
-/// What a node's bundle is made from.
+/// The settings of a node's bundle.
 fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Settings {
     let node = &topology.nodes[usize::from(number)];
     let nic = |cable: &CableSettings| LinkSettings {
@@ -245,7 +244,7 @@ fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Setting
     }
 }
 
-/// Where the other nodes can be greeted on a cable's link.
+/// The endpoints of the other nodes on a cable's link.
 fn others(number: u8, cable: &CableSettings, topology: &Topology) -> Vec<SocketAddr> {
     let nodes = (0u8..).zip(&topology.nodes).filter(|(other, _)| *other != number);
     let endpoints = nodes.flat_map(|(node, settings)| {

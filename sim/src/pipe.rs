@@ -1,7 +1,8 @@
 //! One direction of a cable at work: a queue, then a wire.
 //!
-//! A datagram's way is computed when it is put in, for nothing that happens later changes it but an outage, which whoever
-//! takes it out looks for. The queue is a span of time, not a list: what waits is what the wire takes until it is free.
+//! Part of [`crate::cable`]. A datagram's arrival is computed when it is put in. Only an outage changes it later, and the caller
+//! checks for one when the datagram comes out. The queue is a span of time, not a list: the bytes that wait are those that
+//! the wire still has to take.
 //!
 //! Invariant: datagrams come out in the order in which they went in.
 
@@ -62,7 +63,7 @@ impl Pipe {
         self.way.queue
     }
 
-    /// From now on the way is like this; what was put in keeps its time, and is not overtaken.
+    /// Changes rate, delay and jitter from now on; datagrams that were put in keep their time, and are not overtaken.
     pub(crate) fn set_way(&mut self, way: Way) {
         self.way = way;
     }

@@ -1,4 +1,4 @@
-//! The only source of chance: a generator that gives the same numbers for the same seed, on every machine and for ever.
+//! The only source of randomness: a generator that gives the same numbers for the same seed, on every machine and for ever.
 //!
 //! Beside everything that draws. Each part of a run draws from a stream of its own, so that one more draw in the
 //! traffic does not change the network. Written out here because `rand` does not promise that its small generators and
@@ -14,19 +14,19 @@ use tabane_proto::time::nanos;
 /// A part of a run that draws for itself.
 #[derive(Clone, Copy, Debug)]
 pub enum Stream {
-    /// What the run is made of.
+    /// The plan of the run.
     Plan = 1,
     /// Jitter and loss.
     Network = 2,
     /// The bytes of frames.
     Traffic = 3,
-    /// What strangers put on the links.
+    /// The datagrams of strangers.
     Injector = 4,
-    /// How cells are sealed.
+    /// Keys and ciphers.
     Security = 5,
-    /// What makes life hard for a run that was drawn already.
+    /// Adversities.
     Adversity = 6,
-    /// What a hostile member says.
+    /// The cells of a hostile member.
     Hostile = 7,
 }
 

@@ -1,9 +1,9 @@
-//! A router's queue behind the NICs: the bottleneck that no sender's kernel shows.
+//! A router's queue behind the NICs: a bottleneck that no sender's kernel shows.
 //!
 //! Part of [`crate::network`], between the switch and the way down to a node. The router's rate may change while datagrams
-//! wait: those leave at the new rate. A competing flow ([`crate::competitor`]) shares the queue.
+//! wait: they leave at the new rate. A competing flow ([`crate::competitor`]) shares the queue.
 //!
-//! Invariant: while anything waits, exactly one event of the current [`Router::turn`] is due.
+//! Invariant: while a datagram waits, exactly one event of the current [`Router::turn`] is due.
 //! Source: `CoDel`, RFC 8289, section 5.
 
 use crate::cable::Passage;
@@ -28,7 +28,7 @@ pub enum Drops {
     CoDel,
 }
 
-/// What a router's queue is made from.
+/// The settings of a router's queue.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterSettings {
     /// Bits per second.
@@ -37,12 +37,12 @@ pub struct RouterSettings {
     pub queue: u64,
     /// Which datagrams are dropped.
     pub drops: Drops,
-    /// Who shares the queue.
+    /// The flow that shares the queue.
     pub competitor: Option<CompetitorSettings>,
 }
 
 impl RouterSettings {
-    /// A queue that drops its tail, and holds what leaves in `span`.
+    /// A queue that drops its tail, with room for the bytes that leave in `span`.
     #[must_use]
     pub fn tail(rate: u64, span: Duration) -> Self {
         let bits = u128::from(rate) * u128::from(nanos(span));
@@ -51,7 +51,7 @@ impl RouterSettings {
     }
 }
 
-/// What waits.
+/// An entry of the queue.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// A datagram of the bundle.

@@ -1,12 +1,12 @@
 //! One run of the swarm, from its beginning to its verdict.
 //!
 //! ```text
-//!   0 ........ trouble: flows, faults, loss, strangers ........ calm ........ probes ........ verdict
+//!   0 ........ trouble: flows, faults, loss, strangers ...... recovery ...... probes ........ verdict
 //! ```
 //!
-//! Beside what is checked after each event ([`crate::traffic`], `node`), this must hold in the end:
-//! - progress: when things have been calm for a while, every node reaches every other within `PROBE_LIMIT`, over the
-//!   one link that is up both ways if need be;
+//! Beside the checks after each event ([`crate::traffic`], `node`), this must hold in the end:
+//! - progress: some time after all trouble, every node reaches every other within `PROBE_LIMIT`, over the one link that is up
+//!   both ways if need be;
 //! - no frame is lost but for a cause that is counted, and without faults none but by a queue;
 //! - bounded memory: receive buffers come back.
 
@@ -32,7 +32,7 @@ const PROBE: (u16, usize) = (3, 3_000);
 /// Without faults every link is in use after this time: three heartbeats and a few round trips.
 const SETTLED_WITHIN: Duration = Duration::from_millis(100);
 
-/// What came of a run.
+/// The figures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Simulated time.
@@ -41,7 +41,7 @@ pub struct Report {
     pub events: u64,
     /// Frames that bundles took from their devices.
     pub frames_taken: u64,
-    /// Of these, frames that came to their addressee.
+    /// Of these, frames that arrived at their addressee.
     pub frames_delivered: u64,
     /// Frames that found their device full.
     pub device_full: u64,
@@ -49,19 +49,19 @@ pub struct Report {
     pub flooded: u64,
     /// Cells that did not arrive, by cause.
     pub losses: Losses,
-    /// What all bundles counted, by name.
+    /// The counters of all bundles, by name.
     pub counted: BTreeMap<&'static str, u64>,
-    /// What did not hold.
+    /// The invariant that did not hold, if any.
     pub violation: Option<Violation>,
 }
 
 impl Report {
-    /// What all bundles counted under a name.
+    /// A counter, summed over all bundles.
     fn counted(&self, name: &str) -> u64 {
         self.counted.get(name).copied().unwrap_or_default()
     }
 
-    /// Cells that links lost or bundles dropped, for whatever cause but that they were there before.
+    /// Cells that links lost or bundles dropped, for any cause but that they had arrived before.
     fn cells_lost(&self) -> u64 {
         let is_loss = |name: &str| name.starts_with("drop_") && name != "drop_duplicate";
         let dropped = self.counted.iter().filter(|(name, _)| is_loss(name));
@@ -87,7 +87,7 @@ pub fn run_plan(seed: u64, plan: &Plan, trace: Option<Trace<'_>>) -> Report {
     report
 }
 
-/// Plays the plan, and looks whether the probes arrive.
+/// Runs the plan, and checks that the probes arrive.
 fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
     let start = Instant::default();
     for (flow, begins, ends) in &plan.flows {
@@ -102,8 +102,8 @@ fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
     if plan.is_faultless {
         world.settle(SETTLED_WITHIN)?;
     }
-    world.run_until(start + plan.calm_at)?;
-    world.calm();
+    world.run_until(start + plan.trouble_ends_at)?;
+    world.end_trouble();
     world.run_until(start + plan.probe_at)?;
     let probes = probe(plan, world);
     world.run_for(PROBE_LIMIT + PROBE_EVERY * u32::try_from(probes.len()).unwrap_or_default())?;
@@ -158,7 +158,7 @@ fn check_links(world: &World<'_>) -> Result<(), Violation> {
     Err(Violation { at: down.at, node: Some(down.node), what })
 }
 
-/// Whatever strangers repeat, a session that is sealed ends only when its peer is started anew.
+/// Whatever strangers repeat, a sealed session ends only when its peer restarts.
 fn check_sessions(plan: &Plan, world: &World<'_>) -> Result<(), Violation> {
     let left = |event| match event {
         Event::PeerLeft { peer } | Event::PeerExpired { peer, .. } => Some(peer),
@@ -187,7 +187,7 @@ fn check_sessions(plan: &Plan, world: &World<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The world must not lose count of its own cells.
+/// The world's own count of cells must be right.
 fn check_world(world: &World<'_>) -> Result<(), Violation> {
     let (counted, found) = world.on_the_way();
     if counted == found {
@@ -197,7 +197,7 @@ fn check_world(world: &World<'_>) -> Result<(), Violation> {
     }
 }
 
-/// What is lost has a cause, and without faults nothing is lost.
+/// Every loss has a cause, and without faults there is none.
 fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violation> {
     let (taken, delivered) = (report.frames_taken, report.frames_delivered);
     let queue = report.counted("drop_queue_late") + report.counted("drop_queue_full");
@@ -207,7 +207,7 @@ fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violat
         return violation(now, what);
     }
     let lost = report.counted("frames_sent").saturating_sub(report.counted("frames_delivered"));
-    // What a node still holds when it is started anew is gone with it, and nobody has counted that.
+    // A node that restarts loses the frames that it holds, and no counter shows that.
     let restarts = plan.faults.iter().any(|period| matches!(period.fault, Fault::Restart(_)));
     let restarts = restarts || plan.hostility.is_some();
     if lost > 0 && report.cells_lost() == 0 && !restarts {
@@ -217,7 +217,7 @@ fn check_losses(plan: &Plan, report: &Report, now: Instant) -> Result<(), Violat
 }
 
 /// Receive buffers come back. One may be kept for gathering sparse arrivals; after losses, and from a hostile member, a lane
-/// may keep the beginning of a record until more comes.
+/// may keep the beginning of a record.
 fn check_buffers(plan: &Plan, report: &Report, world: World<'_>) -> Result<(), Violation> {
     let now = world.now();
     for (node, lendable) in plan.topology.nodes.iter().zip(world.into_lendable()) {

@@ -1,8 +1,7 @@
-//! What a bundle of many nodes costs one of them: a hub with so many peers, of which two send and are sent to.
+//! The cost of a bundle of many nodes for one of them: a hub with many peers, two of which exchange frames with it.
 //!
-//! Only the hub's calls are timed, so this belongs to the program and not to the deterministic library. What the hub does
-//! for each frame must not depend on how many peers there are; what it does for a peer that is quiet (heartbeats) must
-//! not either.
+//! Part of the program, not of the deterministic library, for it times the hub's calls. The cost of a frame must not depend on the
+//! number of peers; nor must the cost of a quiet peer (heartbeats).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -103,7 +102,7 @@ struct Star {
     wire: VecDeque<Train>,
     /// Frames that the hub sent or delivered.
     frames: u64,
-    /// What the hub's calls took: on the way of frames, and beside it.
+    /// The time of the hub's calls: on the way of frames, and beside it.
     on_the_way: Duration,
     beside: Duration,
     /// Peers that have traffic, and the one whose turn it was.
@@ -146,9 +145,9 @@ impl Star {
         }
         while let Some(train) = self.wire.pop_front() {
             match place(train.to) {
-                (0, nic) => self.hub_hears(nic, &train),
+                (0, nic) => self.hub_receives(nic, &train),
                 (number, nic) => {
-                    hear(&mut self.peers[usize::from(number) - 1], self.now, nic, &train);
+                    receive(&mut self.peers[usize::from(number) - 1], self.now, nic, &train);
                 }
             }
         }
@@ -172,9 +171,9 @@ impl Star {
         self.beside += began.elapsed();
     }
 
-    fn hub_hears(&mut self, nic: u8, train: &Train) {
+    fn hub_receives(&mut self, nic: u8, train: &Train) {
         let began = Wall::now();
-        let frames = hear(&mut self.hub, self.now, nic, train);
+        let frames = receive(&mut self.hub, self.now, nic, train);
         if train.is_data {
             _ = self.hub.poll_timeout(self.now);
             self.frames += frames;
@@ -228,8 +227,8 @@ fn send_batches(bundle: &mut Bundle, now: Instant, number: u16, wire: &mut VecDe
     }
 }
 
-/// A train comes in; returns how many frames that brought.
-fn hear(bundle: &mut Bundle, now: Instant, nic: u8, train: &Train) -> u64 {
+/// A train arrives; returns how many frames it completed.
+fn receive(bundle: &mut Bundle, now: Instant, nic: u8, train: &Train) -> u64 {
     let Some(mut buffer) = bundle.lend() else { return 0 };
     buffer[..train.bytes.len()].copy_from_slice(&train.bytes);
     bundle.handle_datagrams(now, nic, train.from, buffer, train.bytes.len(), train.segment);

@@ -1,4 +1,4 @@
-//! A socket of a node: what has been received and not been read, and what the worker has to be told.
+//! A socket of a node: datagrams that wait to be read, and what the kernel signals to the worker.
 //!
 //! Stands between [`crate::network`] and [`crate::node`], as the kernel does.
 //!
@@ -36,7 +36,8 @@ pub(crate) struct Train {
 }
 
 impl Socket {
-    /// Takes what `fill` puts in, as far as there is room; returns what `fill` does and how many datagrams were dropped.
+    /// Takes the datagrams that `fill` puts in, as far as there is room; returns the result of `fill`, and how many datagrams were
+    /// dropped.
     pub(crate) fn receive<R>(&mut self, fill: impl FnOnce(&mut VecDeque<Arrival>) -> R) -> (R, u64) {
         let before = self.received.len();
         let filled = fill(&mut self.received);

@@ -1,4 +1,4 @@
-//! What many runs came to, as a table for people: how much was tried, and which kinds of trouble there were.
+//! Sums over many runs, as a table for people: how much was tried, and which kinds of trouble there were.
 
 use crate::run::Report;
 use core::fmt;
@@ -17,7 +17,7 @@ pub struct Statistics {
     flooded: u64,
     /// Cells that did not arrive, by cause.
     lost: BTreeMap<&'static str, u64>,
-    /// What bundles counted, and in how many runs they did.
+    /// The counters of all bundles, and in how many runs each was not 0.
     counted: BTreeMap<&'static str, (u64, u64)>,
 }
 
@@ -65,7 +65,11 @@ impl fmt::Display for Statistics {
         let seconds = self.simulated.as_secs_f64();
         writeln!(out, "{} runs, {seconds:.1} s simulated, {} events", self.runs, self.events)?;
         writeln!(out, "{} frames sent, {} delivered", self.frames_taken, self.frames_delivered)?;
-        writeln!(out, "{} found their device full, {} copies were flooded", self.device_full, self.flooded)?;
+        writeln!(
+            out,
+            "{} found their device full, {} deliveries were flooded",
+            self.device_full, self.flooded
+        )?;
         writeln!(out, "\n{:<24} {:>12}", "cells that were lost", "count")?;
         for (cause, count) in &self.lost {
             writeln!(out, "{cause:<24} {count:>12}")?;

@@ -1,4 +1,4 @@
-//! What a node meets when it acts: the time, the links, the hosts behind the devices, and the log.
+//! The surroundings of a node: the time, the links, the hosts behind the devices, and the log.
 //!
 //! Beside `node`; [`crate::world`] owns both. All lines of a replay are written here.
 
@@ -20,13 +20,13 @@ use tabane_proto::wire::heartbeat::Heartbeat;
 use tabane_proto::wire::hello::Hello;
 use tabane_proto::{Instant, Outcome};
 
-/// A bulk transfer whose frame is dropped waits for a moment, as TCP does, instead of filling a point of time with drops.
+/// How long a bulk transfer pauses after a drop, as TCP does.
 const GREEDY_PAUSE: Duration = Duration::from_millis(1);
 
 /// Takes the lines of a replay, one per event.
 pub type Trace<'t> = &'t mut dyn FnMut(fmt::Arguments<'_>);
 
-/// Something that must hold did not.
+/// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// When, on the world's clock.
@@ -69,7 +69,7 @@ pub(crate) struct Surroundings<'t> {
     pub(crate) injector: Injector,
     pub(crate) member: Member,
     pub(crate) log: Vec<LogEntry>,
-    /// The first thing that did not hold.
+    /// The first invariant that did not hold.
     pub(crate) violation: Option<Violation>,
     trace: Option<Trace<'t>>,
     seed: u64,
@@ -119,12 +119,12 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// Whether somebody reads the lines: what costs much to describe need not be described otherwise.
+    /// Whether somebody reads the lines; without a reader the world describes nothing.
     fn is_traced(&self) -> bool {
         self.trace.is_some()
     }
 
-    /// Something that must hold does not; the first such finding ends the run.
+    /// An invariant does not hold; the first such finding ends the run.
     pub(crate) fn violated(&mut self, node: u8, what: &str) {
         self.note(format_args!("n{node} VIOLATION {what}"));
         let (at, node) = (self.now, Some(node));
@@ -163,7 +163,7 @@ impl<'t> Surroundings<'t> {
         outcome
     }
 
-    /// Nodes that take each other for strangers again and again would greet each other for ever.
+    /// Checks that greetings come to an end: nodes that take each other for strangers again and again would greet for ever.
     fn count_hello(&mut self, from: Place, bytes: &[u8]) {
         /// Hellos for each link after each start of a node, and in each 100 ms.
         const OFTEN: u64 = 8;
@@ -173,7 +173,7 @@ impl<'t> Surroundings<'t> {
         self.hellos += 1;
         let spans = self.now.as_nanos() / 100_000_000 + 1;
         let injected = self.injector.count(Injection::Again) + self.injector.count(Injection::Recorded);
-        // Each thing that a member says may be answered on each of its links.
+        // Each cell of a hostile member may be answered on each of its links.
         let said = self.member.said() * self.links;
         if self.hellos > OFTEN * self.links * (self.starts + spans) + 2 * injected + said {
             self.violated(from.node, "greetings come to an end");
@@ -190,11 +190,10 @@ impl<'t> Surroundings<'t> {
         self.injector.remember(to, arrival);
     }
 
-    /// A bundle was offered a frame, and made so many copies of it to be sent. `dropped`: it dropped this frame, or others
-    /// to make room.
-    pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, copies: u64, dropped: bool) {
-        self.note(format_args!("n{node} takes {id}, {bytes} bytes, {copies} copies"));
-        if copies > 0 {
+    /// A bundle was offered a frame, and queued it for so many peers. `dropped`: it dropped this frame, or others to make room.
+    pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, peers: u64, dropped: bool) {
+        self.note(format_args!("n{node} takes {id}, {bytes} bytes, for {peers} peers"));
+        if peers > 0 {
             self.traffic.taken(self.now, id);
         }
         if dropped && let Some(flow) = self.traffic.dropped(id) {
@@ -211,7 +210,7 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// A datagram has come to its switch.
+    /// A datagram has arrived at its switch.
     pub(crate) fn switch(&mut self, passage: &Passage) {
         let before = self.network.losses;
         self.network.switch(&mut self.agenda, self.now, passage);
@@ -221,12 +220,12 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// What was first in a router's queue has left.
+    /// The first datagram of a router's queue has left.
     pub(crate) fn route(&mut self, place: Place, turn: u64) {
         self.network.route(&mut self.agenda, self.now, place, turn);
     }
 
-    /// A flow that shares a router's queue learns something.
+    /// A competing flow gets an acknowledgement or a loss.
     pub(crate) fn compete(&mut self, place: Place, fate: Fate) {
         self.network.compete(&mut self.agenda, self.now, place, fate);
     }
@@ -271,7 +270,7 @@ fn links(topology: &Topology) -> u64 {
     topology.nodes.iter().map(|node| (node.cables.len() * others) as u64).sum()
 }
 
-/// What a bundle logged, in a few words.
+/// An event of a bundle, in a few words.
 fn describe_event(event: &tabane_proto::Event) -> String {
     use tabane_proto::Event;
     match event {
@@ -279,7 +278,7 @@ fn describe_event(event: &tabane_proto::Event) -> String {
             format!("PEER {} ({peer}) joined, {}", name.as_str(), if *sealed { "sealed" } else { "open" })
         }
         Event::PeerLeft { peer } => format!("PEER {peer} left"),
-        Event::PeerExpired { peer, expiry } => format!("PEER {peer} shown out: {expiry:?}"),
+        Event::PeerExpired { peer, expiry } => format!("PEER {peer} expired: {expiry:?}"),
         Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
         Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
         Event::LinkDown { peer, link, direction, signal } => {
@@ -294,7 +293,7 @@ fn describe_event(event: &tabane_proto::Event) -> String {
     }
 }
 
-/// What a cell is, in a few words.
+/// A cell, in a few words.
 fn describe(bytes: &[u8]) -> String {
     match Header::parse(bytes) {
         Ok(header) if header.epoch != 0 => {
@@ -321,7 +320,7 @@ fn describe(bytes: &[u8]) -> String {
                 heartbeat.reports.iter().take(heartbeat.reported_links.into()).map(|received| received.next);
             let (departed, received) = (departed.collect::<Vec<_>>(), received.collect::<Vec<_>>());
             format!(
-                "heartbeat link {} #{} departed {departed:?} heard {received:?}",
+                "heartbeat link {} #{} departed {departed:?} received {received:?}",
                 header.link, header.link_seq
             )
         }

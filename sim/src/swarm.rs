@@ -1,7 +1,6 @@
-//! What a run is made of, drawn from its seed: topology, impairments, faults, traffic.
+//! The swarm: draws the plan of a run from its seed: topology, impairments, faults, traffic.
 //!
-//! A swarm finds more than one careful mix does, because each run leaves most kinds of trouble out and has much of the
-//! others. One link, the survivor, is free of faults from [`Plan::calm_at`] on; every other may stay broken for ever.
+//! A swarm finds more than one careful mix, because each run leaves most kinds of trouble out and has much of the others. One link, the survivor, is free of faults from [`Plan::trouble_ends_at`] on; every other may stay broken for ever.
 //!
 //! Source: swarm testing, Groce et al., ISSTA 2012.
 
@@ -17,13 +16,13 @@ use core::time::Duration;
 use tabane_proto::security::Rekey;
 use tabane_proto::{Class, HashLayers, Match, OVERDUE_AFTER, PolicyKind, PolicyOptions};
 
-/// Faults and traffic come before this.
+/// Faults and traffic end before this.
 pub(crate) const TROUBLE_ENDS: Duration = Duration::from_millis(300);
 /// From the end of all trouble to the probes: a dead link is given up after 200 ms and comes back after 30.
-const CALM: Duration = Duration::from_millis(300);
-/// The same among more than two nodes: who has received of somebody greets further strangers once in a second.
-const CALM_AMONG_MANY: Duration = Duration::from_millis(1_100);
-/// What all flows of a run put on links together, in bytes: what some 30 ms of computing carry.
+const RECOVERY: Duration = Duration::from_millis(300);
+/// The same among more than two nodes: a node that has a peer on a link greets strangers there once in a second.
+const RECOVERY_AMONG_MANY: Duration = Duration::from_millis(1_100);
+/// Bytes that all flows of a run put on links together: as many as take some 30 ms to compute.
 const BYTES: u64 = 4_000_000;
 const MEGABIT: u64 = 1_000_000;
 
@@ -34,7 +33,7 @@ pub struct Plan {
     pub topology: Topology,
     /// Each flow, when it begins and when it ends.
     pub flows: Vec<(Flow, Duration, Duration)>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<FaultPeriod>,
     /// When which node's policy is changed to what.
     pub switches: Vec<(Duration, NodeNumber, PolicyKind)>,
@@ -42,11 +41,11 @@ pub struct Plan {
     pub injection: Option<InjectionSettings>,
     /// What a hostile member does.
     pub hostility: Option<Hostility>,
-    /// Nothing goes wrong at all: every frame has to arrive.
+    /// There are no faults at all: every frame has to arrive.
     pub is_faultless: bool,
-    /// When loss and injection end, and all faults of the survivor have ended.
-    pub calm_at: Duration,
-    /// When the probes are sent that have to arrive.
+    /// When loss and injection end; all faults of the survivor have ended by then.
+    pub trouble_ends_at: Duration,
+    /// When the probes are sent.
     pub probe_at: Duration,
 }
 
@@ -64,12 +63,21 @@ impl Plan {
         let injection = injects.then(|| injection(&mut random));
         let injection =
             injection.map(|strangers| if sealed(seed).is_some() { strangers.hostile() } else { strangers });
-        let calm_at = TROUBLE_ENDS + Duration::from_millis(random.below(20));
-        let calm = if topology.nodes.len() > 2 && !is_faultless { CALM_AMONG_MANY } else { CALM };
-        let probe_at = calm_at + calm;
+        let trouble_ends_at = TROUBLE_ENDS + Duration::from_millis(random.below(20));
+        let recovery = if topology.nodes.len() > 2 && !is_faultless { RECOVERY_AMONG_MANY } else { RECOVERY };
+        let probe_at = trouble_ends_at + recovery;
         let hostility = None;
-        let mut plan =
-            Self { topology, flows, faults, switches, injection, hostility, is_faultless, calm_at, probe_at };
+        let mut plan = Self {
+            topology,
+            flows,
+            faults,
+            switches,
+            injection,
+            hostility,
+            is_faultless,
+            trouble_ends_at,
+            probe_at,
+        };
         crate::adversity::add(seed, &mut plan);
         plan
     }
@@ -111,8 +119,8 @@ impl fmt::Display for Plan {
         }
         write!(
             out,
-            "faultless {}, calm at {:?}, probes at {:?}",
-            self.is_faultless, self.calm_at, self.probe_at
+            "faultless {}, trouble ends at {:?}, probes at {:?}",
+            self.is_faultless, self.trouble_ends_at, self.probe_at
         )
     }
 }
@@ -149,7 +157,7 @@ fn slots(random: &mut Random, links: &[Link]) -> usize {
     const SLOTS: [usize; 3] = [512, 2_048, 8_192];
     let slowest = links.iter().map(|link| link.rate).min().unwrap_or(MEGABIT);
     let cell = links.iter().map(|link| link.cell_max).max().unwrap_or_default();
-    let bytes = slowest / 8_000 * u64::from(CALM.subsec_millis()) * 2 / 3;
+    let bytes = slowest / 8_000 * u64::from(RECOVERY.subsec_millis()) * 2 / 3;
     let wanted = random.pick(&SLOTS);
     let fits = |slots: &&usize| **slots <= wanted && **slots as u64 / 2 * u64::from(cell) <= bytes;
     SLOTS.iter().rev().find(fits).copied().unwrap_or(SLOTS[0])
@@ -159,14 +167,14 @@ fn slots(random: &mut Random, links: &[Link]) -> usize {
 fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> Link {
     let micros = Duration::from_micros;
     let slower = if unequal { random.within(1..=10) } else { 1 };
-    // What a bundle hands to a nic before it knows the nic's rate, 64 KB and a batch, takes a link of less than
-    // 50 Mbit/s longer than a heartbeat may be late.
+    // Before a bundle knows a nic's rate it hands it 64 KB and a batch. On less than 50 Mbit/s that takes longer than a
+    // heartbeat may be late.
     let rate = (base.rate / slower).max(if is_faultless { 50 } else { 20 } * MEGABIT);
     let queue_micros = random.pick(&[2_000, 10_000, 50_000]);
     let delay = random.pick(&[micros(10), micros(50), micros(100), micros(500), micros(3_000)]);
     let loss = random.pick(&[0, 0, 0, 0, 100, 1_000, 10_000, 100_000]);
     let jitter = random.pick(&[Duration::ZERO, Duration::ZERO, micros(20), micros(200), delay]);
-    // A delay that varies by more than cells may be missing for is a fault: nothing but time tells late from lost.
+    // A delay that varies by more than the time after which cells are overdue is a fault: only time tells late from lost.
     let jitter_max = if is_faultless { OVERDUE_AFTER / 2 } else { Duration::MAX };
     Link {
         rate,
@@ -216,7 +224,7 @@ fn class(random: &mut Random) -> Class {
     Class { matches, policy: random.pick(&PolicyKind::ALL) }
 }
 
-/// Now and then policies are changed while frames are on their way.
+/// Some plans change policies while frames are on their way.
 fn switches(random: &mut Random, topology: &Topology) -> Vec<(Duration, NodeNumber, PolicyKind)> {
     let count = if random.chance(300_000) { random.within(1..=6) } else { 0 };
     let nodes = topology.nodes.len() as u64;
@@ -227,7 +235,7 @@ fn switches(random: &mut Random, topology: &Topology) -> Vec<(Duration, NodeNumb
     (0..count).map(|_| switch(random)).collect()
 }
 
-/// Now and then cables are plugged into other nics than at the other nodes.
+/// Some plans plug cables into other nics than at the other nodes.
 fn cross(random: &mut Random, cables: &mut [CableSettings]) {
     if random.chance(200_000) {
         for index in (1..cables.len()).rev() {

@@ -1,4 +1,4 @@
-//! What the world is made of: nodes, the links that join them, and how good each direction of each cable is.
+//! The topology: nodes, the links between them, and the settings of each direction of each cable.
 //!
 //! ```text
 //!   node 0 ── nic 0 ── cable ──┐            ┌── cable ── nic 0 ── node 1
@@ -36,7 +36,7 @@ pub struct Way {
 }
 
 /// Receive-interrupt coalescing: a NIC interrupts after so many frames or so long after the first, whichever comes
-/// first. P2 found it to be what reorders frames between links.
+/// first. P2 found that it reorders frames between links.
 #[derive(Clone, Copy, Debug)]
 pub struct Coalesce {
     /// Frames, at least 1.
@@ -110,7 +110,7 @@ impl Link {
 /// Bytes that a NIC takes at most, whatever the bundle asks for: an order above the largest that it asks for.
 const NIC_QUEUE: u64 = 4 * 1024 * 1024;
 
-/// What a cable is made from: it ends in a nic of its node.
+/// The settings of a cable, which ends in a nic of its node.
 #[derive(Clone, Copy, Debug)]
 pub struct CableSettings {
     /// The link that it leads to.
@@ -125,24 +125,24 @@ pub struct CableSettings {
     pub cell_max: u16,
     /// The nic's part of the traffic under `weighted`.
     pub weight: Option<u32>,
-    /// What stands between the switch and the node.
+    /// The router between the switch and the node, if any.
     pub router: Option<RouterSettings>,
 }
 
-/// What a node is made from.
+/// The settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// Its cables, by nic.
     pub cables: Vec<CableSettings>,
     /// What its clock shows when the world begins: nodes' clocks are unrelated.
     pub clock: Duration,
-    /// How cells are distributed over links.
+    /// The policy that distributes cells over links.
     pub policy: PolicyKind,
-    /// What policies go by.
+    /// The options of policies.
     pub policy_options: PolicyOptions,
     /// Frames that have another policy.
     pub classes: Vec<Class>,
-    /// Whether lost cells are asked for and sent again.
+    /// Whether lost cells are repaired.
     pub repair: bool,
     /// Cell slots of the sender's ring.
     pub slots: usize,
@@ -150,7 +150,7 @@ pub struct NodeSettings {
     pub buffers: u16,
     /// Whether the kernel merges the datagrams of a train into one buffer.
     pub gro: bool,
-    /// Whether peers are looked for by multicast, or greeted where they are known to be.
+    /// Whether the node finds peers by multicast, or greets named endpoints.
     pub multicast: bool,
     /// When the keys that seal its cells are renewed; `None`: they are not sealed.
     pub sealed: Option<Rekey>,

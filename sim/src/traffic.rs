@@ -1,7 +1,7 @@
-//! The hosts behind the devices: what they send, what has arrived, and what must be true of it.
+//! The hosts behind the devices: they send frames, and check the frames that arrive.
 //!
-//! Stands on both ends of the path. Frames wait in the queue of their node's device until the bundle takes them
-//! (`take`); what the bundle delivers is checked at once (`deliver`).
+//! Stands at both ends of the path. Frames wait in the queue of their node's device until the bundle takes them (`take`);
+//! `deliver` checks each frame that the bundle delivers.
 //!
 //! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte but for the last
 //! segment of a superframe of TCP, and behind no later frame of its flow.
@@ -24,7 +24,7 @@ pub type FlowNumber = usize;
 /// One frame's fate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    /// When it came to wait in the device, if it did.
+    /// When the host put it into the device's queue, if there was room.
     offered: Option<Instant>,
     /// When the bundle took it, if it did.
     taken: Option<Instant>,
@@ -53,7 +53,7 @@ struct FlowState {
     asked: usize,
 }
 
-/// What came of a flow.
+/// The figures of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowResult {
     /// Frames that the device offered.
@@ -160,12 +160,16 @@ impl Traffic {
                 self.ask_again(now, number);
                 Some(now + timeout)
             }
+            Pace::Window { frames } => {
+                (0..frames).for_each(|_| self.offer(now, number));
+                None
+            }
             Pace::Answering => None,
         };
         Some((from, again))
     }
 
-    /// Asks the first question, or the next one when none was asked since this was called last.
+    /// Asks the first question, or the next one when the timeout has passed without one.
     fn ask_again(&mut self, now: Instant, number: FlowNumber) {
         if self.flows[number].asked == self.flows[number].sent.len() {
             self.offer(now, number);
@@ -200,7 +204,7 @@ impl Traffic {
         FrameId { flow: u16::try_from(number).expect("flows are few"), number: count - 1 }
     }
 
-    /// Stops a flow: what waits in the device is still sent.
+    /// Stops a flow: frames that wait in the device are still sent.
     pub(crate) fn stop(&mut self, number: FlowNumber) {
         self.flows[number].running = false;
         let node = usize::from(self.flows[number].flow.from);
@@ -256,7 +260,7 @@ impl Traffic {
         &mut self.flows[usize::from(id.flow)].sent[id.number as usize]
     }
 
-    /// From now on nobody judges what a node is sent, and what comes in its name.
+    /// From now on no check judges frames to a node, or frames in its name.
     pub(crate) fn set_hostile(&mut self, node: u8) {
         self.hostile = Some(node);
     }
@@ -299,19 +303,27 @@ impl Traffic {
         }
         frame.seen |= bit;
         let reached = &mut state.reached[usize::from(node)];
-        // What hosts behind a bridge send one frame each of is as many flows.
+        // Frames of hosts behind a bridge that send one frame each are as many flows.
         if id.number < *reached && state.flow.heading != Heading::Bridged {
             return Err(format!("order within a flow: node {node} got {id} after number {}", *reached - 1));
         }
-        *reached = (*reached).max(id.number + 1);
+        // Frames of a flow keep their order: those between are lost.
+        let passed = (id.number + 1).saturating_sub(*reached);
+        *reached += passed;
         if state.flow.to.is_some_and(|to| to != node) {
             self.flooded += 1;
             return Ok(Some(id));
         }
         frame.delivered.get_or_insert(now);
         frame.trimmed = trimmed;
-        if let Some(next) = state.answers.or(state.asked_by) {
-            self.offer(now, next);
+        let is_window = matches!(state.flow.pace, Pace::Window { .. });
+        let (next, frames) = if is_window {
+            (Some(usize::from(id.flow)), passed)
+        } else {
+            (state.answers.or(state.asked_by), 1)
+        };
+        if let Some(next) = next {
+            (0..frames).for_each(|_| self.offer(now, next));
         }
         Ok(Some(id))
     }
@@ -340,7 +352,7 @@ impl Traffic {
         }
     }
 
-    /// The hosts give up what waits in the devices.
+    /// The hosts drop the frames that wait in the devices.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.iter_mut().for_each(VecDeque::clear);
     }
@@ -350,7 +362,7 @@ impl Traffic {
         self.flows.iter().map(|state| &state.flow).enumerate()
     }
 
-    /// What came of a flow's frames that were taken from `since` on.
+    /// The figures of a flow's frames that were taken from `since` on.
     pub(crate) fn result(&self, number: FlowNumber, since: Instant) -> FlowResult {
         let state = &self.flows[number];
         let mut result = FlowResult { offered: state.sent.len() as u64, ..FlowResult::default() };

@@ -5,8 +5,8 @@
 //!   device  ─> handle_queue, handle_frame; handle_timeout, poll_frame; poll_control, poll_batch ─> links
 //! ```
 //!
-//! A turn takes no time, unless a fault makes the worker slow ([`crate::worker`]). It goes on until nothing is left to do, as a worker's turns follow each other without a pause
-//! while its device can be read.
+//! A turn takes no time, unless a fault makes the worker slow ([`crate::worker`]). It goes on until nothing is left to do, as a
+//! worker's turns follow each other without a pause while its device can be read.
 //!
 //! Invariants that are checked: a turn comes to an end, brings few control messages and no cell that is too long for its
 //! link, and leaves a timer that lies in the future.
@@ -18,7 +18,7 @@ use crate::surroundings::Surroundings;
 use crate::worker::Begins;
 use tabane_proto::{Instant, Outcome};
 
-/// Rounds of one turn: nothing keeps a worker busy at one point of time for longer.
+/// The most rounds of one turn.
 const ROUNDS: usize = 4_096;
 /// Control messages of one round: a few for each link of each peer.
 const CONTROL_MAX: usize = 1_024;
@@ -53,7 +53,7 @@ impl Node {
         begins == Begins::Now
     }
 
-    /// What the sockets' state has become.
+    /// Reports carriers and writable sockets to the bundle.
     fn tell_changes(&mut self, now: Instant) {
         for nic in self.nics() {
             let Some(number) = self.number(nic) else { continue };
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// Hands what the sockets hold to the bundle, and what comes out of it to the device.
+    /// Hands datagrams of the sockets to the bundle, and its frames to the device.
     fn receive(&mut self, world: &mut Surroundings<'_>, now: Instant) {
         let (mut total, mut behind) = (0, 0);
         for nic in self.nics() {
@@ -137,7 +137,7 @@ impl Node {
         let due = self.bundle.poll_timeout(now) <= now;
         if due {
             self.bundle.handle_timeout(now);
-            // What waited behind a gap that is given up.
+            // Frames that waited behind a gap that was given up.
             self.deliver(world, now);
         }
         let spoke = self.send_control(world, now);
@@ -150,7 +150,7 @@ impl Node {
         read || due || spoke || sent
     }
 
-    /// Tells the bundle how much waits in each nic, and sets the send buffers as it wants them.
+    /// Reports to the bundle how much waits in each nic, and sets the send buffers as the bundle wants them.
     fn tell_queues(&mut self, world: &mut Surroundings<'_>, now: Instant) {
         for nic in self.nics() {
             let Some(number) = self.number(nic) else { continue };
@@ -175,9 +175,9 @@ impl Node {
             let before = *self.bundle.counters();
             self.bundle.handle_frame(now, self.frame.len());
             let after = self.bundle.counters();
-            let copies = after.frames_sent - before.frames_sent;
-            let dropped = copies == 0 || after.drop_queue_full > before.drop_queue_full;
-            world.offered(self.number, id, self.frame.len(), copies, dropped);
+            let peers = after.frames_sent - before.frames_sent;
+            let dropped = peers == 0 || after.drop_queue_full > before.drop_queue_full;
+            world.offered(self.number, id, self.frame.len(), peers, dropped);
             any = true;
         }
         any
@@ -226,7 +226,7 @@ impl Node {
         any
     }
 
-    /// Sees to it that the timer event comes when the bundle wants it.
+    /// Puts in the timer event for when the bundle wants it.
     fn arm_timer(&mut self, world: &mut Surroundings<'_>, now: Instant) {
         let due = self.bundle.poll_timeout(now);
         if due <= now {

@@ -1,8 +1,8 @@
-//! How fast a node's worker is: it takes time for each datagram, or is woken late.
+//! The speed of a node's worker: a fault may make it take time for each datagram, or wake up late.
 //!
 //! Beside [`crate::turn`]. Without a fault a turn takes no time. A slow worker reads at most [`READ_AT_ONCE`] datagrams of
-//! each socket in a turn and is busy with them for a while; a late one begins its turn some time after its cause. What
-//! comes meanwhile waits in the sockets, and what does not fit there is lost, as in a kernel.
+//! each socket in a turn and is busy with them for a while; a late one begins its turn some time after its cause. Datagrams
+//! that arrive meanwhile wait in the sockets, and those that do not fit are lost, as in a kernel.
 //!
 //! Invariant: a worker that does not run has an event that wakes it.
 
@@ -15,7 +15,7 @@ pub(crate) const READ_AT_ONCE: usize = 64;
 /// A node's worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Worker {
-    /// What it takes for each datagram.
+    /// The time that it takes for each datagram.
     pub(crate) per_datagram: Duration,
     /// How long after its cause a turn begins.
     pub(crate) late: Duration,
@@ -47,7 +47,7 @@ impl Worker {
         }
     }
 
-    /// The event that wakes it has come; returns whether it is the one that counts.
+    /// The event that wakes it is here; returns whether it is the latest one.
     pub(crate) fn is_woken(&self, now: Instant) -> bool {
         self.wakes_at == Some(now)
     }

@@ -1,7 +1,7 @@
 //! The world: nodes on links, driven from event to event.
 //!
-//! [`World::run_until`] is the loop; scenario tests and the swarm talk to the world through the methods around it.
-//! Nothing here depends on anything but the seed and the calls: the same calls give the same run, byte for byte.
+//! [`World::run_until`] is the loop; scenario tests and the swarm use the methods around it. A run depends on the seed and
+//! the calls alone: the same calls give the same run, byte for byte.
 
 use crate::agenda::Event;
 use crate::cable::Place;
@@ -19,9 +19,9 @@ use crate::traffic::{FlowNumber, FlowResult};
 use core::time::Duration;
 use tabane_proto::{Bundle, Instant, PolicyKind};
 
-/// After a carrier has changed, the node learns of it by then.
+/// The longest time after which the kernel signals a change of the carrier to the node.
 const CARRIER_NOTICE: Duration = Duration::from_millis(1);
-/// How often [`World::settle`] looks.
+/// How often [`World::settle`] checks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// A world.
@@ -32,7 +32,7 @@ pub struct World<'t> {
 }
 
 impl<'t> World<'t> {
-    /// A world at its beginning: every node has just been started. `trace` takes a line per event.
+    /// A world at its beginning: every node has just started. `trace` takes a line per event.
     #[must_use]
     pub fn new(seed: u64, topology: &Topology, trace: Option<Trace<'t>>) -> Self {
         let mut surroundings = Surroundings::new(seed, topology, trace);
@@ -76,7 +76,7 @@ impl<'t> World<'t> {
         number
     }
 
-    /// Ends a flow. What waits in its device is still sent.
+    /// Ends a flow. Frames that wait in its device are still sent.
     pub fn stop(&mut self, flow: FlowNumber) {
         self.surroundings.traffic.stop(flow);
     }
@@ -102,8 +102,8 @@ impl<'t> World<'t> {
         }
     }
 
-    /// From now on a link has this rate, delay, jitter, loss and queue; what is on its way keeps its time. The rest of
-    /// `link` is what the link was made with.
+    /// From now on a link has this rate, delay, jitter, loss and queue; datagrams on their way keep their time. The other
+    /// fields of `link` must be those that the link was made with.
     pub fn set_link(&mut self, number: LinkNumber, link: &Link) {
         self.surroundings.note(format_args!("link {number} is now {link:?}"));
         let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
@@ -135,7 +135,7 @@ impl<'t> World<'t> {
         }
     }
 
-    /// A member becomes hostile, or is as before; from then on nobody judges its frames. Where cells are sealed,
+    /// A member becomes hostile, or is as before; from then on no check judges its frames. Where cells are sealed,
     /// [`crate::topology::NodeSettings::may_be_hostile`] has to be set.
     pub fn set_hostile(&mut self, hostility: Option<Hostility>) {
         if let Some(hostility) = &hostility {
@@ -145,7 +145,7 @@ impl<'t> World<'t> {
         self.surroundings.member.set(hostility);
     }
 
-    /// Cells that the hostile member has said beside its bundle, and frames that nobody judged.
+    /// Cells that the hostile member has sent beside its bundle, and frames that no check judged.
     #[must_use]
     pub fn hostile(&self) -> (u64, u64) {
         (self.surroundings.member.said(), self.surroundings.traffic.unjudged)
@@ -164,13 +164,13 @@ impl<'t> World<'t> {
     }
 
     /// From now on no link loses anything by chance, nothing is injected, and hosts begin with empty devices.
-    pub fn calm(&mut self) {
+    pub fn end_trouble(&mut self) {
         self.inject(None);
         self.surroundings.traffic.forget_waiting();
         self.surroundings.network.set_loss(|_| true, 0);
     }
 
-    /// Goes on for `span`.
+    /// Runs the world for `span`.
     ///
     /// # Errors
     /// The first invariant that does not hold.
@@ -178,7 +178,7 @@ impl<'t> World<'t> {
         self.run_until(self.now() + span)
     }
 
-    /// Goes on until `until`, the events of that very point of time included.
+    /// Runs the world until `until`, events at that time included.
     ///
     /// # Errors
     /// The first invariant that does not hold.
@@ -196,10 +196,10 @@ impl<'t> World<'t> {
         Ok(())
     }
 
-    /// Goes on until every node takes every link to every other for usable, at most for `limit`.
+    /// Runs the world until every node takes every link to every other for usable, at most for `limit`.
     ///
     /// # Errors
-    /// The first invariant that does not hold, or that this did not come about.
+    /// The first invariant that does not hold, or that the limit has passed.
     pub fn settle(&mut self, limit: Duration) -> Result<(), Violation> {
         let until = self.now() + limit;
         while !self.is_settled() {
@@ -363,13 +363,13 @@ impl<'t> World<'t> {
         }
     }
 
-    /// What came of a flow.
+    /// The figures of a flow.
     #[must_use]
     pub fn result(&self, flow: FlowNumber) -> FlowResult {
         self.result_since(flow, Instant::default())
     }
 
-    /// What came of the frames of a flow that were taken from `since` on.
+    /// The figures of the frames of a flow that were taken from `since` on.
     #[must_use]
     pub fn result_since(&self, flow: FlowNumber, since: Instant) -> FlowResult {
         self.surroundings.traffic.result(flow, since)
@@ -397,19 +397,19 @@ impl<'t> World<'t> {
         self.surroundings.traffic.round_trips(flow, since)
     }
 
-    /// What all bundles logged.
+    /// The events that all bundles logged.
     #[must_use]
     pub fn log(&self) -> &[LogEntry] {
         &self.surroundings.log
     }
 
-    /// A node's bundle, to be looked at.
+    /// A node's bundle.
     #[must_use]
     pub fn bundle(&self, node: u8) -> &Bundle {
         &self.nodes[usize::from(node)].bundle
     }
 
-    /// What each node's bundles have counted, by name.
+    /// The counters of each node's bundles, by name.
     pub fn counted(&self) -> impl Iterator<Item = Vec<(&'static str, u64)>> {
         self.nodes.iter().map(Node::counted)
     }
@@ -437,8 +437,7 @@ impl<'t> World<'t> {
         self.surroundings.traffic.flows()
     }
 
-    /// Cells on their way that are neither delivered nor counted as lost, and those that are there to be found: equal
-    /// unless the world itself is wrong.
+    /// Cells that by the counts are on their way, and cells that the links hold: equal unless the world itself is wrong.
     #[must_use]
     pub fn on_the_way(&self) -> (u64, u64) {
         let switching =

@@ -1,4 +1,4 @@
-//! Hosts behind bridges: many addresses at one node, and who is in use beside them.
+//! Hosts behind bridges: many addresses at one node, and addresses in use beside them.
 
 use core::time::Duration;
 use tabane_sim::flow::{Flow, Pace};
@@ -6,14 +6,14 @@ use tabane_sim::frame::Heading;
 use tabane_sim::topology::{Link, Topology};
 use tabane_sim::world::World;
 
-/// 100,000 new addresses a second, each in one frame, for 200 ms. Who answers at least each 10 ms stays known.
+/// 100,000 new addresses a second, each in one frame, for 200 ms. A host that answers at least each 10 ms stays known.
 #[test]
 fn a_storm_of_addresses_hides_nobody_who_speaks() {
     assert!(flooded(millis(10), millis(200)) <= 3 * 2);
 }
 
-/// Frames that go to a node that they are not meant for while node 0 sends 1,000 frames a second to node 2, which says
-/// something each `speaks`, and a storm of addresses comes from node 1.
+/// Frames that arrive at a node that they are not for, while node 0 sends 1,000 frames a second to node 2, which sends one each
+/// `speaks`, and a storm of addresses comes from node 1.
 fn flooded(speaks: Duration, lasts: Duration) -> u64 {
     let mut world = World::new(1, &Topology::new(3, &[Link::GIGABIT; 2]), None);
     world.settle(millis(200)).unwrap();
@@ -30,7 +30,10 @@ fn flooded(speaks: Duration, lasts: Duration) -> u64 {
     [spoken, sent, storm].into_iter().for_each(|flow| world.stop(flow));
     world.run_for(millis(50)).unwrap();
     let (flooded, addresses) = (world.flooded() - before, world.result(storm).delivered);
-    println!("{addresses} addresses: of {} frames {flooded} copies were flooded", world.result(sent).taken);
+    println!(
+        "{addresses} addresses: of {} frames {flooded} deliveries were flooded",
+        world.result(sent).taken
+    );
     assert!(u128::from(addresses) >= 95 * lasts.as_millis(), "the storm reached its goal");
     assert_eq!(world.result(sent).lost(), 0);
     assert!(world.result(sent).latency_max <= millis(5));

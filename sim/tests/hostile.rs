@@ -1,4 +1,4 @@
-//! A member that holds the key and says anything: what is promised holds among the others, as if it were not there.
+//! A member that holds the key and sends anything: the guarantees hold among the others, as if it were not there.
 //!
 //! `cargo test -p tabane-sim --test hostile -- --nocapture` shows the figures.
 
@@ -14,7 +14,7 @@ const HOSTILE: u8 = 2;
 /// What [`tabane_proto::Bundle::peer_bytes`] may be for one peer: a full window and a record in pieces on each of 16 lanes.
 const PEER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// One deed at a time, each 500 us: whoever is hostile costs the others a tenth of their links at most.
+/// One deed at a time, each 500 us: the hostile member costs the others a tenth of their links at most.
 #[test]
 fn no_deed_of_a_member_harms_others() {
     for is_sealed in [false, true] {
@@ -26,7 +26,7 @@ fn no_deed_of_a_member_harms_others() {
     }
 }
 
-/// What the core stands.
+/// The deeds of the test.
 const HARMLESS: [Deed; 9] = [
     Deed::Crumbs,
     Deed::Records,
@@ -48,7 +48,7 @@ fn harms_nobody(without: &Others, deed: Deed, is_sealed: bool) {
     assert!(others.said > 500 && others.peer_bytes <= PEER_BYTES_MAX, "{deed:?}: {others:?}");
 }
 
-/// The worst that two others find who speak with each other for 300 ms.
+/// The worst figures of two other nodes that exchange frames for 300 ms.
 #[derive(Debug)]
 struct Others {
     lost: u64,

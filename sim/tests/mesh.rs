@@ -1,4 +1,4 @@
-//! Many nodes in one bundle: what holds when all of them want the same links.
+//! Many nodes in one bundle: guarantees when all of them want the same links.
 //!
 //! `cargo test -p tabane-sim --test mesh -- --nocapture` shows the figures.
 
@@ -17,7 +17,7 @@ const SENDERS: u8 = 16;
 fn sixteen_senders_to_one_receiver_fill_its_links_and_kill_none() {
     let mut world = World::new(1, &Topology::new(1 + SENDERS, &[Link::GIGABIT; 2]).with_repair(), None);
     world.settle(millis(200)).unwrap();
-    // As after ARP: everyone knows where everyone is.
+    // As after ARP: each node knows where all addresses live.
     for node in 0..=SENDERS {
         world.start(Flow { to: None, frames: 1, ..Flow::steady(node, 0, 60, millis(1)) });
     }

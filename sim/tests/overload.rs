@@ -1,4 +1,4 @@
-//! What holds when a receiver cannot keep up: its worker is slow, or late.
+//! Guarantees when a receiver cannot keep up: its worker is slow, or late.
 //!
 //! `cargo test -p tabane-sim --test overload -- --nocapture` shows the figures.
 
@@ -9,7 +9,7 @@ use tabane_sim::flow::{Flow, Pace};
 use tabane_sim::topology::{Link, Topology};
 use tabane_sim::world::World;
 
-/// Who waits for answers slows down with the receiver: no link is dead, and the rate is back when the receiver is.
+/// A flow that waits for answers slows down with the receiver: no link is dead, and the rate is back when the receiver is.
 #[test]
 fn a_slow_receiver_costs_no_link_and_no_frame_of_who_backs_off() {
     for fault in [Fault::Slow(1, micros(30)), Fault::Late(1, millis(1))] {

@@ -1,5 +1,5 @@
-//! What a bundle promises, scenario by scenario. Each test reads as a plan: a world, what happens in it, what must have
-//! come of it. Seeds differ in when things happen relative to heartbeats and batches.
+//! The guarantees of a bundle, scenario by scenario. Each test reads as a plan: a world, what happens in it, and the result that
+//! it must have. Seeds differ in when things happen relative to heartbeats and batches.
 //!
 //! `cargo test -p tabane-sim --test scenarios -- --nocapture` shows the figures.
 
@@ -36,7 +36,7 @@ fn links_of_ten_to_one_carry_nine_tenths_of_their_sum_and_never_less_than_the_be
     }
 }
 
-/// What a bulk transfer gets over these links, once their queues have filled.
+/// The goodput of a bulk transfer over these links, once their queues have filled.
 fn goodput(links: &[Link]) -> f64 {
     let mut world = settled(1, &Topology::new(2, links));
     let flow = world.start(Flow::bulk(0, 1));
@@ -46,7 +46,7 @@ fn goodput(links: &[Link]) -> f64 {
     world.goodput(flow, since)
 }
 
-/// RFC 8290: what is sparse does not wait behind what is bulky, and flows that are bulky share the links.
+/// RFC 8290: a sparse flow does not wait behind bulk, and bulk flows share the links.
 #[test]
 fn a_sparse_flow_hardly_waits_behind_bulk_and_bulk_flows_share_what_there_is() {
     let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET; 2]));
@@ -72,11 +72,14 @@ fn a_sparse_flow_hardly_waits_behind_bulk_and_bulk_flows_share_what_there_is() {
     assert!(result.latency_max <= millis(10));
     assert!(goodputs.iter().sum::<f64>() >= 0.9 * 200e6);
     assert!(goodputs.iter().all(|goodput| *goodput >= 0.4 * 200e6));
-    assert!(trimmed.iter().sum::<u64>() > 20, "who does not slow down pays more and more often");
+    assert!(
+        trimmed.iter().sum::<u64>() > 20,
+        "a flow that does not slow down is signalled more and more often"
+    );
     assert_eq!(counted(&world, "frames_trimmed"), trimmed.iter().sum::<u64>());
 }
 
-/// What cannot be made to wait is dropped, at the cost of nobody else.
+/// A flow that does not slow down loses frames, and costs no other flow any.
 #[test]
 fn a_flood_of_datagrams_harms_only_itself() {
     let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET; 2]));
@@ -128,7 +131,7 @@ fn coalescing_reorders_nothing_and_holds_nothing_long() {
     }
 }
 
-/// The links are 3 ms apart, and nothing that was measured lately tells so.
+/// The links are 3 ms apart, and no recent measurement shows it.
 #[test]
 fn a_late_link_loses_nothing_after_a_quiet_time() {
     let late = Link { delay: millis(3), ..Link::GIGABIT };
@@ -235,7 +238,7 @@ fn a_lost_carrier_costs_no_frame() {
 fn a_link_that_leaves_and_joins_costs_no_frame() {
     let link = Link { rate: 250_000_000, ..Link::GIGABIT };
     for repair in [true, false] {
-        let told = over_seeds(|seed| {
+        let signalled = over_seeds(|seed| {
             let mut world = settled(seed, &Topology::new(2, &[link; 3]).with(|node| node.repair = repair));
             let flows = [
                 world.start(Flow::bulk(0, 1)),
@@ -262,8 +265,8 @@ fn a_link_that_leaves_and_joins_costs_no_frame() {
             }
             noticed(&world, 1, since)
         });
-        table("link removed by the peer", &told);
-        assert!(told[told.len() - 1] <= millis(5));
+        table("link removed by the peer", &signalled);
+        assert!(signalled[signalled.len() - 1] <= millis(5));
     }
 }
 
@@ -285,7 +288,7 @@ fn repair_hides_loss_by_chance() {
     }
 }
 
-/// Who fills both links asks over them for what comes the other way, such as the acknowledgements of its own flow.
+/// A node that fills both links must also send its requests over them, such as for lost acknowledgements of its own flow.
 #[test]
 fn repair_reaches_the_peer_over_links_that_are_full() {
     let link = Link { loss: 10_000, ..Link::FAST_ETHERNET };
@@ -301,7 +304,7 @@ fn repair_reaches_the_peer_over_links_that_are_full() {
     assert!(flows.iter().all(|flow| world.result(*flow).lost() == 0));
 }
 
-/// What was on a fast and long link when it died would occupy the slow one for more than a second.
+/// The cells on a fast and long link when it died would occupy the slow one for more than a second.
 #[test]
 fn repairs_that_come_too_late_leave_the_way_free() {
     let long = Link { delay: millis(20), ..Link::GIGABIT };
@@ -322,7 +325,7 @@ fn repairs_that_come_too_late_leave_the_way_free() {
     assert!(result.latency_max <= millis(20));
 }
 
-/// Every frame arrives although one link drops everything, without repair and before anyone notices.
+/// Every frame arrives although one link drops everything, without repair and before any node notices.
 #[test]
 fn duplicates_lose_nothing_when_one_link_drops_everything() {
     let topology = Topology::new(2, &[Link::GIGABIT; 2]).with(|node| node.policy = PolicyKind::Duplicate);
@@ -330,10 +333,10 @@ fn duplicates_lose_nothing_when_one_link_drops_everything() {
     let bulk = world.start(Flow::bulk(0, 1));
     let sparse = world.start(Flow::steady(1, 0, 200, micros(100)));
     world.run_for(millis(50)).unwrap();
-    let (copied, wasted) = (counted(&world, "cells_copied"), counted(&world, "drop_duplicate"));
-    println!("{copied} copied, {wasted} of them the second to arrive");
-    assert!(wasted <= copied && wasted + 1_000 >= copied);
-    assert!(world.goodput(bulk, world.now() - millis(20)) >= 0.97 * GIGABIT);
+    let (replicas, wasted) = (counted(&world, "replicas_sent"), counted(&world, "drop_duplicate"));
+    println!("{replicas} replicas, {wasted} of them the second to arrive");
+    assert!(wasted <= replicas && wasted + 1_000 >= replicas);
+    assert!(world.goodput(bulk, world.now() - millis(40)) >= 0.97 * GIGABIT);
     world.begin(Fault::BlackHole(1, None));
     world.run_for(millis(100)).unwrap();
     world.stop(bulk);
@@ -343,10 +346,10 @@ fn duplicates_lose_nothing_when_one_link_drops_everything() {
     assert_eq!(counted(&world, "cells_given_up"), 0);
 }
 
-/// Both links lose one cell in twenty: what one loses the other brings, and only what both lose is sent again,
+/// Both links lose one cell in twenty: each brings cells that the other loses, and only cells that both lose are sent again,
 /// unless a request is lost, too.
 #[test]
-fn duplicates_are_repaired_only_when_every_copy_is_lost() {
+fn cells_of_duplicate_are_repaired_only_when_every_replica_is_lost() {
     let link = Link { loss: 50_000, ..Link::GIGABIT };
     let topology =
         Topology::new(2, &[link; 2]).with_repair().with(|node| node.policy = PolicyKind::Duplicate);
@@ -384,7 +387,7 @@ fn a_change_of_policy_costs_no_frame() {
     }
 }
 
-/// Heartbeats and requests wait for room as other cells do: a link that is only full loses nothing.
+/// Heartbeats and requests wait for room as other cells do: a link that is only full loses no cell.
 #[test]
 fn a_link_that_is_full_loses_no_cell() {
     let slow = Link { rate: 20_000_000, ..Link::FAST_ETHERNET };
@@ -397,10 +400,11 @@ fn a_link_that_is_full_loses_no_cell() {
     assert_eq!(world.losses().total(), 0);
 }
 
-/// Random bytes, foreign sessions, cut cells and copies of data cells: counted, dropped, and nothing else happens.
+/// Random bytes, foreign sessions, truncated cells and repeated data cells: a bundle counts and drops them, and nothing else
+/// happens.
 #[test]
 fn what_strangers_inject_is_counted_and_dropped() {
-    let kinds = [Injection::Noise, Injection::Stranger, Injection::Cut, Injection::DataAgain];
+    let kinds = [Injection::Noise, Injection::Stranger, Injection::Truncated, Injection::DataAgain];
     let mut world = settled(1, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
     let flows = [
         world.start(Flow::steady(0, 1, 9_000, micros(500))),
@@ -413,12 +417,12 @@ fn what_strangers_inject_is_counted_and_dropped() {
     flows.iter().for_each(|flow| world.stop(*flow));
     world.run_for(millis(50)).unwrap();
 
-    let [noise, foreign, cut, copied] = kinds.map(|kind| world.injected(kind));
-    println!("{noise} noise, {foreign} of foreign sessions, {cut} cut, {copied} copied");
-    assert!([noise, foreign, cut, copied].iter().all(|count| *count > 500));
-    assert_eq!(counted(&world, "drop_malformed"), noise + cut);
+    let [noise, foreign, truncated, again] = kinds.map(|kind| world.injected(kind));
+    println!("{noise} noise, {foreign} of foreign sessions, {truncated} truncated, {again} again");
+    assert!([noise, foreign, truncated, again].iter().all(|count| *count > 500));
+    assert_eq!(counted(&world, "drop_malformed"), noise + truncated);
     assert_eq!(counted(&world, "drop_session"), foreign);
-    assert_eq!(counted(&world, "drop_duplicate"), copied);
+    assert_eq!(counted(&world, "drop_duplicate"), again);
     assert_eq!(world.log().len(), before, "no peer and no link was taken for anything else than before");
     for name in ["cells_missed", "cells_given_up", "cells_repaired", "records_malformed", "drop_window"] {
         assert_eq!(counted(&world, name), 0, "{name}");
@@ -426,7 +430,7 @@ fn what_strangers_inject_is_counted_and_dropped() {
     assert!(flows.iter().all(|flow| world.result(*flow).lost() == 0));
 }
 
-/// What was sent to a node before it was started anew must not reach what it has become.
+/// Cells that were sent to a node before it restarted must not reach its new incarnation.
 #[test]
 fn a_restart_mixes_nothing_up() {
     let joined = over_seeds(|seed| {
@@ -475,7 +479,7 @@ fn first(world: &World<'_>, node: u8, since: Instant, wanted: impl Fn(&Event) ->
     entries.find(|entry| wanted(&entry.event)).expect("it happened").at.since(since)
 }
 
-/// What the kernel has no memory for is repaired like any loss; the link is not to blame.
+/// Cells for which the kernel has no memory are repaired like any loss; the link stays up.
 #[test]
 fn a_kernel_that_is_short_of_memory_costs_no_link() {
     for seed in 0..SEEDS {
@@ -494,7 +498,7 @@ fn a_kernel_that_is_short_of_memory_costs_no_link() {
     }
 }
 
-/// What is measured of a flow follows what becomes of its link.
+/// The figures of a flow follow the changes of its link.
 #[test]
 fn a_link_that_changes_shows_in_goodput_round_trips_and_pauses() {
     let link = Link::FAST_ETHERNET;
@@ -515,14 +519,14 @@ fn a_link_that_changes_shows_in_goodput_round_trips_and_pauses() {
 
     let trips = world.round_trips(asking, after);
     assert!(!trips.is_empty() && trips.iter().all(|trip| *trip >= millis(10)));
-    let calm = world.longest_pause(bulk, after);
+    let usual = world.longest_pause(bulk, after);
     world.begin(Fault::BlackHole(0, None));
     world.run_for(millis(60)).unwrap();
     let dead = world.longest_pause(bulk, after);
-    assert!(calm < millis(45) && (millis(50)..millis(60) + calm).contains(&dead), "{calm:?}, {dead:?}");
+    assert!(usual < millis(45) && (millis(50)..millis(60) + usual).contains(&dead), "{usual:?}, {dead:?}");
 }
 
-/// What all nodes have counted under a name.
+/// A counter, summed over all nodes.
 fn counted(world: &World<'_>, name: &str) -> u64 {
     world.counted().flatten().filter(|(other, _)| *other == name).map(|(_, count)| count).sum()
 }

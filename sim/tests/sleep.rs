@@ -8,10 +8,10 @@ use tabane_sim::flow::Flow;
 use tabane_sim::topology::{Link, Topology};
 use tabane_sim::world::World;
 
-/// From less than a heartbeat to more than it takes to be forgotten.
+/// From less than a heartbeat's interval to more than the time after which a peer is forgotten.
 const SLEEPS: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(500), Duration::from_secs(9), Duration::from_secs(40)];
-/// Greetings among those who know each other are 1 s apart.
+/// Greetings among nodes that know each other are 1 s apart.
 const TWO_GREETINGS: Duration = Duration::from_millis(2_100);
 
 /// `CLOCK_MONOTONIC` stands still while the machine sleeps.
@@ -26,7 +26,7 @@ fn a_node_whose_clock_has_jumped_ahead_is_there_again() {
     SLEEPS.into_iter().for_each(|span| wakes_up_from(Fault::Pause(1), span));
 }
 
-/// What a node did not send while it did not run is missing later on a late link than on the other.
+/// A node that did not run sent nothing; that shows later on a late link than on the other.
 #[test]
 fn a_short_sleep_is_no_fault_of_a_late_link() {
     let late = Link { delay: Duration::from_millis(50), ..Link::FAST_ETHERNET };

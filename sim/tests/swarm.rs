@@ -1,4 +1,4 @@
-//! Many seeds: whatever the plan, everything must hold. Two threads share the seeds; each run is one thread's alone.
+//! Many seeds: all invariants must hold, whatever the plan. Two threads share the seeds; each run belongs to one thread.
 //!
 //! `TABANE_SIM_SEEDS` sets how many seeds there are.
 
@@ -10,7 +10,7 @@ use tabane_sim::statistics::Statistics;
 
 const SEEDS: u64 = 5_000;
 const THREADS: usize = 2;
-/// So many failing seeds say enough.
+/// The test stops after so many failing seeds.
 const FAILURES: usize = 5;
 
 #[test]

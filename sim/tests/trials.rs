@@ -1,4 +1,4 @@
-//! Trials of what the core guarantees to the others when one flow, peer, member or bridge is out of bounds.
+//! Trials: the guarantees for other flows and peers when one flow, peer, member or bridge is out of bounds.
 //!
 //! `cargo test -p tabane-sim --test trials -- --nocapture` shows the figures.
 
@@ -10,12 +10,12 @@ use tabane_sim::hostile::{Deed, Hostility};
 use tabane_sim::topology::{Link, Topology};
 use tabane_sim::world::World;
 
-/// What one link of a gigabit carries of datagrams of 1,400 bytes, in bits per second. A receiver that loses cells makes its
+/// Bits per second of datagrams of 1,400 bytes that one link of a gigabit carries. A receiver that loses cells makes its
 /// links suspect, so that one of them may carry all for some seconds.
 const ONE_LINK: f64 = 0.96e9;
 
-/// Datagrams of 1,400 bytes at 2 Gbit/s to a receiver that reads half of them: what it reads is delivered, and when it is
-/// fast again so is what a link carries.
+/// Datagrams of 1,400 bytes at 2 Gbit/s to a receiver that reads half of them: it delivers those, and what a link carries when
+/// it is fast again.
 #[test]
 fn a_flow_that_never_backs_off_gets_what_its_receiver_reads() {
     for repair in [false, true] {
@@ -43,7 +43,7 @@ fn a_flow_that_never_backs_off_gets_what_its_receiver_reads() {
     }
 }
 
-/// A receiver stands still while more comes than its sockets hold, and more than a lane's window.
+/// A receiver does not run while more cells arrive than its sockets hold, and more than a lane's window.
 #[test]
 fn a_lane_goes_on_after_its_receiver_stood_still() {
     let mut world = settled(&Topology::new(2, &[Link::GIGABIT; 2]));
@@ -60,8 +60,8 @@ fn a_lane_goes_on_after_its_receiver_stood_still() {
     assert!(goodput >= 0.9 * ONE_LINK, "{goodput:.3e} bit/s");
 }
 
-/// Node 1 is reached over a fast link alone, node 2 over a slow one alone: one waiting cell for node 2 must not stop what
-/// goes to node 1.
+/// Node 1 is reached over a fast link alone, node 2 over a slow one alone: a cell for node 2 that waits must not stop cells for
+/// node 1.
 #[test]
 fn a_peer_behind_a_slow_link_slows_nobody_else() {
     let (alone, beside) = (beside_a_slow_peer(false), beside_a_slow_peer(true));
@@ -91,7 +91,7 @@ fn beside_a_slow_peer(is_busy: bool) -> f64 {
     world.goodput(flow, since)
 }
 
-/// What is used stays known, however seldom its host speaks.
+/// An address in use stays known, however seldom its host sends.
 #[test]
 fn a_storm_of_addresses_hides_nobody_who_is_spoken_to() {
     let mut world = World::new(1, &Topology::new(3, &[Link::GIGABIT; 2]), None);
@@ -107,8 +107,11 @@ fn a_storm_of_addresses_hides_nobody_who_is_spoken_to() {
     world.run_for(millis(1_000)).unwrap();
     let flooded = world.flooded() - before;
     let addresses = world.result(storm).delivered;
-    println!("{addresses} addresses: {flooded} copies of {} frames were flooded", world.result(sent).taken);
-    assert!(addresses > 90_000 && flooded <= 10, "{flooded} copies were flooded");
+    println!(
+        "{addresses} addresses: {flooded} deliveries of {} frames were flooded",
+        world.result(sent).taken
+    );
+    assert!(addresses > 90_000 && flooded <= 10, "{flooded} deliveries were flooded");
 }
 
 /// A world in which every link is in use.
@@ -122,7 +125,7 @@ const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A member asks for what it has got, for more than there ever was, or pauses, 2,000 times a second.
+/// A member asks for cells that it has received, for more than there ever were, or pauses, 2,000 times a second.
 #[test]
 fn a_member_that_asks_for_all_or_pauses_slows_nobody_else() {
     let without = among_others(None, Duration::ZERO);
@@ -135,7 +138,7 @@ fn a_member_that_asks_for_all_or_pauses_slows_nobody_else() {
     }
 }
 
-/// What a request costs does not depend on how many numbers it names.
+/// The cost of a request does not depend on how many numbers it names.
 #[test]
 fn requests_for_everything_cost_as_little_as_others() {
     let least =
@@ -156,8 +159,7 @@ fn a_record_in_crumbs_is_delivered_or_dropped() {
     assert!(world.hostile().0 > 2 * 65_540);
 }
 
-/// Bits per second and worst latency of two flows from node 0 to node 1 while node 2 does this, and how long it took to
-/// compute.
+/// Bits per second and worst latency of two flows from node 0 to node 1 while node 2 does this deed, and the time to compute it.
 fn among_others(deed: Option<Deed>, every: Duration) -> (f64, Duration, Duration) {
     let began = std::time::Instant::now();
     let mut world = World::new(1, &Topology::new(3, &[Link::FAST_ETHERNET; 2]).with_repair(), None);

@@ -175,7 +175,7 @@ impl Worker {
                 self.drain = None;
                 self.bundle.resume();
             }
-            Command::Succeed { peers } => self.bundle.succeed(now, peers),
+            Command::Succeed { peers } => self.bundle.take_over(now, peers),
         }
         false
     }

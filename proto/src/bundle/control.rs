@@ -1,4 +1,7 @@
-//! What nodes say to each other besides data leaves: written when the I/O asks, so that it says what is true then.
+//! Control messages (hellos, handshakes, heartbeats, requests) on their way out. The core writes a message when the I/O asks
+//! for it, so that the message reports the state of that moment.
+//!
+//! Invariant: a number under which a message may have left is not given to another cell.
 
 use crate::bundle::Bundle;
 use crate::outbox::{Control, ControlMessage, Spoken, Written};
@@ -6,8 +9,8 @@ use crate::send::transmit::Outcome;
 use crate::time::Instant;
 
 impl Bundle {
-    /// The next control message. To be asked after every `handle_*`, before [`Bundle::poll_batch`]. It counts as sent
-    /// unless [`Self::handle_control_sent`] says otherwise before the next call.
+    /// The next control message. The caller polls after every `handle_*`, before [`Bundle::poll_batch`]. The message counts as
+    /// sent unless [`Self::handle_control_sent`] says otherwise before the next call.
     pub fn poll_control(&mut self, now: Instant) -> Option<ControlMessage<'_>> {
         loop {
             let control = self.out.outbox.pop();
@@ -43,9 +46,9 @@ impl Bundle {
         Some(Written { link, to: Some(to), length, numbered: None })
     }
 
-    /// What became of the last control message. When there was no room, its number is given back, for no byte has left, and
-    /// heartbeats and requests go when there is ([`Self::handle_writable`]). Otherwise nobody knows whether it has left, so
-    /// the number is lost: no number seals two cells. What else is not said is said again by its timer.
+    /// The outcome of the last control message. When the socket had no room, no byte has left: the core takes the number
+    /// back, and sends heartbeats and requests when there is room ([`Self::handle_writable`]). After another error nobody
+    /// knows whether the message has left, so its number is lost: no number seals two cells. Timers repeat other messages.
     pub fn handle_control_sent(&mut self, outcome: Outcome) {
         let Some(spoken) = self.spoken.take().filter(|_| outcome != Outcome::Sent) else { return };
         let link = &mut self.links[spoken.link];
@@ -65,7 +68,7 @@ impl Bundle {
                 self.receiver.take_back_request(peer);
                 self.out.outbox.push_first(again);
             }
-            Some(Control::Repair { after: None, .. }) => self.out.outbox.lose_first_copy(),
+            Some(Control::Repair { after: None, .. }) => self.out.outbox.lose_first_request(),
             _ => {}
         }
     }

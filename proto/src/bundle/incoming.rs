@@ -1,6 +1,7 @@
-//! What becomes of a cell that comes: parse, open, note its arrival on its path, and hand on.
+//! A cell's first steps on the way in: parse, open, note its arrival on its path, and hand on to the room that its kind
+//! concerns.
 //!
-//! Invariant: nothing of a cell counts before it is opened.
+//! Invariant: nothing of a cell counts before the core has opened it.
 
 use crate::bundle::Bundle;
 use crate::group::{Group, Parts};
@@ -72,7 +73,7 @@ impl Bundle {
         self.handle_opened(now, origin, peer, &header, Piece { length, ..cell })
     }
 
-    /// A cell of a peer came that is what it says.
+    /// A cell of a peer arrived, and is authentic where cells are sealed.
     fn handle_opened(
         &mut self,
         now: Instant,
@@ -92,7 +93,7 @@ impl Bundle {
             Kind::Repair => {
                 let request = Request::parse(payload)?;
                 if self.account(now, origin.link, peer, header) {
-                    let (sender, mut around) = self.sending();
+                    let (sender, mut around) = self.sending(now);
                     sender.handle_request(peer, &request, &mut around);
                 }
             }
@@ -118,7 +119,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Notes that a cell has come over its path, and asks for what is missing; `false` when it is of another session.
+    /// Notes that a cell has arrived over its path, and asks for missing cells; `false` when it is of another session.
     fn account(&mut self, now: Instant, link: u8, peer: u16, header: &Header) -> bool {
         let Some(missing) = self.links.account(now, link, peer, header, &mut self.out) else { return false };
         if !missing.is_empty() {
@@ -128,19 +129,22 @@ impl Bundle {
         true
     }
 
-    /// A heartbeat came over a path. Returns how many numbers were looked up: whatever heartbeats say, none
-    /// twice.
+    /// A heartbeat arrived over a path. `links`: ours, and the peer's. Returns how many numbers were looked up in logs:
+    /// none twice, whatever heartbeats say.
     pub(crate) fn handle_heartbeat(
         &mut self,
         now: Instant,
-        port_and_link: (u8, u8),
+        links: (u8, u8),
         peer: u16,
         heartbeat: &Heartbeat,
     ) -> u64 {
         let times = (now, self.polled);
-        let skew = self.links.handle_heartbeat(times, port_and_link, peer, heartbeat, &mut self.out);
+        let skew = self.links.handle_heartbeat(times, links, peer, heartbeat, &mut self.out);
         if let Some(skew) = skew {
             self.receiver.saw_skew(now, peer, skew);
+        }
+        if self.links.take_opened() {
+            self.sender.unpark();
         }
         self.split().1.send_lost_again()
     }

@@ -1,4 +1,6 @@
-//! What can be seen from outside: peers and links as they stand.
+//! The status of a bundle: peers and paths as they are now, and how much the bundle holds.
+//!
+//! Beside the path: reads all rooms and changes nothing.
 
 use crate::bundle::Bundle;
 use crate::link::paths::Paths;
@@ -12,24 +14,24 @@ use crate::wire::hello::{Name, NodeId};
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// One link to a peer.
+/// One path to a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct PathStatus {
     /// Our link.
     pub link: u8,
     /// Where the peer listens.
     pub endpoint: SocketAddr,
-    /// Whether cells are sent.
+    /// Whether this node sends data over it.
     pub sending: bool,
-    /// Whether data avoids the link because of its losses.
+    /// Whether data avoids the path because of its losses.
     pub suspect: bool,
-    /// The share of our cells that is lost on it, in parts of 10,000.
+    /// The share of our cells that the path loses, in parts of 10,000.
     pub lost: u32,
-    /// Whether the peer's cells are received.
+    /// Whether this node takes the path from the peer for usable.
     pub receiving: bool,
     /// To the peer and back, smoothed over heartbeats.
     pub round_trip: Option<Duration>,
-    /// How much later than on the fastest link our cells arrive there.
+    /// How much later than on the fastest path our cells arrive there.
     pub skew: Duration,
     /// The link's rate in bits per second, when known.
     pub rate: Option<u64>,
@@ -50,7 +52,7 @@ pub struct PeerStatus {
     pub node: NodeId,
     /// Its name.
     pub name: Name,
-    /// When it was received last.
+    /// When a cell of it arrived last.
     pub last_received: Instant,
     /// How its cells are sealed, if they are.
     pub sealed: Option<SealStatus>,
@@ -81,7 +83,7 @@ impl SealStatus {
     }
 }
 
-/// What a bundle holds that others have a part in: each has a bound, whatever they say.
+/// What a bundle holds because of what others sent: each item has a bound, whatever they send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Receive buffers that can be lent.
@@ -90,7 +92,7 @@ pub struct Held {
     pub buffers_lent: usize,
     /// Receive buffers that hold cells, or in which cells are gathered.
     pub buffers_held: usize,
-    /// Frames that are to be delivered.
+    /// Frames that wait to be delivered.
     pub frames: usize,
     /// Control messages that wait to be sent.
     pub messages: usize,
@@ -99,7 +101,7 @@ pub struct Held {
 }
 
 impl Bundle {
-    /// What is held now. Looks at each receive buffer.
+    /// What the bundle holds now. The cost grows with the number of receive buffers.
     #[must_use]
     pub fn held(&self) -> Held {
         let pool = self.receiver.pool();

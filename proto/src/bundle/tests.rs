@@ -1,10 +1,10 @@
 //! Whole bundles, without I/O.
 
+mod fdb;
 mod fit;
 mod handover;
 mod heartbeats;
 mod hotplug;
-mod learning;
 mod membership;
 mod relief;
 mod requests;
@@ -24,7 +24,7 @@ use crate::wire::hello::NodeId;
 use crate::wire::repair::Request;
 use core::net::SocketAddr;
 
-/// What tests do to a bundle besides what the I/O does.
+/// Calls of tests that the I/O does not make.
 impl Bundle {
     fn hello(&self, link: u8, peer: Option<u16>) -> Hello {
         self.group.hello(link, peer, &self.sessions, &self.links)

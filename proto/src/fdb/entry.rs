@@ -1,12 +1,12 @@
-//! What one word of the forwarding database says.
+//! One word of the forwarding database: its fields and their widths.
 //!
 //! ```text
 //!   63      62..56   55..47     46..36   35..0
 //!   proven  used     learned    number   tag
 //! ```
 //!
-//! The times are seconds modulo 128 and 512. The last few values before they come round mean the future, for workers
-//! that share a table ask the clock at different moments.
+//! The times are seconds modulo 128 and 512. The last [`AHEAD`] values before they wrap mean the future, for workers
+//! that share a table read the clock at different moments.
 
 const TAG_BITS: u32 = 36;
 const NUMBER_BITS: u32 = 11;
@@ -16,7 +16,7 @@ const NUMBER_AT: u32 = TAG_BITS;
 const LEARNED_AT: u32 = NUMBER_AT + NUMBER_BITS;
 const USED_AT: u32 = LEARNED_AT + LEARNED_BITS;
 const PROVEN_AT: u32 = USED_AT + USED_BITS;
-/// So many seconds may one worker's clock be behind another's.
+/// How many seconds one worker's clock may be behind another's.
 const AHEAD: u32 = 8;
 
 /// The bits of a hash that are kept.
@@ -27,7 +27,7 @@ pub(crate) const NUMBERS: usize = 1 << NUMBER_BITS;
 /// One address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// What tells it from the others of its set.
+    /// The bits of its hash that the set does not show.
     pub(super) tag: u64,
     /// The node behind which it lives; 0: the place is vacant.
     pub(super) number: u16,
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     pub(super) learned: u32,
     /// When a frame came from it, or was for it.
     pub(super) used: u32,
-    /// It was seen in more than one second, or somebody had a frame for it.
+    /// It sent frames in more than one second, or a frame was for it.
     pub(super) is_proven: bool,
 }
 
@@ -47,15 +47,15 @@ impl Entry {
         Self {
             tag,
             number,
-            learned: cut(second, LEARNED_BITS),
-            used: cut(second, USED_BITS),
+            learned: wrap(second, LEARNED_BITS),
+            used: wrap(second, USED_BITS),
             is_proven: false,
         }
     }
 
     pub(super) fn from_word(word: u64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "fields have at most eleven bits")]
-        let field = |at: u32, bits: u32| cut((word >> at) as u32, bits);
+        let field = |at: u32, bits: u32| wrap((word >> at) as u32, bits);
         #[expect(clippy::cast_possible_truncation, reason = "eleven bits")]
         let number = field(NUMBER_AT, NUMBER_BITS) as u16;
         Self {
@@ -84,16 +84,16 @@ impl Entry {
     }
 
     pub(super) fn is_learned_in(self, second: u32) -> bool {
-        self.learned == cut(second, LEARNED_BITS)
+        self.learned == wrap(second, LEARNED_BITS)
     }
 
     pub(super) fn is_used_in(self, second: u32) -> bool {
-        self.used == cut(second, USED_BITS)
+        self.used == wrap(second, USED_BITS)
     }
 
-    /// The same address, which somebody has a frame for.
+    /// The same address, when a frame is for it.
     pub(super) fn used(self, second: u32) -> Self {
-        Self { used: cut(second, USED_BITS), is_proven: true, ..self }
+        Self { used: wrap(second, USED_BITS), is_proven: true, ..self }
     }
 
     /// Seconds since a frame came from it.
@@ -107,12 +107,12 @@ impl Entry {
     }
 }
 
-fn cut(second: u32, bits: u32) -> u32 {
+fn wrap(second: u32, bits: u32) -> u32 {
     second & ((1 << bits) - 1)
 }
 
 fn since(second: u32, then: u32, bits: u32) -> u32 {
-    let passed = cut(second.wrapping_sub(then), bits);
+    let passed = wrap(second.wrapping_sub(then), bits);
     if passed >= (1 << bits) - AHEAD { 0 } else { passed }
 }
 

@@ -1,8 +1,8 @@
 //! Which set of the forwarding database an address has.
 //!
 //! A keyed permutation of the 48 bits: its upper bits choose the set, its lower bits tell the addresses of a set apart.
-//! Together they are the whole address, so none is ever taken for another. Who does not know the key cannot choose
-//! addresses that meet in one set.
+//! Together they are the whole address, so no address is taken for another. Without the key nobody can choose addresses
+//! that share one set.
 //! Source: a Feistel network of four rounds (Luby and Rackoff, 1988; Naor and Reingold, 1999: pairwise independent
 //! functions are enough in the first and the last); each is multiply-shift (Dietzfelbinger et al., 1997).
 

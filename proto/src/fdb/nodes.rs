@@ -1,14 +1,14 @@
 //! The numbers by which the forwarding database names nodes, the same for all workers.
 //!
-//! A worker that meets a peer takes the number of its node, and gives it back when the peer is gone.
-//! Who takes one that is in use by other workers gets the same. A number that nobody has stays with its node as long as
-//! others are free, so a node that is restarted finds its addresses known.
+//! A worker claims the number of a peer's node, and releases it when the peer is gone. Workers that claim a number for the
+//! same node get the same. A number that no worker has stays with its node as long as others are free, so the addresses of
+//! a node that restarts stay known.
 //!
-//! When another node gets the number, what was learned before is not that node's. Nothing is searched for then: who
-//! takes a number is told since when it is this node's, and believes no older entry. So forgetting a node costs nothing.
+//! When another node gets the number, older entries are not that node's. A claim says since when the number is its
+//! node's, and the worker ignores older entries; so nothing is searched for.
 //!
 //! Invariant: a number belongs to one node while any worker has it, and entries that were made for its former node are
-//! older than what the next one is told.
+//! older than the `since` of the next claim.
 
 pub(crate) use super::entry::NUMBERS;
 use crate::wire::hello::NodeId;
@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// A number is given to another node when nobody has had it for so many seconds.
 const FREE_AFTER: u32 = 2;
 
-/// What one worker may call a node.
+/// The number by which one worker names a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// Not 0.
@@ -30,7 +30,7 @@ pub(crate) struct Claim {
 /// Why a node gets no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Another worker is being given one; the next try may succeed at once.
+    /// Another worker claims one at the moment; the next try may succeed at once.
     Busy,
     /// None is free.
     Full,
@@ -50,7 +50,7 @@ struct Place {
 /// All numbers.
 pub(crate) struct Nodes {
     places: Box<[Place]>,
-    /// A worker is taking a number. Others do not wait for it.
+    /// A worker takes a number at the moment. Others do not wait for it.
     busy: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl Nodes {
         self.alone(|| self.hold(node).or_else(|| self.assign(second, node)).ok_or(Refusal::Full))
     }
 
-    /// Gives a number back. All that was learned under it was learned by `second`.
+    /// Releases a number. All entries with it were made by `second`.
     pub(crate) fn release(&self, second: u32, number: u16) {
         let place = &self.places[usize::from(number)];
         place.left.fetch_max(second, Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl Nodes {
         known.filter(|_| node.0 != 0).map(|(number, place)| take(number, place))
     }
 
-    /// Gives a node the number that was left first; those that no node has had were left in second 0.
+    /// Gives a node the number that was released first; numbers that no node has had count as released in second 0.
     fn assign(&self, second: u32, node: NodeId) -> Option<Claim> {
         let is_free = |place: &Place| {
             let left = place.left.load(Ordering::Relaxed);

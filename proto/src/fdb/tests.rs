@@ -37,7 +37,7 @@ fn an_address_moves_and_ages() {
     fdb.learn(10, mac(1), 1);
     fdb.learn(10, mac(1), 2);
     assert_eq!(fdb.look_up(10 + AGE - 1, mac(1)), Some(Found { number: 2, learned: 10 }));
-    assert_eq!(fdb.look_up(10 + AGE, mac(1)), None, "to be asked for keeps no address");
+    assert_eq!(fdb.look_up(10 + AGE, mac(1)), None, "a look-up alone keeps no address");
     fdb.learn(10 + AGE, mac(1), 3);
     assert_eq!(fdb.look_up(10 + AGE, mac(1)), Some(Found { number: 3, learned: 10 + AGE }));
     assert_eq!(fdb.look_up(10, mac(2)), None);
@@ -76,7 +76,7 @@ fn a_table_keeps_its_size() {
     assert!(fdb.entries() <= fdb.words.len());
 }
 
-/// 100,000 new addresses a second for 60 s. Of those in use, some are received, others only asked for, all once in 2 s.
+/// 100,000 new addresses a second for 60 s. Of the addresses in use, some send frames, others only get some, all once in 2 s.
 #[test]
 fn a_storm_pushes_out_nothing_that_is_in_use() {
     for sightings in [1, 2] {
@@ -175,7 +175,7 @@ fn two_places_of_one_address_become_one() {
     assert_eq!(fdb.entries(), 1);
 }
 
-/// Four workers at once: whatever they find of an address is something that one of them has learned of it.
+/// Four workers at once: each look-up finds what one of them has learned.
 #[test]
 fn no_worker_sees_half_of_a_change() {
     const MACS: u32 = 60_000;

@@ -1,10 +1,10 @@
-//! Which peer a MAC address lives behind: learned from what arrives, forgotten with age.
+//! Which peer a MAC address lives behind, as one worker sees it: it learns from frames that arrive, and ages entries.
 //!
-//! Hosts may sit behind a bridge on either side. A destination that is not known, or is a group address, goes to every
-//! peer; what came from a peer never goes to another one (split horizon), so no loop can form inside a bundle.
+//! Hosts may sit behind a bridge on either side. A frame to an unknown or group address goes to every peer; a frame from
+//! a peer never goes to another one (split horizon), so no loop can form inside a bundle.
 //!
-//! Addresses stand in the table that all workers share ([`crate::fdb`]). This worker knows besides which number there
-//! means which of its peers. A peer that is gone takes its number's meaning along, so its addresses are unknown at once.
+//! Addresses stand in the table that all workers share ([`crate::fdb`]). This view maps the numbers of nodes there to the
+//! worker's peers. When a peer is gone, its mapping goes, so its addresses are unknown at once.
 
 use crate::fdb::{Claim, Fdb, NUMBERS, Refusal, second};
 use crate::policy::classify::Mac;
@@ -15,20 +15,20 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Peers without a number ask for one again after so many seconds, unless only another worker was at it.
+/// A peer without a number claims one again after so many seconds, or at once when only another worker was claiming.
 const ASK_AGAIN_AFTER: u32 = 1;
 
 /// One worker's view of the forwarding database.
 #[derive(Debug)]
 pub(crate) struct View {
     fdb: Arc<Fdb>,
-    /// By a peer's place: what its node is called.
+    /// By a peer's index: its node's number.
     claims: Vec<Option<Claim>>,
-    /// By a node's number: the peer's place, and since when the number is its node's.
+    /// By a node's number: the peer's index, and since when the number is its node's.
     peers: Box<[Option<(u16, u32)>]>,
     /// Peers whose nodes have no number yet.
     nameless: Vec<(u16, NodeId)>,
-    /// When these ask again, in seconds.
+    /// When these claim again, in seconds.
     ask_at: u32,
     /// The latest moment that this worker has seen, in seconds.
     second: u32,
@@ -60,7 +60,7 @@ impl View {
         (found.learned >= since).then_some(peer)
     }
 
-    /// A peer is there. What lives behind its node may be known: other workers have learned it, or its former self was.
+    /// A peer is there. Addresses behind its node may be known already, by other workers or from before its restart.
     pub(crate) fn meet_peer(&mut self, now: Instant, peer: u16, node: NodeId) {
         self.second = second(now).max(self.second);
         if self.claim(peer, node).is_err() {
@@ -77,7 +77,7 @@ impl View {
         }
     }
 
-    /// Does what is to be done from time to time: this worker's part for the table, and what could not be done before.
+    /// Periodic work: this worker's part of the sweep, and claims that failed before.
     pub(crate) fn age(&mut self, now: Instant) {
         self.second = second(now).max(self.second);
         self.fdb.sweep(self.second);
@@ -98,7 +98,7 @@ impl View {
         if place >= self.claims.len() {
             self.claims.resize(place + 1, None);
         }
-        debug_assert!(self.claims[place].is_none(), "a peer is met once");
+        debug_assert!(self.claims[place].is_none(), "a peer joins once");
         self.claims[place] = Some(claim);
         self.peers[usize::from(claim.number)] = Some((peer, claim.since));
         Ok(())

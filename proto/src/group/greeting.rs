@@ -1,8 +1,10 @@
 //! Greetings and hellos where cells are sealed: who is there, and where its links end.
 //!
-//! Beside the path. A greeting bears the group's mark, but may be an old one that somebody repeats: it makes this node
-//! begin a handshake with a stranger, or ask a peer for a sealed hello; it changes nothing by itself. Only sealed hellos,
-//! which are as fresh as any cell of the session, say where a peer listens and which links it takes out.
+//! Beside the path. A greeting bears the group's tag, but may be an old one that somebody repeats. So it changes nothing: it
+//! makes this node begin a handshake with a stranger, or ask a peer for a sealed hello. Only sealed hellos, which are as
+//! fresh as any cell of the session, say where a peer listens and which links it takes out.
+//!
+//! Invariant: nothing that somebody without the group key can repeat changes an endpoint, a pairing or a session.
 
 use crate::event::{Event, Refusal};
 use crate::group::membership::{FORGET_AFTER, admit_as, answer_hello, greet_soon, join, pair, part};
@@ -16,18 +18,18 @@ use crate::session::keyring::Keyring;
 use crate::time::Instant;
 use crate::wire::Malformed;
 use crate::wire::cell::{HEADER, Header, Kind, VERSION};
-use crate::wire::handshake::Marked;
+use crate::wire::handshake::Tagged;
 use crate::wire::hello::{Hello, greeter};
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// A peer is asked on a link no more often than this: a question that leads astray is a number that the peer misses.
+/// This node asks a peer on a link no more often than this: a request to a wrong address is a number that the peer misses.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// The same on a link that is up.
 const ASK_RARELY: Duration = Duration::from_secs(1);
 
 impl Group {
-    /// A cell that is not sealed came where cells are sealed: a stranger may greet and take part in handshakes.
+    /// An unsealed cell arrived where cells are sealed: a stranger may greet and take part in handshakes.
     pub(crate) fn handle_unsealed(
         &mut self,
         now: Instant,
@@ -39,21 +41,21 @@ impl Group {
         let cell = parts.receiver.pool().bytes(cell);
         match kind {
             Kind::Hello => {
-                let (greeting, mark) = cell.split_last_chunk().ok_or(Malformed::Truncated)?;
-                if parts.sessions.marked_by(greeting, mark).is_some() {
+                let (greeting, tag) = cell.split_last_chunk().ok_or(Malformed::Truncated)?;
+                if parts.sessions.tagged_by(greeting, tag).is_some() {
                     let hello = Hello::parse(greeting.get(HEADER..).ok_or(Malformed::Truncated)?)?;
                     self.handle_greeting(now, origin, &hello, parts);
                 } else {
-                    parts.out.counters.drop_mark += 1;
+                    parts.out.counters.drop_tag += 1;
                 }
             }
             Kind::Handshake => {
-                let Marked { covered, mark, .. } = Marked::split(cell)?;
-                if let Some(key) = parts.sessions.marked_by(covered, mark) {
+                let Tagged { covered, tag, .. } = Tagged::split(cell)?;
+                if let Some(key) = parts.sessions.tagged_by(covered, tag) {
                     let cell = cell.to_vec();
                     self.handle_handshake(now, origin, &cell, key, parts)?;
                 } else {
-                    parts.out.counters.drop_mark += 1;
+                    parts.out.counters.drop_tag += 1;
                 }
             }
             Kind::Data | Kind::Heartbeat | Kind::Repair => parts.out.counters.drop_forged += 1,
@@ -61,13 +63,12 @@ impl Group {
         Ok(())
     }
 
-    /// A cell of another version came. Of all that could be one only a greeting with the group's mark is reported, for anyone
-    /// can send the rest.
+    /// A cell of another version arrived. Only a greeting with the group's tag is reported, for anyone can send other bytes.
     pub(crate) fn handle_other_version(now: Instant, cell: Piece, parts: &mut Parts<'_>) -> Malformed {
         let greeting = parts.receiver.pool().bytes(cell).split_last_chunk();
-        let greeter = greeting.and_then(|(greeting, mark)| {
+        let greeter = greeting.and_then(|(greeting, tag)| {
             let (theirs, node) = greeter(greeting)?;
-            parts.sessions.marked_by(greeting, mark).map(|_| (theirs, node))
+            parts.sessions.tagged_by(greeting, tag).map(|_| (theirs, node))
         });
         if let Some((theirs, node)) = greeter.filter(|(_, node)| *node != parts.sessions.node()) {
             parts.out.events.refuse(now, node, Refusal::Version { ours: VERSION, theirs });
@@ -75,7 +76,7 @@ impl Group {
         Malformed::Version
     }
 
-    /// A node of the group is there, or was once.
+    /// A greeting with the group's tag arrived: its node is there, or was once.
     fn handle_greeting(&mut self, now: Instant, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
         if hello.node == parts.sessions.node() || !parts.links[origin.link].is_member() {
             return;
@@ -99,7 +100,7 @@ impl Group {
         }
     }
 
-    /// A handshake cell came whose mark was made with the group key of this place.
+    /// A handshake cell arrived whose tag was made with the accepted group key `key`.
     fn handle_handshake(
         &mut self,
         now: Instant,
@@ -129,7 +130,7 @@ impl Group {
         Ok(())
     }
 
-    /// A cell of a session that no peer has: when it was sealed with the keys of a tentative one, its sender has joined.
+    /// A cell of a session that no peer has: if it was sealed with the keys of a tentative one, its sender has joined.
     pub(crate) fn confirm(
         &mut self,
         now: Instant,
@@ -160,7 +161,7 @@ impl Group {
         }
     }
 
-    /// A peer says of itself, in secret, where one of its links ends.
+    /// A sealed hello arrived: a peer says where one of its links listens.
     pub(crate) fn handle_sealed_hello(
         &mut self,
         now: Instant,
@@ -189,7 +190,7 @@ impl Group {
         parts.fit_cells();
     }
 
-    /// A node has shown that it has the keys of a session. What was known of its former self is void.
+    /// A node has proven that it has the keys of a session. The state of its former incarnation is void.
     fn join_sealed(&mut self, now: Instant, agreement: Agreement, parts: &mut Parts<'_>) -> Option<u16> {
         let Agreement { hello, session, agreed } = agreement;
         let (mut former, mut serial_received) = (None, 0);
@@ -219,13 +220,13 @@ impl Group {
     }
 }
 
-/// Where a peer is to be sent a sealed hello, if its greeting shows that one side may not know where the other is.
+/// Where to send a peer a sealed hello, if its greeting shows that one side may not know where the other listens.
 fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &Links) -> Option<SocketAddr> {
     let paths = links.paths(index)?;
     let path = &paths.outbound[usize::from(origin.link)];
     let paired = paths.paired[usize::from(origin.link)];
     let health = |theirs: u8| &paths.inbound[usize::from(theirs)].health;
-    // What is sent to the endpoint of a link that is up arrives: that the peer is elsewhere may be a lie.
+    // Cells to the endpoint of a link that is up arrive: a greeting from elsewhere may be repeated by somebody.
     let works = path.up && path.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
     let pause = if works { ASK_RARELY } else { ASK_EVERY };
     if path.asked.is_some_and(|(_, at)| now.since(at) < pause) {

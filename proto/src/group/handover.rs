@@ -1,38 +1,38 @@
-//! A node whose process makes way for another one, as after an upgrade of the program.
+//! Handover: a new process takes a node over, as after an upgrade of the program.
 //!
-//! Beside the path. The node says that it pauses (a bit of its hellos). Its peers then keep what comes from their devices
-//! for it (`send::deferred`), and send what they have already taken; it sends what it has, and stands still when
-//! nothing is on its way any more. The successor is a new incarnation: it gets what the peers have kept, and reads its
-//! own device only when they have joined it. So what is under way during the change waits at its senders, where nothing
-//! is lost.
+//! Beside the path. The old process drains, and its hellos say that it pauses. Its peers then keep the frames that their
+//! devices give them for it (`send::deferred`), and send those that they have already taken. It sends what it has, and stops
+//! when nothing is on its way any more. The new process is a new incarnation: the peers send it the frames that they kept,
+//! and it reads its own device only when they have joined. So frames wait at their senders during the change, and none is
+//! lost.
 //!
 //! Invariants: a pause concerns only what goes to the node that pauses; it lasts for [`PAUSE`] at most, and counts once
 //! for an incarnation, [`PAUSES`] times at once for a node, and else once in [`PAUSE_EVERY`].
 
-use crate::group::hotplug::tell_peers;
+use crate::group::hotplug::queue_hellos;
 use crate::group::{Group, Parts};
 use crate::time::Instant;
 use crate::wire::hello::{Hello, NodeId};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// How long frames wait for a successor at most, and a successor for its peers.
+/// How long frames wait for a new process at most, and a new process for its peers.
 pub const PAUSE: Duration = Duration::from_millis(150);
 /// A node gets another pause after this time.
 const PAUSE_EVERY: Duration = Duration::from_secs(10);
-/// Pauses that a node may have at once: who tries upgrades makes some.
+/// Pauses that a node may have at once: an administrator may try several upgrades.
 pub(crate) const PAUSES: u32 = 8;
 /// Nodes whose pauses are remembered. When there are more, further ones get none until one of these is forgotten.
 const PAUSERS: usize = 64;
-/// When no data has come for this time, none is on its way: what a peer's links may hold (1.5 ms), unless it is slow.
+/// When no data has arrived for this time, none is on its way: twice what a peer's links hold (1.5 ms), unless they are slow.
 const QUIET: Duration = Duration::from_millis(3);
 
-/// Who makes way, and who is waited for.
+/// Whether this node drains, waits for its peers, or has peers that pause.
 #[derive(Debug, Default)]
 pub(crate) struct Handover {
-    /// This node pauses.
-    rests: bool,
-    /// When data came last.
+    /// This node is about to be replaced.
+    drains: bool,
+    /// When data arrived last.
     received: Instant,
     /// This node has replaced another one: until when it reads no frames, and until it has how many peers.
     wait: Option<(Instant, usize)>,
@@ -41,7 +41,7 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// Data came.
+    /// Data arrived.
     pub(crate) fn handle_data(&mut self, now: Instant) {
         self.received = now;
     }
@@ -53,15 +53,15 @@ impl Handover {
 
     /// Whether this node is about to be replaced.
     pub(crate) fn is_draining(&self) -> bool {
-        self.rests
+        self.drains
     }
 
-    /// This node has replaced another one, which had so many peers: takes no frames until they have joined.
-    pub(crate) fn succeed(&mut self, now: Instant, peers: usize) {
+    /// This process has replaced another one, which had so many peers: takes no frames until they have joined.
+    pub(crate) fn take_over(&mut self, now: Instant, peers: usize) {
         self.wait = (peers > 0).then_some((now + PAUSE, peers));
     }
 
-    /// Whether the device is to be left alone until the peers are there.
+    /// Whether this process waits for its peers, and reads no frames.
     pub(crate) fn is_waiting(&self) -> bool {
         self.wait.is_some()
     }
@@ -94,21 +94,21 @@ impl Handover {
 }
 
 impl Group {
-    /// This node is about to be replaced: tells the peers. Frames are not to be given any more; [`Bundle::is_settled`](crate::Bundle::is_settled) says
-    /// when nothing is under way.
+    /// Another process is about to replace this one: queues hellos that say so. The caller gives no more frames;
+    /// [`Bundle::is_settled`](crate::Bundle::is_settled) says when nothing is under way.
     pub(crate) fn drain(&mut self, now: Instant, parts: &mut Parts<'_>) {
-        self.handover.rests = true;
+        self.handover.drains = true;
         self.handover.received = now;
-        tell_peers(parts, |_| true);
+        queue_hellos(parts, |_| true);
     }
 
-    /// It is not replaced after all.
+    /// The replacement does not happen after all.
     pub(crate) fn resume(&mut self, parts: &mut Parts<'_>) {
-        self.handover.rests = false;
-        tell_peers(parts, |_| true);
+        self.handover.drains = false;
+        queue_hellos(parts, |_| true);
     }
 
-    /// A peer pauses. Returns whether memory was set aside for what waits for it: as often as it has pauses left.
+    /// A peer pauses. Returns whether memory was set aside for its frames: as often as it has pauses left.
     pub(crate) fn handle_pause(&mut self, now: Instant, hello: &Hello, parts: &mut Parts<'_>) -> bool {
         let table = parts.sessions.table_mut();
         let index = table.find(hello.node);

@@ -1,12 +1,12 @@
-//! Ports that join and leave while frames flow.
+//! Links that join and leave while frames flow.
 //!
 //! Beside the path. A link that joins takes the first free number, greets, and is used like any other once its paths are
-//! up. A link that leaves is not used from that moment on: what was not yet received over it goes again over other links, the
-//! peers are told (a farewell on the link, and heartbeats that report its paths as down), and what they have sent is
-//! received for [`GRACE`]. Then its number is free.
+//! up. The sender does not use a link that leaves: it sends cells that the peers have not yet received over it again over
+//! other links. The peers get a farewell on the link, and heartbeats that report its paths as down. The link receives what
+//! they have sent for [`GRACE`]. Then its number is free.
 //!
 //! Invariant: a path's numbers go on counting when its link number is taken again, so a peer that missed the farewell
-//! mixes nothing up.
+//! confuses no cells.
 
 use crate::event::Signal;
 use crate::group::membership::part;
@@ -18,7 +18,7 @@ use crate::time::Instant;
 use crate::wire::hello::Hello;
 use core::time::Duration;
 
-/// A link that leaves receives for this time: a round trip across a continent, and what waits in the peers' queues.
+/// How long a link that leaves still receives: a round trip across a continent, and the peers' queues.
 pub const GRACE: Duration = Duration::from_millis(200);
 /// Farewells of a link are this far apart: one may be lost.
 const FAREWELL_EVERY: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub(crate) fn remove_link(now: Instant, number: u8, parts: &mut Parts<'_>) {
     parts.fit_cells();
 }
 
-/// The NIC of a link was replaced by another: what was known of its paths is void.
+/// Another NIC replaced that of a link: the state of its paths is void.
 pub(crate) fn replace_link(now: Instant, number: u8, settings: LinkSettings, parts: &mut Parts<'_>) {
     if parts.links.member_mut(number).is_none() {
         return;
@@ -53,19 +53,19 @@ pub(crate) fn replace_link(now: Instant, number: u8, settings: LinkSettings, par
         parts.links.leave(now, index, number, Signal::Carrier, parts.out);
         parts.links.unpair(index, number);
     }
-    parts.sessions.forget_port(number);
+    parts.sessions.forget_link(number);
     parts.links[number] = Link::new(now, settings);
     parts.fit_cells();
 }
 
-/// The largest cell of a link is another. The peers are told at once. A link that is too small for any cell carries nothing
-/// until it is larger again.
+/// The largest cell of a link has changed. The peers get a hello at once. A link that is too small for any cell carries
+/// nothing until it is larger again.
 pub(crate) fn resize_link(now: Instant, number: u8, cell_max: u16, parts: &mut Parts<'_>) {
     let Some(link) = parts.links.member_mut(number) else { return };
     link.settings.cell_max = cell_max;
     link.greet_at = now;
     let takes_cells = link.takes_cells();
-    tell_peers(parts, |link| link == number);
+    queue_hellos(parts, |link| link == number);
     for index in parts.sessions.table().indices().filter(|_| !takes_cells) {
         parts.links.leave(now, index, number, Signal::TooSmall, parts.out);
         parts.links.stop_receiving_at(now, index, number, (Signal::TooSmall, false), parts.out);
@@ -73,7 +73,7 @@ pub(crate) fn resize_link(now: Instant, number: u8, cell_max: u16, parts: &mut P
     parts.fit_cells();
 }
 
-/// Ports that leave say so again, until they are gone.
+/// Repeats the farewells of links that leave, until they are gone.
 pub(crate) fn see_off(now: Instant, parts: &mut Parts<'_>) {
     for number in (0u8..).take(parts.links.all().len()) {
         let link = &parts.links[number];
@@ -103,14 +103,14 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
 /// A link is gone.
 fn vacate(number: u8, parts: &mut Parts<'_>) {
     parts.links[number].presence = Presence::Vacant;
-    parts.sessions.forget_port(number);
+    parts.sessions.forget_link(number);
     for index in parts.sessions.table().indices() {
         parts.links.unpair(index, number);
     }
 }
 
-/// Says hello to the peers on these links: something about this node is new.
-pub(super) fn tell_peers(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
+/// Queues hellos to the peers on these links: something about this node is new.
+pub(super) fn queue_hellos(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
     let Parts { sessions, links, out, .. } = parts;
     for index in sessions.table().indices() {
         let is_joined = sessions.table().get(index).is_some_and(|session| session.is_joined());
@@ -123,13 +123,13 @@ pub(super) fn tell_peers(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
 }
 
 impl Group {
-    /// This node ends: tells all peers over all links.
+    /// This node ends: queues a farewell to all peers over all links.
     pub(crate) fn end(&mut self, now: Instant, parts: &mut Parts<'_>) {
         self.ends = true;
         (0u8..).take(parts.links.all().len()).for_each(|number| remove_link(now, number, parts));
     }
 
-    /// A peer takes a link out: the path that leads there is not used any more, and its place is free for another. Returns how
+    /// A peer takes a link out: the sender leaves the path that leads there, and its place is free for another. Returns how
     /// many numbers were looked up: none twice, however often a link is left.
     pub(crate) fn handle_farewell(
         &mut self,

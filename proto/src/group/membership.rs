@@ -1,9 +1,12 @@
 //! Who is a peer: greetings, answers, departures.
 //!
-//! Beside the path. Every link greets everyone; whoever receives from a stranger answers it with a session number, and is
-//! answered in turn. A restarted node has another incarnation: its old state is void. A peer from which no link has received for
-//! [`FORGET_AFTER`] is forgotten. Where cells are sealed, a greeting that bears the group's mark only makes this node act
-//! by itself ([`crate::group::greeting`]): a handshake gives the session, and sealed hellos say where a peer listens.
+//! Beside the path. Every link greets everyone. A node that receives a stranger's greeting answers with a session number, and
+//! the stranger answers in turn. A restarted node has another incarnation: its old state is void. A node forgets a peer from
+//! which no link has received for [`FORGET_AFTER`]. Where cells are sealed, a greeting with the group's tag only makes this
+//! node act by itself ([`crate::group::greeting`]): a handshake gives the session, and sealed hellos say where a peer
+//! listens.
+//!
+//! Invariant: a session number is given to one peer at a time, and state of a former incarnation ends with it.
 
 use crate::event::{Event, Refusal, Signal};
 use crate::group::{Group, Parts};
@@ -21,13 +24,13 @@ use core::time::Duration;
 
 /// A silent peer's state is dropped after this time.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(10);
-/// Greetings of a link on which nobody has answered yet are this far apart, others ten times as far.
+/// The time between greetings of a link on which nobody has answered yet; ten times as long on others.
 const GREET_EVERY: Duration = Duration::from_millis(100);
-/// A hello is not answered while so many messages wait to be sent: one for each peer that there may be.
+/// While so many messages wait to be sent, no hello is answered: one for each peer that there may be.
 pub(crate) const ANSWERS_BEHIND: usize = 1_024;
 
 impl Group {
-    /// Greets everyone on the links whose time has come, and answers again who has not received our answer.
+    /// Greets everyone on the links whose time has come, and answers peers again that have not received our answer.
     pub(crate) fn greet(&self, now: Instant, parts: &mut Parts<'_>) {
         for number in 0..parts.links.all().len() {
             let link = &parts.links.all()[number];
@@ -44,7 +47,7 @@ impl Group {
         }
     }
 
-    /// A node says who it is, unsealed.
+    /// An unsealed hello arrived where cells are not sealed.
     pub(crate) fn handle_hello(
         &mut self,
         now: Instant,
@@ -78,7 +81,7 @@ impl Group {
             session.session_out = hello.session;
         }
         let (node, name, joined) = (session.node, session.name, session.is_joined());
-        // An answer carries a session, so it is not answered in its turn unless its number for us is an old one.
+        // An answer carries a session. It is answered only when its number for us is an old one.
         let answer = hello.session == 0 || hello.your_session != session.session_in;
         if joined && !was_joined {
             join(now, index, parts);
@@ -91,7 +94,7 @@ impl Group {
         if joined {
             self.end_pause(index, parts);
         } else {
-            // Should our answer be lost, the next greeting repeats it.
+            // If our answer is lost, the next greeting makes us repeat it.
             greet_soon(now, parts.links);
         }
         if answer {
@@ -100,7 +103,7 @@ impl Group {
         parts.fit_cells();
     }
 
-    /// The peer that speaks, taken in if it is new.
+    /// The peer that sent a hello; admits it if it is new.
     fn acquaint(&mut self, now: Instant, hello: &Hello, parts: &mut Parts<'_>) -> Option<u16> {
         let Some(index) = parts.sessions.table().find(hello.node) else {
             return self.admit(now, hello, None, parts);
@@ -108,7 +111,7 @@ impl Group {
         let known = parts.sessions.table().get(index)?;
         let former = known.incarnation;
         if former != hello.incarnation {
-            // Of two incarnations that send in turn, the one that knows what was said last is alive.
+            // Of two incarnations that send in turn, the one that knows our latest session number is alive.
             if known.former == Some(hello.incarnation) && hello.your_session != known.session_in {
                 return None;
             }
@@ -119,10 +122,10 @@ impl Group {
             return Some(index);
         }
         if hello.your_session != 0 && hello.your_session != known.session_in {
-            // Said before it knew our number: what it said since has overtaken this.
+            // It sent this before it knew our number, and later hellos have overtaken it.
             return None;
         }
-        // It forgot us and gave us a new number: its lanes begin anew, and so do ours.
+        // It forgot us and gave us a new number: lanes begin anew on both sides.
         parts.sender.forget_lanes(index, &mut parts.out.counters);
         parts.sessions.table_mut().renew(index, hello);
         parts.sender.begin(index);
@@ -130,7 +133,7 @@ impl Group {
         Some(index)
     }
 
-    /// Takes a new peer in, unless it cannot be one.
+    /// Admits a new peer, unless it cannot be one.
     fn admit(
         &mut self,
         now: Instant,
@@ -151,7 +154,7 @@ impl Group {
         Some(index)
     }
 
-    /// Writes a hello to everyone, to an endpoint, or to a peer. A greeting shows by a mark that it comes from the group.
+    /// Writes a hello to everyone, to an endpoint, or to a peer. A tag proves that a greeting comes from the group.
     pub(crate) fn write_hello(
         &self,
         control: Control,
@@ -166,8 +169,8 @@ impl Group {
                 header(Kind::Hello, link, 0).emit(space);
                 let mut length = HEADER + hello.emit(&mut space[HEADER..]);
                 let (greeting, rest) = space.split_at_mut(length);
-                if let Some(mark) = sessions.mark(greeting) {
-                    rest[..TAG].copy_from_slice(&mark);
+                if let Some(tag) = sessions.group_tag(greeting) {
+                    rest[..TAG].copy_from_slice(&tag);
                     length += TAG;
                 }
                 Some(Written { link, to, length, numbered: None })
@@ -195,7 +198,7 @@ impl Group {
     }
 }
 
-/// Something about a peer is new: what it has to hear, and to say, is repeated soon.
+/// Something about a peer is new: greets soon, so that both sides know.
 pub(super) fn greet_soon(now: Instant, links: &mut Links) {
     for link in links.all_mut().iter_mut().filter(|link| link.is_member()) {
         link.greet_at = link.greet_at.min(now + GREET_EVERY);
@@ -222,7 +225,7 @@ fn greet_on(number: usize, parts: &mut Parts<'_>) {
     }
 }
 
-/// A hello is answered, unless so much waits to be said: then it comes again.
+/// Queues an answer to a hello, unless too many messages wait; the peer repeats its hello.
 pub(super) fn answer_hello(peer: u16, origin: Origin, out: &mut Outputs) {
     if out.outbox.len() >= ANSWERS_BEHIND {
         out.counters.hellos_unanswered += 1;
@@ -231,7 +234,7 @@ pub(super) fn answer_hello(peer: u16, origin: Origin, out: &mut Outputs) {
     out.outbox.push(Control::Answer { link: origin.link, peer, to: origin.from });
 }
 
-/// A new peer is taken in under a session number that was drawn for it.
+/// Admits a new peer under a session number that was drawn for it.
 pub(crate) fn admit_as(now: Instant, hello: &Hello, session: u16, parts: &mut Parts<'_>) -> u16 {
     let index = parts.sessions.table_mut().admit(hello, session);
     parts.sender.admit(now, index, hello.node);
@@ -239,7 +242,7 @@ pub(crate) fn admit_as(now: Instant, hello: &Hello, session: u16, parts: &mut Pa
     index
 }
 
-/// What links and lanes know of a peer begins with its session.
+/// The state of links and lanes for a peer begins with its session.
 fn begin(now: Instant, index: u16, parts: &mut Parts<'_>) {
     let table = parts.sessions.table();
     let (Some(session), Some(first)) = (table.get(index), table.first_in(index)) else { return };
@@ -258,9 +261,9 @@ pub(crate) fn join(now: Instant, index: u16, parts: &mut Parts<'_>) {
 
 /// Notes where the peer listens on this link.
 ///
-/// Where switches join several links, a link receives from several links of a peer: the one with its own number is taken,
-/// else the first, so that both ends pair the same links. A link that has been silent for long is no reason to refuse
-/// another. A link that is too small for any cell is not used, as if the peer had taken it out.
+/// Where a switch connects several links, a link receives from several links of a peer: it pairs with the one that has its
+/// own number, else with the first, so that both ends pair the same links. A pairing with a link that has been silent for
+/// long gives way to another. A link that is too small for any cell is not used, as if the peer had taken it out.
 pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
     if hello.cell_max < CELL_LEAST {
         parts.links.part(now, index, (origin.link, hello.link), Signal::TooSmall, parts.out);
@@ -276,7 +279,7 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
         return;
     }
     paths.paired[link] = Some(hello.link);
-    // The hello has come this way, so until heartbeats prove more the link is better than none.
+    // The hello arrived this way, so until heartbeats prove more the path is better than none.
     let path = &mut paths.outbound[link];
     path.doubted |= path.endpoint.is_none();
     path.endpoint = Some(origin.from);
@@ -284,7 +287,7 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     path.outdated = false;
 }
 
-/// Forgets peers from which no link has received for long. Whoever is silent is due, to be judged.
+/// Forgets peers from which no link has received for long. A silent peer is always due, for its paths are judged.
 pub(crate) fn expire(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
     for index in overdue.iter().copied() {
         let gone =
@@ -295,7 +298,7 @@ pub(crate) fn expire(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
     }
 }
 
-/// Ends the sessions whose time is over. They are due, for heartbeats are.
+/// Ends the sessions that have expired. Their peers are due, for heartbeats are.
 pub(crate) fn end_expired(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
     for index in overdue.iter().copied() {
         let Some(expiry) = parts.sessions.expired(now, index) else { continue };
@@ -305,7 +308,7 @@ pub(crate) fn end_expired(now: Instant, overdue: &[u16], parts: &mut Parts<'_>) 
     }
 }
 
-/// Other group keys, or other nodes' keys, are accepted from now on: sessions with nodes that are not allowed end.
+/// The lists of group keys or nodes' keys have changed: ends sessions with nodes that are no longer allowed.
 pub(crate) fn review_keys(parts: &mut Parts<'_>) {
     for (node, key) in parts.sessions.review_keys(parts.polled) {
         if let Some(index) = parts.sessions.table().find(node) {
@@ -316,7 +319,7 @@ pub(crate) fn review_keys(parts: &mut Parts<'_>) {
     }
 }
 
-/// A peer is not there any more.
+/// A peer is gone.
 pub(crate) fn part(index: u16, parts: &mut Parts<'_>) {
     if let Some(peer) = drop_peer(index, parts) {
         parts.out.events.log(Event::PeerLeft { peer });

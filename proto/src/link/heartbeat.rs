@@ -6,6 +6,7 @@
 use crate::event::{Direction, Event, Signal};
 use crate::link::Links;
 use crate::link::black_hole::OVERDUE_AFTER;
+use crate::link::congestion::Arrived;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::heartbeat_pacing::earned;
 use crate::link::incast::OTHERS_WITHIN;
@@ -111,6 +112,7 @@ impl Links {
                 skew_micros: wire_micros(path.skew(fastest)),
                 up: path.health.is_up(),
                 behind: link.is_some_and(|link| own[link].is_behind),
+                delay_micros: path.last_delay() & 0xff_ffff,
             };
         }
         Some(heartbeat)
@@ -134,6 +136,13 @@ impl Links {
         if let Some(sample) = round_trip {
             paths.outbound[usize::from(link)].handle_round_trip(sample);
         }
+        // Cells have come since, and have paid for reports of them.
+        let received = paths.cells_received();
+        let dues = paths.outbound.iter().filter(|path| path.endpoint.is_some());
+        let due = dues
+            .map(|path| path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect()))
+            .min();
+        paths.heartbeat_at = due.map_or(paths.heartbeat_at, |due| due.min(paths.heartbeat_at));
         let order = (heartbeat.sent_at, heartbeat.serial);
         if paths.latest_report.is_some_and(|latest| !is_later(order, latest)) {
             return Some(skew);
@@ -167,12 +176,20 @@ impl Links {
     ) {
         let state = &self[link];
         let (incast, departed, carries) = (state.incast, state.departed(), state.carries());
+        let nic = state.wait();
         let Some(paths) = self.paths_mut(index) else { return };
         let node = paths.node;
         let path = &mut paths.outbound[usize::from(link)];
         if let Some(received) = unwrap_seq(report.next, path.received()) {
             path.handle_received(now, received, report.count, departed);
         }
+        let next = path.next_seq();
+        let arrived = Arrived { next: path.received(), count: report.count, delay: report.delay_micros, nic };
+        if path.congestion.handle_report(now, next, arrived) {
+            self.opened = true;
+        }
+        let Some(paths) = self.paths_mut(index) else { return };
+        let path = &mut paths.outbound[usize::from(link)];
         path.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
         // While cells of others come here, link and switch live: whether this peer's cells only wait there, it knows better.
         // What has come since the last turn may not have been read yet.
@@ -193,7 +210,10 @@ impl Links {
             if path.up {
                 out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
-        } else if path.up && path.loss.handle_report(now, path.received(), report.count) {
+        } else if path.up
+            && path.loss.handle_report(now, path.received(), report.count)
+            && !path.congestion.explains_loss(now)
+        {
             self.judge_loss(now, index, link, out);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Beside [`crate::link::heartbeat`]. Under load the cells of a link pay for its heartbeats, so that these take little of it at
 //! any rate and among any number of peers: at 1 Gbit/s there is one each millisecond, at 10 Mbit/s each 10. What comes
-//! from the peer pays too, for reports are what it waits for; but less, for the way back may be the slower one.
+//! from the peer pays as much, for its sender goes by reports ([`crate::link::congestion`]).
 //! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again.
 //!
 //! A fast link has something saved when its cells stop: most often because cells were lost, and then reports matter most.
@@ -10,10 +10,8 @@
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::time::Instant;
 
-/// What a cell sent over the link earns; one received from the peer, over whatever link, earns 1.
-const SENT: u64 = 8;
 /// What a heartbeat costs: 16 cells, each about ten times as long.
-const COST: u64 = 16 * SENT;
+const COST: u64 = 16;
 /// What can be saved: eight heartbeats.
 const SAVED: u64 = 8 * COST;
 
@@ -26,9 +24,9 @@ pub(crate) struct Pacing {
     spent: u64,
 }
 
-/// What has been earned by `sent` cells over the link and `reports` cells from its peer.
+/// What has been earned by `sent` cells over the link and `received` ones from its peer, over whatever link: 1 by each.
 pub(crate) fn earned(sent: u64, received: u64) -> u64 {
-    SENT * sent + received
+    sent + received
 }
 
 impl Pacing {

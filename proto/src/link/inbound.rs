@@ -34,6 +34,8 @@ pub(crate) struct Inbound {
     last_heartbeat: Option<(u32, Instant)>,
     /// Arrival minus sending, in microseconds modulo 2^32, smoothed towards the recent minimum.
     delay: Option<u32>,
+    /// That of the last heartbeat.
+    last_delay: u32,
 }
 
 impl Inbound {
@@ -47,6 +49,7 @@ impl Inbound {
             next_seq: first,
             last_heartbeat: None,
             delay: None,
+            last_delay: 0,
         }
     }
 
@@ -75,6 +78,7 @@ impl Inbound {
     pub(crate) fn handle_heartbeat(&mut self, now: Instant, sent_at: u32) {
         self.last_heartbeat = Some((sent_at, now));
         let sample = now.as_wire_micros().wrapping_sub(sent_at);
+        self.last_delay = sample;
         // A link that comes back may have another delay for good.
         self.delay = Some(self.delay.filter(|_| self.health.is_up()).map_or(sample, |old| {
             let later = sample.wrapping_sub(old).cast_signed();
@@ -99,6 +103,11 @@ impl Inbound {
         let (Some(delay), Some(fastest)) = (self.delay, fastest) else { return Duration::ZERO };
         let micros = delay.wrapping_sub(fastest).cast_signed().max(0).cast_unsigned();
         Duration::from_micros(u64::from(micros)).min(ESTIMATE_MAX)
+    }
+
+    /// Arrival minus sending of the last heartbeat, unsmoothed.
+    pub(crate) fn last_delay(&self) -> u32 {
+        self.last_delay
     }
 
     /// Arrival minus sending; only differences between links of one peer mean anything.

@@ -46,6 +46,8 @@ pub struct LinkSettings {
     pub multicast: bool,
     /// The rate in bits per second, if the user states it; else it is measured.
     pub rate: Option<u64>,
+    /// The NIC's speed in bits per second, if the kernel knows it: for policies, while no rate is measured.
+    pub speed: Option<u64>,
     /// Its part of the traffic under `weighted`, at least 1; counts when every link has one.
     pub weight: Option<u32>,
 }
@@ -54,7 +56,7 @@ impl LinkSettings {
     /// A link that finds its peers by multicast and measures its rate.
     #[must_use]
     pub fn new(cell_max: u16) -> Self {
-        Self { cell_max, greet: Vec::new(), multicast: true, rate: None, weight: None }
+        Self { cell_max, greet: Vec::new(), multicast: true, rate: None, speed: None, weight: None }
     }
 }
 
@@ -245,7 +247,7 @@ pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
 }
 
 /// The rate in bytes per second of `bytes` in `span`.
-fn per_second(bytes: u64, span: Duration) -> u64 {
+pub(crate) fn per_second(bytes: u64, span: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(nanos(span)).max(1)).unwrap_or(u64::MAX)
 }
 

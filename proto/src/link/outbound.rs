@@ -5,6 +5,7 @@
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;
 use crate::link::black_hole::{Detector, OVERDUE_AFTER};
+use crate::link::congestion::Congestion;
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::time::Instant;
@@ -68,6 +69,7 @@ pub(crate) struct Outbound {
     pub(crate) lacks_heartbeat: bool,
     pub(crate) timeout: AdaptiveTimeout,
     pub(crate) loss: Loss,
+    pub(crate) congestion: Congestion,
 }
 
 impl Outbound {
@@ -96,6 +98,7 @@ impl Outbound {
             lacks_heartbeat: false,
             timeout: AdaptiveTimeout::new(now),
             loss: Loss::new(now),
+            congestion: Congestion::new(),
         }
     }
 
@@ -112,6 +115,7 @@ impl Outbound {
         self.progressed = now;
         self.black_hole = Detector::default();
         self.loss.restart(self.next_seq);
+        self.congestion.restart(self.next_seq);
     }
 
     /// The link leads nowhere any more. Its numbers go on counting for the next one in its place.
@@ -128,7 +132,9 @@ impl Outbound {
 
     /// Bytes that it has on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.log.capacity() * size_of::<u64>() + self.marks.capacity() * size_of::<(u64, u64)>()
+        self.log.capacity() * size_of::<u64>()
+            + self.marks.capacity() * size_of::<(u64, u64)>()
+            + self.congestion.bytes()
     }
 
     /// The number of the next cell.

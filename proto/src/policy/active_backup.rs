@@ -1,7 +1,7 @@
 //! `active-backup`: one link carries everything, and another when it fails.
 //!
-//! The primary is used from the moment it is up first. After it has failed and come back it takes over again only with
-//! preemption; without, the link that is in use stays so until it fails. Without a primary, the lowest number begins.
+//! The policy uses the primary from the moment it is up first. After the primary has failed and come back it takes over
+//! again only with preemption; without, the link in use stays until it fails. Without a primary, the lowest number begins.
 //!
 //! Source: Linux bonding (active-backup, `primary`, `primary_reselect` always or failure).
 
@@ -16,7 +16,7 @@ pub(crate) struct ActiveBackup {
     peers: Vec<Active>,
 }
 
-/// What one peer is reached over.
+/// The link in use to one peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Active {
     link: Option<u8>,

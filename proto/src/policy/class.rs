@@ -1,7 +1,7 @@
 //! Which policy decides over a frame: the first rule that matches it, else the policy of the bundle.
 //!
-//! Beside [`crate::policy::classify`], whose headers the rules look at. Each rule has a policy of its own, with its own state. A
-//! cell holds frames of one class and, when their policy tells flows apart, of one flow, so that it has one way to go.
+//! Beside [`crate::policy::classify`], whose headers the rules read. Each rule has a policy of its own, with its own state. A
+//! cell holds frames of one class and, when their policy tells flows apart, of one flow, so that one policy decides over it.
 
 use crate::policy::classify::Headers;
 use crate::policy::{Policy, PolicyKind, PolicyOptions};
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// Rules of one bundle.
 pub const CLASSES_MAX: usize = 64;
 
-/// What frames of a class are like: all that is given must hold.
+/// The frames of a class: a frame matches when all fields that are given hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
     /// Bytes of the Ethernet frame, at most.
@@ -42,7 +42,7 @@ pub struct Class {
     pub policy: PolicyKind,
 }
 
-/// How a frame is sent: the same for all frames in a cell.
+/// What decides over a frame: the same for all frames in a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Treatment {
     /// 0: the bundle's policy; else that of the rule before this number.
@@ -83,7 +83,7 @@ impl Policies {
         self.policies[0] = Policy::new(kind, &self.options);
     }
 
-    /// How a frame of `size` bytes is sent.
+    /// What decides over a frame of `size` bytes.
     pub(crate) fn classify(&self, headers: &Headers<'_>, size: usize) -> Treatment {
         let rule = self.rules.iter().position(|rule| rule.holds(headers, size));
         let index = rule.map_or(0, |rule| rule + 1);
@@ -93,7 +93,7 @@ impl Policies {
         Treatment { class, flow }
     }
 
-    /// The policy that decides over cells that are sent so.
+    /// The policy of this treatment.
     pub(crate) fn of(&mut self, treatment: Treatment) -> &mut Policy {
         &mut self.policies[usize::from(treatment.class)]
     }

@@ -1,7 +1,7 @@
 //! Which flow a frame belongs to: the first step of sending.
 //!
-//! Reads the Ethernet, VLAN and IP headers and the ports behind them; nothing of TCP. Which lane a flow takes, by its hash:
-//! `send::lane`. What a policy takes for a flow: [`HashLayers`].
+//! Reads the Ethernet, VLAN and IP headers and the ports behind them; nothing else of TCP. `send::lane` gives a flow its lane,
+//! by its hash. What a policy takes for a flow: [`HashLayers`].
 
 use crate::gate::gate_of;
 use crate::wire::record::ETHERNET;
@@ -28,8 +28,8 @@ pub(crate) fn source(frame: &[u8]) -> Option<Mac> {
     frame.get(6..)?.first_chunk().copied()
 }
 
-/// The headers that make a flow, named as bonding's `xmit_hash_policy`. A frame without some of them is told apart by
-/// those that it has.
+/// The headers that make a flow, named as bonding's `xmit_hash_policy`. For a frame without some of them those count that
+/// it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashLayers {
     /// MAC addresses and type.
@@ -162,7 +162,7 @@ fn ports(protocol: u8, behind: &[u8]) -> Option<&[u8; 4]> {
     behind.first_chunk().filter(|_| matches!(protocol, TCP | UDP))
 }
 
-/// A multiply-and-fold hash (the step of wyhash); it need not withstand an adversary, who could at most put his own
+/// A multiply-and-fold hash (the step of wyhash). It need not withstand an adversary, who could at most put their own
 /// flows onto one lane.
 pub(crate) fn mix(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(0x9e37_79b9_7f4a_7c15, |state, chunk| {

@@ -1,7 +1,7 @@
 //! `duplicate`: each cell on every link that is up; the first replica to arrive wins.
 //!
 //! The policy chooses the link of the first replica, as `adaptive` does. `send::replicate` puts the others on the other
-//! links, and says what happens to those that cannot keep up.
+//! links, and drops the oldest replicas of a link that is too far behind.
 
 use super::adaptive::Adaptive;
 use super::{Choice, Distribute, Share, Waiting};

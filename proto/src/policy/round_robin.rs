@@ -1,7 +1,6 @@
 //! `rr`: one link after the other, a few cells each, whatever they can carry.
 //!
-//! Source: P0 and P2 (balance-rr). A link that is full is waited for, so the slowest link sets the pace; that is what
-//! round robin means.
+//! Source: P0 and P2 (balance-rr). The policy waits for a full link, so the slowest link sets the pace.
 
 use super::{Choice, Distribute, Share, Waiting};
 

@@ -1,7 +1,7 @@
-//! Who sends how much, and over which link: the table behind `tlb` and `tlb-history`.
+//! The table of senders behind `tlb` and `tlb-history`: how much each sends, and over which link.
 //!
-//! A sender is a flow, or several whose hashes fall on one of [`SENDERS`] entries: they are moved together. So the table
-//! is bounded whatever comes (Linux's balance-tlb has 256 entries).
+//! A sender is a flow, or several whose hashes share one of [`SENDERS`] entries and move together. So the table is bounded
+//! (Linux's balance-tlb has 256 entries).
 
 use super::Choice;
 use crate::time::Instant;
@@ -9,12 +9,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::time::Duration;
 
-/// Senders that are told apart.
+/// Entries of the table.
 const SENDERS: usize = 1_024;
 /// Associations are renewed this often (P0).
 pub(super) const PERIOD: Duration = Duration::from_secs(10);
-/// Bytes per second of a link that has never been busy: 10 Gbit/s.
-pub(super) const RATE_UNKNOWN: u64 = 1_250_000_000;
 
 /// A sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +61,7 @@ impl Senders {
         self.of(flow).sent += bytes;
     }
 
-    /// Ends the period when its time has come, and says so.
+    /// Ends the period when its time has come; returns whether it did.
     pub(super) fn renew(&mut self, now: Instant) -> bool {
         let began = *self.began.get_or_insert(now);
         let periods = now.since(began).as_secs() / PERIOD.as_secs();

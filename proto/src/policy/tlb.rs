@@ -1,14 +1,14 @@
 //! `tlb`: each sender on the link that has most headroom.
 //!
-//! A sender that has no link gets the one with most headroom, ties going to the lowest number. What it is expected to
-//! send, N = (bytes that it sent in the last 10 s) / 10 s, is subtracted from that link's headroom; 1 byte when it sent
-//! nothing. Every 10 s all associations are dissolved and made anew, in the order in which the senders send.
+//! A sender that has no link gets the one with most headroom, ties going to the lowest number. The policy subtracts
+//! the sender's expected rate, N = (bytes that it sent in the last 10 s) / 10 s, or 1 byte when it sent nothing, from that
+//! link's headroom. Every 10 s it dissolves all associations and makes them anew, in the order in which the senders send.
 //!
-//! Source: P0, 2.2.2, Linux's balance-tlb. Its flaw (P0, finding 6) is kept: who starts just before the renewal looks
-//! light, and lands beside others who do. `tlb-history` answers it.
+//! Source: P0, 2.2.2, Linux's balance-tlb. Its flaw (P0, finding 6) is kept: senders that start just before the renewal
+//! look light, and share a link. `tlb-history` corrects it.
 
-use super::senders::{RATE_UNKNOWN, Senders};
-use super::{Choice, Distribute, Share, Waiting};
+use super::senders::Senders;
+use super::{Choice, Distribute, Share, Waiting, rates};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
@@ -50,9 +50,10 @@ impl Distribute for Tlb {
 impl Tlb {
     /// Associates a sender with a link, which it leaves only when the link does.
     fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
+        let rate = rates(choices);
         let headroom = |choice: &Choice| {
             let expected = self.expected[usize::from(choice.link)];
-            i128::from(choice.rate.unwrap_or(RATE_UNKNOWN)) - i128::from(expected)
+            i128::from(rate(choice)) - i128::from(expected)
         };
         let (index, choice) =
             choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(headroom(choice)))?;

@@ -1,18 +1,18 @@
-//! `tlb-history`: each sender on the link that has most to give it, by past link load and the senders' volumes.
+//! `tlb-history`: each sender on the link that offers it most, by past link load and the senders' volumes.
 //!
-//! What `tlb` takes for a sender's demand is what its link let it send. So P0's finding 6 lasts: one that has a link to
-//! itself looks three times as heavy as three that share one. Here a sender that filled its link together with
-//! others is *greedy*: it would send more, nobody knows how much. So is a newcomer. A sender that could send all it wanted
-//! has a known volume. A link's offer is what the known volumes leave of its rate, divided among its greedy senders and
+//! `tlb` takes for a sender's demand what its link let it send. So P0's finding 6 lasts: a sender that has a link to
+//! itself looks three times as heavy as each of three that share one. Here a sender that filled its link together with
+//! others is *greedy*: it would send more, and nobody knows how much. So is a newcomer. A sender that could send all it
+//! wanted has a known volume. A link's offer is what the known volumes leave of its rate, divided among its greedy senders and
 //! one more; a newcomer takes the best offer. Every 10 s, greedy senders whose share is clearly smaller than another
-//! link's offer move there, one after the other. Who lacks nothing is not moved: after a move the receiver has to wait
-//! for what the former link still carries.
+//! link's offer move there, one after the other. A sender with a known volume stays: after a move the receiver has to wait
+//! for the cells that the former link still carries.
 //!
 //! Source: the question is P0's finding 6; the means are those in the title of P4's reference \[1\], Taniguchi et al.
 //! 2018 (past NIC load and volume per process). The rules are this project's.
 
-use super::senders::{RATE_UNKNOWN, Sender, Senders};
-use super::{Choice, Distribute, Share, Waiting};
+use super::senders::{Sender, Senders};
+use super::{Choice, Distribute, Share, Waiting, rates};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
@@ -30,7 +30,7 @@ pub(crate) struct TlbHistory {
     links: [Load; LINKS],
 }
 
-/// What the senders of a link ask of it.
+/// A link's rate, and the demand of its senders.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     /// Bytes per second that it carries.
@@ -63,8 +63,9 @@ impl Distribute for TlbHistory {
     }
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
+        let rate = rates(choices);
         for choice in choices {
-            self.links[usize::from(choice.link)].rate = choice.rate.unwrap_or(RATE_UNKNOWN);
+            self.links[usize::from(choice.link)].rate = rate(choice);
         }
         if self.senders.renew(waiting.now) {
             self.judge();
@@ -91,8 +92,8 @@ impl TlbHistory {
         Some(index)
     }
 
-    /// Finds out who is greedy, from what the links carried and the senders sent in the last period. Who sent nothing
-    /// is forgotten.
+    /// Finds the greedy senders, from what the links carried and the senders sent in the last period. Forgets senders that
+    /// sent nothing.
     fn judge(&mut self) {
         let mut carried = [(0, 0); LINKS];
         for sender in self.senders.iter_mut() {

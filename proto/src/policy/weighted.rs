@@ -1,25 +1,25 @@
 //! `weighted`: each link carries its part, by the weights that are configured, else by stated or measured rate.
 //!
-//! Stride scheduling: a link is served further by each byte times the sum of all weights over its own, and the link that
-//! is served least is next. So all links are served as far as the bundle has sent. A link that is full is left out and
-//! may catch up, but only by [`LAG_MAX`]: what it missed long ago is gone.
+//! Stride scheduling: each byte advances a link's position by the sum of all weights over the link's own, and the link with
+//! the lowest position is next. So all positions follow the bytes that the bundle has sent. The policy passes over a full
+//! link, which may catch up by [`LAG_MAX`] at most.
 //!
 //! Source: stride scheduling, Waldspurger and Weihl, MIT/LCS/TM-528, 1995.
 
-use super::{Choice, Distribute, Share, Waiting};
+use super::{Choice, Distribute, Share, Waiting, rates};
 use crate::wire::cell::LINKS;
 use core::array;
 
 /// Cells in turn of the link with the least weight; others get as many more as they weigh.
 const TURN: u64 = 8;
-/// Bytes of the bundle that a link can catch up.
+/// Bytes of the bundle by which a link's position may lag.
 const LAG_MAX: u64 = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Weighted {
-    /// How far each link is served, in bytes of the bundle.
+    /// The position of each link, in bytes of the bundle.
     served: [u64; LINKS],
-    /// What a byte costs each link: the sum of all weights, and its own.
+    /// How far a byte advances each link's position: the sum of all weights, and its own.
     cost: [(u64, u64); LINKS],
 }
 
@@ -54,15 +54,14 @@ impl Distribute for Weighted {
     }
 }
 
-/// The weight of each choice, by its index, at least 1; 0 beyond the last. A link whose rate is not known is taken for
-/// as fast as the fastest.
+/// The weight of each choice, by its index, at least 1; 0 beyond the last.
 fn weights(choices: &[Choice]) -> [u64; LINKS] {
     let stated = choices.iter().all(|choice| choice.weight.is_some());
-    let fastest = choices.iter().filter_map(|choice| choice.rate).max().unwrap_or(1);
+    let rate = rates(choices);
     array::from_fn(|index| {
         choices.get(index).map_or(0, |choice| {
             let weight = choice.weight.filter(|_| stated).map(u64::from);
-            weight.or(choice.rate).unwrap_or(fastest).max(1)
+            weight.unwrap_or_else(|| rate(choice)).max(1)
         })
     })
 }

@@ -1,4 +1,6 @@
-//! Cells that were opened take their place in their lane, and frames that are whole go to the device.
+//! The receiver's steps: an opened cell takes its place in its lane, and whole frames go to the device.
+//!
+//! Between [`crate::bundle`], which opens cells, and the device. Calls `reorder` and `reassemble`, in this order.
 
 use crate::counters::Counters;
 use crate::link::Links;
@@ -13,7 +15,7 @@ use crate::time::Instant;
 use crate::wire::cell::{Header, unwrap_seq};
 use crate::wire::record::VNET;
 
-/// Arrivals shorter than this share a buffer, so that held cells do not occupy 64 KB each.
+/// Arrivals shorter than this share a buffer, so that cells that wait do not occupy 64 KB each.
 const SPARSE: usize = 8_192;
 /// The same while less than half of the buffers are free: cells of jumbo frames share one, too.
 const SPARSE_IF_SHORT: usize = BUFFER / 2;
@@ -44,13 +46,13 @@ impl Receiver {
         }
     }
 
-    /// All cells of what was taken have been looked at.
+    /// All cells of an arrival have been handled.
     pub(crate) fn done(&mut self, taken: Piece, links: &Links, counters: &mut Counters) {
         self.pool.release(taken.buffer);
         self.relieve_if_low(links, counters);
     }
 
-    /// Puts a cell into its lane, and takes out of the lane what is next.
+    /// Puts a cell into its lane, and takes the next cells out of the lane.
     pub(crate) fn handle_data(
         &mut self,
         now: Instant,
@@ -91,7 +93,7 @@ impl Receiver {
         }
     }
 
-    /// Goes on without what is missing in a lane, as far as it takes until the window reaches a cell.
+    /// Gives up the oldest gaps of a lane until the window reaches a cell.
     fn move_window(&mut self, index: u16, lane: u8, seq: u64, links: &Links, counters: &mut Counters) {
         loop {
             let Self { pool, peers, .. } = &mut *self;
@@ -106,7 +108,7 @@ impl Receiver {
         }
     }
 
-    /// Reassemblers what is next in a lane.
+    /// Reassembles the cells of a lane that are next.
     fn advance(&mut self, index: u16, lane: u8, links: &Links, counters: &mut Counters) {
         let Self { pool, ready, peers, gapped, surplus, repair, .. } = self;
         let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
@@ -130,7 +132,7 @@ impl Receiver {
         }
     }
 
-    /// Goes on without what has been waited for long enough.
+    /// Gives up gaps that are older than the reorder timeout.
     pub(crate) fn give_up_gaps(
         &mut self,
         now: Instant,

@@ -1,4 +1,6 @@
-//! The receiving side of the lanes of one peer.
+//! The receiving side of the lanes of one peer: order, pieces of records, gaps and the requests for them.
+//!
+//! State of [`crate::receive::Receiver`], one for each peer.
 
 use crate::receive::pool::Pool;
 use crate::receive::reassemble::Reassembler;
@@ -38,10 +40,10 @@ pub(crate) struct Lanes {
     /// Lanes with a gap, a bit each.
     gapped: u16,
     pub(super) timeout: ReorderTimeout,
-    /// What is to be asked for again, and until when that is worth it.
+    /// The next repair request, and until when it is worth sending.
     pub(super) missing: Request,
     pub(super) missing_until: Instant,
-    /// What it was asked for last.
+    /// The request that was sent last.
     pub(super) requested: Request,
 }
 
@@ -75,12 +77,12 @@ impl Lanes {
         self.gapped = if has_gap { self.gapped | bit } else { self.gapped & !bit };
     }
 
-    /// How long a gap is waited for now. `round_trip`: with repair, to the peer and back.
+    /// The reorder timeout now. `round_trip`: with repair, to the peer and back.
     pub(super) fn gap_wait(&mut self, now: Instant, round_trip: Option<Duration>) -> Duration {
         self.timeout.wait(now, round_trip)
     }
 
-    /// When the oldest gap is given up.
+    /// When the oldest gap is to be given up.
     pub(super) fn gap_deadline(&mut self, now: Instant, round_trip: Option<Duration>) -> Option<Instant> {
         let wait = self.gap_wait(now, round_trip);
         self.gapped()
@@ -89,18 +91,18 @@ impl Lanes {
             .map(|since| since + wait)
     }
 
-    /// Places that they have beyond those that empty ones keep.
+    /// Places beyond those that empty lanes keep.
     pub(crate) fn surplus(&self) -> usize {
         self.lanes.iter().map(|lane| lane.surplus).sum()
     }
 
-    /// Gaps that are to be asked for.
+    /// Gaps that the next request names.
     #[cfg(test)]
     pub(crate) fn missing(&self) -> usize {
         self.missing.gaps().len()
     }
 
-    /// Gives all held cells back to the pool.
+    /// Gives all cells that wait back to the pool.
     pub(super) fn release(&mut self, pool: &mut Pool) {
         for lane in &mut self.lanes {
             lane.reorder.drain().for_each(|cell| pool.release(cell.payload.buffer));

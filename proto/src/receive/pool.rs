@@ -1,4 +1,4 @@
-//! Receive buffers: where the kernel puts link frames, and where their cells stay until their frame is delivered.
+//! Receive buffers: the kernel writes datagrams into them, and cells stay there until their frame is delivered.
 //!
 //! Stands between the links and [`crate::receive::reorder`]. A buffer is lent to the I/O to be filled, comes back with cells in
 //! it, and is free again when the last cell in it has been delivered or given up. The free list is last-in first-out,
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 /// Bytes of one buffer: the largest UDP datagram train that the kernel merges (64 KB).
 pub const BUFFER: usize = 65_536;
 
-/// A buffer on its way to be filled.
+/// A buffer that the I/O fills.
 pub type Buffer = Box<[u8]>;
 
 /// A run of bytes in a filled buffer. Whoever holds one owns a reference to the buffer.
@@ -27,7 +27,7 @@ pub(crate) struct Piece {
 struct Entry {
     bytes: Option<Buffer>,
     references: u32,
-    /// The count in which it was met last.
+    /// The last call of [`Pool::count_distinct`] that saw it.
     counted: u64,
 }
 
@@ -38,9 +38,9 @@ pub(crate) struct Pool {
     free: Vec<u16>,
     /// Entries whose bytes are lent.
     lent: Vec<u16>,
-    /// The buffer in which sparse arrivals are gathered, and how much of it is used. It holds a reference of its own.
+    /// The buffer that gathers sparse arrivals, and how much of it is used. It has a reference of its own.
     gathering: Option<(u16, usize)>,
-    /// Counts of distinct buffers since start.
+    /// Calls of [`Pool::count_distinct`] since start.
     counts: u64,
 }
 
@@ -73,7 +73,7 @@ impl Pool {
         self.free.len()
     }
 
-    /// How many can be received into: those that are lent, and those that can be.
+    /// How many the I/O can receive into: buffers that are lent, and those that can be.
     pub(crate) fn usable(&self) -> usize {
         self.free.len() + self.lent.len()
     }
@@ -83,7 +83,7 @@ impl Pool {
         self.entries.len()
     }
 
-    /// How many different buffers are named.
+    /// How many different buffers the iterator names.
     pub(crate) fn count_distinct(&mut self, buffers: impl Iterator<Item = u16>) -> usize {
         self.counts += 1;
         let (entries, count) = (&mut self.entries, self.counts);
@@ -111,10 +111,10 @@ impl Pool {
         index
     }
 
-    /// Takes a lent buffer of which only `length` bytes are used: copies them to where other such bytes are, and frees
-    /// the buffer. Returns where they are, with one reference for the caller, or `None` when every buffer is taken.
+    /// Takes a lent buffer of which only `length` bytes are used: copies them into the gathering buffer, and frees the lent
+    /// one. Returns where they are, with one reference for the caller, or `None` when every buffer is taken.
     ///
-    /// A kernel without GRO delivers a cell per buffer; held as they are, 128 of them would be all there is.
+    /// A kernel without GRO delivers a cell per buffer; without gathering, 128 cells would take all buffers.
     pub(crate) fn gather(&mut self, buffer: Buffer, length: usize) -> Option<Piece> {
         let sparse = self.take_back(buffer);
         // A byte stays free at the end, so that every position in a buffer fits into 16 bits.

@@ -1,7 +1,7 @@
-//! From a lane's stream of cells back to frames.
+//! From a lane's stream of cells back to records, and so to frames.
 //!
-//! Stands between [`crate::receive::reorder`] and delivery. A record that lies in several cells becomes a list of pieces; no byte
-//! is copied. After cells that were given up, `block_offset` shows where the next record begins (RFC 9347, 2.2).
+//! Stands between [`crate::receive::reorder`] and delivery. A record in several cells becomes a list of pieces; no byte is
+//! copied. After cells that were given up, `block_offset` shows where the next record begins (RFC 9347, 2.2).
 //!
 //! Invariants: a frame comes out whole or not at all; each piece in the queue owns a reference to its buffer.
 
@@ -35,7 +35,7 @@ impl Ready {
         Some(peer)
     }
 
-    /// A peer is gone, and its index may be another's when its frames are delivered.
+    /// A peer is gone, and its index may be another peer's when its frames are delivered.
     pub(crate) fn disown(&mut self, gone: u16) {
         for (peer, _) in self.frames.iter_mut().filter(|(peer, _)| *peer == gone) {
             *peer = NOBODY;
@@ -65,7 +65,7 @@ pub(crate) struct Reassembler {
     begun: Vec<Piece>,
     /// Bytes that this record still lacks; 0: none is begun.
     lacking: usize,
-    /// A cell was given up: the stream goes on where a record begins.
+    /// A cell was given up: the reassembler skips to where a record begins.
     lost: bool,
 }
 
@@ -85,7 +85,7 @@ impl Reassembler {
         self.lacking > 0
     }
 
-    /// Takes the next cell of the lane, whose reference it takes over, and hands what is complete to `ready`.
+    /// Takes the next cell of the lane, whose reference it takes over, and hands complete frames to `ready`.
     pub(crate) fn cell(
         &mut self,
         cell: Arrived,
@@ -115,7 +115,7 @@ impl Reassembler {
         pool.release(cell.payload.buffer);
     }
 
-    /// Cells of the lane were given up: what was begun is spoiled.
+    /// Cells of the lane were given up: the record that is begun is spoiled.
     pub(crate) fn gap(&mut self, pool: &mut Pool, counters: &mut Counters) {
         if self.lacking > 0 {
             counters.records_spoiled += 1;

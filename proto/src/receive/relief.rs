@@ -1,24 +1,24 @@
-//! Who gives up what it waits for when receive buffers run out, or lanes are too long: the peer that holds most.
+//! Relief: when receive buffers run out or lanes grow too long, the peer that takes most loses the cells that wait.
 //!
-//! Beside [`crate::receive::deliver`]. Cells that wait behind a gap, and pieces of records whose end has not come, hold buffers. A peer
-//! can begin a record on each lane and never end it, in pieces that hold a buffer each; without a remedy nothing could be
-//! received from anybody. So when few buffers are left, the peer that holds most of them loses its gaps and its begun
-//! records, then the next one, until [`ENOUGH`] is free. Others keep what they wait for.
+//! Beside [`crate::receive::deliver`]. Cells that wait behind a gap, and pieces of records whose end has not arrived, hold buffers. A peer
+//! can begin a record on each lane and never end it, in pieces that hold a buffer each, and nothing could be received from
+//! anybody. So when few buffers are left, the receiver gives up the gaps and begun records of the peer that holds most of
+//! them, then of the next one, until [`ENOUGH`] is free. Other peers keep theirs.
 //!
-//! A single cell makes a lane as long as its window, whatever little it holds. So when the lanes of all peers together are
-//! too long, the peer whose lanes have most places loses its gaps, then the next one, until half of [`SURPLUS_MAX`] is free.
+//! A single cell can make a lane as long as its window. So when the lanes of all peers together are too long, the receiver
+//! gives up the gaps of the peer whose lanes have most places, then of the next one, until half of [`SURPLUS_MAX`] is free.
 //!
-//! Invariant: there is a buffer to receive into, unless all hold frames that are to be delivered. One that is lent and not
-//! filled yet is such a buffer.
+//! Invariant: there is a buffer to receive into, unless all hold frames that wait to be delivered. A lent buffer that is not
+//! filled yet counts.
 
 use crate::counters::Counters;
 use crate::link::Links;
 use crate::receive::Receiver;
 use crate::receive::lanes::{Lane, Lanes};
 
-/// Below so many free buffers there is a relief.
+/// Below so many usable buffers the receiver frees some.
 pub(crate) const BUFFERS_LOW: usize = 8;
-/// A relief ends when this share of all buffers is free, so that the next one is not due at once.
+/// It stops when one in so many of all buffers is free, so that it need not begin again at once.
 const ENOUGH: usize = 4;
 /// Places of all lanes together beyond those that empty ones keep: 3.1 MB, twice what the lanes of one peer can have.
 const SURPLUS_MAX: usize = 131_072;
@@ -31,14 +31,14 @@ impl Receiver {
         }
     }
 
-    /// Frees buffers when there are none, and none comes back by itself.
+    /// Frees buffers when there are none, and none is lent or delivered.
     pub(super) fn relieve_if_stuck(&mut self, links: &Links, counters: &mut Counters) {
         if self.pool.usable() == 0 && self.ready.frames() == 0 {
             self.relieve(links, counters);
         }
     }
 
-    /// Frees buffers. Costs a look at each piece that waits.
+    /// Frees buffers. The cost grows with the pieces that wait.
     fn relieve(&mut self, links: &Links, counters: &mut Counters) {
         let enough = (self.pool.size() / ENOUGH).max(BUFFERS_LOW);
         let mut holders = core::mem::take(&mut self.holders);
@@ -50,7 +50,7 @@ impl Receiver {
         }
         holders.sort_unstable_by(|one, other| other.cmp(one));
         for (_, index) in holders.drain(..) {
-            // What is complete is free as soon as it is delivered.
+            // Buffers of complete frames are free as soon as these are delivered.
             if self.pool.usable() + self.pool.count_distinct(self.ready.buffers()) >= enough {
                 break;
             }
@@ -66,7 +66,7 @@ impl Receiver {
         }
     }
 
-    /// Shortens lanes. Costs a look at each lane, once for the many cells that make half of [`SURPLUS_MAX`].
+    /// Shortens lanes. The cost grows with the number of lanes, once for the many cells that make half of [`SURPLUS_MAX`].
     fn shorten(&mut self, links: &Links, counters: &mut Counters) {
         let mut holders = core::mem::take(&mut self.holders);
         let places = |lanes: &Lanes| Some(lanes.surplus()).filter(|places| *places > 0);
@@ -82,7 +82,7 @@ impl Receiver {
         self.holders = holders;
     }
 
-    /// Goes on without anything that a peer is waited for.
+    /// Gives up all gaps and begun records of a peer.
     fn spoil(&mut self, index: u16, links: &Links, counters: &mut Counters) {
         self.give_up_older(index, None, links, counters);
         let Self { pool, peers, .. } = self;

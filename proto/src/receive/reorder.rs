@@ -1,9 +1,9 @@
 //! One lane's order, restored: cells go in as they arrive and come out by their number.
 //!
 //! Stands between the links and [`crate::receive::reassemble`]. A cell that is next comes out at once; a lane without gaps costs
-//! nothing. A gap is waited for until its deadline (what sets it: [`crate::receive::reorder_timeout`]), or not at all once every link has
-//! brought a later cell, for links keep their order (P2: links are FIFO; what comes late comes over another link). As long as
-//! missing cells come, one after the other as a dead link's are sent again, the wait begins anew with each.
+//! nothing. The lane waits for a gap until the reorder timeout ([`crate::receive::reorder_timeout`]). Without repair it does
+//! not wait once every link has brought a later cell, for links keep their order (P2: links are FIFO; a late cell comes over
+//! another link). The cells of a dead link are repaired one after the other, so each missing cell restarts the wait.
 //!
 //! Invariants: no number comes out twice; numbers come out in order; at most [`WINDOW`] cells wait.
 
@@ -17,11 +17,11 @@ use core::time::Duration;
 /// How far ahead of the next cell another may be. 4,096 cells of 1,452 B are 5.9 MB: 5 ms at 10 Gbit/s.
 pub(crate) const WINDOW: u64 = 4_096;
 
-/// Places that an empty lane keeps. A peer can make any lane as long as its window by a single cell; how many places all
-/// lanes together have beyond these is bounded by [`crate::receive::relief`].
+/// Places that an empty lane keeps. A peer can make any lane as long as its window by a single cell;
+/// [`crate::receive::relief`] bounds the places of all lanes together beyond these.
 const KEPT: usize = 256;
 
-/// Gaps that are remembered after they were given up: late cells are told from duplicates by them.
+/// Gaps that are remembered after they were given up, to tell late cells from duplicates.
 const GIVEN_UP_MAX: usize = 32;
 
 /// A cell that has arrived.
@@ -38,11 +38,11 @@ pub(crate) struct Arrived {
 /// What became of a cell that was put in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
-    /// It is the next one and nothing waits behind it: it has passed.
+    /// It is the next one and nothing waits behind it: the caller reassembles it at once.
     Next,
-    /// It has its place. If it filled a gap: how long the gap was waited for.
+    /// It has its place. If it filled a gap: how long cells waited behind the gap.
     Kept(Option<Duration>),
-    /// It was here before.
+    /// It arrived before.
     Duplicate,
     /// It was given up before.
     Late,
@@ -57,10 +57,10 @@ pub(crate) struct Reorder {
     waiting: VecDeque<Option<Arrived>>,
     /// Since when the first cell behind the gap at the front waits.
     gap_since: Option<Instant>,
-    /// When a missing cell came last.
+    /// When a missing cell arrived last.
     filled: Instant,
-    /// The number after the highest that each link has brought.
-    shown: [u64; LINKS],
+    /// The number after the highest seen on each link.
+    highest: [u64; LINKS],
     /// Numbers that were given up lately, the oldest first.
     given_up: VecDeque<Range<u64>>,
 }
@@ -96,7 +96,7 @@ impl Reorder {
         self.gap_since
     }
 
-    /// Since when the gap at the front is waited for, if there is one.
+    /// Since when the lane waits for the gap at the front, if there is one.
     pub(crate) fn waits_since(&self) -> Option<Instant> {
         Some(self.gap_since?.max(self.filled))
     }
@@ -106,12 +106,12 @@ impl Reorder {
         seq < self.next + WINDOW
     }
 
-    /// Puts in a cell that came over `link`, and that the window reaches.
+    /// Puts in a cell that arrived over `link`, and that the window reaches.
     pub(crate) fn insert(&mut self, seq: u64, link: u8, cell: Arrived) -> Placed {
         let Some(ahead) = seq.checked_sub(self.next) else { return self.placed_before(seq) };
         debug_assert!(self.reaches(seq));
-        let shown = &mut self.shown[usize::from(link)];
-        *shown = (*shown).max(seq + 1);
+        let highest = &mut self.highest[usize::from(link)];
+        *highest = (*highest).max(seq + 1);
         if ahead == 0 && self.waiting.is_empty() {
             self.next += 1;
             return Placed::Next;
@@ -162,14 +162,14 @@ impl Reorder {
         Some(cell)
     }
 
-    /// Whether the missing cell cannot come any more: each of `links` (bit set) has brought a later one.
+    /// Whether the missing cell cannot arrive any more: each of `links` (bit set) has brought a later one.
     pub(crate) fn overtaken(&self, links: u16) -> bool {
-        let passed = |link: usize| self.shown[link] > self.next;
+        let passed = |link: usize| self.highest[link] > self.next;
         links != 0 && (0..LINKS).all(|link| links & 1 << link == 0 || passed(link))
     }
 
-    /// Goes on without the missing cells before the next one that is here, or, when none is, before `seq`, which is too far
-    /// ahead; says how many they are. Who sends on and on without those cells has given them up, too.
+    /// Gives up the missing cells before the next one that is here, or, when none is, before `seq`, which is too far ahead;
+    /// returns how many they are. A sender that goes on so far without those cells has given them up, too.
     pub(crate) fn give_up_for(&mut self, seq: u64) -> u64 {
         if !self.waiting.is_empty() {
             return self.give_up();
@@ -179,7 +179,7 @@ impl Reorder {
         missing
     }
 
-    /// Goes on without the missing cells before the next one that is here; says how many they are.
+    /// Gives up the missing cells before the next one that is here; returns how many they are.
     pub(crate) fn give_up(&mut self) -> u64 {
         let missing = self.waiting.iter().take_while(|place| place.is_none()).count();
         self.waiting.drain(..missing);
@@ -196,7 +196,7 @@ impl Reorder {
         self.next += missing;
     }
 
-    /// Takes out all that waits, in any order: the lane ends.
+    /// Takes out all cells that wait, in any order: the lane ends.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Arrived> {
         self.gap_since = None;
         self.waiting.drain(..).flatten()
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_waited_for_and_then_given_up() {
+    fn a_lane_waits_for_a_gap_and_then_gives_it_up() {
         let mut lane = Reorder::default();
         assert_eq!(lane.insert(1, 0, cell(1)), Placed::Kept(None));
         assert_eq!(take_all(&mut lane), []);

@@ -1,26 +1,27 @@
-//! How long a gap is waited for: as long as the links have lately been apart, and no longer.
+//! The reorder timeout: how long a receiver waits for a gap, from the skew that the links had lately.
 //!
-//! Beside [`crate::receive::reorder`]. Each gap that a late cell closed, and each heartbeat, measures the skew between links. The wait
-//! is twice the largest of the last second or two, so links without skew get the shortest. With repair, a gap may also
-//! be closed by a cell sent again, so the wait covers noticing the loss, which takes as much longer as the links are apart,
-//! and one round trip.
+//! Beside [`crate::receive::reorder`]. Each gap that a late cell closed, and each heartbeat, measures the skew between links.
+//! The timeout is twice the largest skew of the last second or two, so links without skew get the shortest. With repair a
+//! cell that is sent again may close the gap: then the timeout also covers [`NOTICE`] and two round trips.
+//!
+//! Invariant: the timeout lies between [`SHORTEST`] and [`LONGEST`].
 //!
 //! Source: P2 (reordering comes from receive-interrupt coalescing, so its size is that of the coalescing);
-//! "decaying maximum" as in RFC 6298's spirit: the wait must cover the tail, not the mean.
+//! a decaying maximum, for the timeout must cover the tail of the skew, not its mean (compare RFC 6298).
 
 use crate::time::Instant;
 use core::time::Duration;
 
 /// The shortest wait: one scheduling delay of the receiving process.
 const SHORTEST: Duration = Duration::from_micros(500);
-/// The longest wait: beyond it TCP has given the data up by itself.
+/// The longest wait: after it TCP repairs the loss by itself.
 pub(crate) const LONGEST: Duration = Duration::from_millis(100);
 /// The largest skew of a period of this length is remembered for one more.
 const PERIOD: Duration = Duration::from_secs(1);
-/// With repair: time to notice that a link under load is dead (see [`crate::link::health`]) and a spare.
+/// With repair: the time to notice that a link under load is dead (see [`crate::link::health`]), with a margin.
 const NOTICE: Duration = Duration::from_millis(12);
 
-/// The measured skew.
+/// The reorder timeout of a peer's lanes, and the skew that it follows.
 #[derive(Debug)]
 pub(crate) struct ReorderTimeout {
     period_began: Instant,
@@ -34,14 +35,14 @@ impl ReorderTimeout {
         Self { period_began: now, largest: [Duration::from_millis(5); 2] }
     }
 
-    /// The links are this far apart: a late cell closed a gap that had been waited for so long, or a heartbeat was so
-    /// much later than on the fastest link.
+    /// A skew was measured: a late cell closed a gap after this time, or a heartbeat was so much later than on the fastest
+    /// link.
     pub(crate) fn saw_skew(&mut self, now: Instant, skew: Duration) {
         self.roll(now);
         self.largest[0] = self.largest[0].max(skew);
     }
 
-    /// How long a gap is waited for now. `round_trip`: with repair, to the peer and back.
+    /// The timeout now. `round_trip`: with repair, to the peer and back.
     pub(crate) fn wait(&mut self, now: Instant, round_trip: Option<Duration>) -> Duration {
         self.roll(now);
         let skew = 2 * self.largest[0].max(self.largest[1]);

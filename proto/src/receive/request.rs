@@ -1,7 +1,7 @@
-//! What links have lost is asked for again, by number.
+//! Repair requests: the receiver asks for cells that links have lost, by their numbers.
 //!
-//! A gap in a link's numbers is a loss, so it is asked for at once, and over two links, for links that lose cells lose
-//! requests. The other side: `send::repair`.
+//! Beside the path. A gap in a path's numbers is a loss, so the receiver asks at once, and over two links, for links that lose
+//! cells lose requests. The other side: `send::repair`.
 
 use crate::link::Links;
 use crate::outbox::{Control, Outbox, Written, header};
@@ -16,7 +16,7 @@ use crate::wire::repair::{Gap, Request};
 use core::ops::Range;
 
 impl Lanes {
-    /// Forgets what is to be asked for if no lane waits for it any more: no link was up, or all were full.
+    /// Drops the request if no lane waits for its cells any more: no link was up, or all were full.
     fn forget_missing(&mut self, now: Instant) {
         if now >= self.missing_until {
             self.missing = Request::default();
@@ -25,7 +25,7 @@ impl Lanes {
 }
 
 impl Receiver {
-    /// Numbers of a peer's link are missing: asks for them.
+    /// Numbers of a peer's link are missing: queues a request for them.
     pub(crate) fn miss(
         &mut self,
         now: Instant,
@@ -47,21 +47,21 @@ impl Receiver {
         outbox.ask_repair(index);
     }
 
-    /// A link takes cells again: asks a peer for what could not be asked for.
+    /// A link takes cells again: queues the request that found no room.
     pub(crate) fn catch_up(&mut self, index: u16, outbox: &mut Outbox) {
         if self.get(index).is_some_and(|lanes| !lanes.missing.gaps().is_empty()) {
             outbox.ask_repair(index);
         }
     }
 
-    /// A request did not leave: it is asked again, over a link that has room, or later.
+    /// A request did not leave: the next one names its gaps again, over a link that has room, or later.
     pub(crate) fn take_back_request(&mut self, index: u16) {
         if let Some(lanes) = self.get_mut(index) {
             lanes.missing = lanes.requested;
         }
     }
 
-    /// Writes a request. One that is lost would not be repeated, so it goes twice, over two links where there are two. If all
+    /// Writes a request. A lost one would not be repeated, so it goes twice, over two links where there are two. If all
     /// links that are up are full, it goes when one of them takes cells again.
     pub(crate) fn write_request(
         &mut self,

@@ -11,6 +11,7 @@ use crate::send::repair::Repair;
 use crate::send::ring::Cell;
 use crate::send::schedule::Source;
 use crate::send::{Around, Sender};
+use crate::time::Instant;
 use alloc::collections::VecDeque;
 
 /// What stands still.
@@ -51,9 +52,25 @@ impl Sender {
         true
     }
 
+    /// Cells wait for a path to a peer: one that only its pace closes opens by itself.
+    pub(super) fn wait_for_pace(&mut self, peer: u16, around: &Around<'_>) {
+        let Some(paths) = around.links.paths(peer) else { return };
+        let opens = self.choices.iter().filter_map(|choice| {
+            let path = paths.outbound[usize::from(choice.link)].congestion.opens_at()?;
+            (choice.full && path > around.now).then_some(path)
+        });
+        self.opens_at = opens.chain(self.opens_at).min();
+    }
+
+    /// When a path that cells wait for takes some again.
+    pub(crate) fn opens_at(&self) -> Option<Instant> {
+        self.opens_at
+    }
+
     /// A link takes cells again, or a path has changed: what stands still tries again, before anything else.
     pub(crate) fn unpark(&mut self) {
-        let Self { outgoing, resend, parked, queue, .. } = self;
+        let Self { outgoing, resend, parked, queue, opens_at, .. } = self;
+        *opens_at = None;
         put_first(&mut parked.repairs, resend);
         if !parked.cells.is_empty() {
             put_first(&mut parked.cells, outgoing);

@@ -88,7 +88,7 @@ impl Sender {
         most: u64,
         around: &mut Around<'_>,
     ) -> u64 {
-        let Around { links, counters, polled, .. } = around;
+        let Around { links, counters, now, .. } = around;
         let Some(path) = Links::paths_mut(links, index).map(|paths| &mut paths.outbound[usize::from(link)])
         else {
             return 0;
@@ -102,7 +102,7 @@ impl Sender {
                 continue;
             }
             if kept && peer.repairs.spend() {
-                self.resend.push_back(Repair { slot, until: *polled + reorder_timeout::LONGEST });
+                self.resend.push_back(Repair { slot, until: *now + reorder_timeout::LONGEST });
             } else {
                 counters.repair_declined += 1;
             }

@@ -55,7 +55,7 @@ impl Sender {
     pub(super) fn replicate(&mut self, link: u8, cells: usize, counters: &mut Counters) {
         for choice in self.choices.iter().filter(|choice| choice.link != link) {
             for slot in &self.run[..cells] {
-                counters.copies_skipped += self.replicas.push(choice.link, *slot);
+                counters.replicas_skipped += self.replicas.push(choice.link, *slot);
             }
         }
     }
@@ -71,11 +71,14 @@ impl Sender {
                 let cell = *self.ring.cell(slot);
                 self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
                 self.choices.retain(|choice| choice.link == link);
+                if self.choices.iter().any(|choice| choice.full) {
+                    break;
+                }
                 if self.ring.keeps(slot) && !self.choices.is_empty() {
                     self.list_run(slot, Source::Copies(link), around.sessions);
                     return Some((cell.peer, Source::Copies(link)));
                 }
-                around.counters.copies_skipped += 1;
+                around.counters.replicas_skipped += 1;
                 self.replicas.drop_first(link, 1);
             }
         }

@@ -14,7 +14,6 @@ use crate::send::ring::Cell;
 use crate::send::transmit::BATCH_CELLS;
 use crate::send::{Around, Sender};
 use crate::session::Sessions;
-use crate::time::Instant;
 use core::time::Duration;
 
 /// Bytes of one batch: the largest UDP payload over IPv4.
@@ -22,7 +21,8 @@ const BATCH_BYTES: usize = 65_507;
 /// What leaves the queue at once lasts so long on all links together: a sparse flow waits no longer behind it.
 const COMMIT_FOR: Duration = Duration::from_millis(1);
 /// What is to wait in the queue lasts so long, as far as senders can be told by their gates: less than what a queue that
-/// stays has to pay for ([`crate::send::codel`]).
+/// stays has to pay for ([`crate::send::codel`]). On longer paths it is a round trip and a half: a gate that shuts takes three tenths
+/// off CUBIC's window, and what waits has to bridge the time until it has grown again.
 const WAIT_FOR: Duration = Duration::from_millis(4);
 /// What is to wait is no more than one part in so many of what may, also while rates are not known: each flow adds a superframe
 /// before its gate is closed.
@@ -43,10 +43,12 @@ pub(super) enum Source {
 
 impl Sender {
     /// Takes the next cells out of the queue and gives them their numbers.
-    pub(super) fn commit(&mut self, now: Instant, around: &mut Around<'_>) {
+    pub(super) fn commit(&mut self, around: &mut Around<'_>) {
+        let now = around.now;
         self.readmit(now, around);
         let most = self.commit_limit(around.sessions);
-        let wanted = self.cells_in(WAIT_FOR, around.sessions).unwrap_or(usize::MAX);
+        let wait = WAIT_FOR.max(self.round_trip * 3 / 2);
+        let wanted = self.cells_in(wait, around.sessions).unwrap_or(usize::MAX);
         self.queue.set_wanted(wanted.min(self.ring.waiting_max() / WANTED_SHARE));
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
@@ -98,7 +100,7 @@ impl Sender {
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
         }
-        let waiting = Waiting { now: around.polled, peer, flow: treatment.flow, cells, cell_bytes };
+        let waiting = Waiting { now: around.now, peer, flow: treatment.flow, cells, cell_bytes };
         self.policies.of(treatment).share(&self.choices, &waiting)
     }
 
@@ -133,6 +135,7 @@ impl Sender {
         self.choices.clear();
         let paths = around.links.paths(index).filter(|_| around.sessions.may_send(index));
         let Some(paths) = paths else { return };
+        self.round_trip = paths.round_trip();
         let fitting = || {
             let takes = |path: &Outbound, link: &Link| path.cell_max.min(link.settings.cell_max);
             let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
@@ -146,10 +149,11 @@ impl Sender {
             Choice {
                 link: number,
                 wait: link.wait(),
-                rate: link.rate(),
+                rate: path.congestion.rate().into_iter().chain(link.rate()).min(),
+                speed: link.settings.speed.map(|bits| bits / 8),
                 weight: link.settings.weight,
                 skew: path.skew,
-                full: link.full,
+                full: link.full || path.congestion.is_full(around.now),
             }
         }));
     }

@@ -71,17 +71,17 @@ pub(super) struct Flight {
 
 impl Sender {
     /// The next cells to be sent and where to; [`Self::handle_sent`] says what became of them.
-    pub(crate) fn poll_batch<'a>(&'a mut self, now: Instant, around: Around<'a>) -> Option<Batch<'a>> {
+    pub(crate) fn poll_batch<'a>(&'a mut self, around: Around<'a>) -> Option<Batch<'a>> {
         let mut around = around;
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
         (self.frames_between, self.cells_between) = (0, 0);
         let (index, source, share) = loop {
             if self.wants_commit(around.sessions) {
-                self.commit(now, &mut around);
+                self.commit(&mut around);
             }
             let Some((index, source)) = self.gather_run(&mut around) else {
                 // What stands still may be all that can be read.
-                self.queue.relieve(now, &mut self.ring, around.counters);
+                self.queue.relieve(around.now, &mut self.ring, around.counters);
                 return None;
             };
             if self.may_be_filled(source, around.sessions) {
@@ -89,17 +89,20 @@ impl Sender {
             }
             match self.share(index, source, &around) {
                 Some(share) => break (index, source, share),
-                None if self.step_aside(source, &around) => {}
-                None => return None,
+                None => self.wait_for_pace(index, &around),
+            }
+            if !self.step_aside(source, &around) {
+                return None;
             }
         };
         let segment = self.sealed_bytes(self.run[0], around.sessions);
         let treatment = self.ring.cell(self.run[0]).treatment;
         let link = self.choices[share.index].link;
-        let room = around.links[link].batch_limit() / segment as u64;
+        let path = &around.links.paths(index)?.outbound[usize::from(link)];
+        let room = around.links[link].batch_limit().min(path.congestion.batch_limit()) / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         // Known before any number is taken: a batch that is not handed out takes none.
-        let to = around.links.paths(index)?.outbound[usize::from(link)].endpoint?;
+        let to = path.endpoint?;
         let bytes = self.number(index, link, cells, &mut around) + cells * around.sessions.tag();
         self.flight = Some(Flight { peer: index, link, cells, bytes, source, treatment });
         let sessions: &Sessions = around.sessions;
@@ -181,7 +184,7 @@ impl Sender {
             }
             Source::New => {}
             Source::Again => counters.cells_repaired += flight.cells as u64,
-            Source::Copies(_) => counters.cells_copied += flight.cells as u64,
+            Source::Copies(_) => counters.replicas_sent += flight.cells as u64,
         }
         let policy = self.policies.of(flight.treatment);
         policy.handle_sent(flight.treatment.flow, flight.link, flight.bytes as u64);

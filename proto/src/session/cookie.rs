@@ -1,11 +1,11 @@
-//! Cookies: what a handshake may cost when many are begun at once.
+//! Cookies: bound the cost of handshakes when many are begun at once.
 //!
-//! Beside the path, in front of [`crate::session::handshake`]. An initiation makes its receiver compute two products on a curve and
-//! keep a session for a while. As long as few come, they are simply answered. When more come, the receiver answers with a
-//! cookie, which costs two hashes and no memory, and computes only for who comes again with a stamp made of it: so the
-//! sender's address is true. The cookie travels openly, but only the group can make a stamp.
+//! Beside the path, in front of [`crate::session::handshake`]. An initiation makes its receiver compute two products on a curve
+//! and keep a session for a while. As long as few arrive, the receiver answers them. When more arrive, it answers with a
+//! cookie, which costs two hashes and no memory, and computes only for a sender that returns with a stamp made of it. The
+//! stamp proves the sender's address. The cookie travels openly, but only the group can make a stamp.
 //!
-//! Invariant: what all initiations together cost in a second is bounded, whoever sends how many.
+//! Invariant: the cost of all initiations in a second is bounded, however many arrive.
 //! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.3; RFC 6347 (DTLS), 4.2.1.
 
 use crate::security::{Security, TAG};
@@ -15,17 +15,17 @@ use core::time::Duration;
 
 /// Initiations in a second that are answered without a stamp.
 const UNSTAMPED: u32 = 64;
-/// Initiations with a stamp that are answered in a second: the node knows their senders' addresses.
+/// Initiations with a stamp that are answered in a second: their senders' addresses are proven.
 const STAMPED: u32 = 512;
-/// Cookies given in a second: an attacker is to see no more of this node's work.
+/// Cookies given in a second: an attacker gets no more of this node's work.
 const COOKIES: u32 = 256;
-/// A secret makes cookies for this long, and checks them for as long again.
+/// A secret makes cookies for this time, and checks them for as long again.
 const SECRET_FOR: Duration = Duration::from_secs(60);
-/// What is hashed for a cookie, or for a stamp, begins with this, which no cell does.
+/// The first byte of the input that is hashed for a cookie, or for a stamp; no cell begins so.
 const PURPOSE_COOKIE: u8 = 0;
 const PURPOSE_STAMP: u8 = 1;
 
-/// What proves that somebody receives what is sent to an address.
+/// Bytes that prove that their sender receives at its address.
 pub(crate) type Cookie = [u8; TAG];
 
 /// What becomes of an initiation.
@@ -33,21 +33,21 @@ pub(crate) type Cookie = [u8; TAG];
 pub(crate) enum Admission {
     /// It is answered.
     Answer,
-    /// Its sender is to come again with this.
+    /// Its sender must return with a stamp of this.
     Again(Cookie),
     /// There are too many.
     Drop,
 }
 
-/// What gives cookies and knows them again.
+/// Makes cookies and checks stamps.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     /// The one in use, and the one before.
     secrets: Option<[[u8; TAG]; 2]>,
     changed: Instant,
-    unstamped: Allowance,
-    stamped: Allowance,
-    given: Allowance,
+    unstamped: TokenBucket,
+    stamped: TokenBucket,
+    given: TokenBucket,
 }
 
 impl Cookies {
@@ -55,13 +55,13 @@ impl Cookies {
         Self {
             secrets: None,
             changed: now,
-            unstamped: Allowance::new(now, UNSTAMPED),
-            stamped: Allowance::new(now, STAMPED),
-            given: Allowance::new(now, COOKIES),
+            unstamped: TokenBucket::new(now, UNSTAMPED),
+            stamped: TokenBucket::new(now, STAMPED),
+            given: TokenBucket::new(now, COOKIES),
         }
     }
 
-    /// An initiation with a true mark came `from` an address; `covered` is what its stamp covers.
+    /// An initiation with a valid tag arrived `from` an address; `covered` is what its stamp covers.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
@@ -76,7 +76,7 @@ impl Cookies {
         let secrets = self.secrets(now, security);
         let cookies = secrets.map(|secret| bake(security, &secret, from));
         let is_stamped = *stamp != [0; TAG]
-            && cookies.iter().any(|cookie| security.marked_by(&stamped(covered, cookie), stamp).is_some());
+            && cookies.iter().any(|cookie| security.tagged_by(&stamped(covered, cookie), stamp).is_some());
         if is_stamped {
             return if self.stamped.take(now) { Admission::Answer } else { Admission::Drop };
         }
@@ -96,9 +96,9 @@ impl Cookies {
     }
 }
 
-/// The stamp of a cell for whoever gave the cookie.
+/// The stamp of a cell, made of a cookie that its receiver gave.
 pub(crate) fn stamp(security: &dyn Security, covered: &[u8], cookie: &Cookie) -> [u8; TAG] {
-    security.mark(0, &stamped(covered, cookie))
+    security.tag(0, &stamped(covered, cookie))
 }
 
 fn stamped(covered: &[u8], cookie: &Cookie) -> alloc::vec::Vec<u8> {
@@ -110,24 +110,23 @@ fn bake(security: &dyn Security, secret: &[u8; TAG], from: SocketAddr) -> Cookie
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
     };
-    security
-        .mark(0, &[&[PURPOSE_COOKIE], &secret[..], &address.octets(), &from.port().to_be_bytes()].concat())
+    security.tag(0, &[&[PURPOSE_COOKIE], &secret[..], &address.octets(), &from.port().to_be_bytes()].concat())
 }
 
-/// So many in a second, as many at once.
+/// A token bucket: so many tokens in a second, as many at once.
 #[derive(Debug)]
-struct Allowance {
+struct TokenBucket {
     per_second: u32,
-    /// When all that was taken is given back.
+    /// When the bucket is full again.
     full_at: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     fn new(now: Instant, per_second: u32) -> Self {
         Self { per_second, full_at: now }
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token, if there is one.
     fn take(&mut self, now: Instant) -> bool {
         let one = Duration::from_secs(1) / self.per_second;
         let full_at = self.full_at.max(now) + one;
@@ -144,11 +143,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_allowance_is_so_many_at_once_and_in_a_second() {
+    fn a_token_bucket_gives_so_many_at_once_and_in_a_second() {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut allowance = Allowance::new(at(0), 64);
-        assert_eq!((0..1_000).filter(|_| allowance.take(at(5_000))).count(), 64);
-        assert_eq!((0..1_000).filter(|_| allowance.take(at(5_500))).count(), 32);
-        assert_eq!((0..10_000).filter(|milli| allowance.take(at(5_500 + milli))).count() / 10, 63);
+        let mut bucket = TokenBucket::new(at(0), 64);
+        assert_eq!((0..1_000).filter(|_| bucket.take(at(5_000))).count(), 64);
+        assert_eq!((0..1_000).filter(|_| bucket.take(at(5_500))).count(), 32);
+        assert_eq!((0..10_000).filter(|milli| bucket.take(at(5_500 + milli))).count() / 10, 63);
     }
 }

@@ -1,15 +1,15 @@
-//! Sessions whose keys cannot be renewed end: they expiry.
+//! Expiry: sessions whose keys cannot be renewed end.
 //!
-//! Beside the path. Who has a group key that this node accepts can agree on new keys at any time, and a peer that sends
-//! can be spoken to. So who does not agree for long has no such key any more, and what it knows is the session alone. It
-//! must not live on that for ever, or a group key that was stolen could not be taken back.
+//! Beside the path. A peer that has an accepted group key can agree on new keys at any time. So a peer that sends, and does not
+//! agree for long, has no such key any more, and knows the session's keys alone. Its session must not last for ever, or a
+//! stolen group key could not be taken back.
 //!
-//! - When a group key is dropped, sessions that go back to it are renewed at once, under the key that this node speaks:
-//!   whoever was given that in time loses nothing. Ten handshakes, each tried ten times over all links, fit into the
+//! - When a group key is dropped, this node renews the sessions that go back to it at once, under the key that it speaks:
+//!   a peer that got that key in time loses nothing. Ten handshakes, each tried ten times over all links, fit into the
 //!   time until the session expires.
-//! - Whatever else keeps keys from being renewed, a session expires when they are three times as old as they should become:
-//!   after 120 s one handshake a second is tried, so 240 have failed. By age alone, for numbers do not wrap and no cipher
-//!   comes near its limit in that time.
+//! - For any other reason, a session expires when its keys are three times as old as they should become: after 120 s this
+//!   node tries one handshake a second, so 240 have failed. Age alone decides, for numbers do not wrap and no cipher comes
+//!   near its limit in that time.
 //!
 //! A node whose own key is taken off the list of those that are allowed has no such time: its session ends at once.
 //!
@@ -30,11 +30,11 @@ const DROPPED_FOR: Duration = Duration::from_secs(10);
 const LIFETIMES: u32 = 3;
 
 impl Sessions {
-    /// Other group keys, or other nodes' keys, are accepted from now on. Handshakes under others end here; returns the nodes
-    /// that are not allowed any more, with their keys.
+    /// The accepted group keys or nodes' keys have changed. Ends handshakes under other keys; returns the nodes that are not
+    /// allowed any more, with their keys.
     pub(crate) fn review_keys(&mut self, now: Instant) -> Vec<(NodeId, Option<PublicKey>)> {
         let Self { security: Some(security), handshakes, table, .. } = self else { return Vec::new() };
-        let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
+        let is_accepted = |tag: &_| security.tagged_by(&[], tag).is_some();
         handshakes.keep_accepted(&**security);
         let mut shut_out = Vec::new();
         for session in table.iter_mut() {

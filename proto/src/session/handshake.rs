@@ -1,18 +1,18 @@
-//! Handshakes that are under way: those that this node began, and sessions that nobody has confirmed yet.
+//! Handshakes under way: those that this node began, and sessions that the other side has not confirmed yet.
 //!
 //! Beside the path. Two messages make a session, or new keys for one that lives:
 //!
 //! ```text
 //!   initiator                                   responder
-//!      | <------------------------ greeting (mark) |     whoever receives from a stranger begins: greeting.rs
+//!      | <------------------------- greeting (tag) |     a node that receives a stranger's begins: greeting.rs
 //!      | initiation ------------------------------> |     the session is tentative: responder.rs
 //!      | <-------------------------------- response |     joined: initiator.rs
 //!      | first sealed cell -----------------------> |     confirmed: joined
 //! ```
 //!
-//! Invariants: what is kept is bounded; nothing that can be repeated by somebody without the group key ends or changes a
-//! session, for only who made the handshake's own keys can seal a cell; the same initiation is answered by the same
-//! response, so losses cost no computation.
+//! Invariants: the state is bounded; nothing that somebody without the group key can repeat ends or changes a session, for
+//! only the two sides of the handshake can seal a cell; the same response answers the same initiation, so losses cost no
+//! computation.
 //! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.4; the cryptography is behind [`crate::security`].
 
 mod initiator;
@@ -26,7 +26,7 @@ use crate::session::keyring::Agreed;
 use crate::session::{Origin, Sessions};
 use crate::time::Instant;
 use crate::wire::Malformed;
-use crate::wire::handshake::{Marked, Message, Step};
+use crate::wire::handshake::{Message, Step, Tagged};
 use crate::wire::hello::{HELLO_MAX, Hello, NodeId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -36,7 +36,7 @@ use core::time::Duration;
 
 /// Handshakes under way that this node began, and as many that others did.
 const UNDER_WAY: usize = 64;
-/// Places to which one initiation is sent: each link of a peer, and some that are wrong.
+/// Addresses to which one initiation is sent: each link of a peer, and some that are wrong.
 const ROUTES: usize = 32;
 /// Cells that wait to be sent.
 const OUTGOING: usize = 256;
@@ -63,15 +63,15 @@ pub(crate) struct Pending {
     session: u16,
     epoch: u8,
     serial: u32,
-    /// The group key under which it is held, as in [`Agreed`].
+    /// The group key under which it was begun, as in [`Agreed`].
     group_key: [u8; TAG],
-    /// It is to give a session that lives new keys.
+    /// It gives a live session new keys.
     rekeys: bool,
-    /// `None`: it has come to its end, and only keeps others from beginning too soon.
+    /// `None`: it has ended, and only delays the next one with this node.
     state: Option<Box<dyn security::Handshake>>,
     /// The initiation without its stamp.
     cell: Vec<u8>,
-    /// Where it is sent, with the cookie that was given there.
+    /// Where it is sent, each with the cookie that was given there.
     routes: Vec<(Route, Option<Cookie>)>,
     began: Instant,
     resend_at: Instant,
@@ -93,22 +93,22 @@ impl Pending {
 
 /// An initiation that was answered.
 pub(crate) struct Tentative {
-    /// What the initiator says of itself.
+    /// The initiator's hello.
     hello: Hello,
     serial: u32,
     epoch: u8,
-    /// The group key under which it was held.
+    /// The group key under which it was begun, as in [`Agreed`].
     group_key: [u8; TAG],
     /// The key that it claims, and proves when it seals a cell.
     peer: Option<PublicKey>,
     /// The number that it is to put into its cells.
     session: u16,
-    /// The keys of a session that does not live yet; new ones for a session that does are in its keyring.
+    /// The keys of a session that is tentative; new keys for a live session are in its keyring.
     keys: Option<SessionKeys>,
     /// The response.
     cell: Vec<u8>,
     began: Instant,
-    /// Ports by which it was sent lately, a bit each, and since when.
+    /// Links over which it was sent lately, a bit each, and since when.
     said: (u16, Instant),
 }
 
@@ -139,9 +139,9 @@ impl Handshakes {
         self.pending.iter().map(Pending::due).chain(tentative).min()
     }
 
-    /// Drops what is held under a group key, or with a node's key, that is not accepted any more.
+    /// Drops handshakes under a group key, or with a node's key, that is not accepted any more.
     pub(crate) fn keep_accepted(&mut self, security: &dyn Security) {
-        let is_accepted = |mark: &_| security.marked_by(&[], mark).is_some();
+        let is_accepted = |tag: &_| security.tagged_by(&[], tag).is_some();
         self.pending.retain(|pending| is_accepted(&pending.group_key));
         self.tentative.retain(|tentative| {
             is_accepted(&tentative.group_key) && security.accepts(tentative.peer.as_ref())
@@ -149,7 +149,7 @@ impl Handshakes {
     }
 
     /// A link is gone or leads elsewhere: nothing more is sent where it led.
-    pub(crate) fn forget_port(&mut self, number: u8) {
+    pub(crate) fn forget_link(&mut self, number: u8) {
         let leads_elsewhere = |(link, _): &Route| *link != number;
         self.pending
             .iter_mut()
@@ -169,12 +169,12 @@ impl Handshakes {
         }
     }
 
-    /// The handshake with a node that is not at its end.
+    /// The handshake with a node that has not ended.
     fn pending_with(&mut self, node: NodeId) -> Option<&mut Pending> {
         self.pending.iter_mut().find(|pending| pending.node == node && pending.state.is_some())
     }
 
-    /// A handshake with a node that this node began has come to its end.
+    /// A handshake that this node began has ended.
     fn finish(&mut self, node: NodeId) {
         if let Some(pending) = self.pending_with(node) {
             pending.state = None;
@@ -188,29 +188,29 @@ impl Handshakes {
     }
 }
 
-/// A session that is to begin: a node has shown that it has its keys.
+/// A session that begins: a node has proven that it has its keys.
 pub(crate) struct Agreement {
-    /// What the node says of itself.
+    /// The node's hello.
     pub(crate) hello: Hello,
     /// The number that it is to put into its cells.
     pub(crate) session: u16,
     pub(crate) agreed: Agreed,
 }
 
-/// What a handshake cell leads to.
+/// The outcome of a handshake cell.
 pub(crate) enum Progress {
     /// Nothing, or only an answer.
     Nothing,
-    /// A node has not received that this node has joined it; it is to be treated as if it had greeted.
+    /// A node does not know yet that this node has joined it; the caller treats its hello as a greeting.
     Greeted(Hello),
-    /// This node joins a peer, and asks it for hellos at these places.
+    /// This node joins a peer, and asks it for hellos at these addresses.
     Joins(Box<Agreement>, Vec<Route>),
     /// The peer of this index has new keys.
     Renewed(u16),
 }
 
 impl Sessions {
-    /// A handshake cell came whose mark was made with the group key of this place. `ours`: what this node says of itself on
+    /// A handshake cell arrived whose tag was made with the accepted group key at place `key`. `ours`: this node's hello on
     /// the link.
     pub(crate) fn handle_handshake(
         &mut self,
@@ -221,13 +221,13 @@ impl Sessions {
         ours: &Hello,
         out: &mut Outputs,
     ) -> Result<Progress, Malformed> {
-        let marked = Marked::split(cell)?;
-        let message = Message::parse(marked.covered)?;
+        let tagged = Tagged::split(cell)?;
+        let message = Message::parse(tagged.covered)?;
         if message.addressee != self.node || ours.leaves {
             return Ok(Progress::Nothing);
         }
         let progress = match message.step {
-            Step::Initiation => self.handle_initiation(now, origin, &message, &marked, (key, ours), out),
+            Step::Initiation => self.handle_initiation(now, origin, &message, &tagged, (key, ours), out),
             Step::Response => self.handle_response(now, origin, &message, ours, out),
             Step::Cookie => {
                 self.handle_cookie(origin, &message);
@@ -237,7 +237,7 @@ impl Sessions {
         Ok(progress.unwrap_or(Progress::Nothing))
     }
 
-    /// The next cell of a handshake that is to be sent.
+    /// The next cell of a handshake to send.
     pub(crate) fn next_handshake(&mut self) -> Option<(Route, Vec<u8>)> {
         self.handshakes.outgoing.pop_front()
     }
@@ -248,11 +248,11 @@ impl Sessions {
     }
 
     /// A link is gone or leads elsewhere: nothing more is sent where it led.
-    pub(crate) fn forget_port(&mut self, number: u8) {
-        self.handshakes.forget_port(number);
+    pub(crate) fn forget_link(&mut self, number: u8) {
+        self.handshakes.forget_link(number);
     }
 
-    /// Sends initiations again, and forgets what has not come to anything.
+    /// Sends initiations again, and drops handshakes that timed out.
     pub(crate) fn pass_handshakes(&mut self, now: Instant) {
         let handshakes = &mut self.handshakes;
         handshakes.pending.retain(|pending| !pending.is_over(now));
@@ -260,18 +260,18 @@ impl Sessions {
         self.resend_initiations(now);
     }
 
-    /// A message with its mark, made with the group key of a place, and a stamp of zeros.
-    fn mark_message(&self, key: usize, message: &Message<'_>) -> Vec<u8> {
+    /// A message with its tag, made with the accepted group key at place `key`, and a stamp of zeros.
+    fn tag_message(&self, key: usize, message: &Message<'_>) -> Vec<u8> {
         let mut cell = message.emit();
         if let Some(security) = &self.security {
-            let mark = security.mark(key, &cell);
-            cell.extend(mark);
+            let tag = security.tag(key, &cell);
+            cell.extend(tag);
             cell.extend([0; TAG]);
         }
         cell
     }
 
-    /// What the other side, which has this key, says of itself, if it agrees with what stands outside.
+    /// The hello of the other side, which has this key, if it agrees with the fields that stand in the clear.
     fn introduced(
         &self,
         now: Instant,
@@ -300,7 +300,7 @@ impl Sessions {
         accepts
     }
 
-    /// Whether a handshake that is to renew a peer's keys proves the key that the peer has. Who knows the group key alone
+    /// Whether a handshake that renews a peer's keys proves the key that the peer has. A node that knows the group key alone
     /// cannot take a session over.
     fn is_same(&self, now: Instant, index: u16, key: Option<PublicKey>, out: &mut Outputs) -> bool {
         let peer = self.table.get(index).and_then(|peer| Some((peer.node, peer.keys.as_ref()?.peer())));
@@ -311,7 +311,7 @@ impl Sessions {
     }
 }
 
-/// A message of a handshake was not taken. Its mark is true, so a member of the group has sent it.
+/// A message of a handshake was rejected. Its tag is valid, so a member of the group has made it.
 fn reject(now: Instant, node: NodeId, rejected: Rejected, out: &mut Outputs) {
     match rejected {
         Rejected::Forged => out.counters.drop_forged += 1,
@@ -319,7 +319,7 @@ fn reject(now: Instant, node: NodeId, rejected: Rejected, out: &mut Outputs) {
     }
 }
 
-/// What this node says of itself in a handshake.
+/// This node's hello in a handshake.
 fn introduction(ours: &Hello, session: u16, your_session: u16) -> Vec<u8> {
     let hello = Hello { session, your_session, ..*ours };
     let mut payload = alloc::vec![0; HELLO_MAX];

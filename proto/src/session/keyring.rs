@@ -1,11 +1,10 @@
 //! The keys of a session: which one seals, and which ones open.
 //!
-//! Beside the path. Each handshake gives a pair of keys, one for each direction; the epoch is their number. Whoever began
-//! the handshake seals with the new key at once, the other side as soon as it has opened a cell under it. What was sealed
-//! before is still opened for a while, so a change of keys loses no cell. Keys that a handshake gave under a group key that
-//! is not accepted any more are replaced at once.
+//! Beside the path. Each handshake gives a pair of keys, one for each direction; the epoch is their number. The initiator seals
+//! with the new key at once, the responder as soon as it has opened a cell under it. The former key opens cells for a while,
+//! so a change of keys loses none. A session replaces keys that go back to a dropped group key at once.
 //!
-//! A session is with one node's key: handshakes that renew its keys prove that again.
+//! A session is with one node's own key: handshakes that renew its keys prove that key again.
 //!
 //! Invariant: no key seals the same number twice, for the numbers of links go on when keys change.
 
@@ -17,7 +16,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
-/// Cells under a key that was replaced are opened for this long: what waits in queues is younger.
+/// A replaced key opens cells for this time: cells that wait in queues are younger.
 const OPENED_FOR: Duration = Duration::from_secs(10);
 
 /// What a handshake gave.
@@ -25,7 +24,7 @@ pub(crate) struct Agreed {
     /// The number of the keys.
     pub(crate) epoch: u8,
     pub(crate) keys: SessionKeys,
-    /// The group key under which it was held: the mark that this makes of nothing.
+    /// The group key of the handshake, named by the tag that it makes of no bytes.
     pub(crate) group_key: [u8; TAG],
     /// The peer's own key.
     pub(crate) peer: Option<PublicKey>,
@@ -63,11 +62,11 @@ pub(crate) struct Keyring {
     /// The peer's own key, the same for all epochs.
     peer: Option<PublicKey>,
     current: Epoch,
-    /// What the peer may seal with from now on; it has not yet.
+    /// Keys that the peer may seal with from now on; it has not yet.
     next: Option<Epoch>,
-    /// What it sealed with before.
+    /// Keys that the peer sealed with before.
     previous: Option<Epoch>,
-    /// What was received on each of the peer's links, whatever the epoch.
+    /// The numbers received on each of the peer's links, whatever the epoch.
     windows: Box<[Replay; LINKS]>,
 }
 
@@ -118,7 +117,7 @@ impl Keyring {
         self.change(now, Epoch::new(now, agreed));
     }
 
-    /// The peer may get these keys: they seal as soon as it has used them.
+    /// Keys that the peer may have: they seal as soon as the peer has used them.
     pub(crate) fn offer(&mut self, now: Instant, agreed: Agreed) {
         self.next = Some(Epoch::new(now, agreed));
     }
@@ -135,7 +134,7 @@ impl Keyring {
         (self.current.since, self.current.dropped)
     }
 
-    /// Whether the key that seals is to be replaced, and nobody is about to.
+    /// Whether the key that seals must be replaced, and no new one is offered.
     pub(crate) fn is_old(&self, now: Instant, limits: &Rekey) -> bool {
         let counts = |next: &&Epoch| next.dropped.is_none() && now.since(next.since) < OPENED_FOR / 2;
         let offered = self.next.as_ref().filter(counts).is_some();
@@ -152,7 +151,7 @@ impl Keyring {
     /// Opens in place what was sealed under an epoch, once.
     ///
     /// # Errors
-    /// [`Refused`]; then nothing has changed but the bytes, which mean nothing.
+    /// [`Refused`]; then nothing has changed but the bytes, which are undefined.
     pub(crate) fn open(
         &mut self,
         now: Instant,

@@ -1,9 +1,9 @@
-//! The replay window of a link: which of the latest numbers have been received.
+//! The replay window of a path: which of the latest numbers have been received.
 //!
-//! Beside [`crate::receive::deliver`]. A ring of bits, of which whole words are cleared as the window moves on (RFC 6479). A link keeps
-//! order, so hardly anything comes late; the window only has to cover what a network may reorder.
+//! Part of [`crate::session::keyring`]. A ring of bits; whole words are cleared as the window moves on (RFC 6479). A link keeps
+//! order, so the window only has to cover what a network may reorder.
 //!
-//! Invariant: a number is new at most once, and none is that lies [`WINDOW`] or more before the highest received.
+//! Invariant: a number is new at most once, and no number is new that lies [`WINDOW`] or more before the highest received.
 
 /// Numbers that the window covers.
 pub(crate) const WINDOW: u64 = 2_048;
@@ -12,7 +12,7 @@ const BITS: u64 = u64::BITS as u64;
 /// One word more than the window has: the one that is being filled.
 const WORDS: usize = (WINDOW / BITS) as usize + 1;
 
-/// What was received on one link in one session.
+/// The numbers received on one path in one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     /// The number after the highest that was received.
@@ -36,7 +36,7 @@ impl Replay {
         self.next - number <= WINDOW && self.words[word] & bit == 0
     }
 
-    /// A number was received, and what came with it is authentic.
+    /// A number was received, and its cell is authentic.
     pub(crate) fn note(&mut self, number: u64) {
         if number >= self.next {
             let (last, first) = (number / BITS, self.next.div_ceil(BITS));

@@ -1,9 +1,9 @@
-//! Cells are sealed on the way out and opened on the way in, where the bundle has a group key.
+//! Seals cells on the way out and opens them on the way in, where the bundle has a group key.
 //!
-//! Beside [`crate::send::transmit`] and [`crate::receive::deliver`]. The ring keeps what was read, for a cell that is sent again gets another number.
-//! So sealing is also the copy from the ring to a buffer that stays in the processor's cache, from which a batch leaves
-//! in one piece. What is received is opened where the kernel put it. The tag covers the header and the payload; the nonce is
-//! the link and the link's full number, which no key sees twice.
+//! Between [`crate::send::transmit`] and the links, and between the links and [`crate::bundle`]. The ring keeps cells in the
+//! clear, for a cell that is sent again gets another number. So sealing is also the copy from the ring to a buffer that stays
+//! in the processor's cache, from which a batch leaves in one piece. Cells are opened where the kernel put them. The tag
+//! covers the header and the payload; the nonce is the link and the link's full number, which no key sees twice.
 //!
 //! Invariants: a secured bundle sends nothing to a peer but sealed cells; nothing of a cell counts before it is opened.
 
@@ -29,7 +29,7 @@ impl Sessions {
         self.security.is_some()
     }
 
-    /// Whether cells may be sent to a peer: not as long as they would have to be sealed and there is no key.
+    /// Whether cells may be sent to a peer: not while they must be sealed and there is no key.
     pub(crate) fn may_send(&self, index: u16) -> bool {
         !self.is_sealing() || self.table.get(index).is_some_and(|session| session.keys.is_some())
     }
@@ -54,7 +54,7 @@ impl Sessions {
         }
     }
 
-    /// The first bytes of what was sealed last.
+    /// The first bytes of the batch that was sealed last.
     pub(crate) fn sealed(&self, bytes: usize) -> &[u8] {
         &self.sealed[..bytes]
     }
@@ -77,8 +77,8 @@ impl Sessions {
         length + TAG
     }
 
-    /// Opens a cell of a session in place; returns how long its tag is. `seq`: its link's full number. `None`: it is not
-    /// authentic, was here before, or is of another session.
+    /// Opens a cell of a session in place; returns how long its tag is. `seq`: its link's full number. `None`: the cell is
+    /// not authentic, was received before, or is of another session.
     pub(crate) fn open(
         &mut self,
         now: Instant,

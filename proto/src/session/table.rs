@@ -1,4 +1,6 @@
-//! Who has which place and session number: one session for each peer.
+//! The table of sessions: one for each peer, by its index, with the session numbers of both directions.
+//!
+//! On the path a cell's session number gives its peer's index in one step.
 
 use crate::session::keyring::Keyring;
 use crate::time::Instant;
@@ -10,7 +12,7 @@ use alloc::vec::Vec;
 /// Peers of one bundle: their index takes ten bits of the session number.
 pub(crate) const PEERS_MAX: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u16 = 10;
-/// Whose the cells and frames of a peer are that is gone; no peer has this index.
+/// Owner of the frames and cells of peers that are gone; no peer has this index.
 pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// A session with a peer: another node of the bundle.
@@ -26,18 +28,18 @@ pub(crate) struct Session {
     pub(crate) begun: Option<Instant>,
     pub(crate) name: Name,
     pub(crate) takes_uso: bool,
-    /// It says that it makes way for its successor.
+    /// Its hellos say that it pauses for a handover.
     pub(crate) pauses: bool,
     /// The number that it puts into its cells to us.
     pub(crate) session_in: u16,
-    /// The number that we put into our cells to it; 0 until it has said one.
+    /// The number that we put into our cells to it; 0 until it has given one.
     pub(crate) session_out: u16,
     /// The keys of its session, where cells are sealed.
     pub(crate) keys: Option<Keyring>,
 }
 
 impl Session {
-    /// A peer that has said `hello`, before it has given us a session number.
+    /// A peer whose `hello` has arrived, before it has given us a session number.
     fn new(hello: &Hello, session_in: u16) -> Self {
         Self {
             node: hello.node,
@@ -65,7 +67,7 @@ impl Session {
     }
 }
 
-/// The place of a peer whose cells carry this number.
+/// The index of the peer whose cells carry this number.
 const fn place(session: u16) -> u16 {
     session & ((1 << SLOT_BITS) - 1)
 }
@@ -94,7 +96,7 @@ impl Table {
         self.slots.get_mut(usize::from(index))?.as_deref_mut()
     }
 
-    /// All numbers that peers have, and some that none has.
+    /// All indices that peers have, and some that none has.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
         let end = self.slots.len() as u16;
@@ -138,7 +140,7 @@ impl Table {
         Some(session_start(self.incarnation, session.incarnation, session.session_out))
     }
 
-    /// Takes a new peer in under a session number that was drawn for it, and whose place is vacant.
+    /// Admits a new peer under a session number that was drawn for it, and whose place is vacant.
     pub(crate) fn admit(&mut self, hello: &Hello, number: u16) -> u16 {
         let index = place(number);
         let vacant = usize::from(index);
@@ -150,8 +152,8 @@ impl Table {
         index
     }
 
-    /// A session number for the peer in a place, or for a newcomer, which is none of those that are `promised`. `None`:
-    /// all places are taken.
+    /// A session number for the peer at an index, or for a newcomer; none of the `promised` ones. `None`: all places are
+    /// taken.
     pub(crate) fn draw_session(&mut self, known: Option<u16>, promised: &[u16]) -> Option<u16> {
         const NONCES: u64 = (1 << (16 - SLOT_BITS)) - 1;
         let is_free = |index: &u16| {

@@ -1,4 +1,4 @@
-//! The cell header: the first 16 bytes of every link frame.
+//! The cell header: the first 16 bytes of every cell.
 //!
 //! ```text
 //!  0       1       2       3       4               8               12      14      16
@@ -28,13 +28,13 @@ pub const NO_RECORD: u16 = u16::MAX;
 pub enum Kind {
     /// A piece of a lane's stream of records.
     Data = 0,
-    /// Who is there: [`super::hello::Hello`]. A stranger may send it.
+    /// A hello: [`super::hello::Hello`]. A stranger may send it.
     Hello = 1,
-    /// What was sent and received: [`super::heartbeat::Heartbeat`].
+    /// A heartbeat: [`super::heartbeat::Heartbeat`].
     Heartbeat = 2,
-    /// What is missing: [`super::repair::Request`].
+    /// A repair request: [`super::repair::Request`].
     Repair = 3,
-    /// How keys are agreed on: [`super::handshake::Message`]. A stranger may send it.
+    /// A message of a handshake: [`super::handshake::Message`]. A stranger may send it.
     Handshake = 4,
 }
 
@@ -49,7 +49,7 @@ pub struct Header {
     pub link: u8,
     /// The ordering domain, below [`LANES`]; 0 unless the kind is `Data`.
     pub lane: u8,
-    /// Counts the cells on this link, but not greetings and hellos that are not sealed, from [`session_start`]: a gap is a loss on the link.
+    /// Counts the cells on this link from [`session_start`], but not greetings and unsealed hellos: a gap is a loss.
     pub link_seq: u32,
     /// Counts the cells of this lane, from [`session_start`]: the order of delivery.
     pub lane_seq: u32,
@@ -60,7 +60,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the front of a link frame.
+    /// Reads the header at the front of a cell.
     ///
     /// # Errors
     /// [`Malformed`] when the bytes are not a header of this version.
@@ -105,8 +105,8 @@ impl Header {
 }
 
 /// The number of the first cell of every lane and link from one node to another: FNV-1a (64 bits, the lower half) over the
-/// sender's and the receiver's incarnation and the session number that the receiver gave. What was sent to a former
-/// incarnation lies far from what the new one expects, even where the session numbers happen to be equal.
+/// sender's and the receiver's incarnation and the session number that the receiver gave. Cells to a former
+/// incarnation have numbers far from those that the new one expects, even where the session numbers happen to be equal.
 #[must_use]
 pub fn session_start(sender: u64, receiver: u64, session: u16) -> u64 {
     let bytes = sender.to_be_bytes().into_iter().chain(receiver.to_be_bytes()).chain(session.to_be_bytes());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_start_where_both_ends_expect_and_no_former_self_did() {
+    fn lanes_start_where_both_ends_expect_and_no_former_incarnation_did() {
         assert_eq!(session_start(1, 2, 3), 0x1_9cbc_68e5);
         assert_ne!(session_start(1, 2, 3), session_start(2, 1, 3));
     }

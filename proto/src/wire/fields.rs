@@ -26,6 +26,11 @@ impl<'a> Reader<'a> {
         Ok(u16::from_be_bytes(self.array()?))
     }
 
+    pub(super) fn u24(&mut self) -> Result<u32, Malformed> {
+        let [high, middle, low] = self.array()?;
+        Ok(u32::from_be_bytes([0, high, middle, low]))
+    }
+
     pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_be_bytes(self.array()?))
     }
@@ -58,6 +63,11 @@ impl<'a> Writer<'a> {
 
     pub(super) fn u16(&mut self, value: u16) -> &mut Self {
         self.bytes(&value.to_be_bytes())
+    }
+
+    /// The lower 24 bits.
+    pub(super) fn u24(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_be_bytes()[1..])
     }
 
     pub(super) fn u32(&mut self, value: u32) -> &mut Self {

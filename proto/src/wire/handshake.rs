@@ -3,13 +3,13 @@
 //! ```text
 //!  0      1       2        6      14            22          30         -32    -16     end
 //!  +------+-------+--------+------+-------------+-----------+----------+------+-------+
-//!  | step | epoch | serial | node | incarnation | addressee | body     | mark | stamp |
+//!  | step | epoch | serial | node | incarnation | addressee | body     | tag | stamp |
 //!  +------+-------+--------+------+-------------+-----------+----------+------+-------+
 //! ```
 //!
-//! The body of the first two steps is a message of Noise, which carries a hello in secret. What stands in front of it lets
-//! a receiver drop what is repeated or late at the cost of the mark alone. The mark covers everything before it, the
-//! header of the cell included; the stamp, zero unless the addressee has asked for one, covers the mark, too.
+//! The body of the first two steps is a message of Noise, which carries a hello in secret. The fields in front of it let
+//! a receiver drop a repeated or late message at the cost of the tag alone. The tag covers everything before it, the
+//! header of the cell included; the stamp, zero unless the addressee has asked for one, covers the tag, too.
 
 use super::Malformed;
 use super::cell::{HEADER, Header, Kind, NO_RECORD};
@@ -29,11 +29,11 @@ pub enum Step {
     Initiation = 1,
     /// The second message: the answer to the first.
     Response = 2,
-    /// Instead of an answer: come again with a stamp. The body is the cookie.
+    /// Instead of an answer: a request to return with a stamp. The body is the cookie.
     Cookie = 3,
 }
 
-/// A handshake cell without its marks.
+/// A handshake cell without tag and stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// What it is.
@@ -46,7 +46,7 @@ pub struct Message<'a> {
     pub node: NodeId,
     /// The speaker's incarnation.
     pub incarnation: u64,
-    /// Who is spoken to: the address at which it was greeted from may be another's.
+    /// Who is spoken to: the address from which a greeting came may be another node's.
     pub addressee: NodeId,
     /// What the step carries.
     pub body: &'a [u8],
@@ -54,32 +54,32 @@ pub struct Message<'a> {
 
 /// A handshake cell in its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marked<'a> {
-    /// What the mark covers.
+pub struct Tagged<'a> {
+    /// What the tag covers.
     pub covered: &'a [u8],
-    /// That whoever wrote it knows the group key.
-    pub mark: &'a [u8; TAG],
-    /// That the speaker receives what is sent to its address, or zeros.
+    /// Proves that its maker knows the group key.
+    pub tag: &'a [u8; TAG],
+    /// Proves that the speaker receives at its address, or zeros.
     pub stamp: &'a [u8; TAG],
 }
 
-impl<'a> Marked<'a> {
+impl<'a> Tagged<'a> {
     /// Finds the parts of a cell.
     ///
     /// # Errors
     /// [`Malformed`] when it is too short to have them.
     pub fn split(cell: &'a [u8]) -> Result<Self, Malformed> {
         let (rest, stamp) = cell.split_last_chunk().ok_or(Malformed::Truncated)?;
-        let (covered, mark) = rest.split_last_chunk().ok_or(Malformed::Truncated)?;
+        let (covered, tag) = rest.split_last_chunk().ok_or(Malformed::Truncated)?;
         if covered.len() < HEADER + FIXED {
             return Err(Malformed::Truncated);
         }
-        Ok(Self { covered, mark, stamp })
+        Ok(Self { covered, tag, stamp })
     }
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message from what the mark covers.
+    /// Reads a message from what the tag covers.
     ///
     /// # Errors
     /// [`Malformed`] when the bytes are no message.
@@ -103,7 +103,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The bytes that the mark is to cover, header included. The link is 0: the same bytes may take several.
+    /// The bytes that the tag covers, header included. The link is 0: the same bytes may take several.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER + FIXED + self.body.len()];
@@ -156,9 +156,9 @@ mod tests {
     fn golden_bytes() {
         assert_eq!(example().emit(), GOLDEN);
         let cell = cell();
-        let marked = Marked::split(&cell).unwrap();
-        assert_eq!((marked.mark, marked.stamp), (&[1; TAG], &[2; TAG]));
-        assert_eq!(Message::parse(marked.covered), Ok(example()));
+        let tagged = Tagged::split(&cell).unwrap();
+        assert_eq!((tagged.tag, tagged.stamp), (&[1; TAG], &[2; TAG]));
+        assert_eq!(Message::parse(tagged.covered), Ok(example()));
         assert_eq!(Header::parse(&cell).map(|header| header.kind), Ok(Kind::Handshake));
     }
 
@@ -166,7 +166,7 @@ mod tests {
     fn what_no_sender_writes_is_refused() {
         let cell = cell();
         for cut in 0..HEADER + FIXED + 2 * TAG {
-            assert_eq!(Marked::split(&cell[..cut]), Err(Malformed::Truncated), "cut at {cut}");
+            assert_eq!(Tagged::split(&cell[..cut]), Err(Malformed::Truncated), "cut at {cut}");
         }
         for cut in 0..HEADER + FIXED {
             assert_eq!(Message::parse(&cell[..cut]), Err(Malformed::Truncated), "cut at {cut}");

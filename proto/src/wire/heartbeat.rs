@@ -1,5 +1,5 @@
-//! The heartbeat: on every link, what its sender has put on each of its links and what it has received over each of the
-//! peer's. From it the receiver learns on which path cells are missing (burst skew), and the sender which link to leave.
+//! The heartbeat: on every link, how many cells its sender has put on each of its links and has received over each of the
+//! peer's. It shows the receiver on which path cells are missing (burst skew), and the sender which link to leave.
 //!
 //! Source: P2's two signals (arrival counts in a burst, heartbeat otherwise) in one message. P2 compares the links'
 //! arrival counts with each other, which holds for round robin; comparing each with what was sent holds for all policies.
@@ -17,7 +17,7 @@ const BEHIND: u8 = 2;
 /// The longest heartbeat, without the cell header.
 pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT);
 
-/// What the speaker has put on one of its links.
+/// What the speaker reports of one of its links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// The link number after the last cell that has left the speaker's own queue.
@@ -26,7 +26,7 @@ pub struct Sent {
     pub queued: u32,
 }
 
-/// What the speaker has received on one of the addressee's links.
+/// What the speaker reports of one of the addressee's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The link number after the highest that was received.
@@ -39,6 +39,8 @@ pub struct Report {
     pub up: bool,
     /// Cells that came in by the link may still wait in the speaker's socket.
     pub behind: bool,
+    /// Arrival of the latest heartbeat on the link minus its `sent_at`, in microseconds modulo 2^24; each by its own clock.
+    pub delay_micros: u32,
 }
 
 /// A heartbeat. Entry `i` of `sent` is the speaker's link `i`, of `reports` the addressee's.
@@ -98,8 +100,8 @@ impl Heartbeat {
         for report in &mut heartbeat.reports[..usize::from(heartbeat.reported_links)] {
             let (next, count, skew_micros) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let flags = reader.u8()?;
-            *report = Report { next, count, skew_micros, up: flags & UP != 0, behind: flags & BEHIND != 0 };
-            reader.bytes(3)?;
+            let (up, behind) = (flags & UP != 0, flags & BEHIND != 0);
+            *report = Report { next, count, skew_micros, up, behind, delay_micros: reader.u24()? };
         }
         Ok(heartbeat)
     }
@@ -115,7 +117,7 @@ impl Heartbeat {
         for report in &self.reports[..usize::from(self.reported_links)] {
             writer.u32(report.next).u32(report.count).u32(report.skew_micros);
             let up = if report.up { UP } else { 0 };
-            writer.u8(up | if report.behind { BEHIND } else { 0 }).bytes(&[0; 3]);
+            writer.u8(up | if report.behind { BEHIND } else { 0 }).u24(report.delay_micros);
         }
         writer.len()
     }
@@ -136,7 +138,8 @@ mod tests {
             ..Heartbeat::default()
         };
         heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-        heartbeat.reports[0] = Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true };
+        heartbeat.reports[0] =
+            Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true, delay_micros: 0xfe_dcba };
         heartbeat
     }
 
@@ -146,7 +149,7 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 9, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
-            0, 0, 0, 8, 3, 0, 0, 0,
+            0, 0, 0, 8, 3, 0xfe, 0xdc, 0xba,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Heartbeat::parse(&bytes[..length]), Ok(example()));

@@ -1,7 +1,7 @@
-//! The hello: who is there, over which link, and by which number it wants to be addressed.
+//! The hello: which node is there, over which link, and under which session number it receives.
 //!
 //! A hello to everyone (multicast, or to an endpoint that has not answered yet) carries no session; the answer to one peer does.
-//! What is said here decides whether two nodes form a bundle; everything later goes by the session number.
+//! Hellos decide whether two nodes form a bundle; all other cells carry the session number.
 
 use super::Malformed;
 use super::cell::{HEADER, Kind};
@@ -13,16 +13,16 @@ pub const NAME_MAX: usize = 32;
 /// The longest hello, without the cell header.
 pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX;
 
-/// A node: the MAC address of its first NIC and the UDP link it serves, so that it is the same after a restart.
+/// A node: the MAC address of its first NIC and its UDP port, so that it is the same after a restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
 impl NodeId {
     /// The identity of the node whose first NIC has this address and whose links use this UDP port.
     #[must_use]
-    pub fn new(mac: [u8; 6], link: u16) -> Self {
+    pub fn new(mac: [u8; 6], port: u16) -> Self {
         let [a, b, c, d, e, f] = mac;
-        let [high, low] = link.to_be_bytes();
+        let [high, low] = port.to_be_bytes();
         Self(u64::from_be_bytes([a, b, c, d, e, f, high, low]))
     }
 }
@@ -30,8 +30,8 @@ impl NodeId {
 impl fmt::Display for NodeId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f, high, low] = self.0.to_be_bytes();
-        let link = u16::from_be_bytes([high, low]);
-        write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}/{link}")
+        let port = u16::from_be_bytes([high, low]);
+        write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}/{port}")
     }
 }
 
@@ -43,7 +43,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name, cut at the last character that fits.
+    /// The name, truncated at the last character that fits.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let cut = &text[..text.floor_char_boundary(NAME_MAX)];
@@ -62,12 +62,12 @@ impl Name {
     }
 }
 
-/// What a node says of itself.
+/// A hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Who speaks.
     pub node: NodeId,
-    /// Differs after each start of the node's daemon: what was known of the old one is void.
+    /// Differs after each start of the node's daemon: the state of the former one is void.
     pub incarnation: u64,
     /// Nodes with another group are not spoken to (derived from the group key; 0 without one).
     pub group: u64,
@@ -83,13 +83,13 @@ pub struct Hello {
     pub workers: u8,
     /// Whether the speaker's device takes UDP superframes (Linux 6.2).
     pub takes_uso: bool,
-    /// The speaker takes this link out: it receives what is still on its way, and nothing is to be sent there any more.
+    /// The speaker takes this link out: it receives cells that are on their way; the addressee sends nothing more there.
     pub leaves: bool,
     /// The speaker's cells are sealed: it takes part with its group only.
     pub seals: bool,
     /// The speaker does not know where the addressee listens on this link, and waits for a hello.
     pub asks: bool,
-    /// The speaker is about to be replaced: its successor wants to find nothing on its way.
+    /// The speaker is about to be replaced by another process: the addressee keeps frames for it.
     pub pauses: bool,
     /// The speaker ends, and takes all its links out.
     pub ends: bool,
@@ -105,8 +105,8 @@ const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
 
-/// The version of a greeting, and who greets: what is in its place in every version. The kind and the node are looked at
-/// alone.
+/// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
+/// node.
 #[must_use]
 pub fn greeter(cell: &[u8]) -> Option<(u8, NodeId)> {
     let (first, node) = (*cell.first()?, cell.get(HEADER..)?.first_chunk()?);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_at_a_character() {
+    fn a_long_name_is_truncated_at_a_character() {
         let name = Name::new("束ね束ね束ね束ね束ね束ね");
         assert_eq!(name.as_str(), "束ね束ね束ね束ね束ね");
     }

@@ -32,7 +32,7 @@ const FRAME: u8 = 1;
 /// What begins at a place of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Nothing more in this cell.
+    /// Padding up to the end of the cell.
     Padding,
     /// A record; that many bytes (virtio header and frame) follow the prefix.
     Frame(usize),

@@ -1,5 +1,7 @@
-//! The repair request: which cells of a link did not arrive. Links keep FIFO order, so what a later number has
-//! overtaken is lost, and is asked for at once.
+//! The repair request: which cells of a link did not arrive. Links keep FIFO order, so a cell that a later number has
+//! overtaken is lost, and the receiver asks for it at once.
+//!
+//! Invariant: a request names at most [`GAPS_MAX`] gaps, each with at least one number.
 
 use super::Malformed;
 use super::cell::LINKS;

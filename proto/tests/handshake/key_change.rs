@@ -1,4 +1,4 @@
-//! What becomes of those who are joined when the group's key changes.
+//! A change of the group key: what happens to nodes that have joined.
 
 use crate::net::{KEY, Net};
 use crate::{SETTLED, assert_frames_pass};
@@ -7,11 +7,11 @@ use tabane_proto::security::Rekey;
 use tabane_proto::wire::cell::Kind;
 
 const NEW: [u8; 32] = [8; 32];
-/// What nodes go by before a change, and in its three rounds.
+/// The keys of a node before a change, and in its three rounds.
 const ROUNDS: [&[[u8; 32]]; 4] = [&[KEY], &[KEY, NEW], &[NEW, KEY], &[NEW]];
 /// Sessions get new keys so often.
 const REKEY: Rekey = Rekey { after: Duration::from_millis(40), cells: u64::MAX };
-/// They get none by themselves.
+/// Sessions get no new keys by age.
 const NEVER: Rekey = Rekey { after: Duration::from_secs(3_600), cells: u64::MAX };
 
 fn joined(nodes: usize, rekey: Rekey) -> Net {
@@ -91,7 +91,7 @@ fn who_has_only_the_old_key_is_out_after_ten_seconds_and_nobody_else_loses_anyth
     assert_eq!(net.counters(1).drop_forged + net.counters(1).cells_missed, 0);
 }
 
-/// It speaks the old key, but accepts the new one: the others begin. Whichever of the two nodes it is.
+/// A node speaks the old key, but accepts the new one: the other begins. Holds for the smaller and the larger node.
 #[test]
 fn who_missed_the_second_round_stays() {
     for late in 0..2 {
@@ -168,7 +168,7 @@ fn two_that_speak_different_keys_agree_when_both_begin() {
     }
 }
 
-/// The bound does not ask why: here no handshake passes.
+/// The bound holds for any reason: here no handshake passes.
 #[test]
 fn a_session_whose_keys_are_not_renewed_for_three_times_as_long_as_they_should_be_ends() {
     let mut net = joined(2, Rekey { after: Duration::from_secs(5), ..REKEY });

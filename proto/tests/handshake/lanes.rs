@@ -1,4 +1,4 @@
-//! Which lanes flows take, as their cells show it.
+//! Which lanes flows take, by the headers of their cells.
 
 use crate::joined;
 use crate::net::Net;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tabane_proto::PolicyKind;
 use tabane_proto::wire::cell::Kind;
 
-/// The links that the cells of each lane have taken since this many things were said.
+/// The links that the cells of each lane have taken since so many cells were sent.
 fn links_of_lanes(net: &Net, since: usize) -> BTreeMap<u8, BTreeSet<u8>> {
     let mut lanes: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for cell in net.said[since..].iter().filter(|cell| cell.is(Kind::Data)) {

@@ -51,7 +51,7 @@ fn nodes_that_start_together_join_once_and_say_only_greetings_and_handshakes_ope
         expected.sort();
         assert_eq!(comings, expected);
         assert_eq!(net.links_up(node), 4);
-        assert_eq!(net.counters(node).drop_mark + net.counters(node).drop_forged, 0);
+        assert_eq!(net.counters(node).drop_tag + net.counters(node).drop_forged, 0);
     }
     net.send_frame(0);
     net.run(1);
@@ -74,7 +74,7 @@ fn a_node_that_is_restarted_is_let_in_again_and_its_former_self_is_void() {
 }
 
 #[test]
-fn a_port_that_both_take_in_while_they_know_each_other_gets_links() {
+fn a_link_that_both_add_while_they_know_each_other_gets_paths() {
     for key in [Some(KEY), None] {
         let mut net = Net::empty(Rekey::default());
         (0..2).for_each(|_| net.add(key));
@@ -87,7 +87,8 @@ fn a_port_that_both_take_in_while_they_know_each_other_gets_links() {
     }
 }
 
-/// A former self wanted new keys, and that arrives only when the new self has been answered and has not confirmed yet.
+/// A former incarnation wanted new keys, and its initiation arrives only when the new one has been answered and has not
+/// confirmed yet.
 #[test]
 fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     let mut net = Net::empty(Rekey { after: Duration::from_millis(100), cells: u64::MAX });
@@ -122,7 +123,7 @@ fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     assert_frames_pass(&mut net);
 }
 
-/// Whoever recorded all that was said cannot make anyone believe it again, from whatever address.
+/// Cells that somebody recorded change nothing when they are repeated, from whatever address.
 #[test]
 fn what_was_said_before_changes_nothing() {
     let mut net = joined();
@@ -135,7 +136,7 @@ fn what_was_said_before_changes_nothing() {
     let elsewhere = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9);
     for cell in &recorded {
         for from in [endpoint(cell.from, cell.link), elsewhere] {
-            net.hear(1 - cell.from, cell.link, from, &cell.bytes);
+            net.receive(1 - cell.from, cell.link, from, &cell.bytes);
         }
         (0..2).for_each(|node| net.speak(node).truncate(0));
     }
@@ -170,7 +171,7 @@ fn a_stranger_is_neither_answered_nor_remembered() {
     let bytes = net.counters(0).cells_received;
     net.run(1_000);
     assert!(net.counters(0).cells_received > bytes);
-    assert!(net.counters(0).drop_mark >= 10 && net.counters(2).drop_mark >= 2);
+    assert!(net.counters(0).drop_tag >= 10 && net.counters(2).drop_tag >= 2);
     assert!(net.comings(2).is_empty());
     assert!(net.said.iter().all(|cell| cell.to != Some(2)), "nobody speaks to it");
     assert_eq!(net.comings(0), ["1 joined, sealed"]);
@@ -182,12 +183,12 @@ fn sealed_and_open_nodes_do_not_meet() {
     net.add(None);
     net.run(1_000);
     assert!(net.comings(0).is_empty());
-    assert_eq!(net.comings(1), ["0 refused: Seals"], "told of once");
-    assert!(net.counters(0).drop_mark > 0);
+    assert_eq!(net.comings(1), ["0 refused: Seals"], "reported once");
+    assert!(net.counters(0).drop_tag > 0);
 }
 
-/// A node of another version that has the key is told of, once in 10 s. Who has not the key can make nobody say anything,
-/// and all members together no more than 16 lines in that time.
+/// A node of another version that has the key is reported, once in 10 s. Without the key nobody can cause a report, and all
+/// members together cause 16 in that time at most.
 #[test]
 fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     let mut net = joined();
@@ -197,7 +198,7 @@ fn a_node_of_another_version_is_reported_if_it_has_the_key() {
         let mut covered = greeting[..greeting.len() - TAG].to_vec();
         covered[0] = 2 << 4 | Kind::Hello as u8;
         covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
-        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(0, &covered)].concat());
+        net.receive(0, 0, endpoint(node, 0), &[&covered[..], &group.tag(0, &covered)].concat());
         assert!(net.speak(0).is_empty(), "no answer");
     };
     (50..250).for_each(|node| greet(&mut net, [8; 32], node));
@@ -214,7 +215,7 @@ fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     assert_frames_pass(&mut net);
 }
 
-/// Initiations with true marks, as a member of the group could make them, or as could be recorded of many.
+/// Initiations with valid tags, as a member of the group could make them, or somebody could record of many.
 fn flood(count: u32) -> Vec<Vec<u8>> {
     let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
     let initiation = |serial| {
@@ -228,7 +229,7 @@ fn flood(count: u32) -> Vec<Vec<u8>> {
             body: &[1; 115],
         };
         let covered = message.emit();
-        [&covered[..], &group.mark(0, &covered), &[0; TAG]].concat()
+        [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat()
     };
     (1..=count).map(initiation).collect()
 }
@@ -238,7 +239,7 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
     let mut net = joined();
     let (flood, attacker) = (flood(2_000), SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9));
     let before = net.counters(0);
-    flood.iter().for_each(|cell| net.hear(0, 0, attacker, cell));
+    flood.iter().for_each(|cell| net.receive(0, 0, attacker, cell));
     let answers = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
     assert!(answers <= 256, "{answers} cookies");
     assert!(net.counters(0).drop_forged - before.drop_forged <= 64, "so many were computed");
@@ -246,7 +247,7 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
 
     net.add(Some(KEY));
     for millis in 0..1_000 {
-        flood[millis % 1_000..][..50].iter().for_each(|cell| net.hear(0, 0, attacker, cell));
+        flood[millis % 1_000..][..50].iter().for_each(|cell| net.receive(0, 0, attacker, cell));
         net.run_through(1, |cell| cell.to.is_some() || cell.from == 2);
     }
     let stamped =
@@ -257,7 +258,8 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
     assert_eq!(net.links_up(1), 4, "the legitimate nodes have met");
 }
 
-/// Greetings of nodes that do not exist, with true marks: what one of the group, or a recording of many, could bring.
+/// Greetings of nodes that do not exist, with valid tags, as a member of the group could make them, or somebody could
+/// record of many.
 #[test]
 fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     let mut net = joined();
@@ -266,7 +268,7 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     for node in 50..=250 {
         let mut covered = greeting[..greeting.len() - TAG].to_vec();
         covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
-        net.hear(0, 0, endpoint(node, 0), &[&covered[..], &group.mark(0, &covered)].concat());
+        net.receive(0, 0, endpoint(node, 0), &[&covered[..], &group.tag(0, &covered)].concat());
     }
     let begun = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
     assert_eq!(begun, 64);
@@ -274,7 +276,7 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     assert_frames_pass(&mut net);
 }
 
-/// A greeting tells who is there; the sessions that are made are only told in secret.
+/// Anyone can read a greeting; session numbers travel only sealed.
 #[test]
 fn greetings_are_readable_and_what_handshakes_carry_is_not() {
     let net = joined();
@@ -311,7 +313,7 @@ fn keys_are_renewed_after_so_many_cells_too() {
     assert_frames_pass(&mut net);
 }
 
-/// A cell that comes late is still opened under the key before; not after ten seconds.
+/// The former key still opens a late cell; not after ten seconds.
 #[test]
 fn an_old_epoch_dies() {
     let mut net = Net::empty(Rekey { after: Duration::from_secs(5), cells: u64::MAX });

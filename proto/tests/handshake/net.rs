@@ -1,5 +1,5 @@
-//! A few bundles on common segments, one for each link, with the real cryptography: what one says, all others on the
-//! segment hear in the same millisecond, unless the test decides otherwise.
+//! A few bundles on common segments, one for each link, with the real cryptography: all others on the segment receive a cell
+//! in the millisecond in which a bundle sends it, unless the test decides otherwise.
 
 use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use tabane_proto::{
 };
 use tabane_seal::{Cipher, Group, Random, public_key};
 
-/// The key of the group that nodes belong to unless they are told otherwise.
+/// The key of the group that nodes belong to by default.
 pub(crate) const KEY: [u8; 32] = [7; 32];
 /// Links of every node when it starts.
 pub(crate) const LINK_COUNT: u8 = 2;
@@ -53,7 +53,7 @@ pub(crate) struct Net {
     pub(crate) now: Instant,
     nodes: Vec<Node>,
     rekey: Rekey,
-    /// Everything that was said.
+    /// All cells that were sent.
     pub(crate) said: Vec<Cell>,
     /// Bundles made.
     starts: u64,
@@ -143,7 +143,7 @@ impl Net {
                     self.nodes[node].bundle.handle_timeout(self.now);
                 }
             }
-            // What is said in answer is received in the same millisecond; answers come to an end.
+            // Answers are received in the same millisecond; there is an end to them.
             for _ in 0..16 {
                 let cells: Vec<_> = (0..self.nodes.len()).flat_map(|node| self.speak(node)).collect();
                 if cells.is_empty() {
@@ -166,11 +166,11 @@ impl Net {
             .collect();
         others
             .into_iter()
-            .for_each(|node| self.hear(node, cell.link, endpoint(cell.from, cell.link), &cell.bytes));
+            .for_each(|node| self.receive(node, cell.link, endpoint(cell.from, cell.link), &cell.bytes));
     }
 
     /// A node receives a datagram.
-    pub(crate) fn hear(&mut self, node: usize, link: u8, from: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn receive(&mut self, node: usize, link: u8, from: SocketAddr, bytes: &[u8]) {
         let Node { bundle, delivered, .. } = &mut self.nodes[node];
         let mut buffer = bundle.lend().expect("few cells wait");
         buffer[..bytes.len()].copy_from_slice(bytes);
@@ -182,7 +182,7 @@ impl Net {
         }
     }
 
-    /// What a node has to say now.
+    /// The cells that a node sends now.
     pub(crate) fn speak(&mut self, from: usize) -> Vec<Cell> {
         let Node { bundle, events, .. } = &mut self.nodes[from];
         let mut said = Vec::new();
@@ -233,7 +233,7 @@ impl Net {
         *self.nodes[node].bundle.counters()
     }
 
-    /// Which peers a node says came and went, in words.
+    /// The events of a node about peers that came and went, in words.
     pub(crate) fn comings(&self, node: usize) -> Vec<String> {
         let words = |event: &Event| match event {
             Event::PeerJoined { peer, sealed, .. } => {

@@ -64,7 +64,7 @@ fn a_node_whose_key_is_taken_off_is_out_at_once_and_nobody_else_loses_anything()
     for node in 0..2 {
         let comings = net.comings(node);
         assert!(comings[2].starts_with("2 refused: NotAllowed { key: Some("), "{comings:?}");
-        assert!((4..=5).contains(&comings.len()), "told of once in 10 s: {comings:?}");
+        assert!((4..=5).contains(&comings.len()), "reported once in 10 s: {comings:?}");
         assert!(comings[3..].iter().all(|coming| *coming == comings[2]), "{comings:?}");
         assert!(net.counters(node).drop_not_allowed > 10, "it tries again and again");
     }
@@ -89,8 +89,8 @@ fn where_keys_are_allowed_who_has_none_or_another_is_refused() {
     assert_eq!(net.links_up(0), 4);
 }
 
-/// The list changes while a handshake is under way: what was begun under the old one comes to nothing, whichever of the
-/// two has begun. The other one goes on saying what the handshake gave it the keys for.
+/// The list changes while a handshake is under way: a handshake under the old list fails, whichever of the two has begun. The
+/// other node goes on sending under the keys that the handshake gave it.
 #[test]
 fn a_handshake_under_way_goes_by_the_new_list() {
     for changes in 0..2 {
@@ -139,10 +139,10 @@ fn a_member_with_another_key_does_not_renew_the_keys_of_a_session() {
             body: &body,
         };
         let covered = message.emit();
-        let cell = [&covered[..], &group.mark(0, &covered), &[0; TAG]].concat();
-        net.hear(0, 0, endpoint(1, 0), &cell);
+        let cell = [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat();
+        net.receive(0, 0, endpoint(1, 0), &cell);
         let answered = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
-        assert_eq!(answered, answers, "as who has the key of node {own}");
+        assert_eq!(answered, answers, "with the key of node {own}");
     }
     assert_eq!(net.comings(0)[1..].len(), 1);
     assert!(net.comings(0)[1].starts_with("1 refused: OtherKey"), "{:?}", net.comings(0));

@@ -1,7 +1,7 @@
 //! A card that sends packets: it reads them over a bus, fragment by fragment, and puts them on a line.
 //!
-//! Part of [`crate::device`]. For each descriptor the card reads the descriptor, then what it points to; both are bus
-//! transactions, and each transaction costs the bus some clocks in which no data flow. A packet leaves when all of it is in
+//! Part of [`crate::device`]. For each descriptor the card reads the descriptor, then the data that it points to; both are
+//! bus transactions, and each transaction costs the bus some clocks in which no data flow. A packet leaves when all of it is in
 //! the card's memory, behind those before it; a fragment for which there is no room there waits.
 //!
 //! Invariant: descriptors are finished in the order in which they were posted.
@@ -12,14 +12,14 @@ use tabane_proto::Instant;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What lies between the host's memory and the card.
+/// The bus between the host's memory and the card.
 #[derive(Clone, Copy, Debug)]
 pub struct Bus {
     /// Clocks per second.
     pub clock: u64,
     /// Bytes that pass in a clock.
     pub width: u64,
-    /// Most bytes of a transaction; what is longer takes several.
+    /// Most bytes of a transaction; longer data take several.
     pub burst: u64,
     /// Clocks of a transaction in which no data pass: arbitration, address, waiting for memory.
     pub overhead: u64,
@@ -34,7 +34,7 @@ impl Bus {
     }
 }
 
-/// What a card is made of.
+/// The parameters of a card.
 #[derive(Clone, Copy, Debug)]
 pub struct CardSettings {
     /// The bus that it reads over.

@@ -1,12 +1,12 @@
-//! The machines of P3: two PCs with the memory-slot NIC DIMMnet-2, as it was, and as it was meant to be.
+//! Models of P3's machines: two PCs with the memory-slot NIC DIMMnet-2, with its bug and without.
 //!
 //! Part of [`crate::device`]. From the paper: units, rates of reading and writing with and without the hardware's bug, the
 //! rate between two NICs (measured there), polls every 20 µs (of the measurements; the design says 32 µs). From its rate of
 //! memory: a copy reads and writes each byte, so it goes at half of 3.6 GB/s. Assumed: 1 µs for a poll.
 //!
 //! Fitted, each to one published figure; a test holds them to it:
-//! - what is read of each unit besides its content: 8.01 MB/s at messages of 64 KB, measured with the bug;
-//! - what a packet costs: 84 MB/s at messages of 8 KB, predicted there without the bug. That is 5 polls for each message:
+//! - the bytes that are read of each unit besides its content: 8.01 MB/s at messages of 64 KB, measured with the bug;
+//! - the cost of a packet: 84 MB/s at messages of 8 KB, predicted there without the bug. That is 5 polls for each message:
 //!   11 to 13 µs give the same figure, so it is the middle of these.
 //!
 //! Everything else is then predicted. The paper's own figures without the bug are predictions, too.

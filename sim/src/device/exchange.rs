@@ -4,8 +4,8 @@
 //! reads units. Polls come from a timer and go before everything else; what they brought is worked on afterwards, in order.
 //! The receiver acknowledges every second packet, and each message when the application has it.
 //!
-//! That a message waits for the answer to the last is not said in the paper, but follows from its gigabit Ethernet: 143 µs
-//! for each message of 1 KB is a round trip of that time, and no stream.
+//! The paper does not say that a message waits for the answer to the last. It follows from its gigabit Ethernet: 143 µs for each
+//! message of 1 KB is a round trip of that time, and no stream.
 
 use super::slot::{Slot, SlotSettings, at};
 use crate::random::{Random, Stream};
@@ -17,7 +17,7 @@ use tabane_proto::Instant;
 const HEADERS: usize = 40;
 /// Largest IPv4 packet.
 const PACKET_MAX: usize = 65_535;
-/// Part of a run that is not counted.
+/// The first part of a run, which does not count.
 const WARM_UP: usize = 4;
 
 /// Two machines with such devices.
@@ -29,7 +29,7 @@ pub struct Machines {
     pub packet: Duration,
     /// How fast it copies, in MB (10^6 bytes) per second.
     pub copy: f64,
-    /// What a poll costs that finds nothing, and any other beside its reading.
+    /// The cost of a poll, without the reading of units.
     pub poll: Duration,
 }
 
@@ -196,7 +196,7 @@ impl Run {
     fn end_task(&mut self, place: usize) {
         let Some(task) = self.hosts[place].tasks.pop_front() else { return };
         match task {
-            Task::Call(connection) => self.cut(connection),
+            Task::Call(connection) => self.segment(connection),
             Task::Make(packet) => self.hosts[place].tasks.push_front(Task::Write(packet, packet.units)),
             Task::Write(packet, left) => {
                 self.hosts[1 - place].slot.send(self.now, (left == 1).then_some(packet));
@@ -214,7 +214,7 @@ impl Run {
     }
 
     /// A message becomes packets.
-    fn cut(&mut self, connection: usize) {
+    fn segment(&mut self, connection: usize) {
         let payload = self.load.mtu.min(PACKET_MAX) - HEADERS;
         let count = self.load.message.div_ceil(payload);
         for number in 0..count {

@@ -1,4 +1,4 @@
-//! The sender of P1: a PC of 2003 with a card for OC-48c, as it is said to be, as it must have been, and as is assumed.
+//! A model of P1's sender: a PC of 2003 with a card for OC-48c; its parameters are published, fitted or assumed.
 //!
 //! Part of [`crate::device`]. From the paper: the processor (Xeon, 2.0 GHz), the bus, the card's memory, the line, the
 //! clusters. Assumed: what is in [`PROCESSOR`] without another source, bursts of 512 bytes, 256 descriptors, room of
@@ -10,7 +10,7 @@
 //! - a pass over memory and an interrupt: FreeBSD sends messages of 64 KB at 1.9 Gbit/s from clusters of 2 KB, and at
 //!   2.2 Gbit/s from clusters of 4 KB.
 //!
-//! Everything that the paper says about its adaptive driver (section 6) is then predicted.
+//! The paper's figures of its adaptive driver (section 6) are then predicted.
 //! Source: Shimizu et al., "Enhancement of over-Gbps protocol processing using BSD UNIX", table 1, sections 2, 3 and 6.
 
 use super::card::{Bus, CardSettings};

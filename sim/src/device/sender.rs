@@ -1,10 +1,10 @@
 //! A processor that sends packets as fast as it can, over a card and through an engine.
 //!
-//! Part of [`crate::device`]. A message costs a call, a copy, a checksum and what its buffers cost; then the driver copies
-//! what its plan says, and writes a descriptor for each piece. An interrupt stops all that for its time. A sender for which
-//! there is no room waits until an interrupt brings some back; under an engine that has none it waits for ever.
+//! Part of [`crate::device`]. A message costs a call, a copy, a checksum and its buffers; then the driver copies as its plan
+//! says, and writes a descriptor for each piece. An interrupt stops all that for its time. A sender that finds no room waits
+//! until an interrupt brings some back; under an engine without interrupts it waits for ever.
 //!
-//! Invariant: time goes from event to event; when there is none, nothing will ever happen again.
+//! Invariant: time goes from event to event; without a next event the run stands still.
 
 use super::card::{Card, CardSettings};
 use core::time::Duration;
@@ -17,12 +17,12 @@ use tabane_proto::Instant;
 pub const MESSAGE_MAX: usize = 65_507;
 /// Bytes of an IPv4 and a UDP header.
 const HEADERS: usize = 28;
-/// Part of a run that is not counted: the room fills first.
+/// The first part of a run, which does not count: the room fills.
 const WARM_UP: usize = 4;
 /// Packets of a trial at start.
 const TRIAL_PACKETS: usize = 200;
 
-/// What the processor takes for what.
+/// The processor's time for each step.
 #[derive(Clone, Copy, Debug)]
 pub struct Processor {
     /// A call of `send()`, with the protocols, whatever is sent.
@@ -129,7 +129,7 @@ pub struct Load {
     pub packets: usize,
 }
 
-/// What came of it.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Time between two packets; `None` when the sender waits for ever.
@@ -292,7 +292,7 @@ impl<'a> Run<'a> {
         } else {
             self.work();
         }
-        self.look_for_an_interrupt();
+        self.check_for_an_interrupt();
         true
     }
 
@@ -338,7 +338,7 @@ impl<'a> Run<'a> {
     }
 
     /// The card interrupts while there is something to be taken back, and it may.
-    fn look_for_an_interrupt(&mut self) {
+    fn check_for_an_interrupt(&mut self) {
         let is_due = self.engine.interrupts() && self.engine.posted() > self.card.outstanding();
         if self.handler.is_some() || !is_due {
             return;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_rests_only_while_it_waits_for_the_line() {
+    fn the_processor_idles_only_while_it_waits_for_the_line() {
         let busy = |message| {
             let (fragments, payload) = (Fragments::ScatterGather, Payload::Message);
             let reclaim = Method::Adaptive(oc48::MARKS);

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use tabane_proto::Instant;
 
-/// What the device is made of. Rates are in MB (10^6 bytes) per second.
+/// The parameters of the device. Rates are in MB (10^6 bytes) per second.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotSettings {
     /// Bytes of a unit.
@@ -83,7 +83,7 @@ impl<T> Slot<T> {
         Some(zero + self.settings.poll * u32::try_from(polls).unwrap_or(u32::MAX))
     }
 
-    /// Takes out what has come.
+    /// Takes out the units that have arrived.
     pub(crate) fn poll(&mut self, now: Instant) -> Vec<T> {
         let here = self.window.partition_point(|(came, _)| *came <= now);
         self.window.drain(..here).map(|(_, unit)| unit).collect()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_poll_takes_all_that_has_come_in_order() {
+    fn one_poll_takes_all_units_that_have_arrived_in_order() {
         let mut slot = Slot::new(SLOW, Duration::from_micros(3));
         assert_eq!(slot.next_poll(micros(0)), None);
         for unit in 0..4 {

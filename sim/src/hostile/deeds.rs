@@ -1,6 +1,6 @@
-//! The cells of each deed.
+//! The cells of each deed of the hostile member.
 //!
-//! Numbers and lengths are drawn from the edges of what fields hold and of what the rules allow, and from between.
+//! Part of [`super`]. Numbers and lengths are drawn from the ends of a field's range and of the rules' range, and from between.
 
 use super::way::{Lanes, Way};
 use super::{Deed, HOSTILE_HOSTS};
@@ -13,7 +13,7 @@ use tabane_proto::wire::repair::{GAPS_MAX, Gap, REQUEST_MAX, Request};
 
 /// The longest payload of its cells, which fit every link.
 const PAYLOAD_MAX: usize = 500;
-/// Crumbs that go at once.
+/// Cells of one byte that it sends at once.
 const CRUMBS_AT_ONCE: usize = 64;
 /// How far numbers jump: around the replay window, a lane's window, a heartbeat's 16 bits, and what is another session.
 const JUMPS: [u64; 10] = [2, 100, 2_047, 2_048, 4_095, 4_096, 65_536, 1 << 20, (1 << 26) - 2, 1 << 31];
@@ -143,6 +143,7 @@ fn report(way: &mut Way, random: &mut Random) -> Vec<u8> {
             skew_micros: extreme(random, 1_000),
             up: random.chance(700_000),
             behind: random.chance(200_000),
+            delay_micros: extreme(random, 1_000) & 0xff_ffff,
         };
     }
     let mut payload = [0; HEARTBEAT_MAX];
@@ -195,7 +196,7 @@ fn whole_frame(random: &mut Random) -> Vec<u8> {
     frame(random, LENGTH, record::PREFIX + LENGTH)
 }
 
-/// The first bytes of a record that says it is so long, from a host that nobody else has.
+/// The first bytes of a record of this length, from a host that no other node has.
 fn frame(random: &mut Random, says: usize, bytes: usize) -> Vec<u8> {
     let mut payload = vec![0; bytes.max(RECORD_START_MIN)];
     random.fill(&mut payload[RECORD_START_MIN..]);

@@ -1,7 +1,7 @@
-//! How a hostile member comes by its own keys: what protects its bundle's cells is tapped.
+//! How a hostile member gets its own keys: a tap on the cryptography of its bundle.
 //!
-//! Stands between a bundle and [`tabane_seal`]. Handshakes and keys are the real ones; whatever is sealed is noted with
-//! its header, its full number and the key, so that further cells can be sealed like it.
+//! Stands between a bundle and [`tabane_seal`]. Handshakes and keys are the real ones. The tap notes each sealed cell with its
+//! header, its full number and the key, so that the member can seal further cells under the same key.
 //!
 //! Invariant: at most [`NOTES`] notes are kept.
 
@@ -12,7 +12,7 @@ use tabane_proto::security::{Handshake, Key, Number, PublicKey, Rejected, Securi
 use tabane_proto::wire::cell::{HEADER, Header, Kind};
 use tabane_seal::Group;
 
-/// Cells that were sealed and have not been seen on a link: a batch, and some control messages.
+/// Sealed cells that were not seen on a link yet: a batch, and some control messages.
 const NOTES: usize = 256;
 
 /// A key that several hold.
@@ -23,7 +23,7 @@ pub(crate) struct Note {
     header: [u8; HEADER],
     /// Its full number.
     pub(crate) number: Number,
-    /// What it says, unless it carries data.
+    /// Its payload, unless it carries data.
     pub(crate) payload: Vec<u8>,
     pub(crate) key: Shared,
 }
@@ -34,7 +34,7 @@ impl fmt::Debug for Note {
     }
 }
 
-/// What was sealed lately. Its clones are the same.
+/// Notes of the cells that were sealed lately. Its clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Tap(Arc<Mutex<VecDeque<Note>>>);
 
@@ -60,7 +60,7 @@ impl Tap {
 pub struct TappedGroup {
     /// The group.
     pub group: Group,
-    /// Where what is sealed is noted.
+    /// The notes.
     pub tap: Tap,
 }
 
@@ -71,12 +71,12 @@ impl TappedGroup {
 }
 
 impl Security for TappedGroup {
-    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
-        self.group.mark(key, bytes)
+    fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+        self.group.tag(key, bytes)
     }
 
-    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
-        self.group.marked_by(bytes, tag)
+    fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.group.tagged_by(bytes, tag)
     }
 
     fn initiate(&mut self) -> Box<dyn Handshake> {

@@ -1,4 +1,5 @@
-//! A way from the hostile member to somebody: what its bundle says there, so that it can be continued.
+//! A way from the hostile member to a node: the numbers, session and key that its bundle uses there, so that further cells can
+//! continue them.
 //!
 //! Beside [`super::tap`]. Numbers go on from the highest that was used, by the bundle or beside it.
 
@@ -15,7 +16,7 @@ pub struct Lanes {
     session: u16,
     /// The number of each lane's next cell.
     pub next: [u32; LANES],
-    /// The lane with a record in crumbs, and how many of its bytes have not been sent.
+    /// The lane with a record in cells of one byte, and how many of its bytes have not been sent.
     pub(super) crumbs: Option<(u8, usize)>,
 }
 
@@ -29,9 +30,9 @@ pub struct Way {
     /// The number after the highest that was used, if one was.
     next: Option<u64>,
     key: Option<Shared>,
-    /// What its bundle said of itself.
+    /// Its bundle's last hello.
     pub hello: Option<Hello>,
-    /// What was received last from there under each link's number.
+    /// The number received last from there, for each link.
     pub received: [u32; LINKS],
 }
 
@@ -48,7 +49,7 @@ impl Way {
         Self { from, to, session, epoch, link, next: None, key: None, hello: None, received: [0; LINKS] }
     }
 
-    /// Whether enough is known of it.
+    /// Whether the member knows enough to continue it.
     pub(super) fn is_known(&self) -> bool {
         self.next.is_some() && (self.epoch == 0 || self.key.is_some())
     }
@@ -87,7 +88,7 @@ impl Way {
         }
     }
 
-    /// Leaves out so many numbers.
+    /// Skips so many numbers.
     pub fn skip(&mut self, numbers: u64) {
         self.next = self.next.map(|next| next.saturating_add(numbers));
     }

@@ -1,4 +1,4 @@
-//! How large cells are when peers say other sizes.
+//! The size of cells when peers announce other sizes.
 
 use super::*;
 use crate::link::nic::CELL_LEAST;
@@ -6,7 +6,7 @@ use crate::send::fit::CHANGES;
 use alloc::vec;
 use core::time::Duration;
 
-/// A peer says that it takes cells of another size; returns whether the ring was made anew.
+/// A peer announces another size of cells; returns whether the sender made a new ring.
 fn says(bundle: &mut Bundle, cell_max: u16) -> bool {
     let node = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
     let hello = Hello { node, incarnation: 5, session: 7, cell_max, ..bundle.hello(0, None) };

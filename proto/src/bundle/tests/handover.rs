@@ -1,4 +1,4 @@
-//! One node among two peers that pause and come back.
+//! Handovers: one node, and two peers that pause and return as new incarnations.
 
 use super::*;
 use crate::group::handover::{PAUSE, PAUSES};
@@ -31,7 +31,7 @@ fn bundle() -> Bundle {
     Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, links) })
 }
 
-/// A node says that it is this incarnation, with a session number, and whether it pauses.
+/// A hello of a node: its incarnation, and whether it pauses.
 fn say(bundle: &mut Bundle, number: u8, millis: u64, incarnation: u64, pauses: bool) {
     let hello = Hello { node: node(number), incarnation, session: 7, pauses, ..bundle.hello(0, None) };
     bundle.handle_hello(at(millis), Origin { link: 0, from: endpoint(number) }, &hello);
@@ -70,12 +70,19 @@ fn sent(bundle: &mut Bundle, millis: u64) -> Vec<SocketAddr> {
         sent.push(batch.to);
         bundle.handle_sent(at(millis), Outcome::Sent);
     }
+    // Who receives it says so.
+    for index in bundle.sessions.table().indices() {
+        for path in &mut bundle.paths(index).outbound {
+            path.congestion.restart(path.next_seq());
+        }
+    }
+    bundle.sender.unpark();
     sent.dedup();
     sent
 }
 
 #[test]
-fn a_pause_holds_back_only_what_goes_to_who_pauses_and_the_successor_gets_it() {
+fn a_pause_keeps_only_what_goes_to_who_pauses_and_the_new_process_gets_it() {
     let mut bundle = with_peers();
     say(&mut bundle, 2, 10, 5, true);
     for number in [2, 3] {
@@ -89,8 +96,8 @@ fn a_pause_holds_back_only_what_goes_to_who_pauses_and_the_successor_gets_it() {
     let index = bundle.find(node(2)).unwrap();
     assert_eq!(bundle.session(index).incarnation, 6);
     read(&mut bundle, 2, 21, 100);
-    assert_eq!(sent(&mut bundle, 21), [endpoint(2)], "nothing is to be waited for");
-    assert_eq!(bundle.counters().frames_flooded, 0, "its host is still known, whatever place it has");
+    assert_eq!(sent(&mut bundle, 21), [endpoint(2)], "the frames for peer 2 do not wait");
+    assert_eq!(bundle.counters().frames_flooded, 0, "its host is still known, at whatever index");
     assert_eq!((bundle.counters().frames_sent, bundle.counters().drop_deferred), (3, 0));
 }
 
@@ -128,7 +135,7 @@ fn a_stranger_pauses_nobody() {
     assert!(bundle.sender.deferred().is_empty() && bundle.find(node(2)).is_none());
 }
 
-/// A member that pauses, and is somebody new each millisecond: the traffic of the others leaves as it comes.
+/// A member that pauses, with a new incarnation each millisecond: the traffic of the others does not wait.
 #[test]
 fn who_pauses_over_and_over_delays_nobody_and_soon_has_no_pause_left() {
     let mut bundle = with_peers();
@@ -164,7 +171,7 @@ fn pauses_without_end_set_memory_aside_eight_times() {
     for _ in 0..1_000 {
         rooms += u32::from(bundle.handle_pause(at(10), &pausing));
         say(&mut bundle, 2, 10, 5, false);
-        let (sender, mut around) = bundle.sending();
+        let (sender, mut around) = bundle.sending(bundle.polled);
         sender.readmit(at(10), &mut around);
         while bundle.poll_control(at(10)).is_some() {}
         assert!(bundle.sender.deferred().is_empty());
@@ -205,7 +212,7 @@ fn when_all_frames_are_for_who_pauses_the_device_keeps_those_that_have_no_room()
     }
     assert!((1_300..1_500).contains(&frames), "{frames}");
     say(&mut bundle, 2, 20, 6, false);
-    (20..200).for_each(|millis| drop(sent(&mut bundle, millis)));
+    (20..2_000).for_each(|millis| drop(sent(&mut bundle, millis)));
     assert_eq!((bundle.counters().frames_sent, bundle.counters().drop_deferred), (frames, 0));
     assert!(bundle.takes_frames());
 }
@@ -223,18 +230,18 @@ fn who_makes_way_itself_first_gives_away_what_waits() {
 }
 
 #[test]
-fn a_successor_waits_for_its_peers() {
+fn a_process_that_took_over_waits_for_its_peers() {
     let mut bundle = bundle();
-    bundle.succeed(at(0), 1);
+    bundle.take_over(at(0), 1);
     assert!(!bundle.takes_frames() && bundle.has_way());
     assert!(bundle.poll_timeout(at(0)) <= at(0) + PAUSE);
     say(&mut bundle, 2, 5, 5, false);
     assert!(bundle.takes_frames());
-    bundle.succeed(at(10), 0);
-    assert!(bundle.takes_frames(), "there was no peer");
-    bundle.succeed(at(10), 2);
+    bundle.take_over(at(10), 0);
+    assert!(bundle.takes_frames(), "the former process had no peer");
+    bundle.take_over(at(10), 2);
     bundle.handle_timeout(at(159));
     assert!(!bundle.takes_frames());
     bundle.handle_timeout(at(160));
-    assert!(bundle.takes_frames(), "nobody is waited for any longer");
+    assert!(bundle.takes_frames(), "it waits no longer");
 }

@@ -1,4 +1,4 @@
-//! What heartbeats of a peer that says anything cost, and how far they are believed.
+//! Heartbeats of a peer that reports anything: what they cost, and how far they are believed.
 
 use super::*;
 use crate::link::outbound::LOG;
@@ -24,14 +24,21 @@ fn bundle(now: Instant, links: u8) -> Bundle {
     bundle
 }
 
-/// A heartbeat that says the same of all links: that nothing was received, and whether they are up.
+/// A heartbeat that reports the same of all links: nothing received, and whether they are up.
 fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartbeat {
     let count = bundle.outbound().len();
     let next = wire_seq(bundle.outbound()[0].received());
     let mut heartbeat =
         Heartbeat { serial, sent_at: now.as_wire_micros(), echo_age: u32::MAX, ..Heartbeat::default() };
     heartbeat.reported_links = u8::try_from(count).expect("at most 16");
-    heartbeat.reports[..count].fill(Report { next, count: 0, skew_micros: 0, up, behind: false });
+    heartbeat.reports[..count].fill(Report {
+        next,
+        count: 0,
+        skew_micros: 0,
+        up,
+        behind: false,
+        delay_micros: 0,
+    });
     heartbeat
 }
 
@@ -58,8 +65,8 @@ fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn
     assert_eq!(answers.count(), 16);
 }
 
-/// Cells have been overdue for three seconds. A peer that echoes what is ten seconds old has its reports count as of then, before
-/// anything was overdue; but nobody's report is older than any path is long.
+/// Cells have been overdue for three seconds. A peer echoes a heartbeat that is ten seconds old, so that its report would count as
+/// of a time before any cell was overdue; but a report counts as two seconds old at most.
 #[test]
 fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let mut bundle = bundle(at(9_000), 1);

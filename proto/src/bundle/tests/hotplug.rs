@@ -1,4 +1,4 @@
-//! Ports that join, leave, and change their size.
+//! Links that join, leave, and change the size of their cells.
 
 use super::*;
 use crate::event::Direction;
@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// Lets time pass until `millis`, and drops what is said.
+/// Lets time pass until `millis`, and drops the control messages.
 fn pass(bundle: &mut Bundle, millis: u64) {
     bundle.handle_timeout(at(millis));
     while bundle.poll_control(at(millis)).is_some() {}
@@ -56,7 +56,7 @@ fn farewells_without_end_have_what_was_sent_looked_up_once() {
 }
 
 #[test]
-fn no_more_ports_than_the_wire_has_numbers() {
+fn no_more_links_than_the_wire_has_numbers() {
     let mut bundle = bundle(LINKS);
     assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_452)), None);
     bundle.remove_link(at(0), 7);
@@ -66,7 +66,7 @@ fn no_more_ports_than_the_wire_has_numbers() {
 }
 
 #[test]
-fn cells_fit_the_ports_that_are_there() {
+fn cells_fit_the_links_that_are_there() {
     let mut bundle = bundle(1);
     assert_eq!(bundle.add_link(at(0), LinkSettings::new(1_232)), Some(1));
     assert_eq!(bundle.cell_max(), 1_232);
@@ -83,7 +83,7 @@ fn cells_follow_the_mtu_of_a_nic() {
     for (number, cell_max, fits) in [(0, 8_952, 1_452), (1, 8_952, 8_952), (0, 1_232, 1_232)] {
         bundle.resize_link(at(1), number, cell_max);
         assert_eq!(bundle.cell_max(), fits);
-        assert!(bundle.poll_timeout(at(1)) <= at(1), "the peers are told at once");
+        assert!(bundle.poll_timeout(at(1)) <= at(1), "the peers get a hello at once");
         pass(&mut bundle, 1);
     }
     bundle.resize_link(at(1), 9, 1_000);
@@ -91,7 +91,7 @@ fn cells_follow_the_mtu_of_a_nic() {
 }
 
 #[test]
-fn a_port_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
+fn a_nic_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
     for cell_max in [0, 16, 76, CELL_LEAST - 1] {
         let mut bundle = bundle(1);
         assert_eq!(bundle.add_link(at(0), LinkSettings::new(cell_max)), Some(1));
@@ -108,7 +108,7 @@ fn a_port_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
     }
 }
 
-/// Both ends stop using it: the one whose NIC has shrunk, and the one that is told so.
+/// Both ends stop using it: the one whose MTU has shrunk, and the one that receives its hello.
 #[test]
 fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
     let mut bundle = bundle(2);
@@ -159,7 +159,7 @@ fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
     say(&mut bundle, peer, 5, false);
     assert!(!bundle.was_left());
     say(&mut bundle, peer, 4, true);
-    assert!(bundle.find(peer).is_some() && !bundle.was_left(), "a former self");
+    assert!(bundle.find(peer).is_some() && !bundle.was_left(), "a farewell of a former incarnation");
     say(&mut bundle, peer, 5, true);
     assert!(bundle.find(peer).is_none() && bundle.was_left() && !bundle.has_way());
     say(&mut bundle, peer, 6, false);
@@ -174,7 +174,7 @@ fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
 }
 
 #[test]
-fn a_port_that_is_no_member_is_left_alone() {
+fn a_link_that_is_no_member_is_left_alone() {
     let mut bundle = bundle(2);
     bundle.remove_link(at(0), 1);
     pass(&mut bundle, 100);

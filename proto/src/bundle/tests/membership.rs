@@ -1,4 +1,4 @@
-//! Hellos of strangers and former selves.
+//! Hellos of strangers and of former incarnations.
 
 use super::*;
 use crate::group::membership::ANSWERS_BEHIND;
@@ -38,7 +38,7 @@ fn a_hello_of_a_former_self_that_comes_late_shuts_nobody_out() {
     assert_eq!(incarnation, 5, "the last one that was new");
     let alive = Hello { session: 7, your_session: given, ..hello(&bundle, 6) };
     bundle.handle_hello(now, origin, &alive);
-    assert_eq!(of(&bundle).0, 6, "who knows what was said last is alive");
+    assert_eq!(of(&bundle).0, 6, "the incarnation that knows the latest session number is alive");
     let late = hello(&bundle, 5);
     bundle.handle_hello(now, origin, &late);
     assert_eq!(of(&bundle).0, 6);

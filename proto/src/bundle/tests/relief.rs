@@ -1,4 +1,4 @@
-//! Peers that hold too much.
+//! Peers that take too many buffers or places.
 
 use super::*;
 use crate::receive::lanes::Lanes;
@@ -10,7 +10,7 @@ use alloc::vec;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
-/// A peer that says what the test wants.
+/// A peer that sends what the test wants.
 struct Speaker {
     from: SocketAddr,
     session: u16,
@@ -50,7 +50,7 @@ impl Speaker {
         cell
     }
 
-    /// A cell arrives so often as to fill a buffer that is not copied elsewhere.
+    /// A cell arrives so often that it fills a buffer, which is then not gathered.
     fn say(&self, bundle: &mut Bundle, cell: &[u8], times: usize) {
         let mut buffer = bundle.lend().expect("buffers do not run out");
         let train = cell.repeat(times);
@@ -123,8 +123,8 @@ fn gaps_of_many_peers_have_a_bounded_number_of_places_and_who_has_few_keeps_them
     assert_eq!(bundle.receiver.surplus(), 0);
 }
 
-/// A cell of a jumbo frame takes an eighth of a buffer: 32 superframes that come at once take more than there are, a buffer
-/// each.
+/// A cell of a jumbo frame takes an eighth of a buffer. With a buffer for each cell, 32 superframes at once would take more
+/// buffers than there are.
 #[test]
 fn superframes_that_come_at_once_are_whole_in_cells_of_jumbo_frames() {
     const CELL: usize = 8_952 - HEADER;

@@ -1,4 +1,4 @@
-//! What a request for repair costs.
+//! The cost of a repair request.
 
 use super::*;
 use crate::link::outbound::LOG;
@@ -21,6 +21,6 @@ fn a_request_costs_no_more_than_the_log_holds() {
     let first = wire_seq(path.next_seq() - 60_000);
     let mut request = Request::default();
     while request.push(Gap { link: 0, count: u16::MAX, first }) {}
-    let (sender, mut around) = bundle.sending();
+    let (sender, mut around) = bundle.sending(bundle.polled);
     assert_eq!(sender.handle_request(0, &request, &mut around), LOG as u64);
 }

@@ -1,4 +1,4 @@
-//! Two bundles with real keys: what leaves is sealed, what comes back otherwise is refused.
+//! Two bundles with real keys: they send sealed cells, and refuse all others.
 
 use super::*;
 use crate::group::membership::{admit_as, join};
@@ -35,12 +35,12 @@ impl security::Key for Foreign<dyn tabane_proto::security::Key> {
 }
 
 impl security::Security for Foreign<Group> {
-    fn mark(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
-        self.0.mark(key, bytes)
+    fn tag(&self, key: usize, bytes: &[u8]) -> [u8; TAG] {
+        self.0.tag(key, bytes)
     }
 
-    fn marked_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
-        self.0.marked_by(bytes, tag)
+    fn tagged_by(&self, bytes: &[u8], tag: &[u8; TAG]) -> Option<usize> {
+        self.0.tagged_by(bytes, tag)
     }
 
     fn initiate(&mut self) -> Box<dyn security::Handshake> {
@@ -77,7 +77,7 @@ fn session(cipher: Cipher, epoch: u8, seed: u64) -> [Agreed; 2] {
         Agreed {
             epoch,
             keys: SessionKeys { sealing, opening },
-            group_key: group(cipher, seed).mark(0, &[]),
+            group_key: group(cipher, seed).tag(0, &[]),
             peer: None,
         }
     })
@@ -151,7 +151,7 @@ impl Pair {
         self.nodes[node].session(0).keys.as_mut().unwrap()
     }
 
-    /// What a node sends now.
+    /// The cells that a node sends now.
     fn sent_by(&mut self, node: usize) -> Vec<Sent> {
         let bundle = &mut self.nodes[node];
         let mut sent = Vec::new();
@@ -295,7 +295,7 @@ fn what_is_not_sealed_is_refused() {
         assert_eq!(pair.received(1), received);
     }
     let counters = *pair.nodes[1].counters();
-    assert_eq!((counters.drop_forged, counters.drop_mark), (3, 1), "who greets needs a mark");
+    assert_eq!((counters.drop_forged, counters.drop_tag), (3, 1), "a greeting needs a tag");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn a_number_is_given_again_only_if_nothing_left_under_it() {
     assert_eq!(next(&pair), before + cells);
 }
 
-/// What a node says next on a link, if it is for its peer, and what became of it.
+/// The next control messages of a node to its peer on each link, and their outcomes.
 fn say(pair: &mut Pair, outcomes: [Outcome; LINK_COUNT as usize]) -> Vec<(Sent, Kind, Outcome)> {
     let mut said = Vec::new();
     while let Some(message) = pair.nodes[0].poll_control(pair.now) {
@@ -464,7 +464,7 @@ fn miss(pair: &mut Pair, numbers: core::ops::Range<u64>) {
     receiver.miss(pair.now, 0, 0, numbers, &mut out.outbox);
 }
 
-/// Both copies of a request find no room, one of them, or none: it comes to the peer as soon as there is some.
+/// Both sendings of a request find no room, or one, or neither: the peer gets it as soon as there is room.
 #[test]
 fn a_request_that_finds_no_room_goes_over_another_link_or_later() {
     use Outcome::{Full, Sent};

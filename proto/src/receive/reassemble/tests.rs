@@ -1,4 +1,4 @@
-//! Streams cut at random places, with random cells given up, against the list of records that went in.
+//! Streams segmented at random places, with random cells given up, against the list of records that went in.
 
 use super::*;
 use crate::receive::pool::BUFFER;

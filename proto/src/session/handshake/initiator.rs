@@ -1,4 +1,6 @@
-//! The side that begins: with a stranger that greets, or with a peer whose keys are old.
+//! The initiator of a handshake: it begins with a stranger that greets, or with a peer whose keys are old.
+//!
+//! Part of [`super`], which has the picture and the invariants.
 
 use super::{
     AGAIN_AFTER, Agreement, Pending, Progress, RESEND_AFTER, RESEND_AFTER_MAX, ROUTES, Route, UNDER_WAY,
@@ -15,8 +17,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 impl Sessions {
-    /// A stranger was received there: begins a handshake with it, or has the one that is under way take this route, too. `ours`:
-    /// what this node says of itself on the route's link.
+    /// A stranger's greeting arrived by this route: begins a handshake with it, or adds the route to the one that is under
+    /// way. `ours`: this node's hello on the route's link.
     pub(crate) fn begin_handshake(
         &mut self,
         now: Instant,
@@ -37,17 +39,18 @@ impl Sessions {
         self.initiate(now, node, (&[route], false), ours, out);
     }
 
-    /// Whether the keys of a peer are old, and nothing is done about it.
+    /// Whether the keys of a peer are old, and no handshake renews them.
     pub(crate) fn wants_keys(&mut self, now: Instant, index: u16) -> bool {
         let Some(session) = self.table.get(index) else { return false };
-        // One of the two would do: the other comes later.
+        // One of the two sides is enough: the larger node begins later.
         let limits = if self.node < session.node { self.rekey } else { self.rekey.later() };
         let is_old = session.keys.as_ref().is_some_and(|keys| keys.is_old(now, &limits));
         let node = session.node;
         is_old && self.handshakes.pending_with(node).is_none()
     }
 
-    /// Begins a handshake with a node over all routes; `rekeys`: it is to give a session that lives new keys. `ours`: what this node says of itself on the link of the first.
+    /// Begins a handshake with a node over all routes; `rekeys`: it gives a live session new keys. `ours`: this node's hello
+    /// on the link of the first route.
     pub(crate) fn initiate(
         &mut self,
         now: Instant,
@@ -72,7 +75,7 @@ impl Sessions {
         let epoch = peer.and_then(|peer| peer.keys.as_ref()).map_or(1, Keyring::next_epoch);
         let payload = introduction(ours, session, your_session);
         let Some(security) = &mut self.security else { return };
-        let group_key = security.mark(0, &[]);
+        let group_key = security.tag(0, &[]);
         let mut state = security.initiate();
         let mut body = Vec::new();
         if let Err(rejected) = state.write(&payload, &mut body) {
@@ -83,7 +86,7 @@ impl Sessions {
         let (ours, incarnation) = (self.node, self.incarnation);
         let step = Step::Initiation;
         let message = Message { step, epoch, serial, node: ours, incarnation, addressee: node, body: &body };
-        let cell = self.mark_message(0, &message);
+        let cell = self.tag_message(0, &message);
         self.handshakes.pending.push(Pending {
             node,
             session,
@@ -128,7 +131,7 @@ impl Sessions {
         cells.into_iter().for_each(|(route, cell)| self.handshakes.send(route, cell));
     }
 
-    /// A peer that is asked too much wants to see that our address is true.
+    /// A peer that gets too many initiations wants a proof of our address.
     pub(super) fn handle_cookie(&mut self, origin: Origin, message: &Message<'_>) {
         let (Some(security), Ok(cookie)) = (&self.security, message.body.try_into()) else { return };
         let Some(pending) = self.handshakes.pending_with(message.node) else { return };
@@ -147,7 +150,7 @@ impl Sessions {
         self.handshakes.send(route, cell);
     }
 
-    /// The other side has answered: both know the keys now, and this node speaks first.
+    /// The other side has answered: both know the keys now, and this node seals first.
     pub(super) fn handle_response(
         &mut self,
         now: Instant,

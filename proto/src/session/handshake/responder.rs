@@ -1,4 +1,7 @@
-//! The side that answers, and keeps the session tentative until the other side has sealed a cell with its keys.
+//! The responder of a handshake: it answers, and keeps the session tentative until the other side has sealed a cell with its
+//! keys.
+//!
+//! Part of [`super`], which has the picture and the invariants.
 
 use super::{Agreement, Progress, SAY_AGAIN_AFTER, Tentative, UNDER_WAY, introduction, reject};
 use crate::counters::Counters;
@@ -9,7 +12,7 @@ use crate::session::keyring::Agreed;
 use crate::session::{Origin, Sessions};
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, Header, session_start, unwrap_seq};
-use crate::wire::handshake::{Marked, Message, Step};
+use crate::wire::handshake::{Message, Step, Tagged};
 use crate::wire::hello::Hello;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -24,7 +27,7 @@ impl Sessions {
         now: Instant,
         origin: Origin,
         message: &Message<'_>,
-        marked: &Marked<'_>,
+        tagged: &Tagged<'_>,
         (key, ours): (usize, &Hello),
         out: &mut Outputs,
     ) -> Option<Progress> {
@@ -39,12 +42,12 @@ impl Sessions {
             return None;
         }
         let security = self.security.as_mut()?;
-        let stamp_covers = [marked.covered, marked.mark].concat();
+        let stamp_covers = [tagged.covered, tagged.tag].concat();
         let cookies = &mut self.handshakes.cookies;
-        match cookies.admit(now, &mut **security, origin.from, &stamp_covers, marked.stamp) {
+        match cookies.admit(now, &mut **security, origin.from, &stamp_covers, tagged.stamp) {
             Admission::Answer => return self.answer(now, origin, message, (key, ours), out),
             Admission::Again(cookie) => {
-                let cell = self.mark_message(key, &self.reply(message, Step::Cookie, &cookie));
+                let cell = self.tag_message(key, &self.reply(message, Step::Cookie, &cookie));
                 self.handshakes.send((origin.link, origin.from), cell);
             }
             Admission::Drop => out.counters.drop_flood += 1,
@@ -52,7 +55,7 @@ impl Sessions {
         None
     }
 
-    /// Whether an initiation was received before, or is of a node's past. One that was answered is answered again.
+    /// Whether an initiation arrived before, or is of a former incarnation. One that was answered is answered again.
     fn is_repeated(
         &mut self,
         now: Instant,
@@ -106,7 +109,7 @@ impl Sessions {
         out: &mut Outputs,
     ) -> Option<Progress> {
         let security = self.security.as_mut()?;
-        let group_key = security.mark(key, &[]);
+        let group_key = security.tag(key, &[]);
         let mut state = security.respond(key);
         let mut payload = Vec::new();
         if let Err(rejected) = state.read(message.body, &mut payload) {
@@ -118,7 +121,7 @@ impl Sessions {
         let known = self.table.find(hello.node);
         let live = known.filter(|index| self.is_session(*index, &hello));
         if live.is_none() && self.counts_ours(now, &hello) {
-            // It has not received that this node has joined.
+            // It does not know yet that this node has joined.
             return Some(Progress::Greeted(hello));
         }
         if live.is_some_and(|index| !self.is_same(now, index, peer_key, out)) {
@@ -139,7 +142,7 @@ impl Sessions {
             reject(now, message.node, rejected, out);
             return None;
         }
-        let cell = self.mark_message(key, &self.reply(message, Step::Response, &body));
+        let cell = self.tag_message(key, &self.reply(message, Step::Response, &body));
         let mut keys = Some(state.finish());
         if let Some(peer) = live.and_then(|index| self.table.get_mut(index)) {
             peer.serial_received = message.serial;
@@ -148,7 +151,7 @@ impl Sessions {
             }
         }
         if self.node < message.node || key == 0 {
-            // What this node has begun itself is over, or the two sides would be in two sessions by turns.
+            // The handshake that this node has begun is over, or the two sides would be in two sessions by turns.
             self.handshakes.finish(message.node);
         }
         self.handshakes.send((origin.link, origin.from), cell.clone());
@@ -165,8 +168,8 @@ impl Sessions {
         Message { step, epoch, serial, node, incarnation, addressee, body }
     }
 
-    /// Keeps a tentative session: one per incarnation of a node, and of all those the latest. A node that has started again
-    /// must not lose its own to what it said before, and arrives only now.
+    /// Keeps a tentative session: the latest one per incarnation of a node. A restarted node must not lose its session to a
+    /// message of its former incarnation that arrives late.
     fn keep(&mut self, session: Tentative) {
         let tentative = &mut self.handshakes.tentative;
         let whose = |session: &Tentative| (session.hello.node, session.hello.incarnation);
@@ -177,7 +180,7 @@ impl Sessions {
         tentative.push(session);
     }
 
-    /// Whether the session that this node has begun with the same node lately stands.
+    /// Whether the session that this node has begun lately with the same node takes precedence.
     fn counts_ours(&self, now: Instant, hello: &Hello) -> bool {
         let peer = self.table.find(hello.node).and_then(|index| self.table.get(index));
         let same = peer.filter(|peer| peer.incarnation == hello.incarnation);
@@ -188,8 +191,8 @@ impl Sessions {
         Some(self.table.get(index)?.keys.as_ref()?.next_epoch())
     }
 
-    /// A cell of a session that no peer has: when it was sealed with the keys of a tentative one, its sender has joined.
-    /// Returns the session, and the serial number of the handshake that gave it.
+    /// A cell of a session that no peer has: if it was sealed with the keys of a tentative one, its sender has joined.
+    /// Returns the session, and the serial number of its handshake.
     pub(crate) fn confirm(
         &mut self,
         header: &Header,

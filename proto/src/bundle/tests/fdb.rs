@@ -1,4 +1,4 @@
-//! What bundles learn of hosts, over workers and departures.
+//! The forwarding database in whole bundles: several workers, and peers that leave.
 
 use super::*;
 use crate::fdb::Fdb;
@@ -14,7 +14,7 @@ fn node(number: u8) -> NodeId {
     NodeId::new([2, 0, 0, 0, 0, number], 7420)
 }
 
-/// A bundle of one of two workers with two peers, which it has met in this order.
+/// A bundle of one of two workers with two peers, which joined in this order.
 fn worker(fdb: &Arc<Fdb>, peers: [u8; 2]) -> Bundle {
     let links = vec![LinkSettings::new(1_452)];
     let fdb = Arc::clone(fdb);
@@ -47,11 +47,11 @@ fn a_flow_whose_answers_come_by_another_worker_is_not_flooded() {
     let place = other.find(node(3)).unwrap();
     other.sender.learn(NOW, HOST, place);
     assert_eq!(send(&mut other), (1, 0));
-    // This worker has the peer, but nothing has come from it here.
+    // This worker has the peer, but no frame has arrived from it here.
     assert_eq!(send(&mut one), (1, 0));
 }
 
-/// A frame of a peer that is gone before the frame is delivered, and whose place is another's by then.
+/// A frame of a peer that is gone before the frame is delivered, and whose index is another peer's by then.
 #[test]
 fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
     let mut bundle = worker(&Arc::new(Fdb::new(0, 1)), [2, 3]);

@@ -1,0 +1,203 @@
+//! A window against a bottleneck: what the path carries, and how long its queue becomes.
+
+use super::*;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Bytes of a cell.
+const CELL: u64 = 1_468;
+/// From one step to the next.
+const STEP: u64 = 250_000;
+
+/// A bottleneck behind the NIC, and a report of it each few milliseconds.
+struct Path {
+    congestion: Congestion,
+    now: u64,
+    /// Bits per second, and how long a cell takes there and a report back without a queue.
+    rate: u64,
+    way: u64,
+    /// Nanoseconds that the queue may last; what comes beyond is lost.
+    longest: u64,
+    /// One cell of so many is lost on the way.
+    loses: u64,
+    /// Numbers and times at which they arrive, and reports on their way back.
+    cells: VecDeque<(u64, u64)>,
+    reports: VecDeque<(u64, Arrived)>,
+    free: u64,
+    next: u64,
+    highest: u64,
+    received: u64,
+    report_at: u64,
+    /// The queue in milliseconds at each report.
+    queues: Vec<f64>,
+}
+
+impl Path {
+    /// One that was quiet until now.
+    fn new(megabits: u64, way_millis: u64, longest_millis: u64) -> Self {
+        let mut path = Self {
+            congestion: Congestion::new(),
+            now: 1_000_000_000,
+            rate: megabits * 1_000_000,
+            way: way_millis * 1_000_000,
+            longest: longest_millis * 1_000_000,
+            loses: u64::MAX,
+            cells: VecDeque::new(),
+            reports: VecDeque::new(),
+            free: 0,
+            next: 1,
+            highest: 0,
+            received: 0,
+            report_at: 0,
+            queues: Vec::new(),
+        };
+        path.run(100, 0);
+        path
+    }
+
+    /// Sends as much as the window allows for so long, or `most` bytes in a step; returns what arrived in Mbit/s.
+    fn run(&mut self, millis: u64, most: u64) -> f64 {
+        self.queues.clear();
+        let (until, before) = (self.now + millis * 1_000_000, self.received);
+        while self.now < until {
+            self.send(most);
+            self.arrive();
+            self.now += STEP;
+        }
+        (self.received - before) as f64 * CELL as f64 * 8.0 / (millis as f64 * 1_000.0)
+    }
+
+    fn send(&mut self, most: u64) {
+        let now = Instant::from_nanos(self.now);
+        let mut left = most;
+        while left >= CELL && !self.congestion.is_full(now) {
+            let cells = (self.congestion.batch_limit().min(left) / CELL).clamp(1, 44);
+            (0..cells).for_each(|_| self.send_cell());
+            left -= (cells * CELL).min(left);
+            self.congestion.handle_sent(now, self.next, cells * CELL);
+        }
+    }
+
+    fn send_cell(&mut self) {
+        let start = self.free.max(self.now);
+        if start - self.now <= self.longest && !self.next.is_multiple_of(self.loses) {
+            self.free = start + CELL * 8_000_000_000 / self.rate;
+            self.cells.push_back((self.next, self.free + self.way));
+        }
+        self.next += 1;
+    }
+
+    fn arrive(&mut self) {
+        while let Some((number, _)) = self.cells.front().copied().filter(|(_, at)| *at <= self.now) {
+            self.cells.pop_front();
+            (self.highest, self.received) = (number, self.received + 1);
+        }
+        if self.now >= self.report_at {
+            // Heartbeats both ways for 16 cells, as they pay for them.
+            self.send_cell();
+            self.report_at = self.now + (16 * CELL * 8_000_000_000 / self.rate).clamp(1_000_000, 10_000_000);
+            let queue = self.free.saturating_sub(self.now);
+            self.queues.push(queue as f64 / 1e6);
+            let delay = u32::try_from((self.way + queue) / 1_000 + 7_000_000).unwrap() & 0xff_ffff;
+            let count = u32::try_from(self.received).unwrap();
+            let arrived = Arrived { next: self.highest + 1, count, delay, nic: Duration::ZERO };
+            self.reports.push_back((self.now + self.way, arrived));
+        }
+        while let Some((_, arrived)) = self.reports.front().copied().filter(|(at, _)| *at <= self.now) {
+            self.reports.pop_front();
+            self.congestion.handle_report(Instant::from_nanos(self.now), self.next, arrived);
+        }
+    }
+
+    /// The queue that is exceeded in one report of 20.
+    fn worst(&mut self) -> f64 {
+        self.queues.sort_by(f64::total_cmp);
+        self.queues[self.queues.len() * 19 / 20]
+    }
+}
+
+#[test]
+fn a_bottleneck_is_busy_and_its_queue_short_at_any_rate_and_length() {
+    for (megabits, way, longest) in [
+        (5, 10, 100),
+        (20, 0, 100),
+        (50, 0, 100),
+        (50, 40, 100),
+        (200, 10, 10),
+        (500, 0, 4),
+        (500, 40, 10),
+        (5_000, 0, 4),
+    ] {
+        let mut path = Path::new(megabits, way, longest);
+        path.run(2_000, u64::MAX);
+        let (share, worst) = (path.run(3_000, u64::MAX) / megabits as f64, path.worst());
+        assert!(share >= 0.95, "{megabits} Mbit/s, {way} ms: {share}");
+        assert!(worst <= 11.0, "{megabits} Mbit/s, {way} ms: {worst} ms of queue");
+    }
+}
+
+#[test]
+fn a_rate_that_falls_is_followed_in_300_milliseconds_and_one_that_rises_in_2_seconds() {
+    let mut path = Path::new(50, 10, 1_000);
+    path.run(2_000, u64::MAX);
+    path.rate = 5_000_000;
+    path.run(300, u64::MAX);
+    let (share, worst) = (path.run(1_000, u64::MAX) / 5.0, path.worst());
+    assert!(share >= 0.9 && worst <= 50.0, "{share}, {worst} ms of queue");
+    path.rate = 50_000_000;
+    path.run(2_000, u64::MAX);
+    let share = path.run(1_000, u64::MAX) / 50.0;
+    assert!(share >= 0.95, "{share}");
+}
+
+#[test]
+fn loss_without_a_queue_costs_no_more_than_itself() {
+    let mut path = Path::new(50, 20, 100);
+    path.loses = 100;
+    path.run(2_000, u64::MAX);
+    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
+    assert!(share >= 0.93 && worst <= 11.0, "{share}, {worst} ms of queue");
+}
+
+#[test]
+fn a_queue_shorter_than_wanted_loses_little_once_it_is_known() {
+    let mut path = Path::new(200, 5, 2);
+    path.run(2_000, u64::MAX);
+    let (sent, received) = (path.next, path.received);
+    let share = path.run(3_000, u64::MAX) / 200.0;
+    let lost = 1.0 - (path.received - received) as f64 / (path.next - sent) as f64;
+    assert!(share >= 0.93 && lost <= 0.005, "{share}, {lost} lost");
+}
+
+#[test]
+fn who_sends_less_than_the_window_allows_keeps_it() {
+    let mut path = Path::new(1_000, 1, 10);
+    path.run(1_000, u64::MAX);
+    path.run(50, 8 * CELL);
+    let window = path.congestion.window;
+    path.run(5_000, 8 * CELL);
+    assert_eq!(path.congestion.window, window);
+    assert!(path.congestion.rate().is_some());
+    path.run(10_000, 8 * CELL);
+    assert_eq!(path.congestion.rate(), None, "nothing was held back for long");
+}
+
+#[test]
+fn a_way_that_becomes_longer_is_no_queue_for_long() {
+    let mut path = Path::new(50, 5, 100);
+    path.run(2_000, u64::MAX);
+    path.way += 25_000_000;
+    path.run(25_000, u64::MAX);
+    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
+    assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
+}
+
+#[test]
+fn a_policer_has_no_queue_and_loses_little() {
+    let mut path = Path::new(50, 10, 1);
+    path.run(3_000, u64::MAX);
+    let (sent, received) = (path.next, path.received);
+    let share = path.run(5_000, u64::MAX) / 50.0;
+    let lost = 1.0 - (path.received - received) as f64 / (path.next - sent) as f64;
+    assert!(share >= 0.8 && lost <= 0.15, "{share}, {lost} lost");
+}
