@@ -180,7 +180,8 @@ struct UpFlags {
     /// Name of the device and the bundle [default: tb0]
     #[arg(long)]
     name: Option<String>,
-    /// One link; can be repeated. Without peers it finds them by IPv6 multicast. Without any IP, as Ethernet frames:
+    /// One link; can be repeated. Without peers it finds them by IPv6 multicast, or, with a
+    /// local address that routers forward to, listens for them. Without any IP, as Ethernet frames:
     /// `ether:NIC[,engine=auto|xdp|packet][,completion=WAY][,rate=RATE][,weight=N]`. In place of a NIC:
     /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, memory that is shared with the other nodes
     #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 
 pub use access::Access;
 pub use address::Cidr;
+use address::is_ipv6_link_local;
 pub use links::parse_link;
 pub use nodes::{NodeConfig, parse_allow};
 use problem::{Place, Problem};
@@ -127,7 +128,8 @@ pub struct LinkConfig {
     pub nic: String,
     /// Local address; `None` takes the NIC's IPv6 link-local address, or any of the peers' family.
     pub local: Option<IpAddr>,
-    /// Endpoints of the other nodes, all of one family; empty means multicast discovery.
+    /// Endpoints of the other nodes, all of one family. Empty means multicast discovery, or, with a local address that routers
+    /// forward to, that the link only listens.
     pub peers: Vec<SocketAddr>,
     /// Rate of the link, in bits per second; `None` means measured.
     pub rate: Option<u64>,
@@ -146,6 +148,13 @@ pub struct EtherConfig {
     pub engine: Engine,
     /// How frames come back that AF_XDP has sent.
     pub completion: reclaim::Method,
+}
+
+impl LinkConfig {
+    /// Whether peers are looked for by multicast: where none are named, over link-local addresses.
+    pub fn uses_multicast(&self) -> bool {
+        self.peers.is_empty() && self.local.is_none_or(is_ipv6_link_local)
+    }
 }
 
 impl Config {

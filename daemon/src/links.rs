@@ -380,7 +380,7 @@ fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
         gro: config.offload.gro,
         receive_buffer: RECEIVE_BUFFER,
         send_buffer: RECEIVE_BUFFER,
-        multicast: multicast(link).then_some(GROUP),
+        multicast: link.uses_multicast().then_some(GROUP),
     }
 }
 
@@ -398,16 +398,11 @@ pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> 
     LinkSettings {
         cell_max: medium.cell_max,
         greet: link.peers.iter().map(greet).collect(),
-        multicast: multicast(link),
+        multicast: link.uses_multicast(),
         rate: link.rate,
         speed: None,
         weight: link.weight,
     }
-}
-
-/// Whether peers are looked for by multicast: where none are named.
-fn multicast(link: &LinkConfig) -> bool {
-    link.peers.is_empty()
 }
 
 #[cfg(test)]

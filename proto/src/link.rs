@@ -30,8 +30,9 @@ use crate::link::inbound::Inbound;
 use crate::link::nic::{Link, LinkSettings};
 use crate::link::paths::Paths;
 use crate::outbox::{Control, Outputs};
+use crate::session::Origin;
 use crate::time::Instant;
-use crate::wire::cell::{Header, Kind, LINKS};
+use crate::wire::cell::{Header, Kind, LINKS, wire_seq};
 use crate::wire::hello::NodeId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -223,6 +224,18 @@ impl Links {
             self.judged(now, index, header.link, change, out);
         }
         Some(if was_up { missing } else { 0..0 })
+    }
+
+    /// A heartbeat came from `origin`. When it is the latest on its path, the peer is there now: a NAT may have given it another
+    /// port. No number is taken twice, so none that is repeated gets here.
+    pub(crate) fn follow(&mut self, origin: Origin, index: u16, header: &Header) {
+        let Some(paths) = self.paths_mut(index) else { return };
+        let is_latest = wire_seq(paths.inbound[usize::from(header.link)].next_seq() - 1) == header.link_seq;
+        let is_paired = paths.paired[usize::from(origin.link)] == Some(header.link);
+        let path = &mut paths.outbound[usize::from(origin.link)];
+        if is_latest && is_paired && path.endpoint.is_some() {
+            path.endpoint = Some(origin.from);
+        }
     }
 
     /// The judgement of the path from a peer has changed: the peer has to know at once.

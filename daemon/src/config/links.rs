@@ -1,12 +1,11 @@
 //! The rules of links: which addresses go together, and which links would be the same link twice.
 //!
-//! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only.
+//! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only; with another local
+//! address it waits for peers that name it.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::address::{
-    ENDPOINT_ALLOWED, HOST_ALLOWED, family, is_ipv6_link_local, parse_endpoint, parse_host,
-};
+use super::address::{ENDPOINT_ALLOWED, HOST_ALLOWED, family, parse_endpoint, parse_host};
 use super::limits::{DEVICE_NAME_ALLOWED, LINKS, PEERS, WEIGHT, is_device_name};
 use super::problem::{Place, Problem, quoted};
 use super::settings::{LinkSettings, Settings, parse_link_text};
@@ -107,9 +106,6 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) ->
     let local = value(problems, typed.local.as_ref(), HOST_ALLOWED, parse_host);
     let (rate, weight) = share(problems, typed);
     let peers = peers(problems, typed, port);
-    if let (Some(local), Some(given)) = (local, &typed.local) {
-        check_local(problems, typed, &given.place, local);
-    }
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, port);
     Some(LinkConfig { nic: nic?, local, peers, rate, weight, ether: None, window: None })
@@ -201,13 +197,6 @@ fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<So
         }
     }
     peers
-}
-
-fn check_local(problems: &mut Vec<Problem>, typed: &LinkSettings, place: &Place, local: IpAddr) {
-    if typed.peers.is_empty() && !is_ipv6_link_local(local) {
-        let what = format!("{local} has no peers, and they are found only over IPv6 link-local addresses");
-        problems.push(Problem::new(place, what, "peers for this link, or no local address"));
-    }
 }
 
 /// One socket speaks one family.

@@ -124,8 +124,10 @@ impl LinkConfig {
             None if self.peers.is_empty() => writeln!(f, "# local: the IPv6 link-local address of the nic"),
             None => writeln!(f, "# local: any address of the nic"),
         }?;
-        if self.peers.is_empty() {
+        if self.uses_multicast() {
             writeln!(f, "peers = []  # found by multicast")?;
+        } else if self.peers.is_empty() {
+            writeln!(f, "peers = []  # it listens: peers name this address")?;
         } else {
             writeln!(f, "peers = {}", list(&self.peers))?;
         }

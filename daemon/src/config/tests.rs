@@ -274,11 +274,6 @@ fn links_that_cannot_work() {
         ["tb.toml: link: no link is given; allowed: 1 to 16 links, by tables [[link]] or flags --link NIC"]
     );
     assert_eq!(
-        link_problem("local = \"192.0.2.1\""),
-        "tb.toml:3: link.local: 192.0.2.1 has no peers, and they are found only over IPv6 link-local addresses; \
-         allowed: peers for this link, or no local address"
-    );
-    assert_eq!(
         link_problem("peers = [\"[2001:db8::7]:7420\"]\nlocal = \"192.0.2.1\""),
         "tb.toml:3: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; \
          allowed: one family per link, for `local` and all peers"

@@ -87,6 +87,7 @@ impl Bundle {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
                 if self.account(now, origin.link, peer, header) {
+                    self.links.follow(origin, peer, header);
                     self.handle_heartbeat(now, (origin.link, header.link), peer, &heartbeat);
                 }
             }

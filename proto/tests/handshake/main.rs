@@ -123,6 +123,29 @@ fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     assert_frames_pass(&mut net);
 }
 
+/// A NAT gives a node another port: the other one answers there as soon as a heartbeat has come from there.
+#[test]
+fn who_speaks_from_another_address_is_answered_there_within_a_heartbeat() {
+    let mut net = joined();
+    let elsewhere = endpoint(100, 0);
+    for _ in 0..11 {
+        let mut moved = Vec::new();
+        net.run_through(1, |cell| {
+            let is_moved = cell.from == 0 && cell.link == 0;
+            moved.extend((is_moved && cell.is(Kind::Heartbeat)).then(|| cell.clone()));
+            !is_moved
+        });
+        moved.iter().for_each(|cell| net.receive(1, 0, elsewhere, &cell.bytes));
+    }
+    let before = net.said.len();
+    net.run_through(11, |cell| cell.from != 0 || cell.link != 0);
+    let to = |node| {
+        net.said[before..].iter().any(|cell| cell.from == 1 && cell.link == 0 && cell.to == Some(node))
+    };
+    assert!(to(100) && !to(0));
+    assert_eq!(net.links_up(1), 2, "no path was given up meanwhile");
+}
+
 /// Cells that somebody recorded change nothing when they are repeated, from whatever address.
 #[test]
 fn what_was_said_before_changes_nothing() {
