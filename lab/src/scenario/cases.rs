@@ -30,7 +30,7 @@ pub(super) struct Wish {
     /// TOML that takes the place of the file's own, such as 'repeats = 1'; can be repeated
     #[arg(long = "set", value_name = "TOML")]
     set: Vec<String>,
-    /// As the file says under [quick]: does it work, not how well
+    /// As the table `quick` of the file says: does it work, not how well
     #[arg(long)]
     quick: bool,
 }
