@@ -67,11 +67,7 @@ VM_KERNEL ?= linux-image-amd64
 # What an experiment needs besides iproute2, as COMMAND=PACKAGE, and what it is told unless ARGS says something else.
 demo_TOOLS := iperf3=iperf3 ethtool=ethtool
 bench_TOOLS := iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
-aggregate_TOOLS := iperf3=iperf3
-loss_TOOLS := iperf3=iperf3
-rivals_TOOLS := iperf3=iperf3 mptcpize=mptcpize teamnl=libteam-utils
-netem_TOOLS := iperf3=iperf3
-vlan_TOOLS := iperf3=iperf3
+rivals_TOOLS := teamnl=libteam-utils
 moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
 guests_TOOLS := ping=iputils-ping
 p1_TOOLS := taskset=util-linux

@@ -267,6 +267,14 @@ impl<'a> Bundle<'a> {
         self.stop_for_now()
     }
 
+    /// Stops all of `bundles`, which have to end well.
+    ///
+    /// # Errors
+    /// One cannot be stopped, or fails.
+    pub fn stop_all(bundles: impl IntoIterator<Item = Bundle<'a>>) -> Result<()> {
+        bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+    }
+
     /// Checks that the daemon runs.
     ///
     /// # Errors

@@ -25,12 +25,6 @@ impl Bitrate {
         Bitrate(if rate == 0 { 1 } else { rate })
     }
 
-    /// A tenth of it, at least 1 bit per second.
-    #[must_use]
-    pub const fn tenth(self) -> Bitrate {
-        Bitrate(self.0.div_ceil(10))
-    }
-
     /// Bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {

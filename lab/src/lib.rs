@@ -4,4 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod commands;
+mod figures;
 pub mod scenario;

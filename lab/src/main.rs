@@ -7,11 +7,8 @@ use clap::{Parser, Subcommand};
 use tabane_kit::prerequisites::{Missing, Tool};
 use tabane_kit::report::Expected;
 use tabane_kit::sandbox::{self, Side};
-use tabane_lab::commands::{
-    aggregate, apps, attack, bench, compare, demo, engines, failover, guests, loss, mesh, moderation, netem,
-    rivals, soak, vlan,
-};
-use tabane_lab::scenario;
+use tabane_lab::commands::{apps, attack, bench, compare, demo, engines, guests, moderation, soak};
+use tabane_lab::scenario::{self, known::Known};
 use tabane_papers::{self as papers, skew};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
@@ -30,6 +27,8 @@ struct Arguments {
 enum Command {
     #[command(flatten)]
     Experiment(Experiment),
+    #[command(flatten)]
+    Known(Known),
     Run(scenario::Options),
     Compare(compare::Options),
 }
@@ -40,18 +39,11 @@ enum Experiment {
     Demo(demo::Options),
     Bench(bench::Options),
     Engines(engines::Options),
-    Failover(failover::Options),
-    Aggregate(aggregate::Options),
-    Loss(loss::Options),
-    Mesh(mesh::Options),
     Skew(skew::Options),
     Soak(soak::Options),
     Attack(attack::Options),
-    Rivals(rivals::Options),
-    Netem(netem::Options),
     Guests(guests::Options),
     Moderation(moderation::Options),
-    Vlan(vlan::Options),
     #[command(visible_alias = "paper")]
     Papers(papers::Options),
     P1(papers::P1Options),
@@ -60,66 +52,35 @@ enum Experiment {
 }
 
 impl Experiment {
-    fn tools(&self) -> Vec<Tool> {
-        let tools = match self {
-            Experiment::Demo(_) => demo::TOOLS,
-            Experiment::Bench(_) => bench::TOOLS,
-            Experiment::Engines(_) => engines::TOOLS,
-            Experiment::Failover(_) => failover::TOOLS,
-            Experiment::Aggregate(_) => aggregate::TOOLS,
-            Experiment::Loss(_) => loss::TOOLS,
-            Experiment::Mesh(_) => mesh::TOOLS,
-            Experiment::Skew(_) => skew::TOOLS,
-            Experiment::Soak(_) => soak::TOOLS,
-            Experiment::Attack(_) => attack::TOOLS,
-            Experiment::Rivals(_) => rivals::TOOLS,
-            Experiment::Netem(_) => netem::TOOLS,
-            Experiment::Guests(_) => guests::TOOLS,
-            Experiment::Moderation(_) => moderation::TOOLS,
-            Experiment::Vlan(_) => vlan::TOOLS,
-            Experiment::Papers(options) => return options.tools(),
-            Experiment::P1(_) | Experiment::P3(_) => &[],
-            Experiment::Apps(_) => apps::TOOLS,
-        };
-        tools.to_vec()
+    /// What it needs, and how it runs.
+    fn parts(&self) -> (Vec<Tool>, Box<dyn Fn() -> Result<ExitCode> + '_>) {
+        match self {
+            Experiment::Demo(options) => (demo::TOOLS.to_vec(), Box::new(|| demo::run(options))),
+            Experiment::Bench(options) => (bench::TOOLS.to_vec(), Box::new(|| bench::run(options))),
+            Experiment::Engines(options) => (Vec::new(), Box::new(|| engines::run(options))),
+            Experiment::Skew(options) => (Vec::new(), Box::new(|| skew::run(options))),
+            Experiment::Soak(options) => (Vec::new(), Box::new(|| soak::run(options))),
+            Experiment::Attack(options) => (Vec::new(), Box::new(|| attack::run(options))),
+            Experiment::Guests(options) => (guests::TOOLS.to_vec(), Box::new(|| guests::run(options))),
+            Experiment::Moderation(options) => {
+                (moderation::TOOLS.to_vec(), Box::new(|| moderation::run(options)))
+            }
+            Experiment::Papers(options) => (options.tools(), Box::new(|| papers::run(options))),
+            Experiment::P1(options) => (Vec::new(), Box::new(|| papers::p1(options))),
+            Experiment::P3(options) => (Vec::new(), Box::new(|| papers::p3(options))),
+            Experiment::Apps(options) => (apps::TOOLS.to_vec(), Box::new(|| apps::run(options))),
+        }
     }
 
     /// Runs it where it does no harm.
     fn run(&self) -> Result<ExitCode> {
+        let (tools, run) = self.parts();
         // The NICs of a guest are not in a sandbox; nor is anything else in the guest that could come to harm.
-        if let Experiment::Moderation(options) = self
-            && options.is_inside()
-        {
-            return self.run_inside();
+        let is_inside = matches!(self, Experiment::Moderation(options) if options.is_inside());
+        if !is_inside && let Side::Outside(code) = sandbox::enter(&tools)? {
+            return Ok(code);
         }
-        match sandbox::enter(&self.tools())? {
-            Side::Inside => self.run_inside(),
-            Side::Outside(code) => Ok(code),
-        }
-    }
-
-    fn run_inside(&self) -> Result<ExitCode> {
-        match self {
-            Experiment::Demo(options) => demo::run(options),
-            Experiment::Bench(options) => bench::run(options),
-            Experiment::Engines(options) => engines::run(options),
-            Experiment::Failover(options) => failover::run(options),
-            Experiment::Aggregate(options) => aggregate::run(options),
-            Experiment::Loss(options) => loss::run(options),
-            Experiment::Mesh(options) => mesh::run(options),
-            Experiment::Skew(options) => skew::run(options),
-            Experiment::Soak(options) => soak::run(options),
-            Experiment::Attack(options) => attack::run(options),
-            Experiment::Rivals(options) => rivals::run(options),
-            Experiment::Netem(options) => netem::run(options),
-            Experiment::Guests(options) => guests::run(options),
-            Experiment::Moderation(options) => moderation::run(options),
-            Experiment::Vlan(options) => vlan::run(options),
-            Experiment::Papers(options) => papers::run(options),
-            Experiment::P1(options) => papers::p1(options),
-            Experiment::P3(options) => papers::p3(options),
-            Experiment::Apps(options) => apps::run(options),
-        }
+        run()
     }
 }
 
@@ -128,6 +89,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     Expected::checked_in()?;
     match command {
         Command::Experiment(experiment) => experiment.run(),
+        Command::Known(known) => known.run(),
         Command::Run(options) => scenario::run(options),
         Command::Compare(options) => compare::run(options),
     }

@@ -1,26 +1,35 @@
 //! Scenarios: experiments as data, which run in the simulator, in namespaces and in a guest, side by side.
 //!
 //! A TOML file says which links there are, who carries which flows over them, what goes wrong when, and what is wanted of
-//! the figures. `docs/scenarios.md` describes its keys, `lab/scenarios/` holds some.
+//! the figures. `docs/scenarios.md` describes its keys, `lab/scenarios/` holds some; [`known`] has those that are commands.
 //!
-//! 1. [`mod@file`], [`units`], [`mod@print`]: from the file's text to a [`plan`], and back.
+//! 1. [`cases`], [`mod@file`], [`units`], [`mod@print`]: from the file's text to [`plan`]s, and back.
 //! 2. [`able`]: what a place cannot do, in one sentence.
-//! 3. [`course`]: what becomes of the links, step by step.
-//! 4. [`simulated`], [`measured`] (with its [`flows`]): one run, from the links to the figures ([`figure`]).
-//! 5. [`summary`]: place beside place, against what is wanted.
+//! 3. [`contestant`] (with [`tunnel`] and [`netem`]): who carries the flows.
+//! 4. [`course`]: what becomes of the links, step by step.
+//! 5. [`simulated`], [`measured`] (with its [`flows`], [`counts`], [`deaths`]): one run, from the links to the figures
+//!    ([`figure`]).
+//! 6. [`summary`]: place beside place and case above case, against what is wanted.
 
 mod able;
+mod cases;
+mod contestant;
+mod counts;
 mod course;
+mod deaths;
 mod figure;
 mod file;
 mod flows;
+pub mod known;
 mod measured;
+mod netem;
 mod plan;
 mod print;
 mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -31,11 +40,12 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tabane::config;
-use tabane::config::problem::Problem;
 
+use cases::{Case, Wish};
+use contestant::Contestant;
 use figure::Measure;
-use plan::{Contestant, Place, Scenario};
-use summary::InPlace;
+use plan::{Place, Scenario};
+use summary::Found;
 use tabane_kit::guest;
 use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
@@ -47,7 +57,7 @@ use tabane_kit::sandbox::{self, Side};
 const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
 /// Longest that a guest may take to boot, and for each run beside its flows, which an emulated processor makes longer.
 const BOOT_MAX: Duration = Duration::from_secs(180);
-const RUN_MAX: Duration = Duration::from_secs(60);
+const RUN_MAX: Duration = Duration::from_secs(120);
 const SLOWDOWN_MAX: u32 = 4;
 /// Name of the command, here and in the guest.
 const COMMAND: &str = "run";
@@ -60,13 +70,22 @@ const GUEST_FILE: &str = "scenario.toml";
 pub struct Options {
     /// The scenario; see lab/scenarios and docs/scenarios.md
     file: PathBuf,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Args)]
+pub struct Manner {
     /// Where it runs; can be repeated [default: what the file says]
     #[arg(long = "in", value_name = "PLACE", value_delimiter = ',', value_enum)]
     places: Vec<Place>,
+    #[command(flatten)]
+    wish: Wish,
     /// Only say what is understood, defaults filled in, or what is wrong
     #[arg(long)]
     check: bool,
-    /// Write the report here instead of target/lab/SCENARIO.json
+    /// Write the report here instead of target/lab/NAME.json
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
     /// The executable `tabane` [default: $TABANE_BIN, else the one beside this program]
@@ -86,120 +105,196 @@ struct Seen {
     outcome: Outcome,
 }
 
+/// One run's figures, or why it has none.
+type Run = Result<Vec<Measure>, String>;
+
 /// What came of a contestant in one place.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
-    /// Each run's figures, or why it has none.
-    Ran(Vec<Result<Vec<Measure>, String>>),
+    Ran(Vec<Run>),
     /// It cannot, for this reason.
     Unable(String),
 }
 
-/// Runs a scenario.
+impl Outcome {
+    fn runs(&self) -> Option<&[Run]> {
+        if let Outcome::Ran(runs) = self { Some(runs) } else { None }
+    }
+}
+
+/// Runs the scenarios of a file.
 ///
 /// # Errors
 /// A missing prerequisite, or a guest that does not boot; what fails within a run is part of the report.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let scenario = match options.scenario() {
-        Ok(scenario) => scenario,
-        Err(problems) => {
-            problems.iter().for_each(|problem| eprintln!("tabane-lab: {problem}"));
-            return Ok(ExitCode::from(2));
-        }
+    let (file, name) = (&options.file, options.file.display().to_string());
+    let text = match config::read(file, &name) {
+        Ok(text) => text,
+        Err(problems) => return Ok(refuse(&problems)),
     };
-    if options.check {
-        print!("{scenario}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let runs_in = |place| scenario.places.contains(&place) && able::place_lacks(&scenario, place).is_none();
-    if runs_in(Place::Namespaces) || runs_in(Place::Guest) {
-        let tools = if runs_in(Place::Guest) && !options.guest.is_inside() { GUEST_TOOLS } else { &[] };
-        if let Side::Outside(code) = sandbox::enter(tools)? {
-            return Ok(code);
-        }
-    }
-    if options.guest.is_inside() {
-        options.guest.hand_over(&options.measure(&scenario, Place::Guest)?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut report = Report::new(format!("{COMMAND}.{}", options.name()), scenario.seed);
-    if runs_in(Place::Guest) {
-        report.field("guest_kernel", options.guest.guest()?.version());
-    }
-    let places = scenario.places.iter().map(|place| options.in_place(&scenario, *place));
-    let places: Vec<InPlace> = places.collect::<Result<_>>()?;
-    summary::write(&mut report, &scenario, &places);
-    report.finish(Some(&options.report()))
+    let stem = file.file_stem().unwrap_or(COMMAND.as_ref()).to_string_lossy();
+    let json = Path::new("target/lab").join(format!("{stem}.json"));
+    let experiment =
+        Experiment { name: format!("{COMMAND}.{stem}"), file: name, text, json, manner: &options.manner };
+    experiment.run()
 }
 
-impl Options {
-    /// The file, and what the command line says otherwise.
-    fn scenario(&self) -> Result<Scenario, Vec<Problem>> {
-        let name = self.file.display().to_string();
-        let mut scenario = file::parse(&name, &config::read(&self.file, &name)?)?;
+fn refuse(problems: &[config::problem::Problem]) -> ExitCode {
+    problems.iter().for_each(|problem| eprintln!("tabane-lab: {problem}"));
+    ExitCode::from(2)
+}
+
+/// A text that is to be run.
+struct Experiment<'a> {
+    /// Of its report.
+    name: String,
+    /// What sentences call it.
+    file: String,
+    text: String,
+    /// Where its report goes unless told otherwise.
+    json: PathBuf,
+    manner: &'a Manner,
+}
+
+impl Experiment<'_> {
+    fn run(&self) -> Result<ExitCode> {
+        let cases = match cases::parse(&self.file, &self.text, &self.manner.wish) {
+            Ok(cases) => cases.into_iter().map(|case| self.manner.applied_to(case)).collect::<Vec<_>>(),
+            Err(problems) => return Ok(refuse(&problems)),
+        };
+        if self.manner.check {
+            let is_one = cases.len() == 1;
+            let head = |case: &Case| if is_one { String::new() } else { format!("# {}\n\n", case.name) };
+            cases.iter().for_each(|case| println!("{}{}", head(case), case.scenario));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let runs_in = |place| cases.iter().any(|case| is_able(&case.scenario, place));
+        if runs_in(Place::Namespaces) || runs_in(Place::Guest) {
+            let is_outside = runs_in(Place::Guest) && !self.manner.guest.is_inside();
+            let mut tools = if is_outside { GUEST_TOOLS.to_vec() } else { Vec::new() };
+            tools.extend(in_guest(&cases).flat_map(Contestant::tools).filter(|_| is_outside));
+            if let Side::Outside(code) = sandbox::enter(&tools)? {
+                return Ok(code);
+            }
+        }
+        if self.manner.guest.is_inside() {
+            let able = cases.iter().filter(|case| is_able(&case.scenario, Place::Guest));
+            let seen: Vec<Vec<Seen>> =
+                able.map(|case| self.manner.measure(case, Place::Guest)).collect::<Result<_>>()?;
+            self.manner.guest.hand_over(&seen)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut report = Report::new(&*self.name, cases.first().map_or(1, |case| case.scenario.seed));
+        let mut of_guest = Vec::new().into_iter();
+        if runs_in(Place::Guest) {
+            report.field("guest_kernel", self.manner.guest.guest()?.version());
+            of_guest = self.ask_guest(&cases)?.into_iter();
+        }
+        let mut found = Vec::new();
+        for case in cases {
+            let mut places = Vec::new();
+            for place in case.scenario.places.clone() {
+                let seen = match (able::place_lacks(&case.scenario, place), place) {
+                    (Some(why), _) => Err(why),
+                    (None, Place::Guest) => Ok(of_guest.next().unwrap_or_default()),
+                    (None, Place::Sim | Place::Namespaces) => Ok(self.manner.measure(&case, place)?),
+                };
+                places.push((place, seen));
+            }
+            found.push(Found { name: case.name, scenario: case.scenario, places });
+        }
+        summary::write(&mut report, &found);
+        report.finish(Some(self.manner.json.as_deref().unwrap_or(&self.json)))
+    }
+
+    /// All runs of all cases that are for a guest, in one.
+    fn ask_guest(&self, cases: &[Case]) -> Result<Vec<Vec<Seen>>> {
+        let mut arguments = [COMMAND, GUEST_FILE].map(String::from).to_vec();
+        arguments.extend((!self.manner.places.is_empty()).then(|| format!("--in={}", Place::Guest.key())));
+        arguments.extend(self.manner.seed.map(|seed| format!("--seed={seed}")));
+        arguments.extend(self.manner.wish.arguments());
+        let able = cases.iter().map(|case| &case.scenario).filter(|scenario| is_able(scenario, Place::Guest));
+        let time = |scenario: &Scenario| {
+            let each = if scenario.in_turn { scenario.flows.len() } else { 1 };
+            let runs = scenario.contestants.len() * each * scenario.repeats as usize;
+            (RUN_MAX + scenario.duration * SLOWDOWN_MAX) * u32::try_from(runs).unwrap_or(u32::MAX)
+        };
+        let limit = BOOT_MAX + able.map(time).sum::<Duration>();
+        let mut modules: Vec<&str> = in_guest(cases).flat_map(Contestant::modules).copied().collect();
+        modules.sort_unstable();
+        modules.dedup();
+        let guest = self.manner.guest.guest()?.with_file(GUEST_FILE, self.text.clone());
+        guest.run(&arguments, &modules, &self.manner.daemon()?, limit)
+    }
+}
+
+/// Who is compared in the guest.
+fn in_guest(cases: &[Case]) -> impl Iterator<Item = Contestant> {
+    let able = cases.iter().filter(|case| is_able(&case.scenario, Place::Guest));
+    able.flat_map(|case| case.scenario.contestants.iter().copied())
+}
+
+fn is_able(scenario: &Scenario, place: Place) -> bool {
+    scenario.places.contains(&place) && able::place_lacks(scenario, place).is_none()
+}
+
+impl Manner {
+    /// The case, with what the command line says otherwise.
+    fn applied_to(&self, mut case: Case) -> Case {
+        let scenario = &mut case.scenario;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         if !self.places.is_empty() {
             scenario.places.clone_from(&self.places);
             scenario.places.sort_unstable();
             scenario.places.dedup();
         }
-        Ok(scenario)
+        case
     }
 
-    /// The file's name, without what is around it.
-    fn name(&self) -> String {
-        self.file.file_stem().unwrap_or(COMMAND.as_ref()).to_string_lossy().into_owned()
-    }
-
-    fn report(&self) -> PathBuf {
-        let path = || Path::new("target/lab").join(self.name() + ".json");
-        self.json.clone().unwrap_or_else(path)
-    }
-
-    fn in_place(&self, scenario: &Scenario, place: Place) -> Result<InPlace> {
-        let seen = match (able::place_lacks(scenario, place), place) {
-            (Some(why), _) => Err(why),
-            (None, Place::Guest) => Ok(self.ask_guest(scenario)?),
-            (None, Place::Sim | Place::Namespaces) => Ok(self.measure(scenario, place)?),
-        };
-        Ok((place, seen))
-    }
-
-    /// All runs, right here.
-    fn measure(&self, scenario: &Scenario, place: Place) -> Result<Vec<Seen>> {
+    /// All runs, right here; contestants take turns.
+    fn measure(&self, case: &Case, place: Place) -> Result<Vec<Seen>> {
+        let scenario = &case.scenario;
         let daemon = (place != Place::Sim).then(|| self.daemon()).transpose()?;
-        let run = |contestant, run: u32| -> Result<Vec<Measure>, String> {
-            let key = Contestant::key(contestant);
-            let what = format!("{}: {key}, run {} of {}", place.key(), run + 1, scenario.repeats);
-            let step = progress::step(&what);
-            let seed = scenario.seed.wrapping_add(run.into());
-            let measures = match &daemon {
-                Some(daemon) => measured::run(scenario, contestant, daemon, seed),
-                None => simulated::run(scenario, contestant, seed),
-            };
-            drop(step);
-            let measures = measures.map_err(|error| progress::failed(what, &error))?;
-            // What there was none of, such as the lost share of nothing, is no figure.
-            Ok(measures.into_iter().filter(|measure| measure.value.is_finite()).collect())
-        };
-        let seen = scenario.contestants.iter().map(|contestant| {
-            let outcome = able::contestant_lacks(scenario, *contestant, place).map_or_else(
-                || Outcome::Ran((0..scenario.repeats).map(|number| run(*contestant, number)).collect()),
-                Outcome::Unable,
-            );
-            Seen { contestant: *contestant, outcome }
-        });
-        Ok(seen.collect())
+        let mut seen: Vec<Seen> = Vec::new();
+        for contestant in &scenario.contestants {
+            let lacks = able::contestant_lacks(scenario, *contestant, place);
+            let outcome = lacks.map_or_else(|| Outcome::Ran(Vec::new()), Outcome::Unable);
+            seen.push(Seen { contestant: *contestant, outcome });
+        }
+        for run in 0..scenario.repeats {
+            for Seen { contestant, outcome } in &mut seen {
+                let Outcome::Ran(runs) = outcome else { continue };
+                let dot = if case.name.is_empty() { "" } else { ", " };
+                let (place, key) = (place.key(), contestant.key());
+                let what =
+                    format!("{}{dot}{place}: {key}, run {} of {}", case.name, run + 1, scenario.repeats);
+                let step = progress::step(&what);
+                let measured = self.run_once(scenario, *contestant, daemon.as_deref(), run);
+                drop(step);
+                runs.push(measured.map_err(|error| progress::failed(what, &error)));
+            }
+        }
+        Ok(seen)
     }
 
-    /// All runs, in a guest.
-    fn ask_guest(&self, scenario: &Scenario) -> Result<Vec<Seen>> {
-        let arguments = [COMMAND, GUEST_FILE, "--in", Place::Guest.key()].map(String::from);
-        let runs = scenario.repeats * u32::try_from(scenario.contestants.len())?;
-        let limit = BOOT_MAX + (RUN_MAX + scenario.duration * SLOWDOWN_MAX) * runs;
-        let guest = self.guest.guest()?.with_file(GUEST_FILE, scenario.to_string());
-        guest.run(&arguments, &[], &self.daemon()?, limit)
+    /// One run, in the simulator when there is no daemon.
+    fn run_once(
+        &self,
+        scenario: &Scenario,
+        contestant: Contestant,
+        daemon: Option<&Path>,
+        run: u32,
+    ) -> Result<Vec<Measure>> {
+        let seed = scenario.seed.wrapping_add(run.into());
+        let slowdown = if self.guest.is_inside() { SLOWDOWN_MAX } else { 1 };
+        let mut measures = match daemon {
+            Some(daemon) => measured::run(scenario, contestant, daemon, seed, slowdown)?,
+            None => simulated::run(scenario, contestant, seed)?,
+        };
+        // What there was none of, such as the lost share of nothing, is no figure.
+        measures.retain(|measure| measure.value.is_finite());
+        Ok(measures)
     }
 
     fn daemon(&self) -> Result<PathBuf> {

@@ -125,7 +125,7 @@ fn heartbeat() -> Heartbeat {
     };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
     heartbeat.reports[0] =
-        Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true, delay_micros: 9 };
+        Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true, delay_micros: 0xfe_dcba };
     heartbeat
 }
 
@@ -330,6 +330,7 @@ fn dissected_heartbeat() -> Result<()> {
             ("tabane.heartbeat.count", "7"),
             ("tabane.heartbeat.skew", "8"),
             ("tabane.heartbeat.up", "1"),
+            ("tabane.heartbeat.delay", "16702650"),
         ],
     )
 }

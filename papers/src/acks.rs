@@ -6,7 +6,7 @@
 use anyhow::Result;
 
 use super::outcome::Outcome;
-use super::setting::{Setting, stop};
+use super::setting::Setting;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::counters;
 use tabane_kit::rate::Bitrate;
@@ -41,7 +41,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         let after = cells(&bundles[0])?;
         sent.push(per_gigabyte(after[0] - before[0], bytes));
         heard.push(per_gigabyte(after[1] - before[1], bytes));
-        stop(bundles)?;
+        Bundle::stop_all(bundles)?;
     }
     let returned = heard.median() / sent.median();
     outcome.row("single link: sent", SINGLE[0], sent_bare);

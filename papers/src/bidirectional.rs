@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use anyhow::Result;
 
 use super::outcome::Outcome;
-use super::setting::{Setting, stop};
-use tabane_kit::bundle;
+use super::setting::Setting;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::{Samples, Verdict};
 use tabane_kit::topology::{Topology, address};
@@ -30,7 +30,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         single.push(per_direction(&topology, [0, 1].map(|host| address(0, host).into()), setting.seconds)?);
         let bundles = setting.bundles(&topology, "adaptive")?;
         both.push(per_direction(&topology, [0, 1].map(bundle::address), setting.seconds)?);
-        stop(bundles)?;
+        Bundle::stop_all(bundles)?;
     }
     let ratio = both.median() / single.median();
     outcome.row("single link, each direction", SINGLE, single);

@@ -3,8 +3,8 @@
 use anyhow::Result;
 
 use super::outcome::Outcome;
-use super::setting::{Setting, stop};
-use tabane_kit::bundle;
+use super::setting::Setting;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::workload::Stream;
@@ -84,7 +84,7 @@ fn measure(setting: &Setting, cell: &Cell) -> Result<[Own; 2]> {
             let loaded = Setting::load(&topology, flow)?;
             own.mbit.push(loaded.mbit());
             own.busy.push(loaded.busy_percent);
-            stop(bundles)?;
+            Bundle::stop_all(bundles)?;
         }
     }
     Ok(own)

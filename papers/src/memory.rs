@@ -5,7 +5,7 @@
 use anyhow::Result;
 use tabane_sim::device::dimmnet::WITH_BUG;
 
-use super::setting::{Setting, stop};
+use super::setting::Setting;
 use super::swept::{self, Swept};
 use crate::slot_device::SlotDevice;
 use tabane_kit::bundle::{self, Bundle, Protection};
@@ -69,6 +69,6 @@ pub(super) fn sweep(setting: &Setting, speed: Speed, flags: &[&str]) -> Result<V
         bundle.wait_until("the other host", |status| status.is_ready(1, 1))?;
     }
     let swept = swept::through(setting, &topology, bundle::address(1), flags)?;
-    stop(bundles)?;
+    Bundle::stop_all(bundles)?;
     Ok(swept)
 }

@@ -13,9 +13,9 @@ use anyhow::{Context, Result};
 
 use super::Experiment;
 use super::outcome::Outcome;
-use super::setting::{Setting, stop};
+use super::setting::Setting;
 use tabane_kit::bonding;
-use tabane_kit::bundle;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
@@ -125,7 +125,7 @@ impl Way {
             };
             (1..=setting.rounds).map(round).collect::<Result<_>>()?
         };
-        stop(bundles)?;
+        Bundle::stop_all(bundles)?;
         Ok(figures)
     }
 }

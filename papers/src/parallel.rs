@@ -11,8 +11,8 @@ use anyhow::Result;
 
 use self::Bound::{Computing, Exchange};
 use super::outcome::Outcome;
-use super::setting::{Setting, stop};
-use tabane_kit::bundle;
+use super::setting::Setting;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
 use tabane_kit::workload::mpi::Mpi;
@@ -127,7 +127,7 @@ fn measure(suite: &Suite<'_>, setting: &Setting) -> Result<Vec<Own>> {
         let single = suite.speeds(&Mpi::over(&topology, address(0, 0).into())?)?;
         let bundles = setting.bundles(&topology, "adaptive")?;
         let both = suite.speeds(&Mpi::over(&topology, bundle::address(0))?)?;
-        stop(bundles)?;
+        Bundle::stop_all(bundles)?;
         for ((own, single), both) in seen.iter_mut().zip(single).zip(both) {
             own.single.push(single);
             own.ratio.push(both / single);

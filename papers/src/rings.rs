@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use tabane_engine::reclaim::Method;
 
 use super::outcome::Outcome;
-use super::setting::{Setting, stop};
+use super::setting::Setting;
 use super::swept::{Swept, add_round};
 use tabane_kit::bundle::{self, Bundle, Protection};
 use tabane_kit::prerequisites::require_xdp;
@@ -84,6 +84,6 @@ impl Way {
         let status = bundles[0].status()?;
         let counted = status.links.first().and_then(|link| link.completion.as_ref());
         self.by_interrupt.push(100.0 * counted.context("no completions in the status")?.by_interrupt());
-        stop(bundles)
+        Bundle::stop_all(bundles)
     }
 }

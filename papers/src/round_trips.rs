@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use anyhow::{Context, Result};
 
 use super::outcome::Outcome;
-use super::setting::{Setting, stop};
-use tabane_kit::bundle;
+use super::setting::Setting;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::probe::Probe;
@@ -32,7 +32,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         measure(setting, &topology, address(0, 1).into(), &mut bare)?;
         let bundles = setting.bundles(&topology, "adaptive")?;
         measure(setting, &topology, bundle::address(1), &mut bundled)?;
-        stop(bundles)?;
+        Bundle::stop_all(bundles)?;
     }
     let larger_takes_longer = [&bare, &bundled].map(|own| own[1][0].median() > own[0][0].median());
     let medians = [&bare, &bundled].map(|own| [own[0][0].median(), own[1][0].median()]);

@@ -72,11 +72,3 @@ impl Setting {
         Bundle::start_all(topology, &options)
     }
 }
-
-/// Ends bundles.
-pub(super) fn stop(bundles: Vec<Bundle<'_>>) -> Result<()> {
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
-    Ok(())
-}

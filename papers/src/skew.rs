@@ -25,14 +25,11 @@ use seats::Seats;
 use senders::Senders;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::options::Common;
-use tabane_kit::prerequisites::Tool;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
-/// What the command needs besides the sandbox's own tools.
-pub const TOOLS: &[Tool] = &[];
 /// The links, and the rate of each.
 const LINKS: usize = 2;
 const LINK_RATE: Bitrate = Bitrate::mbit(100);
@@ -118,8 +115,6 @@ fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> 
     }
     senders.finish()?;
     seats.finish()?;
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    Bundle::stop_all(bundles)?;
     Ok(series)
 }

@@ -15,10 +15,13 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::transfer::{Source, Sum};
+use super::transfer::Source;
 use super::{Stream, accept};
 
-/// Bytes per read and write.
+/// SHA-256 of some bytes.
+type Sum = [u8; 32];
+
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
 /// A file that was sent.
@@ -45,17 +48,21 @@ impl Delivery {
 /// # Errors
 /// The connection cannot be made, or breaks; half a minute of silence counts as that.
 pub fn send(to: SocketAddr, source: &mut Source) -> Result<Delivery> {
+    let mut digest = Sha256::new();
+    while let Some(chunk) = source.next() {
+        digest.update(chunk);
+    }
+    let sum = Sum::from(digest.finalize());
     let mut connection = Stream::Tcp.connect(to).with_context(|| format!("connecting to {to}"))?;
     let began = Instant::now();
     connection.write_all(&source.bytes().to_le_bytes())?;
-    let mut chunk = vec![0; CHUNK];
-    while let Some(chunk) = source.next(&mut chunk)? {
+    while let Some(chunk) = source.next() {
         connection.write_all(chunk)?;
     }
     let mut answer = Sum::default();
     connection.read_exact(&mut answer).context("the sum of the other end")?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Delivery { bytes: source.bytes(), seconds, sha256_ok: answer == source.sum() })
+    Ok(Delivery { bytes: source.bytes(), seconds, sha256_ok: answer == sum })
 }
 
 /// Who takes files, one connection after the other.
@@ -101,26 +108,31 @@ mod tests {
 
     use super::*;
 
-    fn deliver(spoil: fn(&mut Source)) -> Delivery {
-        let taker = Taker::listen(0).unwrap();
+    const BYTES: usize = 3 * CHUNK + 5;
+
+    /// Delivers a file to whoever `takes` it.
+    fn deliver(taker: Taker, takes: fn(Taker)) -> Delivery {
         let port = taker.listener.local_addr().unwrap().port();
-        let taking = thread::spawn(move || taker.take());
-        let mut source = Source::random(3 * CHUNK as u64 + 5, 1).unwrap();
-        spoil(&mut source);
+        let taking = thread::spawn(move || takes(taker));
+        let mut source = Source::random(BYTES as u64, 1);
         let delivery = send(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), &mut source).unwrap();
-        taking.join().unwrap().unwrap();
+        taking.join().unwrap();
         delivery
     }
 
     #[test]
     fn both_ends_have_the_same_sum() {
-        let delivery = deliver(|_| {});
-        assert!(delivery.sha256_ok && delivery.bytes == 3 * CHUNK as u64 + 5, "{delivery:?}");
+        let delivery = deliver(Taker::listen(0).unwrap(), |taker| taker.take().unwrap());
+        assert!(delivery.sha256_ok && delivery.bytes == BYTES as u64, "{delivery:?}");
     }
 
     #[test]
     fn another_file_has_another_sum() {
-        let delivery = deliver(|source| source.overwrite(b"other"));
+        let delivery = deliver(Taker::listen(0).unwrap(), |taker| {
+            let mut connection = accept(&taker.listener).unwrap();
+            connection.read_exact(&mut [0; 8 + BYTES]).unwrap();
+            connection.write_all(&Sum::default()).unwrap();
+        });
         assert!(!delivery.sha256_ok, "{delivery:?}");
     }
 }

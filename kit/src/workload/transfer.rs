@@ -1,4 +1,4 @@
-//! A file sent over one connection, again and again until told to end, and checked by SHA-256 at both ends.
+//! A file sent over one connection, again and again until told to end; the receiver compares every byte.
 //!
 //! The receiver notes the time of every read: the largest gap between two reads is the longest stall that an
 //! application would have seen, to the microsecond. What carries the file is a module: [`tcp`] or [`quic`].
@@ -6,15 +6,12 @@
 mod quic;
 mod tcp;
 
-use std::fs::File;
-use std::io::{Read, Seek, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use anyhow::{Context, Result};
-use sha2::{Digest, Sha256};
+use anyhow::Result;
 use tabane_sim::random::{self, Random};
 
 use super::Stream;
@@ -25,8 +22,8 @@ use crate::netns::{Namespace, joined};
 /// Bytes per read and write.
 const CHUNK: usize = 256 << 10;
 
-/// SHA-256 of some bytes.
-pub type Sum = [u8; 32];
+/// A longer file repeats itself after so many bytes.
+const PERIOD: u64 = 16 << 20;
 
 /// What carries a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +36,14 @@ pub enum Carrier {
     Quic,
 }
 
-/// A file of random bytes that has no name, and so is gone with the process.
-#[derive(Debug)]
+/// A file of random bytes, in memory, while it is read.
+#[derive(Clone, Debug)]
 pub struct Source {
-    file: File,
+    /// At most [`PERIOD`] bytes.
+    content: Arc<[u8]>,
     bytes: u64,
-    sum: Sum,
+    /// Bytes of it that have been read.
+    at: u64,
 }
 
 /// A transfer at work.
@@ -53,7 +52,7 @@ pub struct Transfer {
     end: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
     ends: Ends,
-    source: (u64, Sum),
+    copy_bytes: u64,
 }
 
 /// The threads at both ends: the sender's tells how many copies it sent.
@@ -70,9 +69,9 @@ pub struct Outcome {
     pub bytes: u64,
     /// Whole copies of the file that were sent.
     pub copies: u64,
-    /// Every copy arrived, whole, with the sum of the file.
-    pub sha256_ok: bool,
-    /// Copies that arrived with another sum than the file's.
+    /// Every copy arrived, whole, as it was sent.
+    pub is_whole: bool,
+    /// Copies that arrived with another content.
     pub damaged: u64,
     /// Times between two reads that got something.
     pub gaps: Gaps,
@@ -84,47 +83,25 @@ pub struct Outcome {
 #[derive(Debug)]
 struct Received {
     bytes: u64,
-    /// Sums of the copies that are whole, and of the one that is not.
-    sums: Vec<Sum>,
-    digest: Sha256,
-    /// Bytes of a copy, and those that the last one still lacks.
-    copy_bytes: u64,
-    lacking: u64,
+    /// What should come next.
+    expected: Source,
+    /// Whole copies that have come, and those of them that were damaged.
+    copies: u64,
+    damaged: u64,
+    /// Whether the copy at work is damaged.
+    is_damaged: bool,
     gaps: Gaps,
     lost: Option<String>,
     progress: Arc<AtomicU64>,
 }
 
 impl Source {
-    /// A file of `bytes` random bytes made from `seed`; its sum is taken from what the file then holds.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn random(bytes: u64, seed: u64) -> Result<Source> {
-        let mut file = tempfile::tempfile().context("a temporary file")?;
-        let mut random = Random::new(seed, random::Stream::Traffic);
-        let mut chunk = vec![0; CHUNK];
-        let mut left = bytes;
-        while left > 0 {
-            let length = CHUNK.min(usize::try_from(left)?);
-            random.fill(&mut chunk[..length]);
-            file.write_all(&chunk[..length]).context("writing a temporary file")?;
-            left -= length as u64;
-        }
-        file.rewind()?;
-        let mut source = Source { file, bytes, sum: [0; 32] };
-        let mut digest = Sha256::new();
-        while let Some(chunk) = source.next(&mut chunk)? {
-            digest.update(chunk);
-        }
-        source.sum = digest.finalize().into();
-        Ok(source)
-    }
-
-    /// Writes `bytes` over the beginning of the file; its sum stays that of the former content.
-    #[cfg(test)]
-    pub(super) fn overwrite(&mut self, bytes: &[u8]) {
-        self.file.write_all(bytes).and_then(|()| self.file.rewind()).unwrap();
+    /// A file of `bytes` random bytes made from `seed`.
+    #[must_use]
+    pub fn random(bytes: u64, seed: u64) -> Source {
+        let mut content = vec![0; usize::try_from(bytes.min(PERIOD)).expect("a period fits into memory")];
+        Random::new(seed, random::Stream::Traffic).fill(&mut content);
+        Source { content: content.into(), bytes, at: 0 }
     }
 
     /// Its length.
@@ -132,18 +109,23 @@ impl Source {
         self.bytes
     }
 
-    /// Its sum.
-    pub(super) fn sum(&self) -> Sum {
-        self.sum
+    /// The file's next bytes; `None` at its end, after which it begins anew.
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        if self.at == self.bytes {
+            self.at = 0;
+            return None;
+        }
+        let length = self.ahead(CHUNK).len() as u64;
+        self.at += length;
+        let end = usize::try_from((self.at - 1) % PERIOD + 1).ok()?;
+        self.content.get(end - usize::try_from(length).ok()?..end)
     }
 
-    /// The file's next bytes; `None` at its end, after which it begins anew.
-    pub(super) fn next<'a>(&mut self, chunk: &'a mut [u8]) -> Result<Option<&'a [u8]>> {
-        let length = self.file.read(chunk)?;
-        if length == 0 {
-            self.file.rewind()?;
-        }
-        Ok(Some(&chunk[..length]).filter(|chunk| !chunk.is_empty()))
+    /// Up to `most` bytes that come next.
+    fn ahead(&self, most: usize) -> &[u8] {
+        let left = usize::try_from(self.bytes - self.at).unwrap_or(usize::MAX);
+        let content = &self.content[usize::try_from(self.at % PERIOD).unwrap_or(0)..];
+        &content[..content.len().min(left).min(most)]
     }
 }
 
@@ -168,15 +150,15 @@ impl Transfer {
         source: Source,
     ) -> Result<Transfer> {
         let end = Arc::new(AtomicBool::new(false));
-        let (ended, identity) = (Arc::clone(&end), (source.bytes, source.sum));
+        let (ended, copy_bytes) = (Arc::clone(&end), source.bytes);
         let arrived = Arc::new(AtomicU64::new(0));
-        let received = Received::new(source.bytes, Arc::clone(&arrived));
+        let received = Received::new(source.clone(), Arc::clone(&arrived));
         let ends = match carrier {
             Carrier::Tcp => tcp::start(Stream::Tcp, [client, server], at, source, received, ended)?,
             Carrier::Mptcp => tcp::start(Stream::Mptcp, [client, server], at, source, received, ended)?,
             Carrier::Quic => quic::start([client, server], at, source, received, ended)?,
         };
-        Ok(Transfer { end, arrived, ends, source: identity })
+        Ok(Transfer { end, arrived, ends, copy_bytes })
     }
 
     /// Bytes that have arrived so far.
@@ -193,7 +175,7 @@ impl Transfer {
     /// Lets the copy at work be the last one, and waits for its arrival.
     ///
     /// # Errors
-    /// The file cannot be read; a lost connection is not an error but part of the outcome.
+    /// The clock cannot be read; a lost connection is not an error but part of the outcome.
     pub fn finish(self) -> Result<Outcome> {
         self.end();
         let sent = joined(self.ends.sender);
@@ -202,13 +184,12 @@ impl Transfer {
             Ok(copies) => (copies, None),
             Err(error) => (0, Some(format!("sender: {error:#}"))),
         };
-        let (bytes, sum) = self.source;
-        let whole = received.bytes == copies * bytes && received.sums.len() as u64 == copies && copies > 0;
-        let damaged = received.sums.iter().filter(|each| **each != sum).count() as u64;
+        let is_whole = received.bytes == copies * self.copy_bytes && received.copies == copies && copies > 0;
+        let damaged = received.damaged + u64::from(received.is_damaged);
         Ok(Outcome {
             bytes: received.bytes,
             copies,
-            sha256_ok: whole && damaged == 0,
+            is_whole: is_whole && damaged == 0,
             damaged,
             gaps: received.gaps,
             lost: received.lost.or(complaint),
@@ -217,17 +198,9 @@ impl Transfer {
 }
 
 impl Received {
-    fn new(copy_bytes: u64, progress: Arc<AtomicU64>) -> Received {
-        Received {
-            bytes: 0,
-            sums: Vec::new(),
-            digest: Sha256::new(),
-            copy_bytes,
-            lacking: copy_bytes,
-            gaps: Gaps::default(),
-            lost: None,
-            progress,
-        }
+    fn new(expected: Source, progress: Arc<AtomicU64>) -> Received {
+        let (gaps, lost) = (Gaps::default(), None);
+        Received { bytes: 0, expected, copies: 0, damaged: 0, is_damaged: false, gaps, lost, progress }
     }
 
     /// Takes what was read.
@@ -236,12 +209,14 @@ impl Received {
         self.bytes += bytes.len() as u64;
         self.progress.store(self.bytes, Ordering::Relaxed);
         while !bytes.is_empty() {
-            let (of_this_copy, rest) = bytes.split_at(bytes.len().min(usize::try_from(self.lacking)?));
-            self.digest.update(of_this_copy);
-            self.lacking -= of_this_copy.len() as u64;
-            if self.lacking == 0 {
-                self.sums.push(self.digest.finalize_reset().into());
-                self.lacking = self.copy_bytes;
+            let wanted = self.expected.ahead(bytes.len());
+            let (found, rest) = bytes.split_at(wanted.len());
+            self.is_damaged |= found != wanted;
+            self.expected.at += found.len() as u64;
+            if self.expected.at == self.expected.bytes {
+                self.copies += 1;
+                self.damaged += u64::from(std::mem::take(&mut self.is_damaged));
+                self.expected.at = 0;
             }
             bytes = rest;
         }
@@ -268,31 +243,37 @@ impl Outcome {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_source_holds_what_its_seed_says() {
-        let sums = [1, 1, 2].map(|seed| Source::random(CHUNK as u64 + 7, seed).unwrap().sum);
-        assert_eq!(sums[0], sums[1]);
-        assert_ne!(sums[0], sums[2]);
+    fn read(source: &mut Source) -> Vec<u8> {
+        let mut content = Vec::new();
+        while let Some(chunk) = source.next() {
+            content.extend_from_slice(chunk);
+        }
+        content
     }
 
     #[test]
-    fn a_source_begins_anew_after_its_end() {
-        let mut source = Source::random(7, 1).unwrap();
-        let mut chunk = [0; 8];
-        let first = source.next(&mut chunk).unwrap().unwrap().to_vec();
-        assert!(source.next(&mut chunk).unwrap().is_none());
-        assert_eq!(source.next(&mut chunk).unwrap(), Some(&first[..]));
+    fn a_source_holds_what_its_seed_says_and_begins_anew_after_its_end() {
+        let bytes = PERIOD + CHUNK as u64 + 7;
+        let [mut one, mut same, mut other] = [1, 1, 2].map(|seed| Source::random(bytes, seed));
+        let first = read(&mut one);
+        assert_eq!(first.len() as u64, bytes);
+        assert!(read(&mut same) == first && read(&mut one) == first && read(&mut other) != first);
     }
 
     #[test]
-    fn copies_are_told_apart_and_half_a_copy_has_no_sum() {
+    fn copies_are_told_apart_and_damage_is_seen_in_the_copy_that_has_it() {
         let arrived = Arc::new(AtomicU64::new(0));
-        let mut received = Received::new(8, Arc::clone(&arrived));
-        for bytes in [&b"firstfi"[..], b"rsecond-half"] {
+        let mut source = Source::random(8, 1);
+        let copy = read(&mut source);
+        let mut received = Received::new(source, Arc::clone(&arrived));
+        let twice = [&copy[..], &copy, &copy[..3]].concat();
+        for bytes in [&twice[..5], &twice[5..]] {
             received.take(bytes).unwrap();
         }
-        let sum = |bytes: &[u8]| Sum::from(Sha256::digest(bytes));
-        assert_eq!(received.sums, [sum(b"firstfir"), sum(b"second-h")]);
+        assert_eq!((received.copies, received.damaged, received.is_damaged), (2, 0, false));
         assert_eq!((received.bytes, arrived.load(Ordering::Relaxed)), (19, 19));
+        received.take(&[!copy[3], copy[4], copy[5], copy[6], copy[7]]).unwrap();
+        received.take(&copy).unwrap();
+        assert_eq!((received.copies, received.damaged, received.is_damaged), (4, 1, false));
     }
 }

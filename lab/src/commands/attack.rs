@@ -35,7 +35,6 @@ use forge::{Attack, Stranger};
 use hostile::Hostile;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::options::Common;
-use tabane_kit::prerequisites::Tool;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;
@@ -43,8 +42,6 @@ use tabane_kit::status::Status;
 use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
-/// What the command needs besides the sandbox's own tools.
-pub const TOOLS: &[Tool] = &[];
 /// Links of each host, of which the hostile node hears one.
 const LINKS: usize = 2;
 /// Rate of each: low, for the attacker shares the CPUs of this machine.
@@ -94,9 +91,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let mut scene = Scene::set(&topology, &daemon, keys.path(), number)?;
         let figures = trial::run(&mut scene, *attack, Duration::from_secs(options.seconds), common.seed)?;
         seen.push((*attack, figures));
-        for bundle in scene.bundles {
-            bundle.stop()?.success("a daemon told to stop")?;
-        }
+        Bundle::stop_all(scene.bundles)?;
     }
     report.field("seconds", options.seconds);
     summary::write(&mut report, &seen);

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tabane_probe::stats::rank_sum;
 
+use crate::figures::number;
 use tabane_kit::machine::Machine;
 use tabane_kit::prerequisites::Missing;
 use tabane_kit::report::{Report, Samples, Table, Verdict};
@@ -173,7 +174,7 @@ impl Change {
 fn table<'a>(changes: impl Iterator<Item = &'a Change>) -> Table {
     let mut table = Table::new(&["median (lowest to highest)", "unit", "A", "B", "B / A", "by chance", ""]);
     let figure = |samples: &Samples| {
-        format!("{} ({} to {})", short(samples.median()), short(samples.min()), short(samples.max()))
+        format!("{} ({} to {})", number(samples.median()), number(samples.min()), number(samples.max()))
     };
     for change in changes {
         let finding = match change.finding {
@@ -186,23 +187,12 @@ fn table<'a>(changes: impl Iterator<Item = &'a Change>) -> Table {
             change.a.unit().to_string(),
             figure(&change.a),
             figure(&change.b),
-            short(change.ratio),
-            short(change.probability),
+            number(change.ratio),
+            number(change.probability),
             finding.to_string(),
         ]);
     }
     table
-}
-
-/// Three significant digits or all before the point.
-fn short(number: f64) -> String {
-    let digits = match number.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
-    };
-    format!("{number:.digits$}")
 }
 
 /// The requirements that A met, as B meets them.

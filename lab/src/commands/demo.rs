@@ -62,8 +62,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let speed = speed::measure(&topology, options.rounds)?;
     let outage = outage::run(&topology, &bundles, link, common.seed)?;
     summary::write(&mut report, speed, &outage);
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    Bundle::stop_all(bundles)?;
     report.finish(common.json.as_deref())
 }

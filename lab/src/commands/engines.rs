@@ -23,14 +23,10 @@ use cell::Cell;
 use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::cpu;
 use tabane_kit::options::Common;
-use tabane_kit::prerequisites::Tool;
 use tabane_kit::progress;
 use tabane_kit::report::{Report, Samples};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::{Stream, ping_pong};
-
-/// What the command needs besides the sandbox's own tools.
-pub const TOOLS: &[Tool] = &[];
 
 /// Lets `bundles` wait by `engine`.
 ///

@@ -28,7 +28,6 @@ use connections::Connections;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::clock::wait_for;
 use tabane_kit::options::Common;
-use tabane_kit::prerequisites::Tool;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;
@@ -36,8 +35,6 @@ use tabane_kit::status::{Path, Peer};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use vitals::Vitals;
 
-/// What the command needs besides the sandbox's own tools.
-pub const TOOLS: &[Tool] = &[];
 /// Rate of each link: low, for both ends share the CPUs of this machine.
 const RATE: Bitrate = Bitrate::mbit(50);
 /// Time for the connections to reach their speed before the first fault, and to recover from the last.
@@ -108,9 +105,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let end = soak.run(&agenda, common.seed)?;
     let vitals = soak.vitals;
     summary::write(&mut report, &agenda, &end, &vitals);
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    Bundle::stop_all(bundles)?;
     report.finish(common.json.as_deref())
 }
 

@@ -1,7 +1,9 @@
 //! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
 
+use super::contestant::Contestant;
 use super::course::{self, Condition};
-use super::plan::{BundleOptions, Contestant, Flow, FlowKind, Link, Place, Quality, Scenario};
+use super::plan::{BundleOptions, Flow, FlowKind, Link, Place, Quality, Scenario};
+use super::tunnel::CONNECTIONS_MAX;
 
 /// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
@@ -15,18 +17,28 @@ pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
 
 /// Why `contestant` cannot run `scenario` in `place`, which others can.
 pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, place: Place) -> Option<String> {
-    if contestant != Contestant::Mptcp {
-        return None;
-    }
     let has = |wanted: fn(&FlowKind) -> bool| scenario.flows.iter().any(|flow| wanted(&flow.kind));
-    let why = if place == Place::Sim {
-        "the simulator has no TCP, so no MPTCP"
-    } else if has(|kind| matches!(kind, FlowKind::Udp { .. } | FlowKind::Quic)) {
-        "MPTCP carries neither datagrams nor QUIC"
-    } else if scenario.flows.iter().any(|flow| (flow.from, flow.to) != (0, 1)) {
-        "its subflows are set up from host 1 to host 2 alone"
+    let is_simulated =
+        matches!(contestant, Contestant::BestLink | Contestant::Bundle(_) | Contestant::Unrepaired);
+    let flows: usize = scenario.flows.iter().map(|flow| flow.pairs(scenario.hosts).len()).sum();
+    let why: String = if place == Place::Sim && !is_simulated {
+        "the simulator has neither TCP nor a kernel".into()
+    } else if contestant.is_for_tcp() && has(|kind| matches!(kind, FlowKind::Udp { .. } | FlowKind::Quic)) {
+        "it carries neither datagrams nor QUIC".into()
+    } else if contestant.is_for_tcp()
+        && scenario.flows.iter().any(|flow| flow.all || (flow.from, flow.to) != (0, 1))
+    {
+        "connections go from host 1 to host 2 alone".into()
+    } else if contestant == Contestant::Aggligator && flows > CONNECTIONS_MAX.into() {
+        format!("it has ports for {CONNECTIONS_MAX} connections")
+    } else if matches!(contestant, Contestant::Kernel(_)) && scenario.hosts > 2 {
+        "it is set up for 2 hosts".into()
+    } else if contestant.needs_switches() && needs_emulator(scenario) {
+        "it needs switches, and an emulated wire is none".into()
+    } else if contestant == Contestant::Netem && !scenario.faults.is_empty() {
+        "its flaws stay as they are".into()
     } else {
-        return None;
+        contestant.lacks_in(place)?
     };
     Some(format!("no {} in `{}`: {why}", contestant.key(), place.key()))
 }
@@ -68,7 +80,9 @@ fn sim_lacks(scenario: &Scenario) -> Option<String> {
 fn meets_others(scenario: &Scenario) -> bool {
     let greedy = |flow: &&Flow| matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. });
     let greedy: Vec<&Flow> = scenario.flows.iter().filter(greedy).collect();
-    greedy.iter().any(|flow| greedy.iter().any(|other| other.to == flow.to && other.from != flow.from))
+    let is_mesh = scenario.hosts > 2 && greedy.iter().any(|flow| flow.all);
+    is_mesh
+        || greedy.iter().any(|flow| greedy.iter().any(|other| other.to == flow.to && other.from != flow.from))
 }
 
 fn wires_lack(scenario: &Scenario) -> Option<String> {

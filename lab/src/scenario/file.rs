@@ -11,12 +11,14 @@ use tabane::config::units::{BITRATE_ALLOWED, parse_bitrate};
 use tabane_engine::receive::Method;
 use tabane_proto::HashLayers;
 
+use super::contestant::Contestant;
 use super::figure::Figure;
 use super::plan::{
-    BundleOptions, Coalescing, Contestant, FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind,
-    HOSTS_MAX, LINKS_MAX, Link, Over, Place, Quality, Router, Scenario, Want,
+    BundleOptions, Coalescing, FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind, HOSTS_MAX, LINKS_MAX,
+    Link, Over, Place, Quality, Router, Scenario, Want,
 };
 use super::units::{SHARE_ALLOWED, SIZE_ALLOWED, Share, TIME_ALLOWED, parse_share, parse_size, parse_time};
+use crate::figures::Quantity;
 
 const HOSTS: Limits = Limits { low: 2, high: HOSTS_MAX as i64, words: " hosts" };
 const REPEATS: Limits = Limits { low: 1, high: 100, words: " runs" };
@@ -52,6 +54,8 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
     let (duration, warm_up) = times(top);
     let repeats = ranged(top, "repeats", REPEATS, REPEATS_DEFAULT);
     let seed = ranged(top, "seed", SEED, 1);
+    let in_turn = top.switch("in_turn").is_some_and(|given| given.value);
+    let show = words(top, "show", Figure::ALL, Figure::key, &[]);
     let usual = [Contestant::BestLink, Contestant::Bundle(tabane_proto::PolicyKind::Adaptive)];
     let contestants = words(top, "contestants", &Contestant::all(), Contestant::key, &usual);
     let links =
@@ -68,8 +72,9 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
         want(section, &at, flows.len())
     });
     counted(top, "link", links.len(), 1, LINKS_MAX);
-    counted(top, "flow", flows.len(), 1, FLOWS_MAX);
-    counted(top, "fault", faults.len(), 0, FAULTS_MAX);
+    counted(top, "flow", flows.len(), 0, FLOWS_MAX);
+    // What breaks under one flow would be broken under the next.
+    counted(top, "fault", faults.len(), 0, if in_turn { 0 } else { FAULTS_MAX });
     Scenario {
         about,
         places,
@@ -78,6 +83,8 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
         warm_up,
         repeats,
         seed,
+        in_turn,
+        show,
         contestants,
         bundle,
         links,
@@ -112,48 +119,52 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
         corruption: share(section, "corruption").unwrap_or_default(),
     };
     let mtu = ranged(section, "mtu", MTU, 1500);
+    let burst = parsed(section, "burst", SIZE_ALLOWED, parse_size);
     let allowed = "a table such as { frames = 32, wait = \"100 us\" }";
     let coalescing = section.table("coalesce", "link.coalesce.", allowed, coalescing);
-    vec![Link { quality, mtu, coalescing, router }; count]
+    vec![Link { quality, mtu, burst, coalescing, router }; count]
 }
 
-/// Nothing, or both.
 fn router(section: &mut Section<'_, '_>) -> Option<Router> {
-    let rate = section.text("rate", BITRATE_ALLOWED);
-    let queue = section.text("queue", TIME_ALLOWED);
-    if let Some(alone) = rate.as_ref().map(|given| &given.place).xor(queue.as_ref().map(|given| &given.place))
-    {
-        let problem = Problem::new(alone, "stands alone", "both `rate` and `queue`");
-        section.problems().push(problem);
-    }
-    let (rate, queue) = (rate?, queue?);
-    let refused = |place: &Where, what, allowed| Problem::new(place, what, allowed);
-    let bits = parse_bitrate(&rate.value).map_err(|what| refused(&rate.place, what, BITRATE_ALLOWED));
-    let time = parse_time(&queue.value).map_err(|what| refused(&queue.place, what, TIME_ALLOWED));
-    match (bits, time) {
-        (Ok(rate), Ok(queue)) => Some(Router { rate, queue }),
-        (bits, time) => {
-            section.problems().extend([bits.err(), time.err()].into_iter().flatten());
-            None
-        }
-    }
+    let (rate, queue) = (section.text("rate", BITRATE_ALLOWED), section.text("queue", TIME_ALLOWED));
+    let (rate, queue) = both(section, rate, queue, "both `rate` and `queue`")?;
+    let rate = understood(section, &rate, BITRATE_ALLOWED, parse_bitrate);
+    let queue = understood(section, &queue, TIME_ALLOWED, parse_time);
+    Some(Router { rate: rate?, queue: queue? })
+}
+
+fn coalescing(section: &mut Section<'_, '_>) -> Option<Coalescing> {
+    let (frames, wait) = (section.number("frames"), section.text("wait", TIME_ALLOWED));
+    let allowed = "both `frames` and `wait`: whichever is reached first";
+    let (frames, wait) = both(section, frames, wait, allowed)?;
+    let frames = number(section.problems(), Some(&frames), COALESCED, 1);
+    Some(Coalescing { frames, wait: understood(section, &wait, TIME_ALLOWED, parse_time)? })
 }
 
 /// Nothing, or both.
-fn coalescing(section: &mut Section<'_, '_>) -> Option<Coalescing> {
-    let frames = section.number("frames");
-    let wait = section.text("wait", TIME_ALLOWED);
-    if let Some(alone) =
-        frames.as_ref().map(|given| &given.place).xor(wait.as_ref().map(|given| &given.place))
-    {
-        let problem =
-            Problem::new(alone, "stands alone", "both `frames` and `wait`: whichever is reached first");
-        section.problems().push(problem);
-    }
-    let count = number(section.problems(), Some(&frames?), COALESCED, 1);
-    let wait = wait?;
-    let refused = |what| section.problems().push(Problem::new(&wait.place, what, TIME_ALLOWED));
-    Some(Coalescing { frames: count, wait: parse_time(&wait.value).map_err(refused).ok()? })
+fn both<A, B>(
+    section: &mut Section<'_, '_>,
+    one: Option<Given<A>>,
+    other: Option<Given<B>>,
+    allowed: &str,
+) -> Option<(Given<A>, Given<B>)> {
+    let alone = match (one, other) {
+        (Some(one), Some(other)) => return Some((one, other)),
+        (one, other) => one.map(|given| given.place).or(other.map(|given| given.place))?,
+    };
+    section.problems().push(Problem::new(&alone, "stands alone", allowed));
+    None
+}
+
+/// What `parse` makes of a text.
+fn understood<T>(
+    section: &mut Section<'_, '_>,
+    given: &Given<String>,
+    allowed: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    let refused = |what| section.problems().push(Problem::new(&given.place, what, allowed));
+    parse(&given.value).map_err(refused).ok()
 }
 
 fn bundle(section: &mut Section<'_, '_>, links: usize) -> BundleOptions {
@@ -191,7 +202,8 @@ fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8) -> Flow {
     let before = section.problems().len();
     let from = host(section, "from", hosts).unwrap_or(0);
     let to = host(section, "to", hosts).unwrap_or(1);
-    if from == to && section.problems().len() == before {
+    let all = section.switch("all").is_some_and(|given| given.value);
+    if from == to && !all && section.problems().len() == before {
         let what = format!("the flow goes from host {} to itself", from + 1);
         section.problems().push(Problem::new(
             at,
@@ -199,7 +211,7 @@ fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8) -> Flow {
             "different `from` and `to`, which are 1 and 2 if not given",
         ));
     }
-    Flow { kind, from, to, count: ranged(section, "count", COUNT, 1) }
+    Flow { kind, from, to, count: ranged(section, "count", COUNT, 1), all }
 }
 
 fn fault(section: &mut Section<'_, '_>, at: &Where, links: usize, hosts: u8, duration: Duration) -> Fault {
@@ -232,9 +244,10 @@ fn fault(section: &mut Section<'_, '_>, at: &Where, links: usize, hosts: u8, dur
 }
 
 fn want(section: &mut Section<'_, '_>, at: &Where, flows: usize) -> Want {
-    let keys = Figure::ALL.map(Figure::key);
+    let name = section.text("name", "the name of a verdict").map(|given| given.value);
+    let keys: Vec<&'static str> = Figure::ALL.iter().map(|figure| figure.key()).collect();
     let key = one_of(section, at, "figure", &keys);
-    let figure = Figure::ALL.into_iter().find(|figure| figure.key() == key).unwrap_or(Figure::Mbps);
+    let figure = Figure::ALL.iter().find(|figure| figure.key() == key).copied().unwrap_or(Figure::Mbps);
     let flow = place_of(section, "flow", flows, " (a flow of the scenario)");
     let contestant = section.text("contestant", "the name of a contestant").map(|given| {
         word(section.problems(), Some(&given), &Contestant::all(), Contestant::key, Contestant::BestLink)
@@ -244,14 +257,13 @@ fn want(section: &mut Section<'_, '_>, at: &Where, flows: usize) -> Want {
         .map(|given| word(section.problems(), Some(&given), &PLACES, Place::key, Place::Sim));
     let bound = |given: Option<Given<f64>>| given.map(|given| given.value);
     let (at_least, at_most) = (bound(section.decimal("at_least")), bound(section.decimal("at_most")));
-    if at_least.is_none() && at_most.is_none() {
-        section.problems().push(Problem::new(
-            at,
-            "it wants nothing",
-            "`at_least`, `at_most` or both, numbers",
-        ));
+    let apart = bound(section.decimal("apart"));
+    if at_least.or(at_most).or(apart).is_none() {
+        let allowed = "`at_least`, `at_most`, both, or `apart`: numbers";
+        section.problems().push(Problem::new(at, "it wants nothing", allowed));
     }
-    Want { figure, flow: flow.map(usize::from), contestant, place, at_least, at_most }
+    let every_run = section.switch("every_run").is_some_and(|given| given.value);
+    Want { name, figure, flow: flow.map(usize::from), contestant, place, at_least, at_most, apart, every_run }
 }
 
 /// How often a table stands in the file.
@@ -321,8 +333,7 @@ fn parsed<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Option<T> {
     let given = section.text(key, allowed)?;
-    let refused = |what| section.problems().push(Problem::new(&given.place, what, allowed));
-    parse(&given.value).map_err(refused).ok()
+    understood(section, &given, allowed, parse)
 }
 
 /// The same for a key that has to be there; `at` is the place of its table.
@@ -377,7 +388,7 @@ fn words<T: Copy + PartialEq>(
     let given = section.texts(key, &format!("a list of some of {}", names.join(", ")));
     let mut found = Vec::new();
     for given in &given {
-        let one = word(section.problems(), Some(given), known, &name, usual[0]);
+        let one = word(section.problems(), Some(given), known, &name, known[0]);
         if !found.contains(&one) {
             found.push(one);
         }

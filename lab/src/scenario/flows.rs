@@ -12,12 +12,18 @@ use super::plan::{Flow, FlowKind, Scenario};
 use tabane_kit::clock::monotonic_ns;
 use tabane_kit::netns::Namespace;
 use tabane_kit::workload::Stream;
+use tabane_kit::workload::gaps::Gaps;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 use tabane_kit::workload::sequence::{self, Pace, Sequence};
 use tabane_kit::workload::transfer::{self, Carrier, Source, Transfer};
 
 /// What a stream sends again and again: small, so that the last copy ends soon.
 const COPY_BYTES: u64 = 1 << 20;
+
+/// Longest time between the sending of a datagram and its place on a wire.
+const IN_FLIGHT_NS: u64 = 50_000_000;
+/// Time before the first fault in which stalls are the machine's own.
+const CALM_NS: u64 = 500_000_000;
 
 /// A flow at work.
 pub(super) enum Running<'s> {
@@ -37,9 +43,9 @@ pub(super) enum Finished {
 
 /// How far the flows of an entry were at one moment.
 pub(super) struct Mark {
-    at_ns: u64,
-    /// Bytes of streams that had arrived.
-    bytes: u64,
+    pub(super) at_ns: u64,
+    /// Bytes that had arrived of each, as far as it is a stream.
+    bytes: Vec<u64>,
 }
 
 impl<'s> Running<'s> {
@@ -47,20 +53,19 @@ impl<'s> Running<'s> {
     pub(super) fn start(
         scope: &'s Scope<'s, '_>,
         kind: FlowKind,
-        is_mptcp: bool,
+        stream: Stream,
         [from, to]: [&'s Namespace; 2],
         at: SocketAddr,
         duration: Duration,
         seed: u64,
     ) -> Result<Running<'s>> {
-        let (carrier, stream) =
-            if is_mptcp { (Carrier::Mptcp, Stream::Mptcp) } else { (Carrier::Tcp, Stream::Tcp) };
-        let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed)?);
+        let carrier = if stream == Stream::Mptcp { Carrier::Mptcp } else { Carrier::Tcp };
+        let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed));
         Ok(match kind {
             FlowKind::Tcp => Running::Stream(send(carrier, COPY_BYTES)?),
             FlowKind::Quic => Running::Stream(send(Carrier::Quic, COPY_BYTES)?),
             FlowKind::File { bytes } => {
-                let source = Source::random(bytes, seed)?;
+                let source = Source::random(bytes, seed);
                 let start_ns = monotonic_ns()?;
                 let transfer = Transfer::over(carrier, from, to, at, source)?;
                 transfer.end();
@@ -90,7 +95,11 @@ impl<'s> Running<'s> {
             Running::File { transfer, start_ns } => {
                 Finished::File { outcome: whole(transfer.finish()?)?, start_ns }
             }
-            Running::Datagrams(sequence) => Finished::Datagrams(sequence.outcome()?),
+            Running::Datagrams(sequence) => {
+                let outcome = sequence.outcome()?;
+                ensure!(outcome.damaged == 0, "other datagrams arrived than were sent: {outcome:?}");
+                Finished::Datagrams(outcome)
+            }
             Running::Trips(trips) => {
                 Finished::Trips(trips.join().unwrap_or_else(|panic| resume_unwind(panic))?)
             }
@@ -100,7 +109,7 @@ impl<'s> Running<'s> {
 
 /// A connection may break; what arrives over it is what was sent.
 fn whole(outcome: transfer::Outcome) -> Result<transfer::Outcome> {
-    ensure!(outcome.sha256_ok || outcome.lost.is_some(), "another file arrived than was sent: {outcome:?}");
+    ensure!(outcome.is_whole || outcome.lost.is_some(), "another file arrived than was sent: {outcome:?}");
     Ok(outcome)
 }
 
@@ -109,10 +118,25 @@ impl Mark {
     pub(super) fn now(flows: &[Running<'_>]) -> Result<Mark> {
         let arrived = |flow: &Running<'_>| match flow {
             Running::Stream(transfer) => transfer.arrived(),
-            Running::File { .. } | Running::Datagrams(_) | Running::Trips(_) => 0,
+            Running::File { transfer, .. } => transfer.arrived(),
+            Running::Datagrams(_) | Running::Trips(_) => 0,
         };
-        Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).sum() })
+        Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).collect() })
     }
+
+    /// Bytes of all streams since `earlier`.
+    pub(super) fn bytes_since(&self, earlier: &Mark) -> u64 {
+        self.bytes.iter().sum::<u64>() - earlier.bytes.iter().sum::<u64>()
+    }
+}
+
+/// What was seen of the run in which flows were.
+pub(super) struct Around<'a> {
+    pub(super) scenario: &'a Scenario,
+    /// When the first fault began.
+    pub(super) fault_ns: Option<u64>,
+    /// Datagrams that found a full socket.
+    pub(super) socket_overruns: u64,
 }
 
 /// What the flows of an entry have to show, of the time between the two marks as far as that matters.
@@ -120,14 +144,26 @@ pub(super) fn figures(
     flow: &Flow,
     finished: &[Finished],
     [warm, end]: [&Mark; 2],
-    scenario: &Scenario,
+    around: &Around<'_>,
 ) -> Vec<(Figure, f64)> {
     let mut figures = Vec::new();
     let broken = finished.iter().filter(|flow| flow.is_broken()).count();
-    let speed = |bytes: u64, ns: u64| (Figure::Mbps, bytes as f64 * 8e3 / ns as f64);
+    let mbps = |bytes: u64, ns: u64| bytes as f64 * 8e3 / ns as f64;
+    let speed = |bytes: u64, ns: u64| (Figure::Mbps, mbps(bytes, ns));
+    if let Some(fault_ns) = around.fault_ns.filter(|_| flow.kind != FlowKind::PingPong) {
+        let until_ns = fault_ns.saturating_sub(IN_FLIGHT_NS);
+        figures.push((Figure::CalmMs, longest_gap(finished, until_ns.saturating_sub(CALM_NS), until_ns)));
+    }
     match flow.kind {
         FlowKind::Tcp | FlowKind::Quic => {
-            figures.push(speed(end.bytes - warm.bytes, end.at_ns - warm.at_ns));
+            let length_ns = end.at_ns - warm.at_ns;
+            let each = end.bytes.iter().zip(&warm.bytes).map(|(end, warm)| mbps(end - warm, length_ns));
+            let each: Vec<f64> = each.collect();
+            figures.push((Figure::Mbps, each.iter().sum()));
+            if each.len() > 1 {
+                figures.push((Figure::SlowestMbps, each.iter().copied().fold(f64::INFINITY, f64::min)));
+                figures.push((Figure::FastestMbps, each.iter().copied().fold(0.0, f64::max)));
+            }
             figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
             figures.push((Figure::Broken, broken as f64));
         }
@@ -141,8 +177,17 @@ pub(super) fn figures(
                 .iter()
                 .filter_map(Finished::datagrams)
                 .fold([0, 0], |sum, outcome| [sum[0] + outcome.sent, sum[1] + outcome.received]);
-            let duration_ns = u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX);
-            let planned = f64::from(per_second) * scenario.duration.as_secs_f64() * f64::from(flow.count);
+            let duration = around.scenario.duration;
+            let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+            let planned = f64::from(per_second) * duration.as_secs_f64() * finished.len() as f64;
+            // A datagram may be in a queue for some milliseconds before a fault.
+            let since_ns = around.fault_ns.unwrap_or(warm.at_ns).max(warm.at_ns).saturating_sub(IN_FLIGHT_NS);
+            let outcomes = || finished.iter().filter_map(Finished::datagrams);
+            let gone = outcomes().flat_map(|outcome| &outcome.lost_at_ns).filter(|at_ns| **at_ns >= since_ns);
+            let gone = (gone.count() as u64).saturating_sub(around.socket_overruns);
+            figures.push((Figure::Lost, gone as f64));
+            let overtaken: u64 = outcomes().map(|outcome| outcome.overtaken).sum();
+            figures.push((Figure::Overtaken, overtaken as f64));
             figures.push(speed(received * u64::from(bytes), duration_ns));
             figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
             figures.push((Figure::LostPercent, (1.0 - received as f64 / sent as f64) * 100.0));
@@ -160,19 +205,27 @@ pub(super) fn figures(
 }
 
 /// The longest time in which one of the flows got nothing, of which a part lies between the two moments, in
-/// milliseconds.
+/// milliseconds; also when nothing came any more.
 fn longest_stall(finished: &[Finished], from_ns: u64, to_ns: u64) -> f64 {
-    let gaps = finished.iter().filter_map(|flow| match flow {
+    let silence = gaps(finished).map(|gaps| {
+        let last_ns = from_ns.saturating_add(u64::try_from(gaps.until_last(from_ns).as_nanos()).unwrap_or(0));
+        to_ns.saturating_sub(last_ns) as f64 / 1e6
+    });
+    silence.fold(longest_gap(finished, from_ns, to_ns), f64::max)
+}
+
+/// The same, between two arrivals.
+fn longest_gap(finished: &[Finished], from_ns: u64, to_ns: u64) -> f64 {
+    let lengths = gaps(finished).map(|gaps| gaps.longest_within(from_ns, to_ns).length);
+    lengths.max().unwrap_or_default().as_secs_f64() * 1e3
+}
+
+fn gaps(finished: &[Finished]) -> impl Iterator<Item = &Gaps> {
+    finished.iter().filter_map(|flow| match flow {
         Finished::Stream(outcome) | Finished::File { outcome, .. } => Some(&outcome.gaps),
         Finished::Datagrams(outcome) => Some(&outcome.gaps),
         Finished::Trips(_) => None,
-    });
-    let longest = gaps.map(|gaps| {
-        let last_ns = from_ns.saturating_add(u64::try_from(gaps.until_last(from_ns).as_nanos()).unwrap_or(0));
-        let silent_ns = to_ns.saturating_sub(last_ns);
-        gaps.longest_within(from_ns, to_ns).length.max(Duration::from_nanos(silent_ns))
-    });
-    longest.max().unwrap_or_default().as_secs_f64() * 1e3
+    })
 }
 
 impl Finished {

@@ -3,34 +3,33 @@
 //! Links whose flaws are rates, black holes and pulled cables have a switch each; when any link has another flaw in the
 //! course of the scenario, all are emulated wires. The buffers of TCP may grow to 32 MiB, so that long paths are filled.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tabane_proto::PolicyKind;
 
 use super::able::needs_emulator;
+use super::contestant::Contestant;
+use super::counts::{Counts, Told};
 use super::course::{self, Condition, Step};
-use super::figure::{Figure, Measure};
-use super::flows::{Mark, Running, figures};
-use super::plan::{Contestant, FlowKind, Scenario};
-use tabane_kit::bundle::{self, Bundle, Protection};
-use tabane_kit::clock::{Moment, milliseconds_between, monotonic_ns};
-use tabane_kit::counters;
+use super::deaths::Faults;
+use super::figure::Measure;
+use super::flows::{Around, Mark, Running, figures};
+use super::netem;
+use super::plan::{FlowKind, Scenario};
+use tabane_kit::clock::{Moment, monotonic_ns};
 use tabane_kit::emulator::{Coalescing, Direction, Impairment};
 use tabane_kit::mptcp;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::status::LINK_DOWN;
-use tabane_kit::topology::{LinkPlan, Plan, RouterPlan, Topology, Wiring, address, nic};
+use tabane_kit::topology::{LinkPlan, Plan, RouterPlan, Topology, Wiring};
 
 /// Most that the buffers of a connection may grow to.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;
 /// A run in which anything comes later than this part of its duration measures the machine and not the contestant.
 const LATE_SHARE: u32 = 10;
 
-/// Runs `scenario`.
+/// Runs `scenario` where things may take `slowdown` times as long as usual.
 ///
 /// # Errors
 /// A tool or daemon fails, or something arrives that was not sent.
@@ -39,9 +38,10 @@ pub(super) fn run(
     contestant: Contestant,
     daemon: &Path,
     seed: u64,
+    slowdown: u32,
 ) -> Result<Vec<Measure>> {
     let topology = Topology::build(plan(scenario, contestant, seed))?;
-    let run = Run { scenario, contestant, topology: &topology, seed };
+    let run = Run { scenario, contestant, topology: &topology, seed, slowdown };
     for link in 0..scenario.links.len() {
         run.impair(link, &Condition::at_first(scenario, link))?;
     }
@@ -49,127 +49,103 @@ pub(super) fn run(
         host.set("net/ipv4/tcp_rmem", &format!("4096 131072 {BUFFER_BYTES_MAX}"))?;
         host.set("net/ipv4/tcp_wmem", &format!("4096 16384 {BUFFER_BYTES_MAX}"))?;
     }
-    let bundles = run.start(daemon)?;
-    let resent = run.resent()?;
-    let (mut measures, death) = thread::scope(|scope| run.play(scope))?;
-    if scenario.flows.iter().any(|flow| matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. })) {
-        measures.push(Measure::of_run(Figure::Resent, (run.resent()? - resent) as f64));
+    let way = contestant.start(&topology, scenario, daemon)?;
+    let (told, since_ns) = (Told::now(&way.bundles)?, monotonic_ns()?);
+    let (mut measures, mut faults) = (Vec::new(), Faults::default());
+    for (turn, scenario) in scenario.turns() {
+        let run = Run { scenario: &scenario, ..run };
+        let (of_turn, seen) = thread::scope(|scope| run.play(scope))?;
+        measures.extend(of_turn.into_iter().map(|measure| measure.in_turn(turn)));
+        faults = seen;
     }
-    if let Some((link, began)) = death {
-        measures.extend(noticed(&bundles, link, began)?);
+    if let Some(before) = told {
+        measures.extend(faults.figures(&way.bundles, scenario.links.len(), since_ns)?);
+        measures.extend(Told::now(&way.bundles)?.map(|told| told.since(&before)).unwrap_or_default());
     }
-    measures.extend(run.overruns()?);
     if contestant == Contestant::Mptcp {
         mptcp::check(&topology)?;
     }
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    way.stop()?;
     Ok(measures)
 }
 
 fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
+    let is_emulated = needs_emulator(scenario) && contestant != Contestant::Netem;
     let link = |link: &super::plan::Link| {
         let rate = Bitrate::bits(link.quality.rate);
         let queue = |router: super::plan::Router| RouterPlan {
             rate: Bitrate::bits(router.rate),
             queue_bytes: router.queue_bytes(),
         };
-        LinkPlan { mtu: link.mtu.into(), router: link.router.map(queue), ..LinkPlan::paced(rate) }
+        let paced = LinkPlan::paced(rate);
+        let burst_bytes = link.burst.unwrap_or(paced.burst_bytes);
+        LinkPlan { mtu: link.mtu.into(), router: link.router.map(queue), burst_bytes, ..paced }
     };
     Plan {
         hosts: scenario.hosts.into(),
         links: scenario.links.iter().map(link).collect(),
-        wiring: if needs_emulator(scenario) { Wiring::Emulator } else { Wiring::Switch },
-        addressed: !matches!(contestant, Contestant::Bundle(_)),
+        wiring: if is_emulated { Wiring::Emulator } else { Wiring::Switch },
+        addressed: contestant.uses_bare_links(),
         pinned: false,
         seed,
     }
 }
 
-/// A link that carries nothing any more, and since when.
-type Death = (usize, Moment);
+/// What was seen while the flows ran: after the warm-up, and at the end.
+struct Played {
+    counts: [Counts; 2],
+    marks: [Vec<Mark>; 2],
+    faults: Faults,
+}
 
+#[derive(Clone, Copy)]
 struct Run<'a> {
     scenario: &'a Scenario,
     contestant: Contestant,
     topology: &'a Topology,
     seed: u64,
+    /// How many times as long as usual things may take here.
+    slowdown: u32,
 }
 
 impl<'a> Run<'a> {
-    /// Makes the path; the daemons go with the value.
-    fn start(&self, daemon: &Path) -> Result<Vec<Bundle<'a>>> {
-        match self.contestant {
-            Contestant::BestLink => Ok(Vec::new()),
-            Contestant::Mptcp => mptcp::announce(self.topology).map(|()| Vec::new()),
-            Contestant::Bundle(policy) => {
-                let over = self.scenario.bundle.over;
-                let links: Vec<String> = self.topology.nics().iter().map(|nic| over.link(nic)).collect();
-                Bundle::start_over(self.topology, &links, &self.options(policy, daemon))
-            }
-        }
-    }
-
-    fn options(&self, policy: PolicyKind, daemon: &Path) -> bundle::Options {
-        let own = self.scenario.bundle;
-        let mut arguments =
-            ["--policy", policy.name(), "--receive", own.receive.name()].map(str::to_string).to_vec();
-        if !own.repair {
-            arguments.push("--no-repair".to_string());
-        }
-        if policy == PolicyKind::Hash {
-            arguments.extend(["--hash".to_string(), own.hash.name().to_string()]);
-        }
-        if policy == PolicyKind::ActiveBackup {
-            let primary = own.primary.map(|link| ["--primary".to_string(), nic(link.into())]);
-            arguments.extend(primary.into_iter().flatten());
-            arguments.extend((!own.preempt).then(|| "--no-preempt".to_string()));
-        }
-        let protection = if own.sealed { Protection::LabKey } else { Protection::None };
-        bundle::Options { arguments, protection, ..bundle::Options::new(daemon) }
-    }
-
-    /// Address of `host` on the path.
-    fn address(&self, host: u8) -> IpAddr {
-        match self.contestant {
-            Contestant::Bundle(_) => bundle::address(host.into()),
-            Contestant::BestLink => address(self.scenario.best_link(), host.into()).into(),
-            Contestant::Mptcp => address(0, host.into()).into(),
-        }
-    }
-
     /// Starts the flows, carries out the course beside them, and measures them.
-    fn play<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Result<(Vec<Measure>, Option<Death>)> {
+    fn play<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Result<(Vec<Measure>, Faults)> {
         let flows = self.begin(scope)?;
         let played = self.carry_out(&flows);
         // Whatever went wrong, nothing is left running.
         flows.iter().flatten().for_each(Running::end);
         let finished = flows.into_iter().map(|flows| flows.into_iter().map(Running::finish).collect());
         let finished: Vec<Result<Vec<_>>> = finished.collect();
-        let (marks, death) = played?;
+        let Played { counts: [warm_counts, end_counts], marks, faults } = played?;
+        let socket_overruns = end_counts.socket_overruns - warm_counts.socket_overruns;
+        let around = Around { scenario: self.scenario, fault_ns: faults.first_ns(), socket_overruns };
         let mut measures = Vec::new();
         for (entry, (finished, flow)) in finished.into_iter().zip(&self.scenario.flows).enumerate() {
             let finished = finished.with_context(|| flow.to_string())?;
             let marks = marks.each_ref().map(|mark| &mark[entry]);
-            let figures = figures(flow, &finished, marks, self.scenario).into_iter();
+            let figures = figures(flow, &finished, marks, &around).into_iter();
             measures.extend(figures.map(|(figure, value)| Measure::of_flow(entry, figure, value)));
         }
-        Ok((measures, death))
+        let is_tcp = |kind: FlowKind| matches!(kind, FlowKind::Tcp | FlowKind::File { .. });
+        let payload = || marks[1].iter().zip(&marks[0]).map(|(end, warm)| end.bytes_since(warm)).sum();
+        let payload = self.scenario.flows.iter().any(|flow| is_tcp(flow.kind)).then(payload);
+        measures.extend(end_counts.since(&warm_counts, payload));
+        Ok((measures, faults))
     }
 
     fn begin<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Result<Vec<Vec<Running<'s>>>> {
-        let mut seed = self.seed;
+        let mut number = 0;
         let mut begun = Vec::new();
         for flow in &self.scenario.flows {
-            let [from, to] = [flow.from, flow.to].map(|host| self.topology.host(host.into()));
-            let at = SocketAddr::new(self.address(flow.to), 0);
             let mut flows = Vec::new();
-            for _ in 0..flow.count {
-                seed = seed.wrapping_add(1);
-                let is_mptcp = self.contestant == Contestant::Mptcp;
+            for (from, to) in flow.pairs(self.scenario.hosts) {
+                let hosts = [from, to].map(|host| self.topology.host(host.into()));
+                let at = self.contestant.at(self.scenario, to, number);
+                number += 1;
+                let (stream, seed) = (self.contestant.stream(), self.seed.wrapping_add(number as u64));
                 let running =
-                    Running::start(scope, flow.kind, is_mptcp, [from, to], at, self.scenario.duration, seed);
+                    Running::start(scope, flow.kind, stream, hosts, at, self.scenario.duration, seed);
                 flows.push(running.with_context(|| flow.to_string())?);
             }
             begun.push(flows);
@@ -177,14 +153,13 @@ impl<'a> Run<'a> {
         Ok(begun)
     }
 
-    /// Goes through the course of the scenario; what the flows had done after the warm-up and at the end, and the first
-    /// death of a link.
-    fn carry_out(&self, flows: &[Vec<Running<'_>>]) -> Result<([Vec<Mark>; 2], Option<Death>)> {
+    /// Goes through the course of the scenario.
+    fn carry_out(&self, flows: &[Vec<Running<'_>>]) -> Result<Played> {
         let started = Instant::now();
         let wait_until = |at: Duration| -> Result<()> {
             thread::sleep(at.saturating_sub(started.elapsed()));
             let late = started.elapsed().saturating_sub(at);
-            let late_max = self.scenario.duration / LATE_SHARE;
+            let late_max = self.scenario.duration * self.slowdown / LATE_SHARE;
             ensure!(
                 late <= late_max,
                 "the machine is too busy: what was due after {at:?} came {late:?} late"
@@ -192,12 +167,12 @@ impl<'a> Run<'a> {
             Ok(())
         };
         let mark = || flows.iter().map(|flows| Mark::now(flows)).collect::<Result<Vec<Mark>>>();
-        let mut death = None;
+        let count = || Counts::now(self.topology, self.contestant.policy().is_some());
+        let mut faults = Faults::default();
         let mut change = |steps: &[Step]| -> Result<()> {
             for step in steps {
                 wait_until(step.at)?;
-                let moment = self.change(step)?;
-                death = death.or(step.is_death.then_some((step.link, moment)));
+                faults.note(self.scenario, step, self.change(step)?);
             }
             Ok(())
         };
@@ -205,10 +180,11 @@ impl<'a> Run<'a> {
         let (early, late) = course.split_at(course.partition_point(|step| step.at < self.scenario.warm_up));
         change(early)?;
         wait_until(self.scenario.warm_up)?;
-        let warm = mark()?;
+        let (warm_counts, warm) = (count()?, mark()?);
         change(late)?;
         wait_until(self.scenario.duration)?;
-        Ok(([warm, mark()?], death))
+        let (end, end_counts) = (mark()?, count()?);
+        Ok(Played { counts: [warm_counts, end_counts], marks: [warm, end], faults })
     }
 
     /// Carries out a step of the course.
@@ -231,9 +207,10 @@ impl<'a> Run<'a> {
         Ok(Moment { before_ns, after_ns: monotonic_ns()? })
     }
 
-    /// Gives an emulated wire its condition; a switch has none.
+    /// Gives a wire its condition; a switch has none.
     fn impair(&self, link: usize, condition: &Condition) -> Result<()> {
-        if self.topology.plan().wiring != Wiring::Emulator {
+        let is_netem = self.contestant == Contestant::Netem;
+        if self.topology.plan().wiring != Wiring::Emulator && !is_netem {
             return Ok(());
         }
         let plan = self.scenario.links[link];
@@ -255,38 +232,12 @@ impl<'a> Run<'a> {
                     .coalescing
                     .map(|each| Coalescing { frames: each.frames.into(), wait: each.wait }),
             };
-            self.topology.impair(link, direction, impairment)?;
+            if is_netem {
+                netem::impair(self.topology, link, direction, &impairment)?;
+            } else {
+                self.topology.impair(link, direction, impairment)?;
+            }
         }
         Ok(())
     }
-
-    /// TCP segments that all hosts have sent again so far.
-    fn resent(&self) -> Result<u64> {
-        self.topology.hosts().iter().map(|host| counters::protocol(host, "Tcp", "RetransSegs")).sum()
-    }
-
-    fn overruns(&self) -> Result<Option<Measure>> {
-        if self.topology.plan().wiring != Wiring::Emulator {
-            return Ok(None);
-        }
-        let mut missed = 0;
-        for link in 0..self.scenario.links.len() {
-            for direction in Direction::BOTH {
-                missed += self.topology.emulator(link)?.counters(direction)?.overrun;
-            }
-        }
-        Ok(Some(Measure::of_run(Figure::Overruns, missed as f64)))
-    }
-}
-
-/// How long it took until a bundle took the link for dead, if one did.
-fn noticed(bundles: &[Bundle<'_>], link: usize, began: Moment) -> Result<Option<Measure>> {
-    let mut first_ns: Option<u64> = None;
-    for bundle in bundles {
-        let status = bundle.status()?;
-        let notice = status.first_event(LINK_DOWN, link, began.before_ns).map(|event| event.at_ns);
-        first_ns = first_ns.into_iter().chain(notice).min();
-    }
-    let after = first_ns.map(|at_ns| milliseconds_between(began.after_ns, at_ns));
-    Ok(after.map(|after| Measure::of_run(Figure::NoticedMs, after)))
 }

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use tabane_engine::receive::Method;
 use tabane_io::Engine;
-use tabane_proto::{HashLayers, PolicyKind};
+use tabane_proto::HashLayers;
 
+use super::contestant::Contestant;
 use super::figure::Figure;
 use super::units::Share;
 
@@ -35,6 +35,10 @@ pub(super) struct Scenario {
     /// Runs of each contestant in each place; run i draws its random numbers from seed + i.
     pub(super) repeats: u32,
     pub(super) seed: u64,
+    /// Whether each flow has a run of its own.
+    pub(super) in_turn: bool,
+    /// Figures that the table has; none: the usual ones.
+    pub(super) show: Vec<Figure>,
     pub(super) contestants: Vec<Contestant>,
     pub(super) bundle: BundleOptions,
     pub(super) links: Vec<Link>,
@@ -52,17 +56,6 @@ pub(super) enum Place {
     Namespaces,
     /// The same with Debian's kernel, in a virtual machine (see `make vm-setup`)
     Guest,
-}
-
-/// Who carries the flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contestant {
-    /// The fastest link alone; of equally fast ones the nearest.
-    BestLink,
-    /// A bundle over all links.
-    Bundle(PolicyKind),
-    /// The kernel's MPTCP with a subflow per link.
-    Mptcp,
 }
 
 /// What all bundles have in common.
@@ -97,6 +90,8 @@ pub(super) enum Over {
 pub(super) struct Link {
     pub(super) quality: Quality,
     pub(super) mtu: u16,
+    /// Most bytes that a NIC sends at once; `None`: as a NIC of that rate, frame by frame below 1 Gbit/s.
+    pub(super) burst: Option<u64>,
     pub(super) coalescing: Option<Coalescing>,
     pub(super) router: Option<Router>,
 }
@@ -149,6 +144,8 @@ pub(super) struct Flow {
     pub(super) from: u8,
     pub(super) to: u8,
     pub(super) count: u8,
+    /// Whether there are so many from each host to each other one.
+    pub(super) all: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,8 +195,10 @@ pub(super) enum FaultKind {
 }
 
 /// A requirement on the median of a figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Want {
+    /// One verdict of this name judges all that is meant; `None`: there is one for each.
+    pub(super) name: Option<String>,
     pub(super) figure: Figure,
     /// The flow; `None`: each that has the figure.
     pub(super) flow: Option<usize>,
@@ -209,6 +208,10 @@ pub(super) struct Want {
     pub(super) place: Option<Place>,
     pub(super) at_least: Option<f64>,
     pub(super) at_most: Option<f64>,
+    /// Most that the figure may differ from the base's.
+    pub(super) apart: Option<f64>,
+    /// Whether each run is judged in place of the median.
+    pub(super) every_run: bool,
 }
 
 impl Place {
@@ -227,23 +230,6 @@ impl Place {
             Place::Sim => "simulated",
             Place::Namespaces => "measured",
             Place::Guest => "guest",
-        }
-    }
-}
-
-impl Contestant {
-    /// All of them.
-    pub(super) fn all() -> Vec<Contestant> {
-        let bundles = PolicyKind::ALL.into_iter().map(Contestant::Bundle);
-        [Contestant::BestLink].into_iter().chain(bundles).chain([Contestant::Mptcp]).collect()
-    }
-
-    /// Name in files: `best-link`, `mptcp`, or the bundle's policy.
-    pub(super) fn key(self) -> &'static str {
-        match self {
-            Contestant::BestLink => "best-link",
-            Contestant::Bundle(policy) => policy.name(),
-            Contestant::Mptcp => "mptcp",
         }
     }
 }
@@ -319,18 +305,49 @@ impl FaultKind {
     }
 }
 
+impl Flow {
+    /// Sender and receiver of each flow among so many hosts.
+    pub(super) fn pairs(&self, hosts: u8) -> Vec<(u8, u8)> {
+        let all = || (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
+        let pairs = if self.all {
+            all().filter(|(from, to)| from != to).collect()
+        } else {
+            vec![(self.from, self.to)]
+        };
+        pairs.into_iter().flat_map(|pair| (0..self.count).map(move |_| pair)).collect()
+    }
+}
+
+impl Quality {
+    /// Bits per second, whoever limits them.
+    pub(super) fn pace(&self) -> u64 {
+        self.router.unwrap_or(self.rate).min(self.rate)
+    }
+}
+
 impl Scenario {
     /// The fastest link, and of those the nearest.
     pub(super) fn best_link(&self) -> usize {
         let worth = |link: &usize| {
             let quality = self.links[*link].quality;
-            (
-                quality.router.unwrap_or(quality.rate),
-                std::cmp::Reverse(quality.delay),
-                std::cmp::Reverse(*link),
-            )
+            (quality.pace(), std::cmp::Reverse(quality.delay), std::cmp::Reverse(*link))
         };
         (0..self.links.len()).max_by_key(worth).unwrap_or_default()
+    }
+
+    /// What is played one after the other: everything at once, or each flow alone, with its number.
+    pub(super) fn turns(&self) -> Vec<(Option<usize>, Scenario)> {
+        if !self.in_turn {
+            return vec![(None, self.clone())];
+        }
+        let alone = |flow: &Flow| Scenario { flows: vec![*flow], ..self.clone() };
+        self.flows.iter().enumerate().map(|(number, flow)| (Some(number), alone(flow))).collect()
+    }
+
+    /// Mbit/s of all links over which `flow` is sent.
+    pub(super) fn mbps_of_links(&self, flow: &Flow) -> f64 {
+        let senders = if flow.all { self.hosts } else { 1 };
+        self.links.iter().map(|link| link.quality.pace() as f64 / 1e6).sum::<f64>() * f64::from(senders)
     }
 }
 
@@ -340,21 +357,9 @@ impl std::fmt::Display for Flow {
         if self.count > 1 {
             write!(out, "{} x ", self.count)?;
         }
+        if self.all {
+            return write!(out, "{} all→all", self.kind.key());
+        }
         write!(out, "{} {}→{}", self.kind.key(), self.from + 1, self.to + 1)
-    }
-}
-
-/// As in files, also in what a guest hands over.
-impl Serialize for Contestant {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.key())
-    }
-}
-
-impl<'de> Deserialize<'de> for Contestant {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
-        let key = String::deserialize(deserializer)?;
-        let found = Contestant::all().into_iter().find(|contestant| contestant.key() == key);
-        found.ok_or_else(|| serde::de::Error::custom(format!("no contestant {key}")))
     }
 }

@@ -7,8 +7,11 @@ use std::fmt;
 use tabane::config::units::print_bitrate;
 use toml::Value;
 
-use super::plan::{BundleOptions, Contestant, Fault, FaultKind, Flow, FlowKind, Link, Place, Scenario, Want};
+use super::contestant::Contestant;
+use super::figure::Figure;
+use super::plan::{BundleOptions, Fault, FaultKind, Flow, FlowKind, Link, Place, Scenario, Want};
 use super::units::{print_share, print_size, print_time};
+use crate::figures::Quantity;
 
 impl fmt::Display for Scenario {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,6 +22,10 @@ impl fmt::Display for Scenario {
         writeln!(out, "warm_up = {}", text(&print_time(self.warm_up)))?;
         writeln!(out, "repeats = {}", self.repeats)?;
         writeln!(out, "seed = {}", self.seed)?;
+        writeln!(out, "in_turn = {}", self.in_turn)?;
+        if !self.show.is_empty() {
+            writeln!(out, "show = {}", list(self.show.iter().copied().map(Figure::key)))?;
+        }
         writeln!(out, "contestants = {}", list(self.contestants.iter().copied().map(Contestant::key)))?;
         print_bundle(&self.bundle, out)?;
         self.links.iter().try_for_each(|link| print_link(link, out))?;
@@ -48,6 +55,7 @@ fn print_link(link: &Link, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "loss = {}", text(&print_share(quality.loss)))?;
     writeln!(out, "corruption = {}", text(&print_share(quality.corruption)))?;
     writeln!(out, "mtu = {}", link.mtu)?;
+    link.burst.map_or(Ok(()), |burst| writeln!(out, "burst = {}", text(&print_size(burst))))?;
     if let Some(router) = &link.router {
         let (rate, queue) = (text(&print_bitrate(router.rate)), text(&print_time(router.queue)));
         writeln!(out, "router = {{ rate = {rate}, queue = {queue} }}")?;
@@ -65,7 +73,8 @@ fn print_flow(flow: &Flow, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         FlowKind::Udp { per_second, bytes } => writeln!(out, "pps = {per_second}\nbytes = {bytes}")?,
         FlowKind::Tcp | FlowKind::Quic | FlowKind::PingPong => {}
     }
-    writeln!(out, "from = {}\nto = {}\ncount = {}", flow.from + 1, flow.to + 1, flow.count)
+    writeln!(out, "from = {}\nto = {}\ncount = {}", flow.from + 1, flow.to + 1, flow.count)?;
+    writeln!(out, "all = {}", flow.all)
 }
 
 fn print_fault(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,6 +99,7 @@ fn print_fault(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 fn print_want(want: &Want, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "\n[[want]]")?;
+    want.name.as_ref().map_or(Ok(()), |name| writeln!(out, "name = {}", text(name)))?;
     writeln!(out, "figure = {}", text(want.figure.key()))?;
     if let Some(flow) = want.flow {
         writeln!(out, "flow = {}", flow + 1)?;
@@ -102,7 +112,9 @@ fn print_want(want: &Want, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     let bound = |value: f64| Value::Float(value);
     want.at_least.map_or(Ok(()), |least| writeln!(out, "at_least = {}", bound(least)))?;
-    want.at_most.map_or(Ok(()), |most| writeln!(out, "at_most = {}", bound(most)))
+    want.at_most.map_or(Ok(()), |most| writeln!(out, "at_most = {}", bound(most)))?;
+    want.apart.map_or(Ok(()), |most| writeln!(out, "apart = {}", bound(most)))?;
+    writeln!(out, "every_run = {}", want.every_run)
 }
 
 /// A TOML string, quoted and escaped.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tabane_probe::stats::{quantile, sorted};
 use tabane_proto::security::Rekey;
-use tabane_proto::{Event, Instant, PolicyKind, PolicyOptions};
+use tabane_proto::{Event, Instant, PolicyOptions};
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::{Flow as Traffic, Pace, Sizes};
 use tabane_sim::frame::{Heading, SHORTEST};
@@ -17,9 +17,10 @@ use tabane_sim::topology::{Coalesce, Link as Cables, NodeSettings, Topology};
 use tabane_sim::traffic::FlowNumber;
 use tabane_sim::world::World;
 
+use super::contestant::Contestant;
 use super::course::{self, Step};
 use super::figure::{Figure, Measure};
-use super::plan::{Contestant, Flow, FlowKind, Quality, Scenario};
+use super::plan::{Flow, FlowKind, Quality, Scenario};
 
 /// How long links may take until all are in use.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
@@ -45,6 +46,15 @@ const CELL_HEADERS: u16 = 48;
 /// Links that cannot be used from the beginning, a file that does not arrive, or an invariant of the simulator that
 /// does not hold.
 pub(super) fn run(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Measure>> {
+    let mut measures = Vec::new();
+    for (turn, scenario) in scenario.turns() {
+        let of_turn = play(&scenario, contestant, seed)?.into_iter();
+        measures.extend(of_turn.map(|measure| measure.in_turn(turn)));
+    }
+    Ok(measures)
+}
+
+fn play(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Measure>> {
     let links = match contestant {
         Contestant::BestLink => vec![scenario.best_link()],
         _ => (0..scenario.links.len()).collect(),
@@ -55,7 +65,7 @@ pub(super) fn run(scenario: &Scenario, contestant: Contestant, seed: u64) -> Res
     let mut world = World::new(seed, &topology, None);
     world.settle(SETTLED_WITHIN)?;
     let start = world.now();
-    let flows = scenario.flows.iter().map(|flow| begin(&mut world, flow)).collect();
+    let flows = scenario.flows.iter().map(|flow| begin(&mut world, flow, scenario.hosts)).collect();
     let run =
         Run { scenario, contestant, links, world, start, flows, done: vec![None; scenario.flows.len()] };
     run.play()
@@ -246,31 +256,32 @@ fn cables(scenario: &Scenario, link: usize, quality: Quality) -> Cables {
 
 fn configure(node: &mut NodeSettings, scenario: &Scenario, contestant: Contestant) {
     let options = scenario.bundle;
-    node.policy = match contestant {
-        Contestant::Bundle(policy) => policy,
-        Contestant::BestLink | Contestant::Mptcp => PolicyKind::Adaptive,
-    };
+    node.policy = contestant.policy().unwrap_or_default();
     let primary = options.primary.filter(|_| contestant != Contestant::BestLink);
     node.policy_options = PolicyOptions { primary, preempt: options.preempt, hash: options.hash };
-    node.repair = options.repair;
+    node.repair = options.repair && contestant != Contestant::Unrepaired;
     node.sealed = options.sealed.then(Rekey::default);
 }
 
 /// Begins the flows of an entry.
-fn begin(world: &mut World<'_>, flow: &Flow) -> Vec<FlowNumber> {
-    let bulk = Traffic { sizes: Sizes::Fixed(SUPERFRAME), ..Traffic::bulk(flow.from, flow.to) };
-    let traffic = match flow.kind {
+fn begin(world: &mut World<'_>, flow: &Flow, hosts: u8) -> Vec<FlowNumber> {
+    let pairs = flow.pairs(hosts).into_iter();
+    pairs.map(|(from, to)| world.start(traffic(flow.kind, from, to))).collect()
+}
+
+fn traffic(kind: FlowKind, from: u8, to: u8) -> Traffic {
+    let bulk = Traffic { sizes: Sizes::Fixed(SUPERFRAME), ..Traffic::bulk(from, to) };
+    match kind {
         FlowKind::Tcp | FlowKind::Quic | FlowKind::File { .. } => bulk,
         FlowKind::Udp { per_second, bytes } => {
             let every = Duration::from_secs(1) / per_second;
             let length = udp_frame(bytes.into());
-            Traffic { heading: Heading::Ipv4, ..Traffic::steady(flow.from, flow.to, length, every) }
+            Traffic { heading: Heading::Ipv4, ..Traffic::steady(from, to, length, every) }
         }
         FlowKind::PingPong => {
             Traffic { sizes: Sizes::Fixed(SHORTEST), pace: Pace::Asking { timeout: TIMEOUT }, ..bulk }
         }
-    };
-    (0..flow.count).map(|_| world.start(traffic)).collect()
+    }
 }
 
 fn udp_frame(bytes: usize) -> usize {

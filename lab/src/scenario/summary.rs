@@ -1,54 +1,76 @@
-//! What was found, place beside place: a row per figure and contestant, and what the scenario wants of them.
+//! What was found, against what the scenarios want. Of one scenario: a row per figure and contestant, place beside place. Of
+//! several cases: a row per case and contestant, figure beside figure.
 
 use serde_json::{Value, json};
 
+use super::contestant::Contestant;
 use super::figure::{Figure, Measure};
-use super::plan::{Contestant, FlowKind, Place, Scenario, Want};
-use super::{Outcome, Seen};
+use super::plan::{FlowKind, Place, Scenario, Want};
+use super::{Outcome, Run, Seen};
+use crate::figures::{Quantity, number};
 use tabane_kit::report::{Report, Samples, Table, Verdict};
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
 const OFFERED_MIN: f64 = 99.0;
+/// Most names that a sentence lists.
+const NAMES_MAX: usize = 4;
 
 /// One place with what was seen there; or why nothing was.
 pub(super) type InPlace = (Place, Result<Vec<Seen>, String>);
 
+/// A scenario, and what was seen of it.
+pub(super) struct Found {
+    /// Name of the case; empty when it is the only scenario of its file.
+    pub(super) name: String,
+    pub(super) scenario: Scenario,
+    pub(super) places: Vec<InPlace>,
+}
+
 /// Writes everything into `report`.
-pub(super) fn write(report: &mut Report, scenario: &Scenario, places: &[InPlace]) {
-    report.field("scenario", scenario.to_string());
-    report.field("places", places.iter().map(fields).collect::<Vec<_>>());
-    if !scenario.about.is_empty() {
-        report.show(format!("  {}\n", scenario.about));
-    }
-    let found = Found { scenario, places };
-    report.show(found.table());
-    for row in found.rows() {
-        for (place, seen) in found.ran() {
-            if let Some(samples) = found.samples(seen, row) {
-                report.samples(key(place, seen.contestant, row), samples);
-            }
+pub(super) fn write(report: &mut Report, found: &[Found]) {
+    match found {
+        [only] if only.name.is_empty() => {
+            report.field("scenario", only.scenario.to_string());
+            report.field("places", only.fields());
+            report.show(format!("  {}\n", only.scenario.about));
+            report.show(only.table());
+        }
+        cases => {
+            let fields = |case: &Found| json!({ "case": case.name, "scenario": case.scenario.to_string(), "places": case.fields() });
+            report.field("cases", cases.iter().map(fields).collect::<Vec<_>>());
+            report.show(format!("  {}\n", cases.first().map_or("", |case| &case.scenario.about)));
+            report.show(table_of(cases));
+            legends(cases).into_iter().for_each(|legend| report.show(format!("  {legend}")));
         }
     }
-    found.remarks().into_iter().for_each(|remark| report.show(format!("  {remark}")));
-    report.verdict(Verdict::equals("runs_failed", found.failures().len(), 0));
-    scenario.wants.iter().flat_map(|want| found.verdicts(want)).for_each(|verdict| report.verdict(verdict));
+    let mut remarks: Vec<String> = Vec::new();
+    for case in found {
+        for row in case.rows() {
+            for (place, seen) in case.ran() {
+                if let Some(samples) = case.samples(seen, row) {
+                    report.samples(case.key(place, seen.contestant, row), samples);
+                }
+            }
+        }
+        let new = case.remarks().into_iter().filter(|remark| !remarks.contains(remark)).collect::<Vec<_>>();
+        remarks.extend(new);
+    }
+    remarks.into_iter().for_each(|remark| report.show(format!("  {remark}")));
+    let failed = found.iter().map(|case| case.failures().len()).sum::<usize>();
+    report.verdict(Verdict::equals("runs_failed", failed, 0));
+    verdicts(found).into_iter().for_each(|verdict| report.verdict(verdict));
 }
 
 /// A figure of a flow, or of the whole run.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     flow: Option<usize>,
     figure: Figure,
 }
 
-struct Found<'a> {
-    scenario: &'a Scenario,
-    places: &'a [InPlace],
-}
-
-impl<'a> Found<'a> {
+impl Found {
     /// Whoever ran, where.
-    fn ran(&self) -> impl Iterator<Item = (Place, &'a Seen)> {
+    fn ran(&self) -> impl Iterator<Item = (Place, &Seen)> {
         let places = self.places.iter();
         let seen = places.filter_map(|(place, seen)| Some((*place, seen.as_ref().ok()?)));
         seen.flat_map(|(place, seen)| seen.iter().map(move |seen| (place, seen)))
@@ -58,58 +80,92 @@ impl<'a> Found<'a> {
     /// Every figure that anyone has, in the order of the flows.
     fn rows(&self) -> Vec<Row> {
         let flows = (0..self.scenario.flows.len()).map(Some).chain([None]);
-        let rows = flows.flat_map(|flow| Figure::ALL.map(|figure| Row { flow, figure }));
-        rows.filter(|row| row.flow.is_none() == row.figure.is_of_run())
-            .filter(|row| self.ran().any(|(_, seen)| self.samples(seen, *row).is_some()))
-            .collect()
+        let rows = flows.flat_map(|flow| Figure::ALL.iter().map(move |figure| Row { flow, figure: *figure }));
+        rows.filter(|row| self.ran().any(|(_, seen)| self.samples(seen, *row).is_some())).collect()
+    }
+
+    /// Whether the table has this figure.
+    fn is_shown(&self, figure: Figure) -> bool {
+        let show = &self.scenario.show;
+        let is_wanted = self.scenario.wants.iter().any(|want| want.figure == figure);
+        if show.is_empty() { figure.is_usual() || is_wanted } else { show.contains(&figure) }
     }
 
     /// All values of a figure, run after run.
     fn samples(&self, seen: &Seen, row: Row) -> Option<Samples> {
-        let Outcome::Ran(runs) = &seen.outcome else { return None };
-        let value = |run: &Result<Vec<Measure>, String>, figure| {
-            let measures = run.as_ref().ok()?;
-            let wanted = |measure: &&Measure| measure.flow == row.flow && measure.figure == figure;
-            measures.iter().find(wanted).map(|measure| measure.value)
-        };
-        let values: Vec<f64> = if row.figure == Figure::Ratio {
-            let alone = self.beside(seen, row)?;
-            let ratio = |(run, alone)| {
-                let of = |figure| Some((value(run, figure)?, value(alone, figure)?));
-                let faster = of(Figure::Mbps).map(|(speed, alone)| speed / alone);
-                faster.or_else(|| of(Figure::Seconds).map(|(time, alone)| alone / time))
-            };
-            runs.iter().zip(alone).filter_map(ratio).collect()
-        } else {
-            runs.iter().filter_map(|run| value(run, row.figure)).collect()
+        let runs = seen.outcome.runs()?;
+        let flow = row.flow.and_then(|flow| self.scenario.flows.get(flow));
+        if flow.is_some() != row.flow.is_some() {
+            return None; // Another case has more flows.
+        }
+        let values: Vec<f64> = match row.figure {
+            Figure::Ratio => self.ratios(seen, row, self.base(seen)?),
+            Figure::RatioPerLink => {
+                let links = self.scenario.links.len() as f64;
+                self.ratios(seen, row, self.base(seen)?).into_iter().map(|ratio| ratio / links).collect()
+            }
+            Figure::OfBestOther => {
+                let speed = |other: &&Seen| {
+                    self.samples(other, Row { figure: Figure::Mbps, ..row }).map(|all| all.median())
+                };
+                let is_other = |who: Contestant| who.policy().is_none() && !who.is_alone();
+                let others = self.beside(seen).filter(|other| is_other(other.contestant));
+                let speeds = others.filter_map(|other| Some((speed(&other)?, other)));
+                let (_, best) = speeds.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+                self.ratios(seen, row, best)
+            }
+            Figure::Share => {
+                let flow = flow?;
+                let speed = |run: &Run| {
+                    let FlowKind::File { bytes } = flow.kind else {
+                        return value(run, row.flow, Figure::Mbps);
+                    };
+                    let seconds = value(run, row.flow, Figure::Seconds)?;
+                    Some(bytes as f64 * f64::from(flow.count) * 8e-6 / seconds)
+                };
+                runs.iter().filter_map(speed).map(|speed| speed / self.scenario.mbps_of_links(flow)).collect()
+            }
+            figure => runs.iter().filter_map(|run| value(run, row.flow, figure)).collect(),
         };
         (!values.is_empty()).then(|| Samples::new(row.figure.unit(), values))
     }
 
-    /// The runs of the best link alone, in the same place, for a flow that goes as fast as it can.
-    fn beside(&self, seen: &Seen, row: Row) -> Option<&'a [Result<Vec<Measure>, String>]> {
+    /// Speed as a multiple of that of `base`, run by run, of a flow that goes as fast as it can.
+    fn ratios(&self, seen: &Seen, row: Row, base: &Seen) -> Vec<f64> {
         let is_paced = |flow: usize| matches!(self.scenario.flows[flow].kind, FlowKind::Udp { .. });
-        if seen.contestant == Contestant::BestLink || row.flow.is_some_and(is_paced) {
-            return None;
+        let (Some(runs), Some(alone)) = (seen.outcome.runs(), base.outcome.runs()) else { return Vec::new() };
+        if std::ptr::eq(seen, base) || row.flow.is_none_or(is_paced) {
+            return Vec::new();
         }
-        let (place, _) = self.ran().find(|(_, other)| std::ptr::eq(*other, seen))?;
-        let mut others = self.ran().filter(|(other, _)| *other == place).map(|(_, seen)| seen);
-        match &others.find(|other| other.contestant == Contestant::BestLink)?.outcome {
-            Outcome::Ran(runs) => Some(runs),
-            Outcome::Unable(_) => None,
-        }
+        let ratio = |(run, alone)| {
+            let of = |figure| Some((value(run, row.flow, figure)?, value(alone, row.flow, figure)?));
+            let faster = of(Figure::Mbps).map(|(speed, alone)| speed / alone);
+            faster.or_else(|| of(Figure::Seconds).map(|(time, alone)| alone / time))
+        };
+        runs.iter().zip(alone).filter_map(ratio).collect()
+    }
+
+    /// All who ran where `seen` did.
+    fn beside(&self, seen: &Seen) -> impl Iterator<Item = &Seen> {
+        let place = self.ran().find(|(_, other)| std::ptr::eq(*other, seen)).map(|(place, _)| place);
+        self.ran().filter(move |(other, _)| Some(*other) == place).map(|(_, seen)| seen)
+    }
+
+    /// With whom others are compared in the same place: the best link, or else the first of all.
+    fn base(&self, seen: &Seen) -> Option<&Seen> {
+        let alone = self.beside(seen).find(|other| other.contestant == Contestant::BestLink);
+        alone.or_else(|| self.beside(seen).next())
     }
 
     fn table(&self) -> Table {
         let labels = self.places.iter().map(|(place, _)| place.label());
         let mut table = Table::new(&["figure", "contestant"].into_iter().chain(labels).collect::<Vec<_>>());
-        for row in self.rows() {
+        for row in self.rows().into_iter().filter(|row| self.is_shown(row.figure)) {
             let mut name = self.name(row);
             for contestant in &self.scenario.contestants {
                 let samples: Vec<Option<Samples>> =
                     self.places.iter().map(|(place, _)| self.samples_of(*place, *contestant, row)).collect();
-                let says_something = |each: &Samples| !row.figure.is_good_when_zero() || each.max() > 0.0;
-                if samples.iter().flatten().any(says_something) {
+                if samples.iter().flatten().any(|samples| says_something(row, samples)) {
                     let cells =
                         samples.iter().map(|each| each.as_ref().map_or("–".into(), |each| cell(row, each)));
                     // The name of a figure stands beside its first contestant.
@@ -127,18 +183,20 @@ impl<'a> Found<'a> {
     }
 
     fn name(&self, row: Row) -> String {
-        match row.flow {
-            Some(flow) => format!("{}: {}", self.scenario.flows[flow], row.figure.label()),
-            None => row.figure.label().to_string(),
-        }
+        let others = &self.scenario.contestants;
+        let base = others.iter().find(|who| **who == Contestant::BestLink).or(others.first());
+        let base = base.map_or("", |who| who.key()).replace("best-link", "best link");
+        let label = row.figure.label().replace("best link", &base);
+        row.flow.map_or(label.clone(), |flow| format!("{}: {label}", self.scenario.flows[flow]))
     }
 
     /// What a reader of the table has to know.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.scenario.repeats > 1 {
-            let runs = self.scenario.repeats;
-            remarks.push(format!("medians of {runs} runs, in brackets the smallest and the largest value"));
+            let (runs, spread) = (self.scenario.repeats, "in brackets the smallest and the largest value");
+            let of_several = if self.name.is_empty() { format!(", {spread}") } else { String::new() };
+            remarks.push(format!("medians of {runs} runs{of_several}"));
         }
         if self.ran().any(|(place, _)| place == Place::Sim) {
             remarks.push(
@@ -147,7 +205,7 @@ impl<'a> Found<'a> {
                     .into(),
             );
         }
-        for (_, seen) in self.places {
+        for (_, seen) in &self.places {
             match seen {
                 Err(why) => remarks.push(why.clone()),
                 Ok(seen) => remarks.extend(seen.iter().filter_map(|seen| match &seen.outcome {
@@ -171,7 +229,7 @@ impl<'a> Found<'a> {
         let short = self.ran().filter(|(_, seen)| is_short(seen));
         short
             .map(|(place, seen)| {
-                let who = format!("{}, {}", place.label(), seen.contestant.key());
+                let who = format!("{}{}, {}", self.head(": "), place.label(), seen.contestant.key());
                 format!("{who}: the load was NOT REACHED, so figures are those of a smaller one")
             })
             .collect()
@@ -180,46 +238,164 @@ impl<'a> Found<'a> {
     fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for (place, seen) in self.ran() {
-            let Outcome::Ran(runs) = &seen.outcome else { continue };
-            let whys =
-                runs.iter().enumerate().filter_map(|(run, outcome)| Some((run, outcome.as_ref().err()?)));
+            let runs = seen.outcome.runs().unwrap_or_default().iter().enumerate();
+            let whys = runs.filter_map(|(run, outcome)| Some((run, outcome.as_ref().err()?)));
             failures.extend(whys.map(|(run, why)| {
-                format!("{}, {}, run {}: {why}", place.label(), seen.contestant.key(), run + 1)
+                let (head, who) = (self.head(": "), seen.contestant.key());
+                format!("{head}{}, {who}, run {}: {why}", place.label(), run + 1)
             }));
         }
         failures
     }
 
-    /// Whether everyone whom `want` is about has what it wants. Nobody to judge is no verdict, no figure to judge by a bad
-    /// one.
-    fn verdicts(&self, want: &Want) -> Vec<Verdict> {
+    /// The name of the case, if it has one, and what follows it.
+    fn head(&self, after: &str) -> String {
+        if self.name.is_empty() { String::new() } else { format!("{}{after}", self.name) }
+    }
+
+    /// Name of a figure in the file: `sim.adaptive.flow1.mbps`, behind the name of a case.
+    fn key(&self, place: Place, contestant: Contestant, row: Row) -> String {
+        let flow = row.flow.map(|flow| format!("flow{}.", flow + 1)).unwrap_or_default();
+        format!("{}{}.{}.{flow}{}", self.head("."), place.key(), contestant.key(), row.figure.key())
+    }
+
+    /// What `want` is about: names and values. No figure to judge is a bad one, nobody to judge none.
+    fn meant(&self, want: &Want) -> Vec<(String, Vec<f64>)> {
         let is_meant = |(place, seen): &(Place, &Seen)| {
-            let default = seen.contestant != Contestant::BestLink;
+            let usual = seen.contestant != Contestant::BestLink;
             want.place.is_none_or(|wanted| wanted == *place)
-                && want.contestant.map_or(default, |wanted| wanted == seen.contestant)
+                && want.contestant.map_or(usual, |wanted| wanted == seen.contestant)
         };
-        let meant: Vec<(Place, &Seen)> = self.ran().filter(is_meant).collect();
+        let who: Vec<(Place, &Seen)> = self.ran().filter(is_meant).collect();
         let is_row = |row: &Row| row.figure == want.figure && (want.flow.is_none() || row.flow == want.flow);
         let rows: Vec<Row> = self.rows().into_iter().filter(is_row).collect();
-        let judge = |id: &str, figure: f64| {
-            let least = want.at_least.map(|least| Verdict::at_least(id, figure, least));
-            least.into_iter().chain(want.at_most.map(|most| Verdict::at_most(id, figure, most)))
-        };
-        let mut verdicts = Vec::new();
-        for (place, seen) in &meant {
+        let mut meant = Vec::new();
+        for (place, seen) in &who {
             for row in &rows {
                 let Some(samples) = self.samples(seen, *row) else { continue };
-                verdicts.extend(judge(&key(*place, seen.contestant, *row), samples.median()));
+                let base = self.base(seen).and_then(|base| self.samples(base, *row));
+                let values = match (want.apart, base) {
+                    (Some(_), Some(base)) => vec![(samples.median() - base.median()).abs()],
+                    (Some(_), None) => vec![f64::NAN],
+                    (None, _) => samples.values().to_vec(),
+                };
+                meant.push((self.key(*place, seen.contestant, *row), values));
             }
         }
-        if verdicts.is_empty() && !meant.is_empty() {
-            verdicts.extend(judge(want.figure.key(), f64::NAN));
+        if meant.is_empty() && !who.is_empty() && !self.scenario.flows.is_empty() {
+            meant.push((format!("{}{}", self.head("."), want.figure.key()), Vec::new()));
         }
-        verdicts
+        meant
+    }
+
+    fn fields(&self) -> Value {
+        let place = |(place, seen): &InPlace| json!({ "place": place.key(), "contestants": seen.as_ref().ok(), "unable": seen.as_ref().err() });
+        self.places.iter().map(place).collect()
     }
 }
 
-/// What stands in the table.
+fn value(run: &Run, flow: Option<usize>, figure: Figure) -> Option<f64> {
+    let wanted = |measure: &&Measure| measure.flow == flow && measure.figure == figure;
+    run.as_ref().ok()?.iter().find(wanted).map(|measure| measure.value)
+}
+
+/// Whether everyone whom the requirements are about has what they want.
+fn verdicts(found: &[Found]) -> Vec<Verdict> {
+    let mut judged: Vec<(String, &Want, Vec<f64>)> = Vec::new();
+    for case in found {
+        for want in &case.scenario.wants {
+            for (key, values) in case.meant(want) {
+                let id = want.name.as_ref().map_or(key, |name| name.replace("{case}", &case.name));
+                match judged.iter_mut().find(|(own, other, _)| {
+                    want.name.is_some()
+                        && *own == id
+                        && (other.at_least, other.at_most) == (want.at_least, want.at_most)
+                }) {
+                    Some((_, _, all)) => all.extend(values),
+                    None => judged.push((id, want, values)),
+                }
+            }
+        }
+    }
+    judged.iter().flat_map(|(id, want, values)| judge(id, want, values)).collect()
+}
+
+fn judge(id: &str, want: &Want, values: &[f64]) -> Vec<Verdict> {
+    let samples = Samples::new("", values.to_vec());
+    let figure = |worst: f64| {
+        let is_lacking = values.is_empty() || values.iter().any(|value| value.is_nan());
+        match (is_lacking, want.every_run) {
+            (true, _) => f64::NAN,
+            (false, true) => worst,
+            (false, false) => samples.median(),
+        }
+    };
+    let least = want.at_least.map(|least| Verdict::at_least(id, figure(samples.min()), least));
+    let most = want.at_most.or(want.apart).map(|most| Verdict::at_most(id, figure(samples.max()), most));
+    least.into_iter().chain(most).collect()
+}
+
+/// A row per case, place and contestant; a column per figure that says something.
+fn table_of(cases: &[Found]) -> Table {
+    let mut columns: Vec<Row> = Vec::new();
+    for case in cases {
+        for row in case.rows().into_iter().filter(|row| case.is_shown(row.figure)) {
+            let mut all = case.ran().filter_map(|(_, seen)| case.samples(seen, row));
+            if !columns.contains(&row) && all.any(|samples| says_something(row, &samples)) {
+                columns.push(row);
+            }
+        }
+    }
+    columns.sort_by_key(|row| (row.flow.is_none(), *row));
+    let is_one_flow = cases.iter().all(|case| case.scenario.flows.len() == 1);
+    let head = |row: &Row| match row.flow {
+        Some(flow) if !is_one_flow => format!("{} {}", flow + 1, row.figure.key()),
+        _ => row.figure.key().to_string(),
+    };
+    let places: Vec<Place> =
+        cases.iter().flat_map(|case| case.places.iter().map(|(place, _)| *place)).collect();
+    let is_one_place = places.windows(2).all(|pair| pair[0] == pair[1]);
+    let place_head = (!is_one_place).then(|| "place".to_string());
+    let heads = ["case".to_string(), "contestant".to_string()].into_iter().chain(place_head);
+    let heads: Vec<String> = heads.chain(columns.iter().map(head)).collect();
+    let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for case in cases {
+        for (place, seen) in case.ran() {
+            let place = (!is_one_place).then(|| place.label().to_string());
+            let head = [case.name.clone(), seen.contestant.key().to_string()].into_iter().chain(place);
+            let median =
+                |row: &Row| case.samples(seen, *row).map_or("–".into(), |samples| number(samples.median()));
+            table.row(head.chain(columns.iter().map(median)).collect());
+        }
+    }
+    table
+}
+
+/// Which flow has which number.
+fn legends(cases: &[Found]) -> Vec<String> {
+    let mut legends: Vec<(String, Vec<&str>)> = Vec::new();
+    for case in cases.iter().filter(|case| !case.scenario.flows.is_empty()) {
+        let flows = case.scenario.flows.iter().zip(1..).map(|(flow, number)| format!("{number} = {flow}"));
+        let flows = flows.collect::<Vec<_>>().join(", ");
+        match legends.iter_mut().find(|(legend, _)| *legend == flows) {
+            Some((_, names)) => names.push(&case.name),
+            None => legends.push((flows, vec![&case.name])),
+        }
+    }
+    let is_one = legends.len() == 1;
+    let legend = |(flows, names): (String, Vec<&str>)| match names.len() {
+        _ if is_one => format!("flows: {flows}"),
+        count if count > NAMES_MAX => format!("flows of {} and {} more: {flows}", names[0], count - 1),
+        _ => format!("flows of {}: {flows}", names.join(", ")),
+    };
+    legends.into_iter().map(legend).collect()
+}
+
+fn says_something(row: Row, samples: &Samples) -> bool {
+    !row.figure.is_good_when_zero() || samples.max() > 0.0
+}
+
+/// What stands in the table of one scenario.
 fn cell(row: Row, samples: &Samples) -> String {
     let [median, min, max] = [samples.median(), samples.min(), samples.max()].map(number);
     let spread = if min == max { String::new() } else { format!(" ({min} to {max})") };
@@ -231,108 +407,5 @@ fn is_not_reached(row: Row, samples: &Samples) -> bool {
     row.figure == Figure::OfferedPercent && samples.min() < OFFERED_MIN
 }
 
-/// Name of a figure in the file: `sim.adaptive.flow1.mbps`.
-fn key(place: Place, contestant: Contestant, row: Row) -> String {
-    let flow = row.flow.map(|flow| format!("flow{}.", flow + 1)).unwrap_or_default();
-    format!("{}.{}.{flow}{}", place.key(), contestant.key(), row.figure.key())
-}
-
-/// Three digits that matter, or all before the point; whole numbers as they are.
-fn number(value: f64) -> String {
-    match value.abs() {
-        _ if value.fract() == 0.0 => format!("{value:.0}"),
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        size if size >= 0.9995 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-fn fields((place, seen): &InPlace) -> Value {
-    json!({ "place": place.key(), "contestants": seen.as_ref().ok(), "unable": seen.as_ref().err() })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::super::file;
-    use super::*;
-
-    const TEXT: &str = r#"
-        repeats = 2
-        contestants = ["best-link", "adaptive", "mptcp"]
-        [[link]]
-        rate = "1 Gbit/s"
-        [[flow]]
-        kind = "tcp"
-        [[flow]]
-        kind = "udp"
-        [[want]]
-        figure = "ratio"
-        at_least = 1.9
-        [[want]]
-        figure = "resent"
-        in = "sim"
-        at_most = 0
-        [[want]]
-        figure = "noticed_ms"
-        in = "guest"
-        at_most = 5
-    "#;
-
-    fn runs(speeds: [f64; 2], offered: f64) -> Outcome {
-        let run = |speed| {
-            Ok(vec![
-                Measure::of_flow(0, Figure::Mbps, speed),
-                Measure::of_flow(0, Figure::Broken, 0.0),
-                Measure::of_flow(1, Figure::OfferedPercent, offered),
-            ])
-        };
-        Outcome::Ran(speeds.map(run).to_vec())
-    }
-
-    fn places() -> Vec<InPlace> {
-        let seen = |contestant, outcome| Seen { contestant, outcome };
-        let bundle = Contestant::Bundle(tabane_proto::PolicyKind::Adaptive);
-        let seen = vec![
-            seen(Contestant::BestLink, runs([900.0, 1000.0], 100.0)),
-            seen(bundle, runs([1800.0, 1900.0], 80.0)),
-            seen(Contestant::Mptcp, Outcome::Unable("no mptcp in `sim`".into())),
-        ];
-        vec![(Place::Sim, Ok(seen))]
-    }
-
-    #[test]
-    fn a_table_has_what_was_measured_and_says_what_was_not() {
-        let scenario = file::parse("test", TEXT).unwrap();
-        let (found, places) = (|places| Found { scenario: &scenario, places }, places());
-        let table = found(&places).table().to_string();
-        let row = |name: &str| table.lines().find(|line| line.contains(name)).map(str::to_string);
-        assert!(row("speed, Mbit/s").unwrap().ends_with("best-link    950 (900 to 1000)"), "{table}");
-        assert!(row("x best link").unwrap().ends_with("1.95 (1.90 to 2)"), "{table}");
-        assert!(table.contains("80 NOT REACHED") && row("broken").is_none(), "{table}");
-        let remarks = found(&places).remarks().join("\n");
-        assert!(
-            remarks.contains("no mptcp in `sim`")
-                && remarks.contains("simulated, adaptive: the load was NOT REACHED"),
-            "{remarks}"
-        );
-    }
-
-    #[test]
-    fn wants_are_judged_by_medians_of_whom_they_mean() {
-        let scenario = file::parse("test", TEXT).unwrap();
-        let places = places();
-        let found = Found { scenario: &scenario, places: &places };
-        let verdicts: Vec<Vec<Verdict>> = scenario.wants.iter().map(|want| found.verdicts(want)).collect();
-        let [ratio] = &verdicts[0][..] else { panic!("{verdicts:?}") };
-        assert_eq!((ratio.id.as_str(), ratio.ok), ("sim.adaptive.flow1.ratio", true));
-        assert!(!verdicts[1][0].ok && verdicts[1][0].got.is_null(), "a figure that nobody has: {verdicts:?}");
-        assert!(verdicts[2].is_empty(), "the guest did not run: {verdicts:?}");
-    }
-
-    #[test]
-    fn numbers_have_three_digits() {
-        let shown = [0.0, 0.1234, 0.9999, 1.234, 12.34, 99.98, 1234.4, 7.0].map(number);
-        assert_eq!(shown, ["0", "0.123", "1.00", "1.23", "12.3", "100", "1234", "7"]);
-    }
-}
+mod tests;

@@ -6,16 +6,22 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::cases::{self, Wish};
+use super::contestant::Contestant;
+use super::figure::Figure;
 use super::file::parse;
-use super::plan::{Contestant, FaultKind, FlowKind};
+use super::plan::{FaultKind, FlowKind};
+use crate::figures::Quantity;
 
 /// The shortest scenario.
 const SHORTEST: &str = "[[link]]\nrate = \"1 Gbit/s\"\n[[flow]]\nkind = \"tcp\"\n";
 
+/// The examples, and the experiments that are commands.
 fn examples() -> Vec<(PathBuf, String)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let entries = fs::read_dir(directory).expect("the examples are there");
-    let paths = entries.map(|entry| entry.expect("a directory can be read").path());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let entries =
+        ["scenarios", "experiments"].map(|name| fs::read_dir(root.join(name)).expect("it is there"));
+    let paths = entries.into_iter().flatten().map(|entry| entry.expect("a directory can be read").path());
     let mut examples: Vec<(PathBuf, String)> =
         paths.map(|path| (path.clone(), fs::read_to_string(path).expect("an example is text"))).collect();
     examples.sort();
@@ -32,9 +38,24 @@ fn examples_read_back_as_they_are_printed() {
     assert!(examples.len() >= 4, "{examples:?}");
     for (path, text) in examples {
         let name = path.display().to_string();
-        let scenario = parse(&name, &text).unwrap_or_else(|problems| panic!("{problems:?}"));
-        assert!(!scenario.about.is_empty() && !scenario.wants.is_empty(), "{name}");
-        assert_eq!(parse(&name, &scenario.to_string()), Ok(scenario), "{name}");
+        let cases =
+            cases::parse(&name, &text, &Wish::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        assert!(cases.iter().any(|case| !case.scenario.wants.is_empty()), "{name}");
+        for case in cases {
+            let (name, scenario) = (format!("{name} {}", case.name), case.scenario);
+            assert!(!scenario.about.is_empty(), "{name}");
+            assert_eq!(parse(&name, &scenario.to_string()), Ok(scenario), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_page_names_every_figure_and_contestant() {
+    let page = include_str!("../../../docs/scenarios.md");
+    let figures = Figure::ALL.iter().map(|figure| figure.key());
+    let contestants = Contestant::all().into_iter().map(Contestant::key);
+    for name in figures.chain(contestants) {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
     }
 }
 
@@ -59,12 +80,12 @@ fn every_problem_names_its_line_its_key_and_what_is_allowed() {
         "f.toml:3: link.rate: unit `GB/s` counts bytes, not bits; allowed: a number and one of bit/s",
         "f.toml:4: link.loss: `2` has no unit; allowed: a number and one of ppm, %",
         "f.toml:6: flow.kind: `udb` is unknown (did you mean `udp`?); allowed: tcp, quic, file, udp, ping-pong",
-        "f.toml:9: flow.pps: unknown key; allowed: kind, from, to, count",
+        "f.toml:9: flow.pps: unknown key; allowed: kind, from, to, all, count",
         "f.toml:10: flow.to: 3 is out of range; allowed: 1 to 2 (a host of the scenario)",
         "f.toml:11: fault.loss: is not given; allowed: a number and one of ppm, %",
         "f.toml:13: fault.link: 2 is out of range; allowed: 1 to 1 (a link of the scenario)",
         "f.toml:14: fault.begins: `9 s` is out of range; allowed: less than `duration`",
-        "f.toml:15: want: it wants nothing; allowed: `at_least`, `at_most` or both, numbers",
+        "f.toml:15: want: it wants nothing; allowed: `at_least`, `at_most`, both, or `apart`: numbers",
     ];
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found}\n{expected}");
@@ -74,10 +95,7 @@ fn every_problem_names_its_line_its_key_and_what_is_allowed() {
 
 #[test]
 fn what_is_missing_is_named_with_its_place() {
-    assert_eq!(
-        problems(""),
-        ["f.toml: link: 0 of them; allowed: 1 to 8", "f.toml: flow: 0 of them; allowed: 1 to 32"]
-    );
+    assert_eq!(problems(""), ["f.toml: link: 0 of them; allowed: 1 to 8"]);
     let found = problems("[[link]]\n[[flow]]\nkind = \"file\"\nfrom = 2\n");
     assert!(found[0].starts_with("f.toml:1: link.rate: is not given; allowed: "), "{found:?}");
     assert!(found[1].starts_with("f.toml:2: flow.size: is not given; allowed: "), "{found:?}");
@@ -106,8 +124,12 @@ fn faults_take_what_their_kind_takes() {
 
 /// Whatever `text` is: sentences, or a scenario that reads back as it is printed.
 fn survives(text: &str) {
-    match parse("f", text) {
-        Ok(scenario) => assert_eq!(parse("f", &scenario.to_string()), Ok(scenario)),
+    match cases::parse("f", text, &Wish::default()) {
+        Ok(cases) => {
+            for scenario in cases.into_iter().map(|case| case.scenario) {
+                assert_eq!(parse("f", &scenario.to_string()), Ok(scenario));
+            }
+        }
         Err(problems) => {
             assert!(!problems.is_empty());
             assert!(problems.iter().all(|problem| !problem.to_string().contains('\n')));

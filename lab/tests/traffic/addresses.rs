@@ -19,7 +19,7 @@ use tabane_kit::workload::Stream;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 
 use crate::neighbours::mac;
-use crate::stage::{FAST, options, plan, with_bundles};
+use crate::stage::{FAST, options, options_with, plan, with_bundles};
 use crate::{Case, Need};
 
 /// Addresses that are new in each second of the storm, and how many have to arrive.
@@ -129,8 +129,7 @@ impl Storm {
 fn one_way() -> Result<()> {
     const GUEST: Mac = [2, 0xfe, 0, 0, 0, 1];
     const OWN: Mac = [2, 0xfe, 0, 0, 0, 2];
-    let mut options = options()?;
-    options.arguments.extend(["--workers", "2"].map(str::to_owned));
+    let options = options_with(&["--workers", "2"])?;
     let plan = Plan { hosts: 3, ..plan(&[FAST; 2]) };
     with_bundles(plan, &options, |topology, bundles| {
         let delivered =

@@ -10,7 +10,7 @@ use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, options, plan, ready};
+use crate::stage::{FAST, options, options_with, plan, ready};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -25,16 +25,10 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_peer_that_ends_or_dies_takes_the_carrier_along", Need::Daemon, || carrier(&options()?)),
         Case::new("a_peer_of_many_workers_takes_the_carrier_along_once", Need::Daemon, || {
-            carrier(&with_workers(4)?)
+            carrier(&options_with(&["--workers", "4"])?)
         }),
         Case::new("an_upgrade_of_either_end_leaves_the_carrier_alone", Need::Daemon, upgraded),
     ]
-}
-
-fn with_workers(workers: usize) -> Result<Options> {
-    let mut options = options()?;
-    options.arguments.extend(["--workers".to_owned(), workers.to_string()]);
-    Ok(options)
 }
 
 /// How often the device has gained or lost its carrier.
@@ -77,7 +71,7 @@ fn carrier(options: &Options) -> Result<()> {
 /// Both ends are replaced in turn; the farewell of one that was replaced is heard as any.
 fn upgraded() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let mut bundles = Bundle::start_all(&topology, &with_workers(2)?)?;
+    let mut bundles = Bundle::start_all(&topology, &options_with(&["--workers", "2"])?)?;
     let before = [changes(topology.host(0))?, changes(topology.host(1))?];
     for round in 0..4 {
         bundles[round % 2].upgrade()?;

@@ -9,10 +9,9 @@ use anyhow::{Context, Result, ensure};
 use socket2::SockRef;
 use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::clock::wait_for;
-use tabane_kit::counters::received_bytes;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, plan};
+use crate::stage::{FAST, plan, ready, received};
 use crate::{Case, Need};
 
 /// Datagrams of each kind, their payload, and their flows.
@@ -60,9 +59,7 @@ link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
         std::fs::write(&path, text)?;
         bundles.push(Bundle::start_from(host, &program(None)?, DEVICE, &path)?);
     }
-    for bundle in &mut bundles {
-        bundle.wait_until("both links", |status| status.is_ready(1, 2))?;
-    }
+    ready(&mut bundles, 2)?;
     let [first, second] = carried(&topology, OTHER, 0)?;
     ensure!(first > VOLUME && second < VOLUME / 4, "ordinary: {first} and {second} bytes of {VOLUME}");
     let [first, second] = carried(&topology, OTHER, EXPEDITED)?;
@@ -73,10 +70,7 @@ link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
     // The first class that matches decides.
     let [first, second] = carried(&topology, SPREAD, EXPEDITED)?;
     ensure!(first.min(second) > VOLUME, "both classes: {first} and {second} bytes, not {VOLUME} on each");
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
-    Ok(())
+    Bundle::stop_all(bundles)
 }
 
 /// What each link carries of datagrams in many flows to `port`.
@@ -92,9 +86,7 @@ fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
         Ok(socket)
     });
     let senders = senders.collect::<Result<Vec<_>>>()?;
-    let nics = topology.nics();
-    let received = || received_bytes(server, [&nics[0], &nics[1]]);
-    let before = received()?;
+    let before = received(topology)?;
     let (datagram, mut buffer) = ([0x55; BYTES], [0; BYTES]);
     for _ in 0..DATAGRAMS / WINDOW {
         for sender in &senders {
@@ -106,10 +98,10 @@ fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
         }
     }
     // Copies may still wait for their link when the datagrams have come.
-    let mut last = received()?;
+    let mut last = received(topology)?;
     let after = wait_for("quiet links", ARRIVE_WITHIN, || {
         sleep(QUIET_FOR);
-        let earlier = mem::replace(&mut last, received()?);
+        let earlier = mem::replace(&mut last, received(topology)?);
         Ok((last[0] + last[1] - earlier[0] - earlier[1] < QUIET_BYTES).then_some(last))
     })?;
     Ok([after[0] - before[0], after[1] - before[1]])

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, address, program};
-use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
-use crate::stage::{FAST, plan, send_file};
+use crate::stage::{FAST, plan, ready, received, send_both_ways};
 use crate::{Case, Need};
 
 const WIRE: &str = "wire7";
@@ -118,30 +117,21 @@ fn in_force() -> Result<()> {
         let path = write(directory.path(), &format!("{number}.toml"), &text)?;
         bundles.push(Bundle::start_from(host, &program(None)?, WIRE, &path)?);
     }
-    for bundle in &mut bundles {
-        bundle.wait_until("both links", |status| status.is_ready(1, 2))?;
-    }
-    let nics = topology.nics();
-    let carried = || received_bytes(topology.host(1), [&nics[0], &nics[1]]);
-    let before = carried()?;
+    ready(&mut bundles, 2)?;
+    let before = received(&topology)?;
     let to = SocketAddr::new(address(1), 0);
     let outcome = Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?.outcome()?;
     ensure!(outcome.lost_at_ns.is_empty(), "{outcome:?}");
-    let after = carried()?;
+    let after = received(&topology)?;
     let [less, more] = [after[0] - before[0], after[1] - before[1]];
     let share = more as f64 / less as f64;
     ensure!((2.4..3.6).contains(&share), "weights of 1 and 3: {less} and {more} bytes");
-    for (from, to) in [(0, 1), (1, 0)] {
-        send_file(topology.host(from), topology.host(to), address(to), FILE)?;
-    }
+    send_both_ways(&topology, FILE)?;
     for (number, (bundle, host)) in bundles.iter().zip(topology.hosts()).enumerate() {
         told(bundle, number, &nodes)?;
         seen(host, bundle.pid().context("a running daemon")?)?;
     }
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
-    Ok(())
+    Bundle::stop_all(bundles)
 }
 
 /// What the daemon says of itself.

@@ -8,10 +8,9 @@ use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
-use crate::stage::{FAST, options, plan, with_bundles};
+use crate::stage::{FAST, options, plan, under_a_file, with_bundles};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -29,22 +28,20 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The device of either end in turn; the connection lives, and the file is whole.
 fn down() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
-        let source = Source::random(4 << 20, 1)?;
-        let to = SocketAddr::new(address(1), 0);
-        let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
-        for end in [1, 0] {
-            carry(topology, 0)?;
-            let refused = bundles[end].status()?.counter("device_refused");
-            topology.host(end).ip(&format!("link set {DEVICE} down"))?;
-            bundles[end].wait_until("frames for a device that is down", |status| {
-                status.counter("device_refused") >= refused + REFUSED
-            })?;
-            topology.host(end).ip(&format!("link set {DEVICE} up"))?;
-            (0..LINKS).try_for_each(|link| carry(topology, link))?;
-        }
-        let outcome = transfer.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
-        Ok(())
+        let meanwhile = || {
+            for end in [1, 0] {
+                carry(topology, 0)?;
+                let refused = bundles[end].status()?.counter("device_refused");
+                topology.host(end).ip(&format!("link set {DEVICE} down"))?;
+                bundles[end].wait_until("frames for a device that is down", |status| {
+                    status.counter("device_refused") >= refused + REFUSED
+                })?;
+                topology.host(end).ip(&format!("link set {DEVICE} up"))?;
+                (0..LINKS).try_for_each(|link| carry(topology, link))?;
+            }
+            Ok(())
+        };
+        under_a_file(topology, 4 << 20, meanwhile).map(drop)
     })
 }
 
@@ -75,5 +72,5 @@ fn deleted() -> Result<()> {
     bundles[0].wait_until("no peer", |status| status.peers.is_empty())?;
     let outcome = flow.finish()?;
     ensure!(!outcome.lost_at_ns.is_empty(), "datagrams to a device that was deleted: {outcome:?}");
-    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+    Bundle::stop_all(bundles)
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use tabane_engine::receive::Method;
-use tabane_kit::bundle::{Bundle, Options, address};
+use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::{Stream, ping_pong};
 use tabane_lab::commands::engines::{choose, daemons_seconds};
 
-use crate::stage::{FAST, options, plan, send_file, with_bundles};
+use crate::stage::{FAST, options, options_with, plan, send_both_ways, send_file, with_bundles};
 use crate::{Case, Need};
 
 /// Bytes of a file.
@@ -45,14 +45,8 @@ pub(crate) fn cases() -> Vec<Case> {
     each.into_iter().chain([change]).chain(copies).collect()
 }
 
-fn with_engine(engine: Method) -> Result<Options> {
-    let mut options = options()?;
-    options.arguments.extend(["--receive", engine.name()].map(str::to_owned));
-    Ok(options)
-}
-
 fn started_with(engine: Method) -> Result<()> {
-    with_bundles(plan(&[FAST; 2]), &with_engine(engine)?, |topology, bundles| {
+    with_bundles(plan(&[FAST; 2]), &options_with(&["--receive", engine.name()])?, |topology, bundles| {
         for bundle in &*bundles {
             let said = bundle.status()?.receive;
             ensure!(said == engine.name(), "{said} in place of {}", engine.name());
@@ -95,8 +89,7 @@ fn carry_both(topology: &Topology) -> Result<()> {
     let at = SocketAddr::new(address(1), 0);
     let trips = ping_pong::play(one, other, at, Stream::Tcp, PLAY)?;
     ensure!(trips.count > 10, "{} round trips", trips.count);
-    send_file(one, other, address(1), FILE)?;
-    send_file(other, one, address(0), FILE).map(drop)
+    send_both_ways(topology, FILE)
 }
 
 /// After the traffic nothing is looked for, and a daemon wakes up for heartbeats only. How long that takes is a matter of the
@@ -123,9 +116,7 @@ fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
 
 /// `always`: frames of several pieces are joined on any machine.
 fn copied(which: &str, always: bool) -> Result<()> {
-    let mut options = options()?;
-    options.arguments.extend(["--fragments", which].map(str::to_owned));
-    with_bundles(plan(&[FAST; 2]), &options, |topology, bundles| {
+    with_bundles(plan(&[FAST; 2]), &options_with(&["--fragments", which])?, |topology, bundles| {
         send_file(topology.host(0), topology.host(1), address(1), FILE)?;
         let status = bundles[1].status()?;
         ensure!(status.fragments.starts_with(which), "{} in place of {which}", status.fragments);

@@ -1,16 +1,16 @@
 //! Bundles over Ethernet links: NICs without any IP address, a link that dies, a daemon that is replaced, links that leave
 //! and join, and beside a network.
 
-use std::net::SocketAddr;
-
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
 use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
-use crate::stage::{FAST, lost_little, options, plan, ready, send_file, with_links};
+use crate::stage::{
+    FAST, cells_sent, lost_little, options, options_with, plan, ready, send_both_ways, send_file, told,
+    under_a_file, with_links,
+};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -67,12 +67,7 @@ fn over(
 
 /// A transfer from the first host to the second; `meanwhile` happens to it.
 fn during_a_transfer(topology: &Topology, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
-    let to = SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(topology.host(0), topology.host(1), to, Source::random(FILE, 1)?)?;
-    meanwhile()?;
-    let outcome = transfer.finish()?;
-    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
-    Ok(())
+    under_a_file(topology, FILE, meanwhile).map(drop)
 }
 
 fn no_addresses() -> Result<()> {
@@ -82,8 +77,7 @@ fn no_addresses() -> Result<()> {
             let addresses = host.ip(&format!("-brief address show {}", nic(link)))?;
             ensure!(addresses.split_whitespace().count() == 2, "an address: {addresses}");
         }
-        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-        send_file(topology.host(1), topology.host(0), address(0), FILE)?;
+        send_both_ways(topology, FILE)?;
         for bundle in bundles {
             let status = bundle.status()?;
             ensure!(status.cell_bytes == 1500 - HEAD, "cells of {} B", status.cell_bytes);
@@ -99,24 +93,17 @@ fn no_addresses() -> Result<()> {
 fn black_hole() -> Result<()> {
     const VICTIM: usize = 1;
     over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        let mut told = |what: &str, since| {
-            let has_told = |bundle: &mut Bundle<'_>| {
-                bundle.wait_until(what, |status| status.first_event(what, VICTIM, since).is_some()).map(drop)
-            };
-            bundles.iter_mut().try_for_each(has_told)
-        };
         during_a_transfer(topology, || {
             carry(topology, VICTIM)?;
-            told(LINK_DOWN, topology.kill_switch(VICTIM)?.before_ns)?;
+            told(bundles, LINK_DOWN, VICTIM, topology.kill_switch(VICTIM)?.before_ns)?;
             carry(topology, 0)?;
-            told(LINK_UP, topology.revive_switch(VICTIM)?.before_ns)
+            told(bundles, LINK_UP, VICTIM, topology.revive_switch(VICTIM)?.before_ns)
         })
     })
 }
 
 fn beside_a_network() -> Result<()> {
-    let mut options = options()?;
-    options.arguments.extend(["--policy", "rr"].map(str::to_owned));
+    let options = options_with(&["--policy", "rr"])?;
     over_shaped(&[nic(0), format!("ether:{}{ENGINE}", nic(1))], &options, |topology, bundles| {
         let before = cells_sent(&bundles[0])?;
         send_file(topology.host(0), topology.host(1), address(1), FILE)?;
@@ -129,14 +116,8 @@ fn beside_a_network() -> Result<()> {
     })
 }
 
-/// Cells that each link to the other node has sent.
-fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
-    Ok(bundle.status()?.peers[0].paths.iter().map(|link| link.cells_sent).collect())
-}
-
 fn replacement() -> Result<()> {
-    let mut options = options()?;
-    options.arguments.extend(["--workers", "2"].map(str::to_owned));
+    let options = options_with(&["--workers", "2"])?;
     over_shaped(&ether_links(ENGINE), &options, |topology, bundles| {
         during_a_transfer(topology, || {
             for round in 0..4 {
@@ -190,8 +171,7 @@ fn cables(mtu: u32) -> Plan {
 
 fn by_xdp(mtu: u32) -> Result<()> {
     over(cables(mtu), &ether_links(",engine=xdp"), &options()?, |topology, bundles| {
-        send_file(topology.host(0), topology.host(1), address(1), 4 * FILE)?;
-        send_file(topology.host(1), topology.host(0), address(0), 4 * FILE)?;
+        send_both_ways(topology, 4 * FILE)?;
         for (host, bundle) in topology.hosts().iter().zip(&mut *bundles) {
             let status = bundle.status()?;
             ensure!(status.cell_bytes == u64::from(mtu) - HEAD, "cells of {} B", status.cell_bytes);

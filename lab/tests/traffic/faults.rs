@@ -1,17 +1,14 @@
 //! Links that die under a connection and come back: the connection lives, the file is whole, both ends say so.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, address};
+use anyhow::Result;
 use tabane_kit::clock::wait_for;
 use tabane_kit::counters::received_bytes;
 use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{Moment, Topology, nic};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, plan, with_bundles};
+use crate::stage::{FAST, options, plan, told, under_a_file, with_bundles};
 use crate::{Case, Need};
 
 /// The link that dies.
@@ -35,19 +32,14 @@ fn fault(
     mend_link: impl FnOnce(&Topology) -> Result<Moment>,
 ) -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
-        let (client, server) = (topology.host(0), topology.host(1));
-        let source = Source::random(4 << 20, 1)?;
-        let transfer = Transfer::start(client, server, SocketAddr::new(address(1), 0), source)?;
-        carry(topology, VICTIM)?;
-        let broken = break_link(topology)?;
-        told(bundles, LINK_DOWN, broken)?;
-        carry(topology, 0)?;
-        let mended = mend_link(topology)?;
-        told(bundles, LINK_UP, mended)?;
-        carry(topology, VICTIM)?;
-        let outcome = transfer.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
-        Ok(())
+        let meanwhile = || {
+            carry(topology, VICTIM)?;
+            told(bundles, LINK_DOWN, VICTIM, break_link(topology)?.before_ns)?;
+            carry(topology, 0)?;
+            told(bundles, LINK_UP, VICTIM, mend_link(topology)?.before_ns)?;
+            carry(topology, VICTIM)
+        };
+        under_a_file(topology, 4 << 20, meanwhile).map(drop)
     })
 }
 
@@ -58,12 +50,4 @@ pub(crate) fn carry(topology: &Topology, link: usize) -> Result<()> {
     wait_for(&format!("traffic on link {link}"), Duration::from_secs(10), || {
         Ok((carried()? >= before + UNDER_WAY_BYTES).then_some(()))
     })
-}
-
-/// Waits until both ends tell of `what`.
-fn told(bundles: &mut [Bundle<'_>], what: &str, since: Moment) -> Result<()> {
-    for bundle in bundles {
-        bundle.wait_until(what, |status| status.first_event(what, VICTIM, since.before_ns).is_some())?;
-    }
-    Ok(())
 }

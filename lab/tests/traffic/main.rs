@@ -5,8 +5,6 @@
 //! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
 
 mod addresses;
-mod aggregate;
-mod attack;
 mod bridge;
 mod carrier;
 mod changes;
@@ -17,19 +15,15 @@ mod device;
 mod emulator;
 mod engines;
 mod ether;
-mod failover;
+mod experiments;
 mod faults;
 mod forwarded;
 mod frames;
-mod headline;
 mod jumbo;
 mod lab;
-mod loss;
-mod mesh;
 mod moved;
 mod neighbours;
 mod nics;
-mod papers;
 mod parallel;
 mod policies;
 mod probe;
@@ -37,7 +31,6 @@ mod routed;
 mod scenario;
 mod service;
 mod slow_peer;
-mod soak;
 mod stage;
 mod streams;
 mod systemd;
@@ -111,6 +104,7 @@ fn main() -> ExitCode {
 fn cases() -> Vec<Case> {
     let groups = [
         lab::cases(),
+        experiments::cases(),
         emulator::cases(),
         streams::cases(),
         policies::cases(),
@@ -121,32 +115,24 @@ fn cases() -> Vec<Case> {
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
-        mesh::cases(),
         bridge::cases(),
         forwarded::cases(),
         addresses::cases(),
         faults::cases(),
         frames::cases(),
-        failover::cases(),
-        headline::cases(),
-        aggregate::cases(),
-        loss::cases(),
         carrier::cases(),
         changes::cases(),
         classes::cases(),
         configured::cases(),
         engines::cases(),
         nics::cases(),
-        papers::cases(),
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
         service::cases(),
         slow_peer::cases(),
-        soak::cases(),
         systemd::cases(),
         upgrade::cases(),
-        attack::cases(),
         window::cases(),
         without::cases(),
         workers::cases(),

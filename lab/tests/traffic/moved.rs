@@ -11,7 +11,7 @@ use tabane_kit::process::Process;
 use tabane_kit::status::Completion;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
-use crate::stage::{options, send_file, with_links};
+use crate::stage::{options, send_both_ways, send_file, with_links};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -55,8 +55,7 @@ fn over_cables(
 /// Whether a program for AF_XDP is at each NIC, as the kernel tells, and the daemon says the same.
 fn auto(options: &Options, by_xdp: bool) -> Result<()> {
     over_cables(",engine=auto", options, |topology, bundles| {
-        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-        send_file(topology.host(1), topology.host(0), address(0), FILE)?;
+        send_both_ways(topology, FILE)?;
         for (host, bundle) in topology.hosts().iter().zip(bundles) {
             for link in 0..LINKS {
                 let shown = host.ip(&format!("link show {}", nic(link)))?;

@@ -1,14 +1,11 @@
 //! NICs that change under a connection: another MTU, another address. The connection lives, the file is whole.
 
-use std::net::SocketAddr;
-
 use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::bundle::Bundle;
 use tabane_kit::topology::{Topology, nic};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
-use crate::stage::{FAST, options, plan, with_bundles};
+use crate::stage::{FAST, options, plan, under_a_file, with_bundles};
 use crate::{Case, Need};
 
 /// The link whose NIC changes, at host 0.
@@ -30,15 +27,12 @@ pub(crate) fn cases() -> Vec<Case> {
 /// A transfer over `links` links, and what happens to the NIC of the last one meanwhile.
 fn meanwhile(links: usize, change: fn(&Topology, &mut [Bundle<'_>], usize) -> Result<()>) -> Result<()> {
     with_bundles(plan(&vec![FAST; links]), &options()?, |topology, bundles| {
-        let source = Source::random(4 << 20, 1)?;
-        let (client, server) = (topology.host(0), topology.host(1));
-        let transfer = Transfer::start(client, server, SocketAddr::new(address(1), 0), source)?;
-        carry(topology, links - 1)?;
-        change(topology, bundles, links - 1)?;
-        carry(topology, links - 1)?;
-        let outcome = transfer.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
-        Ok(())
+        let meanwhile = || {
+            carry(topology, links - 1)?;
+            change(topology, bundles, links - 1)?;
+            carry(topology, links - 1)
+        };
+        under_a_file(topology, 4 << 20, meanwhile).map(drop)
     })
 }
 

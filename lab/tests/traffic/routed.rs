@@ -16,7 +16,7 @@ use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, plan, ready, send_file};
+use crate::stage::{FAST, options, plan, ready, send_file, told, whole};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -96,24 +96,18 @@ fn routed() -> Result<()> {
         }
     }
     both_carry(&hosts)?;
-    let mut told = |what: &str, since| {
-        bundles.iter_mut().try_for_each(|bundle| {
-            bundle.wait_until(what, |status| status.first_event(what, VICTIM, since).is_some()).map(drop)
-        })
-    };
     let to = SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1)?)?;
-    told(LINK_DOWN, swallow(&router, VICTIM, true)?)?;
+    let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1))?;
+    told(&mut bundles, LINK_DOWN, VICTIM, swallow(&router, VICTIM, true)?)?;
     let arrived = transfer.arrived();
     tabane_kit::clock::wait_for("bytes over the other link", std::time::Duration::from_secs(5), || {
         Ok((transfer.arrived() > arrived + FILE / 4).then_some(()))
     })?;
-    told(LINK_UP, swallow(&router, VICTIM, false)?)?;
-    let outcome = transfer.finish()?;
-    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+    told(&mut bundles, LINK_UP, VICTIM, swallow(&router, VICTIM, false)?)?;
+    whole(transfer)?;
     ready(&mut bundles, LINKS)?;
     both_carry(&hosts)?;
-    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+    Bundle::stop_all(bundles)
 }
 
 /// A file in each direction, of which both links carry a part.
@@ -147,5 +141,5 @@ fn ipv4() -> Result<()> {
         ensure!(status.cell_bytes == 1500 - 28, "cells of {} B", status.cell_bytes);
         ensure!(status.links.iter().all(|link| link.local.starts_with("10.1.")), "{:?}", status.links);
     }
-    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+    Bundle::stop_all(bundles)
 }

@@ -1,15 +1,13 @@
 //! A scenario as a user writes and runs it: simulated and measured side by side, and what is wrong with a file.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tabane_kit::bundle;
-use tabane_kit::process::{Ending, Process};
+use tabane_kit::process::Ending;
 
+use crate::experiments::{lab_ends, median};
 use crate::{Case, Need};
 
 /// Slow links, so that any machine reaches their rates; a fault, so that both places change something under way.
@@ -51,32 +49,28 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-fn run(directory: &Path, scenario: &str, flags: &[&str]) -> Result<Ending> {
-    let file = directory.join("scenario.toml");
+/// Runs `scenario`.
+fn run(scenario: &str, flags: &[&str]) -> Result<(Ending, Option<Value>)> {
+    let directory = tempfile::tempdir()?;
+    let [file, path] = ["scenario.toml", "report.json"].map(|name| directory.path().join(name));
     fs::write(&file, scenario)?;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-    command.arg("run").arg(file).args(flags).arg("--tabane").arg(bundle::program(None)?);
-    command.arg("--json").arg(directory.join("report.json"));
-    Process::start(command)?.wait(Duration::from_secs(90))
+    let file = file.to_str().context("a path that is no text")?;
+    let ending = lab_ends(&[&["run", file], flags].concat(), &path, Duration::from_secs(90))?;
+    Ok((ending, fs::read_to_string(path).ok().map(|report| serde_json::from_str(&report)).transpose()?))
 }
 
 fn side_by_side() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let ending = run(directory.path(), SCENARIO, &[])?;
-    let said = ending.last_words();
-    let report = fs::read_to_string(directory.path().join("report.json")).context(said)?;
-    let report: Value = serde_json::from_str(&report)?;
-    let median =
-        |key: &str| report["samples"][key]["median"].as_f64().with_context(|| format!("{key}: {report}"));
+    let (ending, report) = run(SCENARIO, &[])?;
+    let report = report.with_context(|| ending.last_words())?;
     for place in ["sim", "namespaces"] {
         for contestant in ["best-link", "adaptive"] {
-            let figure = |name: &str| median(&format!("{place}.{contestant}.{name}"));
+            let figure = |name: &str| median(&report, &format!("{place}.{contestant}.{name}"));
             ensure!((5.0..45.0).contains(&figure("flow1.mbps")?), "{place}, {contestant}: {report}");
             ensure!(figure("flow3.rtt_ms")? > 0.0, "{place}, {contestant}: {report}");
         }
         // Of the cable that is out, both have less than two links.
-        ensure!(median(&format!("{place}.adaptive.flow1.ratio"))? < 2.0, "{place}: {report}");
-        ensure!(median(&format!("{place}.adaptive.noticed_ms"))? < 500.0, "{place}: {report}");
+        ensure!(median(&report, &format!("{place}.adaptive.flow1.ratio"))? < 2.0, "{place}: {report}");
+        ensure!(median(&report, &format!("{place}.adaptive.noticed_ms"))? < 500.0, "{place}: {report}");
     }
     ensure!(report["scenario"].as_str().is_some_and(|text| text.contains("20 Mbit/s")), "{report}");
     let verdicts = report["verdicts"].as_array().context("no verdicts")?;
@@ -85,8 +79,7 @@ fn side_by_side() -> Result<()> {
 }
 
 fn wrong() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let ending = run(directory.path(), &SCENARIO.replace("pps = 200", "pbs = 200"), &[])?;
+    let (ending, _) = run(&SCENARIO.replace("pps = 200", "pbs = 200"), &[])?;
     let said = ending.last_words();
     ensure!(ending.status.code() == Some(2), "{ending:?}");
     ensure!(said.contains("scenario.toml:13: flow.pbs: unknown key (did you mean `pps`?)"), "{said}");
@@ -94,10 +87,9 @@ fn wrong() -> Result<()> {
 }
 
 fn unable() -> Result<()> {
-    let directory = tempfile::tempdir()?;
     let scenario = SCENARIO.replace("kind = \"tcp\"", "kind = \"quic\"");
-    let shown =
-        run(directory.path(), &scenario, &["--in", "sim"])?.success("a scenario for another place")?;
+    let (ending, _) = run(&scenario, &["--in", "sim"])?;
+    let shown = ending.success("a scenario for another place")?;
     ensure!(shown.contains("not in `sim`: the simulator has no QUIC"), "{shown}");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::counters::received_bytes;
@@ -11,7 +11,7 @@ use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, send_file};
+use crate::stage::{FAST, options, send_file, whole};
 use crate::{Case, Need};
 
 /// What the slow peer's link carries.
@@ -46,7 +46,7 @@ fn slow_peer() -> Result<()> {
 
     let [sender, fast, slow] = topology.hosts() else { unreachable!("three hosts were planned") };
     let alone = median_gbps(sender, fast)?;
-    let source = Source::random(SLOW_BYTES, 2)?;
+    let source = Source::random(SLOW_BYTES, 2);
     let transfer = Transfer::start(sender, slow, SocketAddr::new(address(2), 0), source)?;
     let arrived = || received_bytes(slow, [&topology.nics()[1]]).map(|[bytes]| bytes);
     wait_for("bytes at the slow peer", Duration::from_secs(10), || {
@@ -57,9 +57,8 @@ fn slow_peer() -> Result<()> {
     let kept = beside / alone;
     ensure!(kept >= KEPT_MIN, "{beside:.3} Gbit/s beside a slow peer, {alone:.3} alone: {kept:.2}");
 
-    let outcome = transfer.finish()?;
-    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "the slow peer's file: {outcome:?}");
-    bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
+    whole(transfer).context("the slow peer's file")?;
+    Bundle::stop_all(bundles)
 }
 
 fn median_gbps(from: &tabane_kit::netns::Namespace, to: &tabane_kit::netns::Namespace) -> Result<f64> {

@@ -3,11 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Result, ensure};
-use tabane_kit::bundle::{self, Bundle, DEVICE, Options};
+use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
+use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::Path;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
 use tabane_kit::workload::transfer::{self, Source, Transfer};
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
@@ -24,6 +25,11 @@ pub(crate) fn plan(rates: &[Bitrate]) -> Plan {
 /// The options that a trial starts from.
 pub(crate) fn options() -> Result<Options> {
     Ok(Options::new(&bundle::program(None)?))
+}
+
+/// The same, with further arguments of `tabane up`.
+pub(crate) fn options_with(arguments: &[&str]) -> Result<Options> {
+    Ok(Options { arguments: arguments.iter().map(ToString::to_string).collect(), ..options()? })
 }
 
 /// Runs `test` over bundles on all hosts of `plan`, and checks that they end cleanly.
@@ -45,9 +51,7 @@ pub(crate) fn with_links(
 ) -> Result<()> {
     let mut bundles = Bundle::start_over(topology, links, options)?;
     test(topology, &mut bundles)?;
-    for bundle in bundles {
-        bundle.stop()?.success("a daemon told to stop")?;
-    }
+    Bundle::stop_all(bundles)?;
     for host in topology.hosts() {
         let devices = host.ip("-brief link")?;
         ensure!(!devices.contains(DEVICE), "{DEVICE} outlived its daemon in {}: {devices}", host.name());
@@ -69,11 +73,53 @@ pub(crate) fn send_file(
     at: IpAddr,
     bytes: u64,
 ) -> Result<transfer::Outcome> {
-    let source = Source::random(bytes, 1)?;
+    let source = Source::random(bytes, 1);
     let outcome = Transfer::start(from, to, SocketAddr::new(at, 0), source)?.finish()?;
     ensure!(outcome.lost.is_none(), "connection to {at} lost: {outcome:?}");
-    ensure!(outcome.sha256_ok && outcome.bytes == bytes, "file to {at} arrived wrong: {outcome:?}");
+    ensure!(outcome.is_whole && outcome.bytes == bytes, "file to {at} arrived wrong: {outcome:?}");
     Ok(outcome)
+}
+
+/// A file in each direction between the first two hosts.
+pub(crate) fn send_both_ways(topology: &Topology, bytes: u64) -> Result<()> {
+    send_file(topology.host(0), topology.host(1), address(1), bytes)?;
+    send_file(topology.host(1), topology.host(0), address(0), bytes).map(drop)
+}
+
+/// A file from the first host to the second, which arrives whole whatever happens `meanwhile`.
+pub(crate) fn under_a_file(
+    topology: &Topology,
+    bytes: u64,
+    meanwhile: impl FnOnce() -> Result<()>,
+) -> Result<transfer::Outcome> {
+    let to = SocketAddr::new(address(1), 0);
+    let transfer = Transfer::start(topology.host(0), topology.host(1), to, Source::random(bytes, 1))?;
+    meanwhile()?;
+    whole(transfer)
+}
+
+/// What became of a file that has to arrive whole.
+pub(crate) fn whole(transfer: Transfer) -> Result<transfer::Outcome> {
+    let outcome = transfer.finish()?;
+    ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");
+    Ok(outcome)
+}
+
+/// Waits until all bundles tell of `what` on `link`.
+pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns: u64) -> Result<()> {
+    bundles.iter_mut().try_for_each(|bundle| {
+        bundle.wait_until(what, |status| status.first_event(what, link, since_ns).is_some()).map(drop)
+    })
+}
+
+/// Cells that each path to the other node has sent.
+pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
+    Ok(bundle.status()?.peers[0].paths.iter().map(|path| path.cells_sent).collect())
+}
+
+/// What the second host has received over each of the first two links.
+pub(crate) fn received(topology: &Topology) -> Result<[u64; 2]> {
+    received_bytes(topology.host(1), [&nic(0), &nic(1)])
 }
 
 /// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.

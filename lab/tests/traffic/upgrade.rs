@@ -12,10 +12,9 @@ use tabane_kit::counters::protocol;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::faults::carry;
-use crate::stage::{FAST, options, plan, with_bundles};
+use crate::stage::{FAST, options, options_with, plan, ready, under_a_file, with_bundles};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -40,8 +39,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn upgrade() -> Result<()> {
-    let mut options = options()?;
-    options.arguments.extend(["--workers", "2"].map(str::to_owned));
+    let options = options_with(&["--workers", "2"])?;
     with_bundles(plan(&[RATE; LINKS]), &options, |topology, bundles| {
         let resent = || protocol(topology.host(0), "Tcp", "RetransSegs");
         let before = resent()?;
@@ -59,22 +57,19 @@ fn upgrade() -> Result<()> {
 
 /// The longest stall before all replacements, and at each of them.
 fn upgrade_all(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<(Duration, Vec<Duration>)> {
-    let source = Source::random(4 << 20, 1)?;
-    let to = SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
-    (0..ROUNDS).try_for_each(|_| carry(topology, 0))?;
-    let (calm_until, mut spans) = (monotonic_ns()?, Vec::new());
-    for round in 0..ROUNDS {
-        carry(topology, 0)?;
-        let begun = monotonic_ns()?;
-        bundles[round % 2].upgrade()?;
-        for bundle in &mut *bundles {
-            bundle.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+    let (mut calm_until, mut spans) = (0, Vec::new());
+    let outcome = under_a_file(topology, 4 << 20, || {
+        (0..ROUNDS).try_for_each(|_| carry(topology, 0))?;
+        calm_until = monotonic_ns()?;
+        for round in 0..ROUNDS {
+            carry(topology, 0)?;
+            let begun = monotonic_ns()?;
+            bundles[round % 2].upgrade()?;
+            ready(bundles, LINKS)?;
+            spans.push((begun, monotonic_ns()?));
         }
-        spans.push((begun, monotonic_ns()?));
-    }
-    let outcome = transfer.finish()?;
-    ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        Ok(())
+    })?;
     let longest = |(from, to)| outcome.gaps.longest_within(from, to).length;
     Ok((longest((0, calm_until)), spans.into_iter().map(longest).collect()))
 }

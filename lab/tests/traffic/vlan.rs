@@ -7,21 +7,19 @@
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, send, socket};
-use serde_json::Value;
-use tabane_kit::bundle::{self, DEVICE};
+use tabane_kit::bundle::DEVICE;
 use tabane_kit::clock::wait_for;
 use tabane_kit::guest::Guest;
 use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::Tool;
+use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
 use tabane_kit::process::Process;
-use tabane_lab::commands::vlan::TOOLS;
 
+use crate::experiments::{lab, median};
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};
 
@@ -68,31 +66,20 @@ fn tags() -> Result<()> {
 
 /// Checks that there is a guest whose kernel has the VLAN driver, and what boots it.
 pub(crate) fn require_guest(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
-    TOOLS.iter().try_for_each(|each| tool(*each))?;
+    [QEMU, MODPROBE, BUSYBOX].into_iter().try_for_each(tool)?;
     Guest::find(Path::new(GUEST)).map(drop)
 }
 
-/// Whole bytes, and superframes: without them no frame would be longer than the MTU allows. The command's verdicts on speed
-/// and lost segments are for a machine that does nothing else.
+/// Whole bytes, or the run fails, and superframes: without them no frame would be longer than the MTU allows. The command's
+/// verdicts on speed and lost segments are for a machine that does nothing else.
 fn vlan() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let path = directory.path().join("vlan.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-    command.args(["vlan", "--rounds", "3", "--vm", GUEST, "--tabane"]).arg(bundle::program(None)?);
-    command.arg("--json").arg(&path);
-    let ending = Process::start(command)?.wait(GUEST_WITHIN)?;
-    let report = fs::read_to_string(&path).with_context(|| ending.last_words())?;
-    let report: Value = serde_json::from_str(&report)?;
-    let verdicts = report["verdicts"].as_array().context("no verdicts")?;
-    ensure!(verdicts.len() == 4, "not all was measured: {report}");
-    for verdict in verdicts {
-        let is_met = match verdict["id"].as_str() {
-            Some("vlan.frame_bytes") => verdict["got"].as_f64() > Some(FRAME_MIN),
-            Some("vlan.sha256_equal") => verdict["ok"] == true,
-            _ => true,
-        };
-        ensure!(is_met, "{verdict} in {report}");
-    }
+    let (_, report) = lab(&["vlan", "--quick", "--vm", GUEST], GUEST_WITHIN)?;
+    ensure!(
+        report["verdicts"].as_array().is_some_and(|all| all.len() == 4),
+        "not all was measured: {report}"
+    );
+    ensure!(report["verdicts"][0]["ok"] == true, "a run failed: {report}");
+    ensure!(median(&report, "guest.vlan.frame_bytes")? > FRAME_MIN, "{report}");
     Ok(())
 }
 

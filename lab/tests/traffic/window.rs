@@ -8,11 +8,13 @@ use tabane_kit::bundle::{Bundle, Options, address};
 use tabane_kit::status::LINK_DOWN;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::window::Window;
-use tabane_kit::workload::transfer::{Source, Transfer};
 use tabane_kit::workload::{Stream, ping_pong};
 
 use crate::faults::carry;
-use crate::stage::{FAST, lost_nothing, options, plan, ready, send_file, with_links};
+use crate::stage::{
+    FAST, cells_sent, lost_nothing, options, options_with, plan, ready, send_both_ways, send_file, told,
+    under_a_file, with_links,
+};
 use crate::{Case, Need};
 
 /// Bytes of each transfer.
@@ -48,8 +50,7 @@ fn alone(parts: &str) -> Result<()> {
         let at = SocketAddr::new(address(1), 0);
         let trips = ping_pong::play(one, other, at, Stream::Tcp, Duration::from_millis(300))?;
         ensure!(trips.count > 10, "{} round trips", trips.count);
-        send_file(one, other, address(1), FILE)?;
-        send_file(other, one, address(0), FILE)?;
+        send_both_ways(topology, FILE)?;
         for bundle in bundles {
             let status = bundle.status()?;
             let link = &status.peers[0].paths[0];
@@ -77,47 +78,30 @@ fn death() -> Result<()> {
 
 fn replacement() -> Result<()> {
     with_window(&["{window}"], &options()?, |topology, bundles| {
-        let source = Source::random(FILE, 1)?;
-        let to = SocketAddr::new(address(1), 0);
-        let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
-        for round in 0..4 {
-            bundles[round % 2].upgrade()?;
-            ready(bundles, 1)?;
-        }
-        let outcome = transfer.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
-        Ok(())
+        let meanwhile = || {
+            (0..4).try_for_each(|round| {
+                bundles[round % 2].upgrade()?;
+                ready(bundles, 1)
+            })
+        };
+        under_a_file(topology, FILE, meanwhile).map(drop)
     })
 }
 
 fn beside_a_network() -> Result<()> {
-    let mut options = options()?;
-    options.arguments.extend(["--policy", "rr"].map(str::to_owned));
+    let options = options_with(&["--policy", "rr"])?;
     with_window(&[&nic(0), "{window}"], &options, |topology, bundles| {
-        let source = Source::random(FILE, 1)?;
-        let to = SocketAddr::new(address(1), 0);
-        let transfer = Transfer::start(topology.host(0), topology.host(1), to, source)?;
-        carry(topology, 0)?;
-        let killed = topology.kill_switch(0)?;
-        for bundle in &mut *bundles {
-            bundle.wait_until("the dead network", |status| {
-                status.first_event(LINK_DOWN, 0, killed.before_ns).is_some()
-            })?;
-        }
-        let outcome = transfer.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
+        under_a_file(topology, FILE, || {
+            carry(topology, 0)?;
+            told(bundles, LINK_DOWN, 0, topology.kill_switch(0)?.before_ns)
+        })?;
         topology.revive_switch(0)?;
         ready(bundles, 2)?;
-        let before = cells_sent(&mut bundles[0])?;
+        let before = cells_sent(&bundles[0])?;
         send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-        let sent = cells_sent(&mut bundles[0])?;
+        let sent = cells_sent(&bundles[0])?;
         let both = sent.iter().zip(&before).all(|(now, then)| now - then > 1_000);
         ensure!(both, "of a file of {FILE} B, links sent {before:?} to {sent:?} cells");
         Ok(())
     })
-}
-
-/// Cells that each link to the other node has sent.
-fn cells_sent(bundle: &mut Bundle<'_>) -> Result<Vec<u64>> {
-    Ok(bundle.status()?.peers[0].paths.iter().map(|link| link.cells_sent).collect())
 }

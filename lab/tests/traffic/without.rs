@@ -10,13 +10,12 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
-use tabane_kit::counters::received_bytes;
 use tabane_kit::emulator::{Direction, Impairment};
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, Wiring, nic};
 use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
 
-use crate::stage::{FAST, options, plan, ready, send_file, with_bundles};
+use crate::stage::{FAST, options, plan, ready, received, send_file, told, with_bundles};
 use crate::{Case, Need};
 
 const FILE: u64 = 4 << 20;
@@ -134,11 +133,7 @@ fn preemption() -> Result<()> {
         with_bundles(plan(&[FAST; 2]), &with_flags(&flags)?, |topology, bundles| {
             ensure!(used(topology)? == 0, "{flag:?}: the primary is not used at first");
             let killed = topology.kill_switch(0)?;
-            for bundle in &mut *bundles {
-                bundle.wait_until("a dead primary", |status| {
-                    status.first_event("link-down", 0, killed.before_ns).is_some()
-                })?;
-            }
+            told(bundles, "link-down", 0, killed.before_ns)?;
             ensure!(used(topology)? == 1, "{flag:?}: the dead primary is used");
             topology.revive_switch(0)?;
             ready(bundles, 2)?;
@@ -152,11 +147,9 @@ fn preemption() -> Result<()> {
 
 /// The link that carries a file to the second host alone.
 fn used(topology: &Topology) -> Result<usize> {
-    let nics = topology.nics();
-    let carried = || received_bytes(topology.host(1), [&nics[0], &nics[1]]);
-    let before = carried()?;
+    let before = received(topology)?;
     send_file(topology.host(0), topology.host(1), address(1), FILE / 4)?;
-    let after = carried()?;
+    let after = received(topology)?;
     let bytes = [after[0] - before[0], after[1] - before[1]];
     ensure!(bytes[0].min(bytes[1]) < FILE / 16, "both links carry a part: {bytes:?}");
     Ok(usize::from(bytes[1] > bytes[0]))

@@ -9,7 +9,7 @@ use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, plan, ready, with_bundles};
+use crate::stage::{FAST, options_with, plan, ready, told, whole, with_bundles};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -26,18 +26,14 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn workers() -> Result<()> {
-    let mut options = options()?;
-    options.arguments.extend(["--workers".to_owned(), WORKERS.to_string()]);
+    let options = options_with(&["--workers", &WORKERS.to_string()])?;
     with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {
         all_take_part(topology, bundles)?;
         let flows = start(topology)?;
         for (what, killed) in [(LINK_DOWN, true), (LINK_UP, false)] {
             let since =
                 if killed { topology.kill_switch(VICTIM)? } else { topology.revive_switch(VICTIM)? };
-            for bundle in &mut *bundles {
-                bundle
-                    .wait_until(what, |status| status.first_event(what, VICTIM, since.before_ns).is_some())?;
-            }
+            told(bundles, what, VICTIM, since.before_ns)?;
         }
         finish(flows)?;
         for upgraded in 0..bundles.len() {
@@ -86,14 +82,10 @@ fn written(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
 fn start(topology: &Topology) -> Result<Vec<Transfer>> {
     let to = SocketAddr::new(address(1), 0);
     let flow =
-        |seed| Transfer::start(topology.host(0), topology.host(1), to, Source::random(FILE, seed as u64)?);
+        |seed| Transfer::start(topology.host(0), topology.host(1), to, Source::random(FILE, seed as u64));
     (0..FLOWS).map(flow).collect()
 }
 
 fn finish(flows: Vec<Transfer>) -> Result<()> {
-    for flow in flows {
-        let outcome = flow.finish()?;
-        ensure!(outcome.lost.is_none() && outcome.sha256_ok, "{outcome:?}");
-    }
-    Ok(())
+    flows.into_iter().try_for_each(|flow| whole(flow).map(drop))
 }

@@ -99,9 +99,7 @@ impl Bench {
         let bundles = Bundle::start_all(&topology, &bundle::Options::new(&self.daemon))?;
         let rows =
             Job::ALL.into_iter().map(|job| self.row(&topology, &servers, job)).collect::<Result<_>>()?;
-        for bundle in bundles {
-            bundle.stop()?.success("a daemon told to stop")?;
-        }
+        Bundle::stop_all(bundles)?;
         Ok(rows)
     }
 

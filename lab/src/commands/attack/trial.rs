@@ -99,7 +99,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     }
     let (client, server) = (scene.topology.host(FRIEND), scene.topology.host(VICTIM));
     let at = SocketAddr::new(bundle::address(VICTIM), 0);
-    let transfer = Transfer::start(client, server, at, Source::random(FILE_BYTES, seed)?)?;
+    let transfer = Transfer::start(client, server, at, Source::random(FILE_BYTES, seed))?;
     let sequence = Sequence::start(client, server, at, PACE, LIMIT)?;
     let at_speed = || Ok((transfer.arrived() >= AT_SPEED_BYTES).then_some(()));
     wait_for("a connection at its speed", AT_SPEED_WITHIN, at_speed)?;

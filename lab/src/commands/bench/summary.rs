@@ -3,6 +3,7 @@
 use super::figure::{Figure, Figures};
 use super::path::{BARE, BUNDLE_2, MEM_UNSEALED, MEMORY_PATHS, PATHS, Path, UNSEALED_2, UNSEALED_JUMBO};
 use crate::commands::engines::waiting;
+use crate::figures::{Quantity, number};
 use tabane_kit::report::{Report, Table, Verdict};
 
 /// Least share of bare veth's throughput that a bundle of two without sealing reaches; a prototype did.
@@ -51,9 +52,7 @@ pub(super) fn write(
     report.field("rounds", rounds);
     report.field("pinning", "none");
     for (path, figures) in PATHS.iter().zip(figures).chain(MEMORY_PATHS.iter().zip(memory)) {
-        for figure in Figure::ALL {
-            report.samples(format!("{}.{}", path.key, figure.form().key), figures.samples(figure).clone());
-        }
+        figures.keep(report, path.key);
     }
     let (least, most) = (format!(">= {RATIO_MIN}, aim {RATIO_AIM:.2}"), format!("<= {CPU_RATIO_MAX}"));
     report.show(table(&PATHS, figures, bare, [&least, &most]));
@@ -69,10 +68,9 @@ fn table(paths: &[Path], figures: &[Figures], bare: &Figures, goal: [&str; 2]) -
     head.extend(paths.iter().map(|path| path.label));
     head.push("goal");
     let mut table = Table::new(&head);
-    for figure in Figure::ALL {
-        let form = figure.form();
-        let mut row = vec![format!("{}, {}", form.label, form.unit)];
-        row.extend(figures.iter().map(|figures| number(figures.median(figure), form.digits)));
+    for figure in Figure::ALL.iter().copied() {
+        let mut row = vec![format!("{}, {}", figure.label(), figure.unit())];
+        row.extend(figures.iter().map(|figures| number(figures.median(figure))));
         table.row(row);
         match figure {
             Figure::Throughput => table.row(ratios(figures, bare, figure, goal[0])),
@@ -85,15 +83,11 @@ fn table(paths: &[Path], figures: &[Figures], bare: &Figures, goal: [&str; 2]) -
 
 fn ratios(figures: &[Figures], bare: &Figures, figure: Figure, goal: &str) -> Vec<String> {
     let mut row = vec!["  of bare veth".to_string()];
-    row.extend(figures.iter().map(|path| number(of_bare(path, bare, figure), 2)));
+    row.extend(figures.iter().map(|path| number(of_bare(path, bare, figure))));
     row.push(goal.to_string());
     row
 }
 
 fn of_bare(path: &Figures, bare: &Figures, figure: Figure) -> f64 {
     path.median(figure) / bare.median(figure)
-}
-
-fn number(value: f64, digits: usize) -> String {
-    if value.is_nan() { "-".to_string() } else { format!("{value:.digits$}") }
 }

@@ -61,7 +61,7 @@ pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], link: Bitrate, se
     let (client, receiver) = (topology.host(0), topology.host(1));
     let source = {
         let _step = progress::step("writing a file of random bytes");
-        Source::random(FILE_BYTES, seed)?
+        Source::random(FILE_BYTES, seed)
     };
     let _server = Server::start(receiver, Stream::Tcp)?;
     let transfer = Transfer::start(client, receiver, SocketAddr::new(bundle::address(1), 0), source)?;

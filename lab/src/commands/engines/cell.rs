@@ -8,32 +8,37 @@ use anyhow::Result;
 use tabane_engine::receive::Method;
 
 use super::{choose, daemons_seconds};
+use crate::figures::{Sheet, quantities};
 use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::echoes;
 
 /// After a change of engine: what came before is over.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What is measured.
+quantities! {
+    /// What is measured.
+    Figure {
+        P50: "p50_us", "round trip p50, µs", "µs";
+        P99: "p99_us", "round trip p99, µs", "µs";
+        /// Of one processor, by both daemons together.
+        Cpu: "cpu_percent", "CPU of both daemons, %", "%";
+        /// Datagrams that came back.
+        Returned: "returned_per_s", "came back, 1/s", "1/s";
+    }
+}
+
+/// One of them.
 pub(super) struct Cell {
     /// Datagrams that are offered, per second.
     pub(super) load: u64,
     pub(super) engine: Method,
-    pub(super) p50: Samples,
-    pub(super) p99: Samples,
-    /// Of one processor, by both daemons together.
-    pub(super) cpu: Samples,
-    /// Datagrams that came back.
-    pub(super) returned: Samples,
+    pub(super) figures: Sheet<Figure>,
 }
 
 impl Cell {
     pub(super) fn new(load: u64, engine: Method) -> Cell {
-        let empty = |unit| Samples::new(unit, Vec::new());
-        let (p50, p99) = (empty("µs"), empty("µs"));
-        Cell { load, engine, p50, p99, cpu: empty("%"), returned: empty("1/s") }
+        Cell { load, engine, figures: Sheet::default() }
     }
 
     /// Measures once.
@@ -46,10 +51,10 @@ impl Cell {
         let duration = Duration::from_secs(seconds.into());
         let outcome = echoes::offer(client, server, at, self.load, duration)?;
         let used = daemons_seconds(bundles)? - before;
-        self.p50.push(outcome.trips.p50_us);
-        self.p99.push(outcome.trips.p99_us);
-        self.cpu.push(100.0 * used / start.elapsed().as_secs_f64());
-        self.returned.push(outcome.returned_per_second);
+        self.figures.push(Figure::P50, outcome.trips.p50_us);
+        self.figures.push(Figure::P99, outcome.trips.p99_us);
+        self.figures.push(Figure::Cpu, 100.0 * used / start.elapsed().as_secs_f64());
+        self.figures.push(Figure::Returned, outcome.returned_per_second);
         Ok(())
     }
 }

@@ -2,21 +2,12 @@
 
 use tabane_engine::receive::Method;
 
-use super::cell::Cell;
-use tabane_kit::report::{Report, Samples, Table, Verdict};
+use super::cell::{Cell, Figure};
+use crate::figures::Quantity;
+use tabane_kit::report::{Report, Table, Verdict};
 
 /// What adaptive may need, as a multiple of the better of interrupt and busy: of delay, and of CPU, at each load.
 const OF_BETTER_MAX: f64 = 1.1;
-
-/// A figure of a cell: name in the file, name for people, where it is.
-type Figure = (&'static str, &'static str, fn(&Cell) -> &Samples);
-
-const FIGURES: [Figure; 4] = [
-    ("p50_us", "round trip p50, µs", |cell| &cell.p50),
-    ("p99_us", "round trip p99, µs", |cell| &cell.p99),
-    ("cpu_percent", "CPU of both daemons, %", |cell| &cell.cpu),
-    ("returned_per_s", "came back, 1/s", |cell| &cell.returned),
-];
 
 /// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, cells: &[Cell], seconds: u32, rounds: u32) {
@@ -24,9 +15,7 @@ pub(super) fn write(report: &mut Report, cells: &[Cell], seconds: u32, rounds: u
     report.field("rounds", rounds);
     report.field("pinning", "none");
     for cell in cells {
-        for (key, _, samples) in FIGURES {
-            report.samples(format!("{}.{}.{key}", cell.load, cell.engine.name()), samples(cell).clone());
-        }
+        cell.figures.keep(report, &format!("{}.{}", cell.load, cell.engine.name()));
     }
     let mut head = vec!["load, figure"];
     head.extend(Method::ALL.map(Method::name));
@@ -35,11 +24,12 @@ pub(super) fn write(report: &mut Report, cells: &[Cell], seconds: u32, rounds: u
     // The cells of a load stand together, in the order of the engines.
     for of_load in cells.chunks(Method::ALL.len()) {
         let load = of_load[0].load;
-        for (key, label, samples) in FIGURES {
-            let median = |engine: Method| samples(&of_load[engine as usize]).median();
+        for figure in Figure::ALL.iter().copied() {
+            let (key, label) = (figure.key(), figure.label());
+            let median = |engine: Method| of_load[engine as usize].figures.median(figure);
             let better = median(Method::Interrupt).min(median(Method::Busy));
             let ratio = median(Method::Adaptive) / better;
-            let judged = matches!(key, "p50_us" | "cpu_percent");
+            let judged = matches!(figure, Figure::P50 | Figure::Cpu);
             if judged {
                 report.verdict(Verdict::at_most(&format!("{load}.{key}"), ratio, OF_BETTER_MAX));
             }

@@ -10,8 +10,9 @@ use anyhow::Result;
 use tabane_engine::receive::Method;
 
 use super::{choose, daemons_seconds};
+use crate::figures::{Quantity, Sheet, number, quantities};
 use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::report::{Report, Samples, Table, Verdict};
+use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::{Stream, ping_pong};
 
@@ -26,24 +27,28 @@ const QUIET: Duration = Duration::from_secs(2);
 /// Until what came before is over.
 const SETTLE: Duration = Duration::from_millis(200);
 
+quantities! {
+    /// What is measured.
+    Figure {
+        P50: "p50_us", "p50, µs", "µs";
+        P99: "p99_us", "p99, µs", "µs";
+        /// Of one processor, per daemon.
+        Busy: "busy_percent", "CPU per daemon, %", "%";
+        Idle: "idle_percent", "idle, %", "%";
+    }
+}
+
 /// One engine's samples.
 #[derive(Debug)]
 pub struct Row {
     engine: Method,
-    p50: Samples,
-    p99: Samples,
-    /// Of one processor, per daemon.
-    busy: Samples,
-    idle: Samples,
+    figures: Sheet<Figure>,
 }
 
 /// A row per engine, still empty.
 #[must_use]
 pub fn rows() -> Vec<Row> {
-    let empty = |unit| Samples::new(unit, Vec::new());
-    let row =
-        |engine| Row { engine, p50: empty("µs"), p99: empty("µs"), busy: empty("%"), idle: empty("%") };
-    Method::ALL.map(row).into()
+    Method::ALL.map(|engine| Row { engine, figures: Sheet::default() }).into()
 }
 
 /// Takes a sample of each.
@@ -60,16 +65,17 @@ pub fn take(topology: &Topology, bundles: &[Bundle<'_>], rows: &mut [Row]) -> Re
             trips = Some(ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, PLAY)?);
             Ok(())
         })?;
-        row.busy.push(busy);
+        row.figures.push(Figure::Busy, busy);
         if let Some(trips) = trips {
-            row.p50.push(trips.p50_us);
-            row.p99.push(trips.p99_us);
+            row.figures.push(Figure::P50, trips.p50_us);
+            row.figures.push(Figure::P99, trips.p99_us);
         }
         thread::sleep(SETTLE);
-        row.idle.push(share_of(bundles, || {
+        let idle = share_of(bundles, || {
             thread::sleep(QUIET);
             Ok(())
-        })?);
+        })?;
+        row.figures.push(Figure::Idle, idle);
     }
     Ok(())
 }
@@ -84,27 +90,22 @@ fn share_of(bundles: &[Bundle<'_>], work: impl FnOnce() -> Result<()>) -> Result
 
 /// Writes the rows into `report`; `veth_us`: bare veth's median round trip in the same run.
 pub fn write(report: &mut Report, rows: &[Row], veth_us: f64) {
-    let head = ["receive engine", "p50, µs", "p99, µs", "p50 of veth", "CPU per daemon, %", "idle, %"];
-    let mut table = Table::new(&head);
-    for Row { engine, p50, p99, busy, idle } in rows {
-        let name = engine.name();
-        let (median_us, ratio) = (p50.median(), p50.median() / veth_us);
+    let heads = Figure::ALL.iter().map(|figure| figure.label());
+    let mut table =
+        Table::new(&["receive engine"].into_iter().chain(heads).chain(["p50 of veth"]).collect::<Vec<_>>());
+    for Row { engine, figures } in rows {
+        let median_us = figures.median(Figure::P50);
+        let ratio = median_us / veth_us;
         if *engine == Method::Adaptive {
-            let of_veth = PROTOTYPE_US / PROTOTYPE_VETH_US;
+            let (of_veth, idle) = (PROTOTYPE_US / PROTOTYPE_VETH_US, figures.median(Figure::Idle));
             report.verdict(Verdict::at_most("receive.adaptive.p50_us", median_us, PROTOTYPE_US));
             report.verdict(Verdict::at_most("receive.adaptive.p50_of_veth", ratio, of_veth));
-            report.verdict(Verdict::at_most("receive.adaptive.idle_percent", idle.median(), IDLE_MAX));
+            report.verdict(Verdict::at_most("receive.adaptive.idle_percent", idle, IDLE_MAX));
         }
-        let tail_us = p99.median();
-        let numbers = [median_us, tail_us].map(|us| format!("{us:.1}"));
-        let shares = [busy, idle].map(|share| format!("{:.2}", share.median()));
-        let row = [&[name.to_owned()], &numbers[..], &[format!("{ratio:.2}")], &shares[..]].concat();
-        table.row(row);
-        for (key, samples) in
-            [("p50_us", p50), ("p99_us", p99), ("busy_percent", busy), ("idle_percent", idle)]
-        {
-            report.samples(format!("receive.{name}.{key}"), samples.clone());
-        }
+        let cells = Figure::ALL.iter().map(|figure| number(figures.median(*figure)));
+        let name = engine.name().to_owned();
+        table.row([name].into_iter().chain(cells).chain([number(ratio)]).collect());
+        figures.keep(report, &format!("receive.{}", engine.name()));
     }
     report.show(table);
 }

@@ -75,7 +75,7 @@ fn answer(host: &Namespace, bundle: &mut Bundle<'_>) -> Result<()> {
 fn meet(options: &Options, host: &Namespace) -> Result<Meeting> {
     let _step = progress::step("ping and a file");
     let pings = ping(host, bundle::address(1), PINGS)?;
-    let mut source = Source::random(options.bytes(), options.common.seed)?;
+    let mut source = Source::random(options.bytes(), options.common.seed);
     let delivery = host.enter(|| delivery::send(taker(), &mut source))??;
     Ok(Meeting { pings, delivery })
 }
@@ -88,7 +88,7 @@ struct Load {
 
 impl Load {
     fn start(options: &Options, host: &Namespace) -> Result<Load> {
-        let mut source = Source::random(options.bytes(), options.common.seed)?;
+        let mut source = Source::random(options.bytes(), options.common.seed);
         let delivered = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&delivered);
         let sender = host.spawn("load", move || {

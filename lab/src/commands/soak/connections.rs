@@ -56,7 +56,7 @@ impl Connections {
             format!("{kind} {} to {}", hosts[from].name(), hosts[to].name())
         };
         let transfers = wanted.into_iter().zip(seed..).map(|((carrier, from, to), seed)| {
-            let (source, at) = (Source::random(FILE_BYTES, seed)?, SocketAddr::new(bundle::address(to), 0));
+            let (source, at) = (Source::random(FILE_BYTES, seed), SocketAddr::new(bundle::address(to), 0));
             let kind = if carrier == Carrier::Tcp { "TCP" } else { "QUIC" };
             Ok((name(kind, from, to), Transfer::over(carrier, &hosts[from], &hosts[to], at, source)?))
         });
@@ -87,7 +87,7 @@ fn of_transfer(name: String, outcome: Result<transfer::Outcome>, began_ns: u64) 
         Ok(outcome) => outcome,
         Err(error) => return Fate::never(name, &error),
     };
-    let torn = (!outcome.sha256_ok && outcome.damaged == 0).then(|| "it did not arrive whole".to_string());
+    let torn = (!outcome.is_whole && outcome.damaged == 0).then(|| "it did not arrive whole".to_string());
     let stall = outcome.gaps.longest();
     Fate {
         name,

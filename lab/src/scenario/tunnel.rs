@@ -10,14 +10,16 @@ use anyhow::Result;
 use tabane_kit::prerequisites::{Missing, is_installed};
 use tabane_kit::process::Process;
 use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::{iperf, wait_until_listening};
+use tabane_kit::workload::wait_until_listening;
 
 /// The program.
 const PROGRAM: &str = "agg-tunnel";
 /// Where it listens for its other half.
 const LISTENS: u16 = 5800;
-/// Ports for four connections at once, beside the one of iperf3.
-const PORTS: [u16; 4] = [7001, 7002, 7003, 7004];
+/// Most connections at once; each has a port of its own.
+pub(super) const CONNECTIONS_MAX: u16 = 16;
+/// The first of these ports.
+const FIRST_PORT: u16 = 7001;
 
 /// Both ends of a tunnel; they end with the value.
 #[derive(Debug)]
@@ -33,15 +35,16 @@ pub(super) fn require() -> Result<(), Missing> {
     Err(Missing::new(format!("{PROGRAM} not found: install it with `cargo install aggligator-util`")))
 }
 
-/// Where connection `number`, below four, is carried: on the client where it goes to, on the server where it arrives.
+/// Where connection `number`, below [`CONNECTIONS_MAX`], is carried: on the client where it goes to, on the server where it arrives.
 pub(super) fn at(number: usize) -> SocketAddr {
-    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORTS[number])
+    let number = u16::try_from(number).unwrap_or(0);
+    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), FIRST_PORT + number)
 }
 
 impl Tunnel {
     /// Starts both ends, and waits until they take connections.
     pub(super) fn start(topology: &Topology) -> Result<Tunnel> {
-        let ports = || PORTS.into_iter().chain([iperf::PORT]);
+        let ports = || (0..CONNECTIONS_MAX).map(|number| FIRST_PORT + number);
         let (client, server) = (topology.host(0), topology.host(1));
 
         let mut serve = server.command(PROGRAM);
@@ -56,7 +59,7 @@ impl Tunnel {
         }
         let ends = [Process::start(serve)?, Process::start(connect)?];
         wait_until_listening(server, LISTENS, PROGRAM)?;
-        wait_until_listening(client, PORTS[0], PROGRAM)?;
+        wait_until_listening(client, FIRST_PORT, PROGRAM)?;
         Ok(Tunnel { ends })
     }
 

@@ -1,0 +1,295 @@
+//! Who carries the flows, and how each makes one path of the links: nobody, a bundle, the kernel, or another program.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use tabane_proto::PolicyKind;
+
+use super::plan::{Place, Scenario};
+use super::tunnel::{self, Tunnel};
+use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{TEAMNL, Tool};
+use tabane_kit::topology::{Topology, address, nic};
+use tabane_kit::workload::{Stream, ping_pong};
+use tabane_kit::{bonding, mptcp};
+
+/// How long a path of the kernel's may take to carry its first packet; LACP needs some seconds.
+const CARRIES_WITHIN: Duration = Duration::from_secs(20);
+/// How long one try may take.
+const TRY_WITHIN: Duration = Duration::from_millis(500);
+/// A port on which nobody listens: the refusal shows that packets come and go.
+const NOBODY: u16 = 9;
+/// The VLAN on the device.
+const VLAN: u16 = 5;
+
+/// Who carries the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contestant {
+    /// The fastest link alone; of equally fast ones the nearest.
+    BestLink,
+    /// The same, with the kernel's emulator in place of the lab's.
+    Netem,
+    /// A bundle over all links.
+    Bundle(PolicyKind),
+    /// `adaptive` that does not send lost cells again.
+    Unrepaired,
+    /// A VLAN of the kernel's on the device of `adaptive`.
+    Vlan,
+    /// The kernel's MPTCP with a subflow per link.
+    Mptcp,
+    /// The kernel's bonding in one of its modes, or team.
+    Kernel(&'static str),
+    /// Aggligator's tunnel for TCP ports, in user space.
+    Aggligator,
+}
+
+/// Those of the kernel, by their names in files.
+const KERNEL: [&str; 7] = [
+    "bond-balance-rr",
+    "bond-balance-tlb",
+    "bond-balance-alb",
+    "bond-active-backup",
+    "bond-broadcast",
+    "bond-802.3ad",
+    "team-roundrobin",
+];
+
+/// What makes a path while it lives.
+pub(super) struct Way<'a> {
+    pub(super) bundles: Vec<Bundle<'a>>,
+    tunnel: Option<Tunnel>,
+}
+
+impl Way<'_> {
+    /// Ends it.
+    ///
+    /// # Errors
+    /// A daemon does not end as it should.
+    pub(super) fn stop(self) -> Result<()> {
+        Bundle::stop_all(self.bundles)?;
+        self.tunnel.map_or(Ok(()), Tunnel::stop)
+    }
+}
+
+impl Contestant {
+    /// All of them.
+    pub(super) fn all() -> Vec<Contestant> {
+        let bundles = PolicyKind::ALL.into_iter().map(Contestant::Bundle);
+        let further = [
+            Contestant::Unrepaired,
+            Contestant::Vlan,
+            Contestant::Mptcp,
+            Contestant::Aggligator,
+            Contestant::Netem,
+        ];
+        let kernel = KERNEL.map(Contestant::Kernel);
+        [Contestant::BestLink].into_iter().chain(bundles).chain(further).chain(kernel).collect()
+    }
+
+    /// Name in files; of a bundle that of its policy.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Contestant::BestLink => "best-link",
+            Contestant::Netem => "netem",
+            Contestant::Bundle(policy) => policy.name(),
+            Contestant::Unrepaired => "unrepaired",
+            Contestant::Vlan => "vlan",
+            Contestant::Mptcp => "mptcp",
+            Contestant::Kernel(key) => key,
+            Contestant::Aggligator => "aggligator",
+        }
+    }
+
+    /// The policy of its bundle, if it is one.
+    pub(super) const fn policy(self) -> Option<PolicyKind> {
+        match self {
+            Contestant::Bundle(policy) => Some(policy),
+            Contestant::Unrepaired | Contestant::Vlan => Some(PolicyKind::Adaptive),
+            _ => None,
+        }
+    }
+
+    /// Whether it uses one link alone.
+    pub(super) const fn is_alone(self) -> bool {
+        matches!(self, Contestant::BestLink | Contestant::Netem)
+    }
+
+    /// Whether it works with the addresses of the links themselves.
+    pub(super) const fn uses_bare_links(self) -> bool {
+        self.policy().is_none() && !matches!(self, Contestant::Kernel(_))
+    }
+
+    /// Whether it carries TCP alone.
+    pub(super) const fn is_for_tcp(self) -> bool {
+        matches!(self, Contestant::Mptcp | Contestant::Aggligator)
+    }
+
+    /// Whether it has the switches of the links joined, or pass on what they do not by themselves.
+    pub(super) fn needs_switches(self) -> bool {
+        let needy = ["bond-balance-tlb", "bond-balance-alb", "bond-802.3ad"];
+        matches!(self, Contestant::Kernel(key) if needy.contains(&key))
+    }
+
+    /// What carries its byte streams.
+    pub(super) const fn stream(self) -> Stream {
+        if matches!(self, Contestant::Mptcp) { Stream::Mptcp } else { Stream::Tcp }
+    }
+
+    /// What it needs in `place` that this machine lacks, in a sentence.
+    pub(super) fn lacks_in(self, place: Place) -> Option<String> {
+        match self {
+            Contestant::Kernel(_) | Contestant::Netem | Contestant::Vlan if place == Place::Namespaces => {
+                Some("it is compared in `guest`, whose kernel has it".into())
+            }
+            Contestant::Aggligator if place == Place::Guest => {
+                Some("it is no part of a kernel, and slow in a machine that is emulated".into())
+            }
+            Contestant::Aggligator => tunnel::require().err().map(|missing| missing.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Modules of the kernel that it needs.
+    pub(super) fn modules(self) -> &'static [&'static str] {
+        match self {
+            Contestant::Netem => &["sch_netem"],
+            Contestant::Vlan => &["8021q"],
+            Contestant::Kernel("team-roundrobin") => &["team_mode_roundrobin"],
+            Contestant::Kernel(_) => &["bonding"],
+            _ => &[],
+        }
+    }
+
+    /// Programs that it needs.
+    pub(super) fn tools(self) -> &'static [Tool] {
+        match self {
+            Contestant::Kernel("team-roundrobin") => &[TEAMNL],
+            _ => &[],
+        }
+    }
+
+    /// Address of `host` on its path.
+    pub(super) fn address(self, scenario: &Scenario, host: u8) -> IpAddr {
+        let number = usize::from(host);
+        match self {
+            Contestant::BestLink | Contestant::Netem => address(scenario.best_link(), number).into(),
+            Contestant::Mptcp => address(0, number).into(),
+            Contestant::Kernel(_) => bonding::address(number).into(),
+            Contestant::Aggligator => Ipv4Addr::LOCALHOST.into(),
+            Contestant::Vlan => Ipv4Addr::new(10, 78, 0, host + 1).into(),
+            Contestant::Bundle(_) | Contestant::Unrepaired => bundle::address(number),
+        }
+    }
+
+    /// Where flow `number` of those that run at once arrives at `host`; port 0 is any.
+    pub(super) fn at(self, scenario: &Scenario, host: u8, number: usize) -> SocketAddr {
+        if self == Contestant::Aggligator {
+            return tunnel::at(number);
+        }
+        SocketAddr::new(self.address(scenario, host), 0)
+    }
+
+    /// Makes the path, and waits until it carries packets.
+    ///
+    /// # Errors
+    /// A tool or daemon fails, or the kernel lacks something.
+    pub(super) fn start<'a>(
+        self,
+        topology: &'a Topology,
+        scenario: &Scenario,
+        daemon: &Path,
+    ) -> Result<Way<'a>> {
+        let mut way = Way { bundles: Vec::new(), tunnel: None };
+        match self {
+            Contestant::BestLink | Contestant::Netem => {}
+            Contestant::Mptcp => mptcp::announce(topology)?,
+            Contestant::Kernel(key) => {
+                start_kernels(topology, key)?;
+                wait_until_it_carries(topology, self.address(scenario, 1))?;
+            }
+            Contestant::Aggligator => {
+                way.tunnel = Some(Tunnel::start(topology)?);
+                // It takes a connection before it knows whether anybody is there on the other side.
+                let [client, server] = [0, 1].map(|host| topology.host(host));
+                ping_pong::play(client, server, tunnel::at(0), Stream::Tcp, TRY_WITHIN)?;
+            }
+            Contestant::Bundle(_) | Contestant::Unrepaired | Contestant::Vlan => {
+                let over = scenario.bundle.over;
+                let links: Vec<String> = topology.nics().iter().map(|nic| over.link(nic)).collect();
+                way.bundles = Bundle::start_over(topology, &links, &self.options(scenario, daemon))?;
+            }
+        }
+        if self == Contestant::Vlan {
+            for (host, number) in topology.hosts().iter().zip(0..) {
+                add_vlan(host, self.address(scenario, number))?;
+            }
+        }
+        Ok(way)
+    }
+
+    fn options(self, scenario: &Scenario, daemon: &Path) -> bundle::Options {
+        let own = scenario.bundle;
+        let policy = self.policy().unwrap_or_default();
+        let mut arguments =
+            ["--policy", policy.name(), "--receive", own.receive.name()].map(str::to_string).to_vec();
+        if !own.repair || self == Contestant::Unrepaired {
+            arguments.push("--no-repair".to_string());
+        }
+        if policy == PolicyKind::Hash {
+            arguments.extend(["--hash".to_string(), own.hash.name().to_string()]);
+        }
+        if policy == PolicyKind::ActiveBackup {
+            let primary = own.primary.map(|link| ["--primary".to_string(), nic(link.into())]);
+            arguments.extend(primary.into_iter().flatten());
+            arguments.extend((!own.preempt).then(|| "--no-preempt".to_string()));
+        }
+        let protection = if own.sealed { Protection::LabKey } else { Protection::None };
+        bundle::Options { arguments, protection, ..bundle::Options::new(daemon) }
+    }
+}
+
+fn start_kernels(topology: &Topology, key: &str) -> Result<()> {
+    match key.split_once('-').unwrap_or_default() {
+        ("team", _) => bonding::team(topology),
+        (_, "802.3ad") => bonding::lacp(topology),
+        (_, mode @ ("balance-tlb" | "balance-alb")) => bonding::balancing(topology, mode),
+        (_, mode) => bonding::bond(topology, mode),
+    }
+}
+
+fn wait_until_it_carries(topology: &Topology, to: IpAddr) -> Result<()> {
+    let at = SocketAddr::new(to, NOBODY);
+    wait_for("a path that carries packets", CARRIES_WITHIN, || {
+        let answer = topology.host(0).enter(|| TcpStream::connect_timeout(&at, TRY_WITHIN))?;
+        let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+        Ok(answer.is_err_and(refused).then_some(()))
+    })
+}
+
+/// Puts the VLAN on the device of `host`.
+fn add_vlan(host: &Namespace, own: IpAddr) -> Result<()> {
+    let name = format!("{DEVICE}.{VLAN}");
+    host.ip(&format!("link add link {DEVICE} name {name} type vlan id {VLAN}"))?;
+    host.ip(&format!("address add {own}/24 dev {name}"))?;
+    host.ip(&format!("link set {name} up")).map(drop)
+}
+
+/// As in files, also in what a guest hands over.
+impl Serialize for Contestant {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.key())
+    }
+}
+
+impl<'de> Deserialize<'de> for Contestant {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        let found = Contestant::all().into_iter().find(|contestant| contestant.key() == key);
+        found.ok_or_else(|| serde::de::Error::custom(format!("no contestant {key}")))
+    }
+}

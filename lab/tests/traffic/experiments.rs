@@ -1,0 +1,229 @@
+//! The lab's experiments as a user runs them, as short as they can be: each works, and what it finds can be read. Times and
+//! counts are no matter of a test on a busy machine; that there are some is.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tabane_kit::bundle;
+use tabane_kit::process::{Ending, Process};
+
+use crate::{Case, Need};
+
+/// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
+const ATTEMPTS: usize = 3;
+/// One connection's speed over two links, in parts of its speed over one.
+const RATIO_MIN: f64 = 1.85;
+/// A switch that is a black hole is noticed within this time.
+const NOTICED_MS_MAX: f64 = 10.0;
+/// Segments that a connection sends again because of it.
+const RESENT_MAX: u64 = 10;
+/// Attacks of each sort: made of what is heard, under the attacker's own address, and by a node.
+const ATTACKS: [&str; 3] = ["truncated", "handshakes", "wrong-key"];
+/// Least speed beside these, in Mbit/s: half of what the links carry.
+const MBPS_MIN: f64 = 92.0;
+/// What the paper's device reads, in MB/s: the stream through it is a part of that.
+const DEVICE_MBPS: f64 = 17.0;
+/// How much faster memory has to be that is not slowed down.
+const SPEEDUP_MIN: f64 = 10.0;
+/// In place of the links of an experiment: slow, so that any machine reaches their rates.
+const UNEQUAL: &str =
+    r#"link = [{ rate = "180 Mbit/s", delay = "1 ms" }, { rate = "60 Mbit/s", delay = "10 ms" }]"#;
+const LOSSY: &str = r#"link = [{ rate = "50 Mbit/s", loss = "1 %", count = 2 }]"#;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let demo_name = "two_links_are_as_fast_as_both_and_a_dead_switch_costs_nothing";
+    vec![
+        Case::new(demo_name, Need::DaemonAndIperf, demo),
+        Case::new("aggregate_of_links_of_unequal_rate_and_delay", Need::Daemon, aggregate),
+        Case::new("failover_of_2_links_by_a_black_hole", Need::Daemon, failover),
+        Case::new("loss_of_1_percent", Need::Daemon, loss),
+        Case::new("mesh_of_3_hosts_survives_a_dead_switch", Need::Daemon, mesh),
+        Case::new("attacks_are_tried_and_told_of", Need::Daemon, attack),
+        Case::new("soak_of_3_hosts_loses_nothing", Need::Daemon, soak),
+        Case::new("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, papers),
+    ]
+}
+
+/// How `tabane-lab` ends that is called with `arguments`, and where it writes its report.
+pub(crate) fn lab_ends(arguments: &[&str], report: &Path, within: Duration) -> Result<Ending> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
+    command.args(arguments).arg("--tabane").arg(bundle::program(None)?).arg("--json").arg(report);
+    Process::start(command)?.wait(within)
+}
+
+/// The same, and its report.
+pub(crate) fn lab(arguments: &[&str], within: Duration) -> Result<(Ending, Value)> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("report.json");
+    let ending = lab_ends(arguments, &path, within)?;
+    let report = fs::read_to_string(&path).with_context(|| ending.last_words())?;
+    Ok((ending, serde_json::from_str(&report)?))
+}
+
+fn report(arguments: &[&str], seconds: u64) -> Result<Value> {
+    lab(arguments, Duration::from_secs(seconds)).map(|(_, report)| report)
+}
+
+/// The median of a figure.
+pub(crate) fn median(report: &Value, key: &str) -> Result<f64> {
+    report["samples"][key]["median"].as_f64().with_context(|| format!("{key}: {report}"))
+}
+
+fn verdict<'a>(report: &'a Value, id: &str) -> Result<&'a Value> {
+    let verdicts = report["verdicts"].as_array().context("no verdicts")?;
+    verdicts.iter().find(|verdict| verdict["id"] == id).with_context(|| format!("{id}: {report}"))
+}
+
+fn demo() -> Result<()> {
+    let mut late = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let report = report(&["demo", "--mbit", "200", "--rounds", "1"], 120)?;
+        let outage = &report["outage"];
+        let said = || format!("{outage}, ratio {}", report["ratio"]);
+        ensure!(report["whole"] == true && outage["connections_lost"] == 0, "{}", said());
+        let is_fast = report["ratio"].as_f64() >= Some(RATIO_MIN);
+        let is_noticed = outage["detected_ms"].as_f64().is_some_and(|ms| ms <= NOTICED_MS_MAX);
+        let is_repaired = outage["retransmits"].as_u64().is_some_and(|resent| resent <= RESENT_MAX);
+        if is_fast && is_noticed && is_repaired {
+            return Ok(());
+        }
+        late.push(said());
+    }
+    bail!("{}", late.join("; "))
+}
+
+/// On a busy machine a bundle is not the sum of its links; it is no wreck of the better one either.
+fn aggregate() -> Result<()> {
+    let short = [r#"duration = "3 s""#, UNEQUAL].map(|set| ["--set", set]).concat();
+    let report = report(&[&["aggregate", "--case=30,10,1,50"], &short[..]].concat(), 150)?;
+    ensure!(verdict(&report, "runs_failed")?["ok"] == true, "{report}");
+    let figure = |who: &str, which: &str| median(&report, &format!("30,10,1,50.namespaces.{who}.{which}"));
+    for file in ["flow1.seconds", "flow2.seconds"] {
+        let alone = figure("best-link", file)?;
+        ensure!(alone > 0.7, "16 MiB in {alone} s: the link has no rate: {report}");
+    }
+    for flow in [3, 4, 5, 6].map(|flow| format!("flow{flow}.mbps")) {
+        let [bundle, link] = ["adaptive", "best-link"].map(|who| figure(who, &flow));
+        ensure!(bundle? > link? / 2.0, "{flow} of half the better link: {report}");
+    }
+    Ok(())
+}
+
+fn failover() -> Result<()> {
+    let cases = ["--case=2_links", "--case=black-hole", "--case=black-hole-quiet"];
+    let short = [r#"contestants = ["adaptive"]"#, "repeats = 1"].map(|set| ["--set", set]).concat();
+    let report = report(&[&["failover"], &cases[..], &short].concat(), 60)?;
+    for met in ["runs_failed", "trials_with_lost_connection", "trials_with_unnoticed_death_in_quiet"] {
+        ensure!(verdict(&report, met)?["ok"] == true, "{report}");
+    }
+    for met in ["trials_with_unnoticed_death", "trials_not_whole_afterwards"] {
+        ensure!(verdict(&report, met)?["got"] == 0.0, "the fault was missed: {report}");
+    }
+    median(&report, "2_links.black-hole.namespaces.adaptive.flow2.lost")?;
+    median(&report, "2_links.black-hole-quiet.namespaces.adaptive.noticed_ms").map(drop)
+}
+
+/// With repair two links carry more than one could without any loss, also on a busy machine. A flow lasts for longer than the
+/// second that a lost superframe can cost TCP without repair.
+fn loss() -> Result<()> {
+    let short = [r#"duration = "3 s""#, "repeats = 1", LOSSY].map(|set| ["--set", set]).concat();
+    let report = report(&[&["loss", "--case=1%"], &short[..]].concat(), 90)?;
+    for flows in ["1_flows", "4_flows"] {
+        let figure =
+            |who: &str, which: &str| median(&report, &format!("1%.{flows}.namespaces.{who}.{which}"));
+        for (who, least) in [("best-link", 2.5), ("unrepaired", 2.5), ("adaptive", 50.0)] {
+            ensure!(figure(who, "flow1.mbps")? > least, "{who}: not {least} Mbit/s: {report}");
+            ensure!(figure(who, "frames_lost")? > 0.0, "no frame was lost: {who}: {report}");
+        }
+        ensure!(figure("adaptive", "repaired")? > 0.0, "no cell was sent again: {report}");
+    }
+    Ok(())
+}
+
+/// No connection suffers, and even a busy machine fills most of such slow links.
+fn mesh() -> Result<()> {
+    let report = report(&["mesh", "--quick", "--set", r#"duration = "9 s""#], 120)?;
+    for met in ["runs_failed", "connections_lost", "unnoticed", "not_whole_again"] {
+        ensure!(verdict(&report, met)?["ok"] == true, "{met}: {report}");
+    }
+    for (phase, links) in [("whole", 1.0), ("dead", 0.5), ("again", 1.0)] {
+        let share = median(&report, &format!("{phase}.namespaces.adaptive.flow1.share"))?;
+        ensure!(share > links / 2.0 && share < links, "{phase}: {share} of what links carry: {report}");
+    }
+    Ok(())
+}
+
+/// The harness works; what attacks achieve against an unsealed bundle is no matter here.
+fn attack() -> Result<()> {
+    let attacks: Vec<&str> = ATTACKS.iter().flat_map(|attack| ["--attack", attack]).collect();
+    let report = report(&[&["attack", "--seconds", "1"], &attacks[..]].concat(), 240)?;
+    let attacks = report["attacks"].as_array().context("attacks")?;
+    ensure!(attacks.len() == ATTACKS.len(), "{} attacks", attacks.len());
+    for attack in attacks {
+        let figures = &attack["figures"];
+        ensure!(figures["tried"].as_u64() > Some(0) && figures["dropped"].as_u64() > Some(0), "{attack}");
+        for speed in ["calm_mbps", "attacked_mbps"] {
+            ensure!(figures[speed].as_f64() > Some(MBPS_MIN), "{speed} below {MBPS_MIN}: {attack}");
+        }
+        ensure!(figures["forged_frames"] == 0 && figures["lost"].is_null(), "{attack}");
+    }
+    Ok(())
+}
+
+/// Nothing is lost, damaged or leaked. Memory is no matter of so short a run.
+fn soak() -> Result<()> {
+    let report = report(&["soak", "--minutes", "0.1", "--faults", "7", "--hosts", "3"], 120)?;
+    for connection in report["connections"].as_array().context("connections")? {
+        ensure!(connection["lost"].is_null() && connection["damaged"] == 0, "{connection}");
+        ensure!(connection["bytes"].as_u64() > Some(100_000), "nothing arrived: {connection}");
+    }
+    for verdict in report["verdicts"].as_array().context("verdicts")? {
+        ensure!(verdict["ok"] == true || verdict["id"] == "h1.memory_growth", "{verdict}");
+    }
+    Ok(())
+}
+
+/// The shortest of the papers' measurements: figures, findings and a page.
+fn papers() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let page = directory.path().join("results.md");
+    let which = ["papers", "P1.bounce", "P2.acks", "P3.mtu", "P4.anomaly"];
+    let short = ["--rounds", "1", "--seconds", "1", "--throttle", "--markdown"];
+    let page_name = page.to_str().context("a path that is no text")?;
+    let report = report(&[&which[..], &short, &[page_name]].concat(), 60)?;
+    for what in ["single link", "two links"] {
+        // 10^9 bytes in segments of at most 1,448 bytes, or in cells; all that comes on top is control.
+        let sent = median(&report, &format!("P2.acks {what}: sent"))?;
+        ensure!((690_000.0..900_000.0).contains(&sent), "{what}: {report}");
+    }
+    let [own, slow] = ["over mem", "over mem with the bug's rates"]
+        .map(|memory| median(&report, &format!("P3.mtu MTU 65000 {memory}, a stream")));
+    let (own, slow) = (own?, slow?);
+    ensure!(
+        slow > DEVICE_MBPS / 8.0 && slow < DEVICE_MBPS && own > SPEEDUP_MIN * slow,
+        "{own} MB/s; {slow} through a device that reads {DEVICE_MBPS} MB/s"
+    );
+    for experiment in report["experiments"].as_array().context("experiments")? {
+        let rows = experiment["outcome"]["rows"].as_array().context("rows")?;
+        let simulated = rows.iter().filter(|row| row["source"] == "simulated").count();
+        let (id, all) = (&experiment["id"], rows.len());
+        let (none, every) = (id == "P2.acks", id == "P4.anomaly");
+        ensure!(none == (simulated == 0), "{simulated} of {all} rows of {id}");
+        ensure!(every == (simulated == all), "{simulated} of {all} rows of {id}");
+        if id == "P1.bounce" {
+            continue; // What the paper found there is a result of the simulation, and may be another.
+        }
+        let findings = experiment["outcome"]["findings"].as_array().context("findings")?;
+        ensure!(
+            !findings.is_empty() && findings.iter().all(|finding| finding["holds"] == true),
+            "{experiment}"
+        );
+    }
+    let page = fs::read_to_string(page)?;
+    ensure!(page.contains("## P2.acks") && page.contains("bonding 741530, RI2N 376004"), "{page}");
+    Ok(())
+}
