@@ -88,6 +88,7 @@ local FIELDS = {
   { "heartbeat.skew", "Skew (us)", "uint32" },
   { "heartbeat.up", "Up", "bool", 8, nil, 0x01 },
   { "heartbeat.behind", "Behind", "bool", 8, nil, 0x02 },
+  { "heartbeat.heartbeats", "Heartbeats (modulo 64)", "uint8", base.DEC, nil, 0xfc },
   { "heartbeat.delay", "Delay (us, modulo 2^24)", "uint24" },
 
   { "repair.gaps", "Gaps", "uint8" },
@@ -190,7 +191,8 @@ local function heartbeat(tree, cell)
     add("heartbeat.count", 4)
     add("heartbeat.skew", 4)
     if add("heartbeat.up", 1, false, true):uint() % 2 == 1 then up[#up + 1] = link end
-    add("heartbeat.behind", 1)
+    add("heartbeat.behind", 1, false, true)
+    add("heartbeat.heartbeats", 1)
     add("heartbeat.delay", 3)
   end
   return "heartbeat, receives " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))

@@ -124,8 +124,15 @@ fn heartbeat() -> Heartbeat {
         ..Heartbeat::default()
     };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-    heartbeat.reports[0] =
-        Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true, delay_micros: 0xfe_dcba };
+    heartbeat.reports[0] = Report {
+        next: 6,
+        count: 7,
+        skew_micros: 8,
+        up: true,
+        behind: true,
+        heartbeats: 9,
+        delay_micros: 0xfe_dcba,
+    };
     heartbeat
 }
 

@@ -214,6 +214,7 @@ impl Scene {
             skew_micros: 0,
             up,
             behind: false,
+            heartbeats: 0,
             delay_micros: 0,
         });
         let mut payload = [0; HEARTBEAT_MAX];

@@ -61,6 +61,8 @@ const DOUBLINGS: u8 = 4;
 /// Rounds of a trial, and rounds after which the law has not made the window half as large.
 const TRIAL: u8 = 4;
 const TRIAL_LONGEST: u8 = 16;
+/// A queue that is shorter-lived is the work of a processor that was busy.
+const TRIAL_LEAST: Duration = Duration::from_millis(100);
 /// A queue of which half of the window leaves so much, in parts of a hundred, is not made by it.
 const STAYS: u32 = 65;
 /// Parts of a whole in which loss is given.
@@ -81,7 +83,9 @@ pub(crate) struct Arrived {
     pub(crate) next: u64,
     /// How many cells it has received, modulo 2^32.
     pub(crate) count: u32,
-    /// Arrival minus sending of the latest heartbeat, in microseconds modulo 2^24.
+    /// How many heartbeats have come there, modulo a power of two.
+    pub(crate) heartbeats: u8,
+    /// Arrival minus sending of the latest one, in microseconds modulo 2^24.
     pub(crate) delay: u32,
     /// How long cells wait in the NIC's queue at the moment.
     pub(crate) nic: Duration,
@@ -92,6 +96,8 @@ pub(crate) struct Arrived {
 pub(crate) struct Congestion {
     flight: Flight,
     delays: Delays,
+    /// How long the queue was when that was last known.
+    queue: Duration,
     /// Bytes that may be on the way.
     window: u64,
     /// The window doubles with each round.
@@ -124,6 +130,7 @@ pub(crate) struct Congestion {
 /// A window becomes smaller, and its queue may.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
+    began: Instant,
     rounds: u8,
     /// Before it did.
     window: u64,
@@ -159,6 +166,7 @@ impl Congestion {
         Self {
             flight: Flight::default(),
             delays: Delays::default(),
+            queue: Duration::ZERO,
             window: WINDOW_FIRST,
             starts: true,
             target_max: TARGET_BOUNDS.1,
@@ -254,7 +262,10 @@ impl Congestion {
         self.flight.pass(arrived.next);
         // What is still on the way is all that may wait there, whatever the last heartbeat has met.
         let most = self.rate.at_least().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
-        let queue = self.delays.queue(now, arrived.delay).saturating_sub(arrived.nic).min(most);
+        let met = self.delays.queue(now, arrived.heartbeats, arrived.delay);
+        let met = met.map(|queue| queue.saturating_sub(arrived.nic));
+        let queue = met.unwrap_or(self.queue).min(most);
+        self.queue = queue;
         let progress =
             Progress { at: now, bytes: self.flight.passed(), next: arrived.next, count: arrived.count };
         self.rate.handle_report(progress, queue <= self.target() / 4, was_full);
@@ -264,8 +275,10 @@ impl Congestion {
         let round = &mut self.round;
         round.reports += 1;
         round.full += u32::from(was_full);
-        round.queue =
-            Some(round.queue.map_or((queue, queue), |(least, most)| (least.min(queue), most.max(queue))));
+        if met.is_some() || queue.is_zero() {
+            let (least, most) = round.queue.unwrap_or((queue, queue));
+            round.queue = Some((least.min(queue), most.max(queue)));
+        }
         let began = round.began.unwrap_or(progress);
         let span = now.since(began.at);
         let is_over = arrived.next >= round.end;
@@ -277,7 +290,8 @@ impl Congestion {
             && arrived.next >= began.next + ROUND_CELLS
             && !(self.round.obeyed && self.round.began_long);
         let round = &self.round;
-        if round.began.is_none() || span >= ROUND && (is_over || is_sudden) {
+        let is_long_enough = span >= ROUND && round.queue.is_some();
+        if round.began.is_none() || is_long_enough && (is_over || is_sudden) {
             let follows_overflow = self.end_round(&began, &progress, is_sudden);
             let obeyed = self.flight.on_the_way() <= self.window;
             let (began, end, began_long) = (Some(progress), next + 1, is_long);
@@ -404,7 +418,8 @@ impl Congestion {
         let target = self.target();
         let Some(mut trial) = self.trial.take() else {
             let begins = self.shared.as_mut().map_or(queue > target, |cubic| cubic.asks(now));
-            self.trial = begins.then_some(Trial { rounds: 0, window: self.window, queue, longest });
+            self.trial =
+                begins.then_some(Trial { began: now, rounds: 0, window: self.window, queue, longest });
             // Else the law makes it smaller.
             if begins && self.shared.is_some() {
                 self.window = self.window.min(bytes_in(rate, self.shortest.unwrap_or_default() + target));
@@ -419,7 +434,7 @@ impl Congestion {
             let is_small = is_least || self.window <= trial.window / 2 && queue >= trial.queue * STAYS / 100;
             // The least window is a queue by itself where the rate is low.
             let others = queue > target + time_of(WINDOW_LEAST, self.rate.best());
-            if trial.rounds >= TRIAL && is_small && others {
+            if trial.rounds >= TRIAL && now.since(trial.began) >= TRIAL_LEAST && is_small && others {
                 // Half of what the path has carried, for who came later may have left nothing.
                 let trip = trial.longest + self.shortest.unwrap_or_default();
                 let half = bytes_in(self.rate.best() / 2, trip);

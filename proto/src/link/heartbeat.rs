@@ -17,7 +17,7 @@ use crate::security::Number;
 use crate::session::Sessions;
 use crate::time::{Instant, wire_micros};
 use crate::wire::cell::{HEADER, Header, Kind, LINKS, unwrap_seq, wire_seq};
-use crate::wire::heartbeat::{Heartbeat, Report, Sent};
+use crate::wire::heartbeat::{HEARTBEATS, Heartbeat, Report, Sent};
 use core::time::Duration;
 
 /// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
@@ -112,6 +112,7 @@ impl Links {
                 skew_micros: wire_micros(path.skew(fastest)),
                 up: path.health.is_up(),
                 behind: link.is_some_and(|link| own[link].is_behind),
+                heartbeats: path.heartbeats() % HEARTBEATS,
                 delay_micros: path.last_delay() & 0xff_ffff,
             };
         }
@@ -184,7 +185,9 @@ impl Links {
             path.handle_received(now, received, report.count, departed);
         }
         let next = path.next_seq();
-        let arrived = Arrived { next: path.received(), count: report.count, delay: report.delay_micros, nic };
+        let (next_received, count) = (path.received(), report.count);
+        let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
+        let arrived = Arrived { next: next_received, count, heartbeats, delay, nic };
         if path.congestion.handle_report(now, next, arrived) {
             self.opened = true;
         }

@@ -36,6 +36,8 @@ pub(crate) struct Inbound {
     delay: Option<u32>,
     /// That of the last heartbeat.
     last_delay: u32,
+    /// How many came, modulo 256.
+    heartbeats: u8,
 }
 
 impl Inbound {
@@ -50,6 +52,7 @@ impl Inbound {
             last_heartbeat: None,
             delay: None,
             last_delay: 0,
+            heartbeats: 0,
         }
     }
 
@@ -78,7 +81,7 @@ impl Inbound {
     pub(crate) fn handle_heartbeat(&mut self, now: Instant, sent_at: u32) {
         self.last_heartbeat = Some((sent_at, now));
         let sample = now.as_wire_micros().wrapping_sub(sent_at);
-        self.last_delay = sample;
+        (self.last_delay, self.heartbeats) = (sample, self.heartbeats.wrapping_add(1));
         // A link that comes back may have another delay for good.
         self.delay = Some(self.delay.filter(|_| self.health.is_up()).map_or(sample, |old| {
             let later = sample.wrapping_sub(old).cast_signed();
@@ -108,6 +111,11 @@ impl Inbound {
     /// Arrival minus sending of the last heartbeat, unsmoothed.
     pub(crate) fn last_delay(&self) -> u32 {
         self.last_delay
+    }
+
+    /// Heartbeats that have come, modulo 256.
+    pub(crate) fn heartbeats(&self) -> u8 {
+        self.heartbeats
     }
 
     /// Arrival minus sending; only differences between links of one peer mean anything.

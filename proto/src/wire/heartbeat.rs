@@ -14,6 +14,10 @@ const REPORT: usize = 4 + 4 + 4 + 1 + 3;
 /// Bits of an entry of `reports`.
 const UP: u8 = 1;
 const BEHIND: u8 = 2;
+/// The bits above them count heartbeats.
+const HEARTBEATS_SHIFT: u32 = 2;
+/// Heartbeats are counted modulo this.
+pub const HEARTBEATS: u8 = 64;
 /// The longest heartbeat, without the cell header.
 pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT);
 
@@ -39,6 +43,8 @@ pub struct Report {
     pub up: bool,
     /// Cells that came in by the link may still wait in the speaker's socket.
     pub behind: bool,
+    /// Heartbeats that have arrived on the link, modulo [`HEARTBEATS`].
+    pub heartbeats: u8,
     /// Arrival of the latest heartbeat on the link minus its `sent_at`, in microseconds modulo 2^24; each by its own clock.
     pub delay_micros: u32,
 }
@@ -101,7 +107,8 @@ impl Heartbeat {
             let (next, count, skew_micros) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let flags = reader.u8()?;
             let (up, behind) = (flags & UP != 0, flags & BEHIND != 0);
-            *report = Report { next, count, skew_micros, up, behind, delay_micros: reader.u24()? };
+            let (heartbeats, delay_micros) = (flags >> HEARTBEATS_SHIFT, reader.u24()?);
+            *report = Report { next, count, skew_micros, up, behind, heartbeats, delay_micros };
         }
         Ok(heartbeat)
     }
@@ -117,7 +124,9 @@ impl Heartbeat {
         for report in &self.reports[..usize::from(self.reported_links)] {
             writer.u32(report.next).u32(report.count).u32(report.skew_micros);
             let up = if report.up { UP } else { 0 };
-            writer.u8(up | if report.behind { BEHIND } else { 0 }).u24(report.delay_micros);
+            let behind = if report.behind { BEHIND } else { 0 };
+            let heartbeats = report.heartbeats % HEARTBEATS << HEARTBEATS_SHIFT;
+            writer.u8(up | behind | heartbeats).u24(report.delay_micros);
         }
         writer.len()
     }
@@ -138,8 +147,15 @@ mod tests {
             ..Heartbeat::default()
         };
         heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
-        heartbeat.reports[0] =
-            Report { next: 6, count: 7, skew_micros: 8, up: true, behind: true, delay_micros: 0xfe_dcba };
+        heartbeat.reports[0] = Report {
+            next: 6,
+            count: 7,
+            skew_micros: 8,
+            up: true,
+            behind: true,
+            heartbeats: 9,
+            delay_micros: 0xfe_dcba,
+        };
         heartbeat
     }
 
@@ -149,7 +165,7 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 9, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
-            0, 0, 0, 8, 3, 0xfe, 0xdc, 0xba,
+            0, 0, 0, 8, 0x27, 0xfe, 0xdc, 0xba,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Heartbeat::parse(&bytes[..length]), Ok(example()));

@@ -143,6 +143,7 @@ fn report(way: &mut Way, random: &mut Random) -> Vec<u8> {
             skew_micros: extreme(random, 1_000),
             up: random.chance(700_000),
             behind: random.chance(200_000),
+            heartbeats: (extreme(random, 64) % 64) as u8,
             delay_micros: extreme(random, 1_000) & 0xff_ffff,
         };
     }

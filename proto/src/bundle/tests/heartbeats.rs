@@ -37,6 +37,7 @@ fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartb
         skew_micros: 0,
         up,
         behind: false,
+        heartbeats: 0,
         delay_micros: 0,
     });
     heartbeat

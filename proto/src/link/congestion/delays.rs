@@ -14,14 +14,20 @@ const HISTORY: Duration = Duration::from_secs(15);
 pub(super) struct Delays {
     /// The first that was reported: the others count from there.
     first: Option<u32>,
+    /// How many heartbeats had come at the last report.
+    heartbeats: Option<u8>,
     /// The least of this period and of the one before, in microseconds.
     least: [Option<i32>; 2],
     began: Instant,
 }
 
 impl Delays {
-    /// How much longer `delay` is than the least, in microseconds modulo 2^24.
-    pub(super) fn queue(&mut self, now: Instant, delay: u32) -> Duration {
+    /// How much longer `delay`, that of the latest heartbeat in microseconds modulo 2^24, is than the least; `None` when no heartbeat
+    /// has come since the report before.
+    pub(super) fn queue(&mut self, now: Instant, heartbeats: u8, delay: u32) -> Option<Duration> {
+        if self.heartbeats.replace(heartbeats) == Some(heartbeats) {
+            return None;
+        }
         if self.first.is_none() {
             (self.first, self.began) = (Some(delay), now);
         }
@@ -31,7 +37,7 @@ impl Delays {
         let current = self.least[0].map_or(delay, |least| least.min(delay));
         self.least[0] = Some(current);
         let least = self.least[1].map_or(current, |before| before.min(current));
-        Duration::from_micros(u64::from((delay - least).unsigned_abs()))
+        Some(Duration::from_micros(u64::from((delay - least).unsigned_abs())))
     }
 
     /// Whether the period is over.

@@ -28,6 +28,7 @@ struct Path {
     highest: u64,
     received: u64,
     report_at: u64,
+    heartbeats: u8,
     /// The queue in milliseconds at each report.
     queues: Vec<f64>,
 }
@@ -49,6 +50,7 @@ impl Path {
             highest: 0,
             received: 0,
             report_at: 0,
+            heartbeats: 0,
             queues: Vec::new(),
         };
         path.run(100, 0);
@@ -100,7 +102,9 @@ impl Path {
             self.queues.push(queue as f64 / 1e6);
             let delay = u32::try_from((self.way + queue) / 1_000 + 7_000_000).unwrap() & 0xff_ffff;
             let count = u32::try_from(self.received).unwrap();
-            let arrived = Arrived { next: self.highest + 1, count, delay, nic: Duration::ZERO };
+            self.heartbeats = self.heartbeats.wrapping_add(1);
+            let heartbeats = self.heartbeats;
+            let arrived = Arrived { next: self.highest + 1, count, heartbeats, delay, nic: Duration::ZERO };
             self.reports.push_back((self.now + self.way, arrived));
         }
         while let Some((_, arrived)) = self.reports.front().copied().filter(|(at, _)| *at <= self.now) {
