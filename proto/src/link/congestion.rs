@@ -6,8 +6,9 @@
 //! shows the bottleneck's rate ([`rate`]). Once in a round trip the window is changed by what the path carries in the time by which its queue is longer or shorter than wanted. Cells
 //! that may not leave stay in the sender's own queue, where flows are treated fairly ([`crate::send`]).
 //!
-//! The window changes only when it held cells back. Where the NIC is the bottleneck, its own queue limit holds them back
-//! before ([`crate::link::nic`]), and time in that queue does not count here.
+//! The window grows only when it held cells back, and otherwise shrinks to what is on the way when that alone makes the queue far
+//! too long. Where the NIC is the bottleneck, its own queue limit holds cells back before ([`crate::link::nic`]), and time in
+//! that queue does not count here.
 //!
 //! Loss that is usual on the path is its own, as on a radio link, and changes nothing. More than that beside a queue says that
 //! the queue is shorter than wanted: the target becomes half of what it was then. Heavy loss without a queue tells of a policer.
@@ -149,6 +150,8 @@ struct Round {
     /// Reports that came, and those at which the window held cells back.
     reports: u32,
     full: u32,
+    /// The most that was on the way at a report, in bytes.
+    flight: u64,
     /// The shortest and the longest queue.
     queue: Option<(Duration, Duration)>,
     /// How long its first cell took until it was reported.
@@ -259,6 +262,7 @@ impl Congestion {
     /// The peer reports; `next`: of the next cell to be sent. Returns whether cells may be sent again.
     pub(crate) fn handle_report(&mut self, now: Instant, next: u64, arrived: Arrived) -> bool {
         let was_full = self.room() == 0;
+        self.round.flight = self.round.flight.max(self.flight.on_the_way());
         self.flight.pass(arrived.next);
         // What is still on the way is all that may wait there, whatever the last heartbeat has met.
         let most = self.rate.at_least().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
@@ -302,7 +306,7 @@ impl Congestion {
 
     /// A round is over: sets the window of the next one. Returns whether loss made it smaller.
     fn end_round(&mut self, began: &Progress, ended: &Progress, is_sudden: bool) -> bool {
-        let Round { reports, full, queue, trip, follows_overflow, obeyed, .. } = self.round;
+        let Round { reports, full, flight, queue, trip, follows_overflow, obeyed, .. } = self.round;
         let (now, span) = (ended.at, ended.at.since(began.at));
         let Some((queue, longest)) = queue.filter(|_| !span.is_zero()) else { return false };
         if core::mem::take(&mut self.drains) {
@@ -315,7 +319,15 @@ impl Congestion {
             self.rate.forget();
         }
         let Some(rate) = self.rate.at_least().filter(|_| limited || overflows) else {
-            self.start(limited);
+            if queue > 2 * self.target() {
+                // Others held back, and too late: what is on the way is already too much.
+                let rate = per_second(ended.bytes - began.bytes, span);
+                let excess = bytes_in(rate, queue - self.target());
+                self.window = self.window.min(flight - excess.min(flight / 3)).max(WINDOW_LEAST);
+                self.starts = false;
+            } else {
+                self.start(limited);
+            }
             return false;
         };
         self.shortest = self.shortest.into_iter().chain(trip).min();
