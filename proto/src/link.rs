@@ -4,6 +4,7 @@
 //!   nic        a link's queue and rate                   paths      the paths to one peer, each way
 //!   outbound   numbers and log of what was sent          inbound    numbers and delay of what came
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
+//!   congestion how much may be on the way of a path, by the queue that its bottleneck has
 //!   health     which path is dead: black_hole, adaptive_timeout, incast, hold_down;    loss   which one is suspect
 //! ```
 //!

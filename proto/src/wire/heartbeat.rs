@@ -125,7 +125,7 @@ impl Heartbeat {
             writer.u32(report.next).u32(report.count).u32(report.skew_micros);
             let up = if report.up { UP } else { 0 };
             let behind = if report.behind { BEHIND } else { 0 };
-            let heartbeats = report.heartbeats % HEARTBEATS << HEARTBEATS_SHIFT;
+            let heartbeats = (report.heartbeats % HEARTBEATS) << HEARTBEATS_SHIFT;
             writer.u8(up | behind | heartbeats).u24(report.delay_micros);
         }
         writer.len()
