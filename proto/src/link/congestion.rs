@@ -47,6 +47,8 @@ const TARGET_RISES_AFTER: Duration = Duration::from_secs(10);
 /// A window begins with a superframe and what stands around it, and is never less than a few cells.
 const WINDOW_FIRST: u64 = 80 * 1024;
 const WINDOW_LEAST: u64 = 6 * 1_500;
+/// The smallest one while nothing is known of the rate.
+const WINDOW_UNKNOWN: u64 = 16 * 1024;
 /// The shortest round: several heartbeats come in it.
 const ROUND: Duration = Duration::from_millis(4);
 /// Cells that come in a round that ends early.
@@ -55,6 +57,8 @@ const ROUND_CELLS: u64 = 8;
 const BATCH: Duration = Duration::from_millis(1);
 /// A path that has held nothing back for so long begins anew.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
+/// What is on the way is given up when nothing was reported for so long: the peer may never report anything.
+const STUCK_AFTER: Duration = Duration::from_millis(100);
 /// A queue of so many targets ends a round early: the rate has fallen.
 const SUDDEN: u32 = 4;
 /// The first round with hardly any queue adds a part of the window that is halved so many times; each further one twice the part.
@@ -109,6 +113,8 @@ pub(crate) struct Congestion {
     rate: RateMeter,
     /// The shortest time from sending a cell to its report.
     shortest: Option<Duration>,
+    /// When a report last showed that something has arrived.
+    progressed: Instant,
     /// When the window last held cells back.
     limited: Option<Instant>,
     /// When the pace allows the next batch.
@@ -175,6 +181,7 @@ impl Congestion {
             target_max: TARGET_BOUNDS.1,
             rate: RateMeter::default(),
             shortest: None,
+            progressed: Instant::default(),
             limited: None,
             next_at: Instant::default(),
             round: Round::default(),
@@ -205,17 +212,17 @@ impl Congestion {
 
     /// Whether nothing may be sent now.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
-        self.room() == 0 || now < self.next_at
+        self.room() == 0 && !self.is_stuck(now) || now < self.next_at
     }
 
-    /// When the pace allows a batch that is worth to be woken for, if the window does.
-    pub(crate) fn opens_at(&self) -> Option<Instant> {
-        (self.room() > 0).then(|| self.next_at + BATCH / 2)
+    /// When the pace allows a batch that is worth to be woken for, or what is on the way is given up.
+    pub(crate) fn opens_at(&self) -> Instant {
+        if self.room() > 0 { self.next_at + BATCH / 2 } else { self.progressed + STUCK_AFTER }
     }
 
     /// Bytes that may be sent at once.
-    pub(crate) fn batch_limit(&self) -> u64 {
-        let room = self.room();
+    pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
+        let room = if self.is_stuck(now) { self.window } else { self.room() };
         self.pace().map_or(room, |pace| room.min(bytes_in(pace, BATCH)))
     }
 
@@ -237,6 +244,19 @@ impl Congestion {
             .min(self.target_max)
     }
 
+    /// The smallest window. What has carried much may only be slow to be read: it is not given up for a few cells.
+    fn least(&self) -> u64 {
+        match self.rate.best() {
+            0 => WINDOW_UNKNOWN,
+            best => bytes_in(best, TARGET_BOUNDS.0).max(WINDOW_LEAST),
+        }
+    }
+
+    /// Nothing has been reported for long, though much is on the way.
+    fn is_stuck(&self, now: Instant) -> bool {
+        self.room() == 0 && now.since(self.progressed) >= STUCK_AFTER
+    }
+
     /// Bytes that may be on the way and are not.
     fn room(&self) -> u64 {
         let window = if self.drains { self.window / 2 } else { self.window };
@@ -252,6 +272,12 @@ impl Congestion {
 
     /// `bytes` of data were sent; the next number is `next`.
     pub(crate) fn handle_sent(&mut self, now: Instant, next: u64, bytes: u64) {
+        if self.is_stuck(now) {
+            self.flight.give_up();
+        }
+        if self.flight.on_the_way() == 0 {
+            self.progressed = now;
+        }
         self.flight.handle_sent(next, bytes);
         if let Some(pace) = self.pace() {
             // Who comes late catches up.
@@ -263,7 +289,11 @@ impl Congestion {
     pub(crate) fn handle_report(&mut self, now: Instant, next: u64, arrived: Arrived) -> bool {
         let was_full = self.room() == 0;
         self.round.flight = self.round.flight.max(self.flight.on_the_way());
+        let before = self.flight.passed();
         self.flight.pass(arrived.next);
+        if self.flight.passed() > before {
+            self.progressed = now;
+        }
         // What is still on the way is all that may wait there, whatever the last heartbeat has met.
         let most = self.rate.at_least().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
         let met = self.delays.queue(now, arrived.heartbeats, arrived.delay);
@@ -312,6 +342,7 @@ impl Congestion {
         if core::mem::take(&mut self.drains) {
             return false;
         }
+        self.shortest = self.shortest.into_iter().chain(trip).min();
         let limited = full > 0;
         let (numbers, lost) = ended.lost_since(began);
         let overflows = self.judge_loss(now, numbers, lost, longest);
@@ -323,14 +354,13 @@ impl Congestion {
                 // Others held back, and too late: what is on the way is already too much.
                 let rate = per_second(ended.bytes - began.bytes, span);
                 let excess = bytes_in(rate, queue - self.target());
-                self.window = self.window.min(flight - excess.min(flight / 3)).max(WINDOW_LEAST);
+                self.window = self.window.min(flight - excess.min(flight / 3)).max(self.least());
                 self.starts = false;
             } else {
                 self.start(limited);
             }
             return false;
         };
-        self.shortest = self.shortest.into_iter().chain(trip).min();
         let shortest = self.shortest.unwrap_or(span);
         let fitting = bytes_in(rate, shortest + self.target());
         let is_short = queue <= self.target() / 4 && !overflows;
@@ -362,7 +392,7 @@ impl Congestion {
             }
         }
         self.doublings = if is_short { self.doublings.saturating_sub(1) } else { DOUBLINGS };
-        self.window = self.window.max(WINDOW_LEAST);
+        self.window = self.window.max(self.least());
         if obeyed {
             self.ask_whose_queue(now, rate, queue, longest);
         }
@@ -444,10 +474,11 @@ impl Congestion {
         trial.queue = trial.queue.max(queue);
         trial.longest = trial.longest.max(longest);
         let Some(cubic) = &mut self.shared else {
-            let is_least = self.window <= WINDOW_LEAST;
+            let least = self.least();
+            let is_least = self.window <= least;
             let is_small = is_least || self.window <= trial.window / 2 && queue >= trial.queue * STAYS / 100;
             // The least window is a queue by itself where the rate is low.
-            let others = queue > target + time_of(WINDOW_LEAST, self.rate.best());
+            let others = queue > target + time_of(least, self.rate.best());
             if trial.rounds >= TRIAL && now.since(trial.began) >= TRIAL_LEAST && is_small && others {
                 // Half of what the path has carried, for who came later may have left nothing.
                 let trip = trial.longest + self.shortest.unwrap_or_default();

@@ -56,7 +56,7 @@ impl Sender {
     pub(super) fn wait_for_pace(&mut self, peer: u16, around: &Around<'_>) {
         let Some(paths) = around.links.paths(peer) else { return };
         let opens = self.choices.iter().filter_map(|choice| {
-            let path = paths.outbound[usize::from(choice.link)].congestion.opens_at()?;
+            let path = paths.outbound[usize::from(choice.link)].congestion.opens_at();
             (choice.full && path > around.now).then_some(path)
         });
         self.opens_at = opens.chain(self.opens_at).min();

@@ -38,6 +38,15 @@ impl Flight {
         self.passed
     }
 
+    /// Nobody knows what became of what is on the way: it counts no longer.
+    pub(super) fn give_up(&mut self) {
+        self.passed = self.sent;
+        if let Some(end) = self.batches.back() {
+            self.passed_end = *end;
+        }
+        self.batches.clear();
+    }
+
     /// `bytes` were sent; the next number is `next`.
     pub(super) fn handle_sent(&mut self, next: u64, bytes: u64) {
         self.sent += bytes;

@@ -45,10 +45,12 @@ pub(super) struct RateMeter {
     rate: Option<u64>,
     /// It was measured while there was a queue: else it is at least so high.
     is_exact: bool,
+    /// The window has held cells back.
+    limited: bool,
     /// The highest of this period and of the one before.
     best: [u64; 2],
     began: Option<Progress>,
-    /// The queue was empty at times since then.
+    /// Since then the queue was empty, or the window was not full, at times.
     idled: bool,
 }
 
@@ -80,6 +82,7 @@ impl RateMeter {
     /// So much has arrived. `idle`: nothing waits at the bottleneck; `limited`: the window holds cells back, so what arrives is
     /// no longer what happened to be sent.
     pub(super) fn handle_report(&mut self, progress: Progress, idle: bool, limited: bool) {
+        let idle = idle || !limited;
         let Some(began) = self.began else {
             (self.began, self.idled) = (Some(progress), idle);
             return;
@@ -89,7 +92,8 @@ impl RateMeter {
             return;
         }
         let measured = progress.rate_since(&began);
-        if limited || self.rate.is_some() {
+        self.limited |= limited;
+        if self.limited {
             let least = self.rate.filter(|_| self.idled).unwrap_or(0);
             self.is_exact |= !self.idled;
             let rate = measured.max(least);
@@ -117,8 +121,9 @@ mod tests {
         };
         assert_eq!(arrive(0, false, false), None);
         assert_eq!(arrive(20, false, false), None, "nothing was held back");
-        assert_eq!(arrive(20, false, true), Some(20));
-        assert_eq!(arrive(30, true, true), Some(30));
+        assert_eq!(arrive(20, false, true), Some(20), "the window was not full before");
+        assert_eq!(arrive(16, false, false), Some(20), "no more was sent");
+        assert_eq!(arrive(30, false, true), Some(30));
         assert_eq!(arrive(20, true, true), Some(30), "it may have idled");
         assert_eq!(arrive(20, false, true), Some(30), "it idled at the beginning");
         assert_eq!(arrive(20, false, true), Some(20));

@@ -73,7 +73,7 @@ impl Path {
         let now = Instant::from_nanos(self.now);
         let mut left = most;
         while left >= CELL && !self.congestion.is_full(now) {
-            let cells = (self.congestion.batch_limit().min(left) / CELL).clamp(1, 44);
+            let cells = (self.congestion.batch_limit(now).min(left) / CELL).clamp(1, 44);
             (0..cells).for_each(|_| self.send_cell());
             left -= (cells * CELL).min(left);
             self.congestion.handle_sent(now, self.next, cells * CELL);
