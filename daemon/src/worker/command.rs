@@ -152,11 +152,11 @@ impl Worker {
                 self.shared.protection.apply(&mut self.bundle, &trust);
                 let _ = answer.send(());
             }
-            Command::Snapshot(asker) => {
+            Command::Snapshot(answer) => {
                 let links = (0..).zip(self.nics.iter().zip(&self.links));
                 let links =
                     links.filter_map(|(number, (nic, link))| Some((number, &nic[..], &link.as_ref()?.io)));
-                let _ = asker.send(Snapshot::of(
+                let _ = answer.send(Snapshot::of(
                     self.shared.number,
                     &self.bundle,
                     &self.engine,
@@ -164,8 +164,8 @@ impl Worker {
                     links,
                 ));
             }
-            Command::Files(asker) => {
-                let _ = asker.send(self.files());
+            Command::Files(answer) => {
+                let _ = answer.send(self.files());
             }
             Command::Drain(answer) => {
                 self.bundle.drain(now);

@@ -1,4 +1,4 @@
-//! Many addresses behind a bundle, as behind a bridge: learning them costs no link and no patience, and what one worker has
+//! Many addresses behind a bundle, as behind a bridge: learning them costs no link and no time, and what one worker has
 //! learned keeps the others from flooding.
 
 use std::net::SocketAddr;

@@ -69,17 +69,17 @@ fn waits_as_it_should(engine: Method, topology: &Topology, bundle: &Bundle<'_>) 
     carry_both(topology)?;
     let between = counted()?;
     thread::sleep(QUIET / SPANS);
-    let (busy, calm): ([u64; 4], [u64; 4]) = (since(before, between), since(between, counted()?));
-    let ([spins, caught, sleeps, _], [.., naps, _]) = (busy, calm);
+    let (busy, quiet): ([u64; 4], [u64; 4]) = (since(before, between), since(between, counted()?));
+    let ([spins, caught, sleeps, _], [.., naps, _]) = (busy, quiet);
     // Where others take the processor for long, looking ends for a while.
-    let crowded = before[3] + busy[3] > 0;
+    let preempted = before[3] + busy[3] > 0;
     let as_it_should = match engine {
         Method::Interrupt => spins == 0 && sleeps > 0 && naps < SLEEPS_MAX,
         Method::Timer => spins == 0 && naps > SLEEPS_MAX,
         Method::Busy => caught > 0 && sleeps == 0 && naps == 0,
-        Method::Adaptive => (caught > 0 || crowded) && sleeps > 0 && naps < SLEEPS_MAX,
+        Method::Adaptive => (caught > 0 || preempted) && sleeps > 0 && naps < SLEEPS_MAX,
     };
-    ensure!(as_it_should, "{engine:?}: looks, catches, sleeps, crowds {busy:?}, and in quiet {calm:?}");
+    ensure!(as_it_should, "{engine:?}: looks, catches, sleeps, crowds {busy:?}, and in quiet {quiet:?}");
     Ok(())
 }
 
