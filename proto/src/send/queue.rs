@@ -1,7 +1,7 @@
 //! What waits to leave: a short, fair queue per flow, `FQ-CoDel`.
 //!
 //! Stands between [`crate::send::segment`] and [`crate::send::schedule`]. Flows are hashed onto [`QUEUES`] queues, each of which holds one
-//! flow as long as one of its set is free (as in CAKE's set-associative hash). Queues take turns of [`QUANTUM`] bytes; one
+//! flow as long as one of its set is free (as in CAKE's set-associative hash). Queues take turns of a few cells, on fast links of a superframe; one
 //! that has just begun to send goes before those that have sent for a while, so what is sparse (a keystroke, an ACK, a
 //! ping) never waits behind what is bulky. A flow whose frames wait too long is told so by one of them
 //! ([`crate::send::codel`], [`crate::send::ecn_mark`]).
@@ -34,8 +34,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Bytes of a turn: four cells for Ethernet's 1,500 bytes, so that turns cost few iovecs.
-const QUANTUM: i32 = 6_000;
+/// Bytes of a turn, at least: four cells for Ethernet's 1,500 bytes, so that turns cost few iovecs.
+const QUANTUM_LEAST: i32 = 6_000;
+/// Bytes of a turn, at most: a superframe, so that a batch holds cells of one flow, which may be bound to a link.
+const QUANTUM_MOST: i32 = 66_000;
 /// Queues, as many as RFC 8290 recommends.
 const QUEUES: usize = 1_024;
 /// Queues that a flow may have. With eight, 100 flows find one of their own but for one time in a million.
@@ -125,6 +127,8 @@ pub(crate) struct FairQueue {
     wait: Duration,
     /// Cells that are to wait altogether.
     wanted: usize,
+    /// Bytes of a turn.
+    quantum: i32,
     gates: gate::Changes,
 }
 
@@ -139,6 +143,7 @@ impl Default for FairQueue {
             paused: Vec::with_capacity(QUEUES),
             wait: Duration::ZERO,
             wanted: usize::MAX,
+            quantum: QUANTUM_LEAST,
             gates: gate::Changes::default(),
         }
     }
@@ -179,7 +184,7 @@ impl FairQueue {
             queue.gate = place.flow.gate;
             queue.has_superframes = false;
             queue.is_listed = true;
-            queue.deficit = QUANTUM;
+            queue.deficit = self.quantum;
             self.new.push_back(place.queue);
         }
         queue.has_superframes |= place.flow.is_superframe;
@@ -189,6 +194,12 @@ impl FairQueue {
     /// So many cells are to wait altogether, as far as their senders can be told.
     pub(crate) fn set_wanted(&mut self, cells: usize) {
         self.wanted = cells;
+    }
+
+    /// A turn is to last as long as so many bytes, within bounds.
+    pub(crate) fn set_turn(&mut self, bytes: usize) {
+        let most = i32::try_from(bytes).unwrap_or(i32::MAX);
+        self.quantum = most.clamp(QUANTUM_LEAST, QUANTUM_MOST);
     }
 
     /// The next gate that is to be closed or opened.
@@ -229,7 +240,7 @@ impl FairQueue {
             if is_alone {
                 queue.deficit = i32::MAX;
             } else if queue.deficit <= 0 {
-                queue.deficit += QUANTUM;
+                queue.deficit += self.quantum;
                 self.old.push_back(index);
                 continue;
             }
@@ -238,7 +249,7 @@ impl FairQueue {
                 None => self.send(index, turn, limits(peer)),
             }
             let queue = &mut self.queues[index];
-            queue.deficit = queue.deficit.min(QUANTUM);
+            queue.deficit = queue.deficit.min(self.quantum);
             if queue.chain.cells() > 0 {
                 self.put_first(index, is_new);
             } else {

@@ -20,6 +20,8 @@ use core::time::Duration;
 const BATCH_BYTES: usize = 65_507;
 /// What leaves the queue at once lasts so long on all links together: a sparse flow waits no longer behind it.
 const COMMIT_FOR: Duration = Duration::from_millis(1);
+/// A flow's turn lasts so long on all links together.
+const TURN_FOR: Duration = Duration::from_micros(100);
 /// What is to wait in the queue lasts so long, as far as senders can be told by their gates: less than what a queue that
 /// stays has to pay for ([`crate::send::codel`]). On longer paths it is a round trip and a half: a gate that shuts takes three tenths
 /// off CUBIC's window, and what waits has to bridge the time until it has grown again.
@@ -50,6 +52,7 @@ impl Sender {
         let wait = WAIT_FOR.max(self.round_trip * 3 / 2);
         let wanted = self.cells_in(wait, around.sessions).unwrap_or(usize::MAX);
         self.queue.set_wanted(wanted.min(self.ring.waiting_max() / WANTED_SHARE));
+        self.queue.set_turn(self.bytes_in(TURN_FOR).unwrap_or(usize::MAX));
         while self.outgoing.len() < most {
             let numbered = self.outgoing.len();
             let Self { queue, ring, outgoing: out, .. } = self;
@@ -83,9 +86,14 @@ impl Sender {
 
     /// How many cells the links of the last batch carry in a time, if their rates are known.
     fn cells_in(&self, span: Duration, sessions: &Sessions) -> Option<usize> {
+        Some(self.bytes_in(span)? / self.cell_max(sessions))
+    }
+
+    /// How many bytes they carry.
+    fn bytes_in(&self, span: Duration) -> Option<usize> {
         let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
         let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
-        Some(usize::try_from(bytes).unwrap_or(usize::MAX) / self.cell_max(sessions))
+        Some(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// Bytes of the cell in a slot as it leaves.

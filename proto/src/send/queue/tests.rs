@@ -126,6 +126,18 @@ fn a_flow_that_waits_with_another_is_followed_by_its_next_frames() {
 }
 
 #[test]
+fn on_fast_links_a_turn_is_a_superframe_and_on_slow_ones_a_few_cells() {
+    for (bytes, cells) in [(100, 5), (6_000, 5), (30_000, 21), (usize::MAX, 46)] {
+        let mut fixture = Fixture::new();
+        fixture.queue.set_turn(bytes);
+        (1..=4).for_each(|record| fixture.push(1 + record % 2, 40, 1));
+        let lanes = fixture.take(120);
+        let turn = lanes.iter().take_while(|lane| **lane == lanes[0]).count();
+        assert_eq!(turn, cells, "{bytes}");
+    }
+}
+
+#[test]
 fn a_lane_that_is_alone_leaves_in_one_turn() {
     let mut fixture = Fixture::new();
     fixture.push(1, 45, 1);
