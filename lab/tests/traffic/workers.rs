@@ -87,5 +87,6 @@ fn start(topology: &Topology) -> Result<Vec<Transfer>> {
 }
 
 fn finish(flows: Vec<Transfer>) -> Result<()> {
+    flows.iter().for_each(Transfer::end);
     flows.into_iter().try_for_each(|flow| whole(flow).map(drop))
 }
