@@ -14,6 +14,8 @@ use crate::rate::Bitrate;
 const BURST_BYTES: u64 = 256 << 10;
 /// Bucket where frames go one by one: two of the largest Ethernet frames.
 const FRAME_BURST_BYTES: u64 = 4 << 10;
+/// Bucket of a router, in milliseconds: timers that fire for each frame cost more processors than all else on a small machine.
+const ROUTER_BURST_MILLISECONDS: u64 = 2;
 /// Below this rate a superframe takes more than half a millisecond, and no NIC sends one as a burst.
 const WHOLE_SUPERFRAMES_MIN: Bitrate = Bitrate::gbit(1);
 /// Smallest queue of a shaped port: four send buffers of a link.
@@ -76,7 +78,8 @@ impl LinkPlan {
     /// Makes the switch's port `device` send at this link's rate, or at its router's.
     fn shape_port(&self, switch: &Namespace, device: &str) -> Result<()> {
         let Some(router) = self.router else { return self.shape(switch, device) };
-        shape(switch, device, router.rate, FRAME_BURST_BYTES, router.queue_bytes)
+        let burst = router.rate.bytes_in(ROUTER_BURST_MILLISECONDS).max(FRAME_BURST_BYTES);
+        shape(switch, device, router.rate, burst, router.queue_bytes)
     }
 }
 
