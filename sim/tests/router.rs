@@ -128,8 +128,9 @@ fn routers_at_the_end_of_a_longer_way_are_used_up_too() {
     uses_up(&[(500, 10), (200, 10)], 10, 0.9, 10.0);
     uses_up(&[(500, 4), (500, 4)], 10, 0.9, 10.0);
     uses_up(&[(50, 100)], 10, 0.95, 30.0);
-    // 500 Mbit/s over 40 ms fall short: 0.49 of the sum.
     uses_up(&[(50, 100), (20, 100)], 40, 0.9, 20.0);
+    uses_up(&[(500, 10), (200, 10)], 40, 0.9, 10.0);
+    uses_up(&[(500, 4), (500, 4)], 40, 0.9, 10.0);
 }
 
 /// A flow of somebody else at one of two links gets a fair part of it, and leaves one: the median of three that begin at different

@@ -74,6 +74,8 @@ const STAYS: u32 = 65;
 const WHOLE: u64 = 1_000_000;
 /// A round counts one part of so many of what is usual.
 const USUAL: u64 = 16;
+/// More loss beside a queue is never usual: it is the queue's.
+const USUAL_MOST: u64 = WHOLE / 40;
 /// Lost cells that are never more than usual.
 const CHANCE: u64 = 3;
 /// Loss that tells of a policer, which has no queue.
@@ -205,9 +207,9 @@ impl Congestion {
         self.flight.bytes()
     }
 
-    /// Bytes per second of the bottleneck, when it was found.
+    /// Bytes per second of the bottleneck, once it was found.
     pub(crate) fn rate(&self) -> Option<u64> {
-        self.rate.exact()
+        self.rate.get().filter(|_| !self.starts)
     }
 
     /// Whether nothing may be sent now.
@@ -238,10 +240,7 @@ impl Congestion {
     /// How long the queue is to last.
     fn target(&self) -> Duration {
         let (least, most) = TARGET_BOUNDS;
-        self.rate
-            .at_least()
-            .map_or(most, |rate| time_of(TARGET, rate).clamp(least, most))
-            .min(self.target_max)
+        self.rate.get().map_or(most, |rate| time_of(TARGET, rate).clamp(least, most)).min(self.target_max)
     }
 
     /// The smallest window. What has carried much may only be slow to be read: it is not given up for a few cells.
@@ -265,9 +264,8 @@ impl Congestion {
 
     /// Bytes per second at which the window is spread over a round, as far as the bottleneck is known.
     fn pace(&self) -> Option<u64> {
-        let spread = per_second(self.window, self.shortest? + self.target()).max(self.rate.at_least()?);
-        let is_found = !self.starts && self.rate().is_some();
-        Some(if is_found { spread / 16 * 17 } else { 2 * spread })
+        let spread = per_second(self.window, self.shortest? + self.target()).max(self.rate.get()?);
+        Some(if self.starts { 2 * spread } else { spread / 16 * 17 })
     }
 
     /// `bytes` of data were sent; the next number is `next`.
@@ -295,14 +293,14 @@ impl Congestion {
             self.progressed = now;
         }
         // What is still on the way is all that may wait there, whatever the last heartbeat has met.
-        let most = self.rate.at_least().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
+        let most = self.rate.get().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
         let met = self.delays.queue(now, arrived.heartbeats, arrived.delay);
         let met = met.map(|queue| queue.saturating_sub(arrived.nic));
         let queue = met.unwrap_or(self.queue).min(most);
         self.queue = queue;
         let progress =
             Progress { at: now, bytes: self.flight.passed(), next: arrived.next, count: arrived.count };
-        self.rate.handle_report(progress, queue <= self.target() / 4, was_full);
+        self.rate.handle_report(progress, queue <= self.target() / 4, was_full || now < self.next_at + BATCH);
         if was_full {
             self.limited = Some(now);
         }
@@ -349,7 +347,7 @@ impl Congestion {
         if !limited && !overflows && self.limited.is_none_or(|at| now.since(at) >= FORGET_AFTER) {
             self.rate.forget();
         }
-        let Some(rate) = self.rate.at_least().filter(|_| limited || overflows) else {
+        let Some(rate) = self.rate.get().filter(|_| limited || overflows) else {
             if queue > 2 * self.target() {
                 // Others held back, and too late: what is on the way is already too much.
                 let rate = per_second(ended.bytes - began.bytes, span);
@@ -431,9 +429,10 @@ impl Congestion {
     fn judge_loss(&mut self, now: Instant, numbers: u64, lost: u64, longest: Duration) -> bool {
         let share = lost * WHOLE / numbers.max(1);
         let usual = numbers * self.usual_loss / WHOLE;
-        self.usual_loss = ((USUAL - 1) * self.usual_loss + share.min(HEAVY)) / USUAL;
-        // Of a number that chance brings about, four deviations more are chance, too.
         let target = self.target();
+        let most = if longest >= target / 2 { USUAL_MOST } else { HEAVY };
+        self.usual_loss = ((USUAL - 1) * self.usual_loss + share.min(most)) / USUAL;
+        // Of a number that chance brings about, four deviations more are chance, too.
         let is_unusual = lost > usual + 4 * usual.isqrt() + CHANCE;
         if is_unusual && (longest >= target / 2 || share >= HEAVY) {
             self.overflowed = Some(now);

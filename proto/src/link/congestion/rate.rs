@@ -43,8 +43,6 @@ impl Progress {
 #[derive(Debug, Default)]
 pub(super) struct RateMeter {
     rate: Option<u64>,
-    /// It was measured while there was a queue: else it is at least so high.
-    is_exact: bool,
     /// The window has held cells back.
     limited: bool,
     /// The highest of this period and of the one before.
@@ -55,14 +53,9 @@ pub(super) struct RateMeter {
 }
 
 impl RateMeter {
-    /// Bytes per second that it has at least.
-    pub(super) fn at_least(&self) -> Option<u64> {
+    /// Bytes per second, once something was held back: no less than what has arrived since then while it was not idle.
+    pub(super) fn get(&self) -> Option<u64> {
         self.rate
-    }
-
-    /// Bytes per second, once it has had a queue.
-    pub(super) fn exact(&self) -> Option<u64> {
-        self.rate.filter(|_| self.is_exact)
     }
 
     /// The highest of the last one to two periods.
@@ -95,7 +88,6 @@ impl RateMeter {
         self.limited |= limited;
         if self.limited {
             let least = self.rate.filter(|_| self.idled).unwrap_or(0);
-            self.is_exact |= !self.idled;
             let rate = measured.max(least);
             (self.rate, self.best[0]) = (Some(rate), self.best[0].max(rate));
         }
@@ -117,7 +109,7 @@ mod tests {
             progress.next += kilobytes;
             progress.count += u32::try_from(kilobytes).unwrap();
             meter.handle_report(progress, idle, limited);
-            meter.at_least().map(|rate| rate / 100_000)
+            meter.get().map(|rate| rate / 100_000)
         };
         assert_eq!(arrive(0, false, false), None);
         assert_eq!(arrive(20, false, false), None, "nothing was held back");
