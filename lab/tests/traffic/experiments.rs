@@ -11,7 +11,7 @@ use serde_json::Value;
 use tabane_kit::bundle;
 use tabane_kit::process::{Ending, Process};
 
-use crate::{Case, Need};
+use crate::{Case, EXPERIMENT, Need};
 
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
 const ATTEMPTS: usize = 3;
@@ -35,16 +35,17 @@ const UNEQUAL: &str =
 const LOSSY: &str = r#"link = [{ rate = "50 Mbit/s", loss = "1 %", count = 2 }]"#;
 
 pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, needs, test: fn() -> Result<()>| Case::new(format!("{EXPERIMENT}{name}"), needs, test);
     let demo_name = "two_links_are_as_fast_as_both_and_a_dead_switch_costs_nothing";
     vec![
-        Case::new(demo_name, Need::DaemonAndIperf, demo),
-        Case::new("aggregate_of_links_of_unequal_rate_and_delay", Need::Daemon, aggregate),
-        Case::new("failover_of_2_links_by_a_black_hole", Need::Daemon, failover),
-        Case::new("loss_of_1_percent", Need::Daemon, loss),
-        Case::new("mesh_of_3_hosts_survives_a_dead_switch", Need::Daemon, mesh),
-        Case::new("attacks_are_tried_and_told_of", Need::Daemon, attack),
-        Case::new("soak_of_3_hosts_loses_nothing", Need::Daemon, soak),
-        Case::new("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, papers),
+        case(demo_name, Need::DaemonAndIperf, demo),
+        case("aggregate_of_links_of_unequal_rate_and_delay", Need::Daemon, aggregate),
+        case("failover_of_2_links_by_a_black_hole", Need::Daemon, failover),
+        case("loss_of_1_percent", Need::Daemon, loss),
+        case("mesh_of_3_hosts_survives_a_dead_switch", Need::Daemon, mesh),
+        case("attacks_are_tried_and_told_of", Need::Daemon, attack),
+        case("soak_of_3_hosts_loses_nothing", Need::Daemon, soak),
+        case("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, papers),
     ]
 }
 

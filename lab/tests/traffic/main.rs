@@ -2,7 +2,8 @@
 //!
 //! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one beside the test)
 //! on its hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names
-//! of the namespaces and the few CPUs. Where they cannot run they are reported as ignored, with the reason.
+//! of the namespaces and the few CPUs. Only the lab's experiments, which take as long as all others and mostly wait, run beside
+//! them, in a sandbox of their own. Where trials cannot run they are reported as ignored, with the reason.
 
 mod addresses;
 mod bridge;
@@ -40,7 +41,9 @@ mod window;
 mod without;
 mod workers;
 
-use std::process::ExitCode;
+use std::io::{self, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::{env, thread};
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
@@ -49,6 +52,9 @@ use tabane_kit::prerequisites::{
     ETHTOOL, IPERF3, MPIRUN, SETPRIV, SYSTEMD, TCPDUMP, Tool, require_daemon, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
+
+/// The names of the lab's experiments begin so.
+const EXPERIMENT: &str = "experiment_";
 
 /// A named trial and what it needs besides the sandbox.
 struct Case {
@@ -87,18 +93,35 @@ impl Case {
     }
 }
 
-fn main() -> ExitCode {
+fn main() -> Result<ExitCode> {
+    if env::args_os().len() == 1 {
+        return side_by_side();
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let trials: Vec<Trial> = match sandbox::enter(&[]) {
-        Ok(Side::Outside(code)) => return code,
+        Ok(Side::Outside(code)) => return Ok(code),
         Ok(Side::Inside) => cases().into_iter().map(|case| case.trial(missing)).collect(),
         Err(error) => {
             let reason = format!("{error:#}");
             cases().into_iter().map(|case| case.trial(|_| Some(reason.clone()))).collect()
         }
     };
-    libtest_mimic::run(&arguments, trials).exit_code()
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+/// Runs the experiments and all other trials at once; what the experiments print comes last.
+fn side_by_side() -> Result<ExitCode> {
+    let program = env::current_exe()?;
+    let mut experiments = Command::new(&program);
+    experiments.arg(EXPERIMENT).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let experiments = experiments.spawn()?;
+    let experiments = thread::spawn(|| experiments.wait_with_output());
+    let others = Command::new(&program).args(["--skip", EXPERIMENT]).status()?;
+    let experiments = experiments.join().expect("nothing panics there")?;
+    io::stdout().write_all(&experiments.stdout)?;
+    io::stderr().write_all(&experiments.stderr)?;
+    Ok(if others.success() && experiments.status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn cases() -> Vec<Case> {
@@ -143,7 +166,7 @@ fn cases() -> Vec<Case> {
 
 fn missing(need: Need) -> Option<String> {
     let daemon = || require_daemon(&bundle::program(None)?).map_err(anyhow::Error::from);
-    let tool = |tool: Tool| Ok(require_tools(&std::env::var_os("PATH").unwrap_or_default(), &[tool])?);
+    let tool = |tool: Tool| Ok(require_tools(&env::var_os("PATH").unwrap_or_default(), &[tool])?);
     let lack = match need {
         Need::Nothing => Ok(()),
         Need::Daemon => daemon(),
