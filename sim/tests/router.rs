@@ -115,6 +115,25 @@ fn uses_up(routers: &[(u64, u64)], way: u64, share: f64, more: f64) {
 }
 
 #[test]
+fn routers_are_used_up_in_both_directions_at_once() {
+    for (routers, way) in [([(50, 100), (20, 100)], 0), ([(500, 10), (200, 10)], 0), ([(50, 100), (20, 100)], 10)] {
+        let delay = Duration::from_millis(way);
+        let links = routers.map(|(rate, span)| Link { delay, ..routed(rate, span) });
+        let sum = routers.iter().map(|(rate, _)| rate * MEGABIT).sum::<u64>();
+        let mut world = settled(&links);
+        let far = delay + Duration::from_millis(10);
+        let there = world.start(window(sum, far));
+        let back = world.start(Flow { from: 1, to: Some(0), ..window(sum, far) });
+        world.run_for(Duration::from_secs(2)).unwrap();
+        let since = world.now();
+        world.run_for(Duration::from_secs(3)).unwrap();
+        let shares = [there, back].map(|flow| world.goodput(flow, since) / sum as f64);
+        println!("{routers:?}, {way} ms, both ways: {shares:.3?} of the sum");
+        assert!(shares.iter().all(|share| *share >= 0.9), "{routers:?}, {way} ms: {shares:.3?}");
+    }
+}
+
+#[test]
 fn routers_are_used_up_and_their_queues_stay_short() {
     uses_up(&[(50, 100), (20, 100)], 0, 0.93, 20.0);
     uses_up(&[(500, 10), (200, 10)], 0, 0.93, 5.0);
