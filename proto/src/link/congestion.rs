@@ -365,7 +365,7 @@ impl Congestion {
         if self.shared.is_some() && longest <= self.target() {
             self.shared = None;
         } else if self.shared.is_some() {
-            self.share(now, overflows && !follows_overflow);
+            self.share(now, overflows && !follows_overflow, trip.unwrap_or(span));
         } else if is_sudden || overflows {
             if !follows_overflow {
                 self.window = self.window.min(fitting);
@@ -446,13 +446,15 @@ impl Congestion {
         false
     }
 
-    /// The window of a round in a queue that others fill.
-    fn share(&mut self, now: Instant, overflowed: bool) {
+    /// The window of a round in a queue that others fill. Until cells are lost, half of what the path has carried, for others may fill
+    /// a long queue with their start.
+    fn share(&mut self, now: Instant, overflowed: bool, trip: Duration) {
         let Some(cubic) = &mut self.shared else { return };
         if overflowed {
             self.window = cubic.handle_loss(now, self.window);
         } else if self.trial.is_none() {
-            self.window = cubic.window(now, self.window);
+            let half = if cubic.has_lost() { 0 } else { bytes_in(self.rate.best() / 2, trip) };
+            self.window = cubic.window(now, self.window).max(half);
         }
     }
 

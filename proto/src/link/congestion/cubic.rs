@@ -20,6 +20,7 @@ const ASK_EVERY: Duration = Duration::from_secs(10);
 pub(super) struct Cubic {
     /// The window before the last loss, and when it is reached again.
     peak: (u64, Instant),
+    has_lost: bool,
     ask_at: Instant,
     /// The queue that a small window left the last time.
     left: Duration,
@@ -28,7 +29,11 @@ pub(super) struct Cubic {
 impl Cubic {
     /// Begins with a window that loss has not cut. `left`: the queue that a small one has left.
     pub(super) fn new(now: Instant, window: u64, left: Duration) -> Self {
-        Self { peak: (window, now), ask_at: now + ASK_EVERY, left }
+        Self { peak: (window, now), has_lost: false, ask_at: now + ASK_EVERY, left }
+    }
+
+    pub(super) fn has_lost(&self) -> bool {
+        self.has_lost
     }
 
     /// A small window has left so much of the queue: whether that is the way itself, which is always as long.
@@ -48,6 +53,7 @@ impl Cubic {
 
     /// Cells were lost; returns what is left of the window.
     pub(super) fn handle_loss(&mut self, now: Instant, window: u64) -> u64 {
+        self.has_lost = true;
         let left = window / 10 * BETA;
         // Who loses before the last peak is reached again makes room for others.
         let is_below = window < self.peak.0;
