@@ -139,7 +139,7 @@ pub struct PathStatus {
     pub rtt_us: Option<u64>,
     /// How much later than on the fastest link cells arrive, in microseconds.
     pub skew_us: Option<u64>,
-    /// Measured or configured rate, in bits per second.
+    /// Rate of the path's bottleneck, measured or configured, in bits per second.
     pub rate_bps: Option<u64>,
     /// Bytes of all workers that wait for this link.
     pub queued_bytes: u64,

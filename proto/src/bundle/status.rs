@@ -33,7 +33,7 @@ pub struct PathStatus {
     pub round_trip: Option<Duration>,
     /// How much later than on the fastest path our cells arrive there.
     pub skew: Duration,
-    /// The link's rate in bits per second, when known.
+    /// Bits per second of its bottleneck, the NIC or what stands behind it, when known.
     pub rate: Option<u64>,
     /// Bytes that wait in the link.
     pub queued: u64,
@@ -137,7 +137,7 @@ impl Bundle {
                     receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
                     round_trip: path.round_trip,
                     skew: path.skew,
-                    rate: link.rate().map(|bytes| bytes.saturating_mul(8)),
+                    rate: path.rate(link).map(|bytes| bytes.saturating_mul(8)),
                     queued: link.queued(),
                     cells_sent: path.sent(),
                     cells_received: inbound.map_or(0, |inbound| inbound.received),

@@ -8,6 +8,7 @@ use crate::link::black_hole::{Detector, OVERDUE_AFTER};
 use crate::link::congestion::Congestion;
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
+use crate::link::nic::Link;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
 use alloc::collections::VecDeque;
@@ -100,6 +101,11 @@ impl Outbound {
             loss: Loss::new(now),
             congestion: Congestion::new(),
         }
+    }
+
+    /// Bytes per second of its bottleneck, as far as it is known: the NIC of its `link`, or what stands behind it.
+    pub(crate) fn rate(&self, link: &Link) -> Option<u64> {
+        self.congestion.rate().into_iter().chain(link.rate()).min()
     }
 
     /// A session begins: numbers count from `first`.

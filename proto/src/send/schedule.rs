@@ -157,7 +157,7 @@ impl Sender {
             Choice {
                 link: number,
                 wait: link.wait(),
-                rate: path.congestion.rate().into_iter().chain(link.rate()).min(),
+                rate: path.rate(link),
                 speed: link.settings.speed.map(|bits| bits / 8),
                 weight: link.settings.weight,
                 skew: path.skew,
