@@ -36,6 +36,8 @@ fn more_than_a_router_carries_waits_at_its_sender_and_neither_in_the_nic_nor_in_
     let (counted, found) = world.on_the_way();
     assert_eq!(counted, found);
     assert_eq!(world.losses().router, 0);
+    let rate = world.bundle(0).peers().flat_map(|(_, mut paths)| paths.next()?.rate).next();
+    assert!(rate.is_some_and(|rate| rate.abs_diff(50 * MEGABIT) <= 5 * MEGABIT), "{rate:?}");
 }
 
 #[test]
