@@ -4,7 +4,8 @@
 //! whatever can fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them
 //! gets its command, so that a failure changes nothing.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +16,7 @@ use tabane_proto::LinkSettings;
 use tabane_proto::wire::cell::LINKS;
 use tabane_seal::sha256;
 
-use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
+use crate::config::{Config, EtherConfig, LinkConfig, Peer, WindowConfig};
 use crate::events::{Entry, EventLog};
 use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
@@ -32,7 +33,12 @@ pub(crate) struct Links {
     workers: Workers,
     events: Arc<EventLog>,
     members: Mutex<Vec<Option<Member>>>,
+    /// Known when a member's sockets are opened: locked after `members`.
+    addresses: Mutex<Addresses>,
 }
+
+/// The addresses of the names of peers, as they were resolved last.
+pub(crate) type Addresses = BTreeMap<String, Vec<IpAddr>>;
 
 /// One link.
 struct Member {
@@ -58,7 +64,7 @@ impl Links {
     pub(crate) fn new(config: &Config, media: &[Medium], workers: Workers, events: Arc<EventLog>) -> Self {
         let member = |(link, medium): (&LinkConfig, &Medium)| Some(Member::new(link.clone(), medium));
         let members = Mutex::new(config.links.iter().zip(media).map(member).collect());
-        Self { config: config.clone(), workers, events, members }
+        Self { config: config.clone(), workers, events, members, addresses: Mutex::default() }
     }
 
     /// Adds a link; returns its number.
@@ -83,6 +89,12 @@ impl Links {
             let why =
                 "AF_XDP takes rights that the daemon has given up; allowed: engine=auto or engine=packet";
             return Err(Refusal::Input(format!("link ether:{}: {why}", link.nic)));
+        }
+        if let Some(name) = link.names().next().filter(|_| !self.config.names_peers()) {
+            let why = "the bundle was started without a name, and without the process that resolves names";
+            return Err(Refusal::Input(format!(
+                "peer {name}: {why}; allowed: an address, or start it with one"
+            )));
         }
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
@@ -244,6 +256,43 @@ impl Links {
         }
     }
 
+    /// The names of all peers.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        let members = self.lock();
+        members.iter().flatten().flat_map(|member| member.link.names()).map(str::to_owned).collect()
+    }
+
+    /// The names over whose addresses a peer is received.
+    pub(crate) fn reached(&self) -> BTreeSet<String> {
+        let received: Vec<(u8, SocketAddr)> =
+            self.workers.ask(Command::Received).into_iter().flatten().collect();
+        let (members, addresses) = (self.lock(), self.addresses());
+        let links =
+            (0u8..).zip(members.iter()).filter_map(|(number, member)| Some((number, member.as_ref()?)));
+        let is_reached = |number: u8, peer: &Peer, name: &str| {
+            let ends = endpoints(peer, addresses.get(name).map_or(&[][..], Vec::as_slice));
+            ends.into_iter().any(|end| received.contains(&(number, end)))
+        };
+        links
+            .flat_map(|(number, member)| member.link.peers.iter().map(move |peer| (number, peer)))
+            .filter_map(|(number, peer)| Some((number, peer, peer.host()?)))
+            .filter(|(number, peer, name)| is_reached(*number, peer, name))
+            .map(|(_, _, name)| name.to_owned())
+            .collect()
+    }
+
+    /// A name has these addresses now: the workers greet them on the links of the peers that it names.
+    pub(crate) fn set_addresses(&self, name: &str, found: Vec<IpAddr>) {
+        let members = self.lock();
+        let mut addresses = self.addresses();
+        addresses.insert(name.to_owned(), found);
+        let members = (0u8..).zip(members.iter()).filter_map(|(link, member)| Some((link, member.as_ref()?)));
+        for (link, member) in members.filter(|(_, member)| member.link.names().any(|other| other == name)) {
+            let greeted = greeted(&member.link, &addresses);
+            self.workers.send(|| Command::Greet { link, endpoints: greeted.clone() });
+        }
+    }
+
     /// Opens the link's sockets for all workers.
     fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share>, String> {
         let wanted = link.ether;
@@ -254,9 +303,10 @@ impl Links {
             );
             link.ether = Some(EtherConfig { engine: Engine::Packet, ..EtherConfig::default() });
         }
+        let addresses = self.addresses();
         let open = |number| {
             let socket = (link.nic.clone(), bind(&self.config, link, number)?);
-            Ok(Share { socket, settings: link_settings(link, medium, number) })
+            Ok(Share { socket, settings: link_settings(link, medium, number, &addresses) })
         };
         let shares = (0..self.config.workers).map(open).collect();
         link.ether = wanted;
@@ -266,6 +316,10 @@ impl Links {
     fn record(&self, what: &str, link: u8, nic: &str, happened: &str) {
         let (what, nic, detail) = (what.to_owned(), Some(nic.to_owned()), format!("{nic} {happened}"));
         self.events.keep(now_ns(), Entry { what, link: Some(link.into()), nic, detail, ..Entry::default() });
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Member>>> {
@@ -370,12 +424,11 @@ fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
 }
 
 fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
-    // A socket has one address family, and so have all peers of a link.
-    let speaks_ipv4 = link.peers.iter().any(|peer| peer.is_ipv4());
-    let any = speaks_ipv4.then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let any = link.is_ipv4().then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     UdpSpec {
         nic: link.nic.clone(),
         local: link.local.or(any),
+        both_families: link.takes_both_families(),
         port: config.port + number,
         gso: config.offload.gso,
         gro: config.offload.gro,
@@ -394,15 +447,47 @@ fn noted(mut bound: impl tabane_io::Link + Into<AnyLink>) -> AnyLink {
 }
 
 /// The settings of a link for worker `number`'s core.
-pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> LinkSettings {
-    let greet = |peer: &std::net::SocketAddr| std::net::SocketAddr::new(peer.ip(), peer.port() + number);
+pub(crate) fn link_settings(
+    link: &LinkConfig,
+    medium: &Medium,
+    number: u16,
+    addresses: &Addresses,
+) -> LinkSettings {
     LinkSettings {
         cell_max: medium.cell_max,
-        greet: link.peers.iter().map(greet).collect(),
+        greet: of_worker(greeted(link, addresses), number),
         multicast: link.uses_multicast(),
         rate: link.rate,
         speed: None,
         weight: link.weight,
+    }
+}
+
+/// Where worker `number` of the peers listens whose first worker listens at these endpoints.
+pub(crate) fn of_worker(mut endpoints: Vec<SocketAddr>, number: u16) -> Vec<SocketAddr> {
+    endpoints.iter_mut().for_each(|endpoint| endpoint.set_port(endpoint.port() + number));
+    endpoints
+}
+
+/// The endpoints that are greeted on a link: those that are stated, and those of names as far as they are known and the
+/// link's socket reaches them. Each once.
+fn greeted(link: &LinkConfig, addresses: &Addresses) -> Vec<SocketAddr> {
+    let known = |peer: &Peer| peer.host().and_then(|name| addresses.get(name)).map_or(&[][..], Vec::as_slice);
+    let all = link.peers.iter().flat_map(|peer| endpoints(peer, known(peer)));
+    let mut greeted: Vec<SocketAddr> = Vec::new();
+    for endpoint in all.filter(|endpoint| link.reaches(endpoint.ip())) {
+        if !greeted.contains(&endpoint) {
+            greeted.push(endpoint);
+        }
+    }
+    greeted
+}
+
+/// The endpoints of a peer whose name has these addresses.
+fn endpoints(peer: &Peer, addresses: &[IpAddr]) -> Vec<SocketAddr> {
+    match peer {
+        Peer::Address(endpoint) => vec![*endpoint],
+        Peer::Name { port, .. } => addresses.iter().map(|address| SocketAddr::new(*address, *port)).collect(),
     }
 }
 

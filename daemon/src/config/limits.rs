@@ -39,6 +39,8 @@ pub const DSCP: Limits = Limits { low: 0, high: 63, words: "" };
 pub const ADDRESSES: Limits = Limits { low: 0, high: 64, words: " addresses" };
 /// Peers named for one link.
 pub const PEERS: Limits = Limits { low: 0, high: 1023, words: " peers" };
+/// Names among them.
+pub const NAMES: Limits = Limits { low: 0, high: 16, words: " names" };
 
 impl Limits {
     /// Whether `value` lies within the limits.

@@ -4,16 +4,23 @@
 //! directory, so it works for every user who starts the daemon, unlike `chroot`. Landlock also denies TCP,
 //! signals to others and abstract sockets of others, as far as the kernel supports that.
 //!
+//! The process that resolves names may read what resolvers read.
+//!
 //! Source: `landlock(7)`; Linux 5.13, TCP since 6.7, signals and sockets since 6.12.
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError,
-    RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
+
+const NEWEST: ABI = ABI::V6;
+/// Where resolvers have their configuration, their libraries and the sockets of local servers. What a machine lacks of them
+/// is left out.
+const OF_RESOLVERS: [&str; 9] =
+    ["/etc", "/run", "/var", "/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/dev/urandom"];
 
 /// Takes all files away. On a kernel without Landlock the log says so.
 pub(super) fn hide() -> Result<(), RulesetError> {
-    const NEWEST: ABI = ABI::V6;
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -26,5 +33,20 @@ pub(super) fn hide() -> Result<(), RulesetError> {
             "the kernel has no Landlock: only the list of system calls keeps the daemon from files"
         );
     }
+    Ok(())
+}
+
+/// Takes all files away but those of [`OF_RESOLVERS`], which can be read; nothing can be written or executed. The process may
+/// ask servers by TCP, and not be one.
+pub(super) fn hide_but_for_names() -> Result<(), RulesetError> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::BindTcp)?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(path_beneath_rules(OF_RESOLVERS, read))?
+        .restrict_self()?;
     Ok(())
 }
