@@ -17,7 +17,7 @@ const NEWEST: ABI = ABI::V6;
 /// Where resolvers have their configuration, their libraries and the sockets of local servers. What a machine lacks of them
 /// is left out.
 const OF_RESOLVERS: [&str; 9] =
-    ["/etc", "/run", "/var", "/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/dev/urandom"];
+    ["/etc", "/run", "/var/cache/nscd", "/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/dev/urandom"];
 
 /// Takes all files away. On a kernel without Landlock the log says so.
 pub(super) fn hide() -> Result<(), RulesetError> {
@@ -37,10 +37,10 @@ pub(super) fn hide() -> Result<(), RulesetError> {
 }
 
 /// Takes all files away but those of [`OF_RESOLVERS`], which can be read; nothing can be written or executed. The process may
-/// ask servers by TCP, and not be one.
-pub(super) fn hide_but_for_names() -> Result<(), RulesetError> {
+/// ask servers by TCP, and not be one. Returns whether the kernel has Landlock.
+pub(super) fn hide_but_for_names() -> Result<bool, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    Ruleset::default()
+    let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::BindTcp)?
@@ -48,5 +48,30 @@ pub(super) fn hide_but_for_names() -> Result<(), RulesetError> {
         .create()?
         .add_rules(path_beneath_rules(OF_RESOLVERS, read))?
         .restrict_self()?;
-    Ok(())
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{read, write};
+    use std::process::Command;
+
+    #[test]
+    fn who_resolves_names_reads_what_resolvers_read_and_nothing_else() {
+        let own = tempfile::NamedTempFile::new().expect("a file");
+        let path = own.path().to_owned();
+        // Landlock binds the thread that asks for it.
+        let confined = std::thread::spawn(move || {
+            if !hide_but_for_names().expect("Landlock, or a kernel without") {
+                return;
+            }
+            read("/etc/hosts").expect("what every resolver reads");
+            read(&path).expect_err("the file of somebody else");
+            write(&path, "x").expect_err("another one's file");
+            write("/etc/hosts", "").expect_err("what resolvers read only");
+            Command::new("/bin/true").status().expect_err("a program");
+        });
+        confined.join().expect("as wanted");
+    }
 }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::hosts::Hosts;
 use tabane_kit::netns::Namespace;
@@ -40,6 +40,7 @@ const PINGS: [&str; 5] = ["-q", "-i", "0.01", "-c", "200"];
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("two_sites_carry_on_when_nat_takes_other_ports", Need::DaemonAndNat, ports),
+        Case::new("two_sites_behind_nat_reach_each_other_through_a_third", Need::DaemonAndNat, relayed),
         Case::new("a_peer_whose_address_and_name_change_is_back_within_5_s", Need::DaemonAndNat, renamed),
     ]
 }
@@ -52,8 +53,8 @@ pub(crate) fn require_nat(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
 }
 
 struct Sites {
-    /// The one behind the routers, and the other.
-    ends: [Namespace; 2],
+    /// Those behind the routers, and last the other.
+    ends: Vec<Namespace>,
     routers: Vec<Namespace>,
 }
 
@@ -71,14 +72,18 @@ fn name(link: usize) -> String {
     format!("office-{}.example.net", link + 1)
 }
 
-fn lay() -> Result<Sites> {
-    let ends = [Namespace::create("a1")?, Namespace::create("b1")?];
+/// A router for each uplink, before one site, or before as many.
+fn lay(behind: &[&str]) -> Result<Sites> {
+    let ends: Vec<_> =
+        behind.iter().chain(&["b1"]).map(|name| Namespace::create(*name)).collect::<Result<_>>()?;
+    let (public, behind) = ends.split_last().context("ends")?;
     let mut routers = Vec::new();
     for link in 0..LINKS {
+        let site = &behind[link % behind.len()];
         let router = Namespace::create(format!("r{}", link + 1))?;
         router.set("net/ipv4/ip_forward", "1")?;
-        for (end, port) in ends.iter().zip(["in", "out"]) {
-            let (nic, number) = (nic(link), usize::from(port == "out"));
+        for (number, (end, port)) in [(site, "in"), (public, "out")].into_iter().enumerate() {
+            let nic = nic(link);
             end.ip(&format!("link add {nic} type veth peer name {port} netns {}", router.name()))?;
             end.ip(&format!("address add {}/24 dev {nic}", uplink(number, link)))?;
             end.ip(&format!("link set {nic} up"))?;
@@ -88,7 +93,7 @@ fn lay() -> Result<Sites> {
                 place.tc(&format!("qdisc add dev {device} root tbf rate 200mbit burst 256kb limit 1mb"))?;
             }
         }
-        policy_route(&ends[0], link)?;
+        policy_route(site, link)?;
         translate(&router, "out")?;
         routers.push(router);
     }
@@ -142,7 +147,7 @@ fn endpoints(bundle: &Bundle<'_>) -> Result<Vec<String>> {
 }
 
 fn ports() -> Result<()> {
-    let sites = lay()?;
+    let sites = lay(&["a1"])?;
     let hosts = Hosts::begin()?;
     let (names, ends): (Vec<_>, Vec<_>) = (0..LINKS).map(|link| (name(link), uplink(1, link))).unzip();
     let entries: Vec<_> = names.iter().map(String::as_str).zip(ends.iter().map(String::as_str)).collect();
@@ -154,7 +159,7 @@ fn ports() -> Result<()> {
     for (link, endpoint) in endpoints(&bundles[0])?.iter().enumerate() {
         ensure!(*endpoint == format!("{}:7420", uplink(1, link)), "{endpoint} in place of {}", name(link));
     }
-    let [a, b] = &sites.ends;
+    let (a, b) = (&sites.ends[0], &sites.ends[1]);
     send_file(a, b, address(1), FILE)?;
     send_file(b, a, address(0), FILE)?;
     let mut failures = Vec::new();
@@ -203,8 +208,38 @@ fn change_ports(
     Ok((gap, lost.with_context(|| pings.last_words())?))
 }
 
+/// Two sites that are both behind routers reach each other through the third, which forwards packets within the bundle.
+fn relayed() -> Result<()> {
+    let sites = lay(&["a1", "c1"])?;
+    let [a, c, b] = &sites.ends[..] else { anyhow::bail!("three ends") };
+    let (options, relay) = (options()?, 2);
+    let greeting = |link: usize| [format!("{},peer={}:7420", nic(link), uplink(1, link))];
+    let listening: Vec<_> =
+        (0..LINKS).map(|link| format!("{},local={}", nic(link), uplink(1, link))).collect();
+    let mut bundles = [
+        Bundle::start(a, 0, &greeting(0), &options)?,
+        Bundle::start(c, 1, &greeting(1), &options)?,
+        Bundle::start(b, relay, &listening, &options)?,
+    ];
+    for (bundle, peers) in bundles.iter_mut().zip([1, 1, 2]) {
+        bundle.wait_until("its peers", |status| {
+            status.peers.iter().filter(|peer| peer.paths_up() == 1).count() == peers
+        })?;
+    }
+    b.set("net/ipv4/ip_forward", "1")?;
+    for scope in ["all", DEVICE] {
+        b.set(&format!("net/ipv4/conf/{scope}/send_redirects"), "0")?;
+    }
+    for (site, other) in [(a, 1), (c, 0)] {
+        site.ip(&format!("route add {} via {} dev {DEVICE}", address(other), address(relay)))?;
+    }
+    send_file(a, c, address(1), FILE)?;
+    send_file(c, a, address(0), FILE)?;
+    Bundle::stop_all(bundles)
+}
+
 fn renamed() -> Result<()> {
-    let sites = lay()?;
+    let sites = lay(&["a1"])?;
     let hosts = Hosts::begin()?;
     // The second site does not know its addresses beforehand.
     let listening: Vec<_> = (0..LINKS).map(|link| format!("{},local=0.0.0.0", nic(link))).collect();
@@ -223,7 +258,7 @@ fn renamed() -> Result<()> {
     let since = monotonic_ns()?;
     entries(&ends)?;
     back(&bundles[0], &ends, since, "names became known")?;
-    let [a, b] = &sites.ends;
+    let (a, b) = (&sites.ends[0], &sites.ends[1]);
     send_file(a, b, address(1), FILE)?;
     // All addresses of the second site change; the connection lives on.
     let transfer = Transfer::start(a, b, SocketAddr::new(address(1), 0), Source::random(FILE, 1))?;
@@ -241,6 +276,9 @@ fn renamed() -> Result<()> {
     wait_for("more bytes", BACK_WITHIN, || Ok((transfer.arrived() > arrived + FILE).then_some(())))?;
     whole(transfer)?;
     ready(&mut bundles, LINKS)?;
+    // The process that takes over resolves the names, too.
+    bundles[0].upgrade()?;
+    back(&bundles[0], &ends, monotonic_ns()?, "another process took over")?;
     Bundle::stop_all(bundles)
 }
 
@@ -249,8 +287,8 @@ fn back(bundle: &Bundle<'_>, ends: &[String], since: u64, what: &str) -> Result<
     let wanted: Vec<_> = ends.iter().map(|end| format!("{end}:7420")).collect();
     wait_for(what, 2 * BACK_WITHIN, || {
         let status = bundle.status()?;
-        let is_ready = status.is_ready(1, LINKS) && endpoints(bundle)? == wanted;
-        Ok(is_ready.then_some(()))
+        let paths = status.peers.iter().flat_map(|peer| &peer.paths).map(|path| &path.endpoint);
+        Ok((status.is_ready(1, LINKS) && paths.eq(&wanted)).then_some(()))
     })?;
     let took = Duration::from_nanos(monotonic_ns()? - since);
     println!("{what}: all paths work after {took:?}");
