@@ -4,8 +4,9 @@
 //! whatever can fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them
 //! gets its command, so that a failure changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod greeted;
+
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,13 +17,15 @@ use tabane_proto::LinkSettings;
 use tabane_proto::wire::cell::LINKS;
 use tabane_seal::sha256;
 
-use crate::config::{Config, EtherConfig, LinkConfig, Peer, WindowConfig};
+use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
 use crate::events::{Entry, EventLog};
 use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
 use crate::worker::{Command, GROUP};
 use crate::workers::Workers;
+use greeted::greeted;
+pub(crate) use greeted::{Addresses, of_worker};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
 const RECEIVE_BUFFER: usize = 7 << 20;
@@ -36,9 +39,6 @@ pub(crate) struct Links {
     /// Known when a member's sockets are opened: locked after `members`.
     addresses: Mutex<Addresses>,
 }
-
-/// The addresses of the names of peers, as they were resolved last.
-pub(crate) type Addresses = BTreeMap<String, Vec<IpAddr>>;
 
 /// One link.
 struct Member {
@@ -256,43 +256,6 @@ impl Links {
         }
     }
 
-    /// The names of all peers.
-    pub(crate) fn names(&self) -> BTreeSet<String> {
-        let members = self.lock();
-        members.iter().flatten().flat_map(|member| member.link.names()).map(str::to_owned).collect()
-    }
-
-    /// The names over whose addresses a peer is received.
-    pub(crate) fn reached(&self) -> BTreeSet<String> {
-        let received: Vec<(u8, SocketAddr)> =
-            self.workers.ask(Command::Received).into_iter().flatten().collect();
-        let (members, addresses) = (self.lock(), self.addresses());
-        let links =
-            (0u8..).zip(members.iter()).filter_map(|(number, member)| Some((number, member.as_ref()?)));
-        let is_reached = |number: u8, peer: &Peer, name: &str| {
-            let ends = endpoints(peer, addresses.get(name).map_or(&[][..], Vec::as_slice));
-            ends.into_iter().any(|end| received.contains(&(number, end)))
-        };
-        links
-            .flat_map(|(number, member)| member.link.peers.iter().map(move |peer| (number, peer)))
-            .filter_map(|(number, peer)| Some((number, peer, peer.host()?)))
-            .filter(|(number, peer, name)| is_reached(*number, peer, name))
-            .map(|(_, _, name)| name.to_owned())
-            .collect()
-    }
-
-    /// A name has these addresses now: the workers greet them on the links of the peers that it names.
-    pub(crate) fn set_addresses(&self, name: &str, found: Vec<IpAddr>) {
-        let members = self.lock();
-        let mut addresses = self.addresses();
-        addresses.insert(name.to_owned(), found);
-        let members = (0u8..).zip(members.iter()).filter_map(|(link, member)| Some((link, member.as_ref()?)));
-        for (link, member) in members.filter(|(_, member)| member.link.names().any(|other| other == name)) {
-            let greeted = greeted(&member.link, &addresses);
-            self.workers.send(|| Command::Greet { link, endpoints: greeted.clone() });
-        }
-    }
-
     /// Opens the link's sockets for all workers.
     fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share>, String> {
         let wanted = link.ether;
@@ -460,34 +423,6 @@ pub(crate) fn link_settings(
         rate: link.rate,
         speed: None,
         weight: link.weight,
-    }
-}
-
-/// Where worker `number` of the peers listens whose first worker listens at these endpoints.
-pub(crate) fn of_worker(mut endpoints: Vec<SocketAddr>, number: u16) -> Vec<SocketAddr> {
-    endpoints.iter_mut().for_each(|endpoint| endpoint.set_port(endpoint.port() + number));
-    endpoints
-}
-
-/// The endpoints that are greeted on a link: those that are stated, and those of names as far as they are known and the
-/// link's socket reaches them. Each once.
-fn greeted(link: &LinkConfig, addresses: &Addresses) -> Vec<SocketAddr> {
-    let known = |peer: &Peer| peer.host().and_then(|name| addresses.get(name)).map_or(&[][..], Vec::as_slice);
-    let all = link.peers.iter().flat_map(|peer| endpoints(peer, known(peer)));
-    let mut greeted: Vec<SocketAddr> = Vec::new();
-    for endpoint in all.filter(|endpoint| link.reaches(endpoint.ip())) {
-        if !greeted.contains(&endpoint) {
-            greeted.push(endpoint);
-        }
-    }
-    greeted
-}
-
-/// The endpoints of a peer whose name has these addresses.
-fn endpoints(peer: &Peer, addresses: &[IpAddr]) -> Vec<SocketAddr> {
-    match peer {
-        Peer::Address(endpoint) => vec![*endpoint],
-        Peer::Name { port, .. } => addresses.iter().map(|address| SocketAddr::new(*address, *port)).collect(),
     }
 }
 
