@@ -293,6 +293,18 @@ fn peers_may_be_named() {
 }
 
 #[test]
+fn the_examples_of_pages_are_understood() {
+    let pages = [include_str!("../../../README.md"), include_str!("../../../docs/two-sites.md")];
+    let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
+    let files: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
+    let files: Vec<_> = files.into_iter().filter(|file| file.contains("[[link]]")).collect();
+    assert_eq!(files.len(), 3);
+    for file in files {
+        assert_eq!(config(file).err(), None, "{file}");
+    }
+}
+
+#[test]
 fn names_that_name_no_peer() {
     let allowed = "ADDRESS or NAME, with or without :PORT, such as 198.51.100.7:7420, [2001:db8::7]:7420 or office.example.net:7420";
     assert_eq!(

@@ -19,11 +19,12 @@ use tabane_kit::hosts::Hosts;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{CONNTRACK, NFT, Tool};
 use tabane_kit::process::Process;
+use tabane_kit::status::LINK_DOWN;
 use tabane_kit::tool;
 use tabane_kit::topology::nic;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{options, ready, send_file, whole};
+use crate::stage::{options, ready, send_file, told, whole};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -41,6 +42,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("two_sites_carry_on_when_nat_takes_other_ports", Need::DaemonAndNat, ports),
         Case::new("two_sites_behind_nat_reach_each_other_through_a_third", Need::DaemonAndNat, relayed),
+        Case::new("two_uplinks_to_a_site_of_one_address_are_two_links", Need::DaemonAndNat, one_address),
         Case::new("a_peer_whose_address_and_name_change_is_back_within_5_s", Need::DaemonAndNat, renamed),
     ]
 }
@@ -206,6 +208,59 @@ fn change_ports(
     });
     let gap = outcome.gaps.longest_within(since, since + 2_000_000_000).length;
     Ok((gap, lost.with_context(|| pings.last_words())?))
+}
+
+/// The second site has one NIC with one address, and a link for each uplink of the first all the same: its firewall gives what
+/// comes to another port to an address of its own. A dead uplink costs no byte.
+fn one_address() -> Result<()> {
+    const OWN: &str = "192.168.255.1";
+    let sites = lay(&["a1"])?;
+    let (a, b) = (&sites.ends[0], &sites.ends[1]);
+    // Both routers lead to one network.
+    b.ip("link add wan0 type bridge")?;
+    for link in 0..LINKS {
+        let (nic, outside) = (nic(link), format!("203.0.1.25{}", 3 + link));
+        b.ip(&format!("address flush dev {nic}"))?;
+        b.ip(&format!("link set {nic} master wan0"))?;
+        sites.routers[link].ip("address flush dev out")?;
+        sites.routers[link].ip(&format!("address add {outside}/24 dev out"))?;
+    }
+    b.ip("link set wan0 up")?;
+    for address in [format!("{}/24", uplink(1, 0)), format!("{OWN}/32")] {
+        b.ip(&format!("address add {address} dev wan0"))?;
+    }
+    nft(b, "add table ip tabane")?;
+    nft(b, "add chain ip tabane links { type nat hook prerouting priority -100 ; }")?;
+    nft(b, &format!("add rule ip tabane links iif wan0 udp dport 7430 dnat to {OWN}:7420"))?;
+    let greeting =
+        [(0, 7420), (1, 7430)].map(|(link, port)| format!("{},peer={}:{port}", nic(link), uplink(1, 0)));
+    let listening = [uplink(1, 0), OWN.to_owned()].map(|local| format!("wan0,local={local}"));
+    let options = options()?;
+    let mut bundles =
+        vec![Bundle::start(a, 0, &greeting, &options)?, Bundle::start(b, 1, &listening, &options)?];
+    ready(&mut bundles, LINKS)?;
+    for (from, to) in [(0, 1), (1, 0)] {
+        let at = SocketAddr::new(address(to), 0);
+        let transfer = Transfer::start(&sites.ends[from], &sites.ends[to], at, Source::random(FILE, 1))?;
+        wait_for("bytes of a transfer", BACK_WITHIN, || Ok((transfer.arrived() > FILE).then_some(())))?;
+        let (since, ways) = (monotonic_ns()?, [uplink(0, from), uplink(1, 0)]);
+        let swallow = |verb| -> Result<()> {
+            ways.iter().try_for_each(|way| {
+                sites.routers[from].ip(&format!("route {verb} blackhole {way}/32")).map(drop)
+            })
+        };
+        swallow("add")?;
+        told(&mut bundles, LINK_DOWN, from, since)?;
+        let arrived = transfer.arrived();
+        wait_for("bytes over the other uplink", BACK_WITHIN, || {
+            Ok((transfer.arrived() > arrived + FILE).then_some(()))
+        })?;
+        swallow("delete")?;
+        let gap = whole(transfer)?.gaps.longest_within(since, since + 1_000_000_000).length;
+        println!("uplink {from} of two to one address dies: outage {gap:?}");
+        ready(&mut bundles, LINKS)?;
+    }
+    Bundle::stop_all(bundles)
 }
 
 /// Two sites that are both behind routers reach each other through the third, which forwards packets within the bundle.
