@@ -353,6 +353,17 @@ pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
     Some([2, digest[0], digest[1], digest[2], high, low])
 }
 
+/// An address for a node whose NICs have none, as those of PPP and tunnels: the same after each start, where the machine has an
+/// id, and by its host's name another in each container.
+pub(crate) fn mac_of_machine() -> [u8; 6] {
+    let id = std::fs::read("/etc/machine-id").unwrap_or_default();
+    // Without an id, the time of the start has to do.
+    let id = if id.is_empty() { now_ns().to_be_bytes().to_vec() } else { id };
+    let host = rustix::system::uname();
+    let digest = sha256(&[b"tabane", &id[..], host.nodename().to_bytes()].concat());
+    [2, digest[0], digest[1], digest[2], digest[3], digest[4]]
+}
+
 fn seat(config: &Config, window: &WindowConfig, number: u16) -> Result<MemSpec, String> {
     let shape = window.shape(config.workers).map_err(|error| error.to_string())?;
     Ok(MemSpec {

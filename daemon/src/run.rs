@@ -45,7 +45,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let (config, sockets) = links::bind_all(config).map_err(BadInput::new)?;
     let config = &config;
     let mac = media.iter().find_map(|medium| medium.mac);
-    let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_default();
+    let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_else(links::mac_of_machine);
     let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let parts = Parts { config: config.clone(), media, mac, device: Arc::new(device), events };
