@@ -9,6 +9,7 @@ use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use super::{ADDRESSES_MAX, Answer};
@@ -31,7 +32,7 @@ impl Resolver {
         let theirs = OwnedFd::from(theirs);
         // This program, also when another has taken its place in the file system.
         let mut command = Command::new("/proc/self/exe");
-        command.arg("resolve-names");
+        command.arg0("tabane").arg("resolve-names");
         if let Some(user) = &config.access.user {
             command.args(["--user", user]);
         }
