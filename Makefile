@@ -100,7 +100,7 @@ rivals: rust
 # --- check ---
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark \
-              mpirun=openmpi-bin setpriv=util-linux systemd=systemd
+              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and

@@ -24,7 +24,7 @@ use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::status::Status;
 use crate::stdout::print;
-use crate::{background, log, probe, remote, run, stderr};
+use crate::{background, log, names, probe, remote, run, stderr};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -124,6 +124,14 @@ enum Command {
         #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Resolve names for a running bundle, which starts this by itself
+    #[command(hide = true)]
+    ResolveNames {
+        #[arg(long)]
+        user: Option<String>,
+        #[arg(long)]
+        no_sandbox: bool,
+    },
     /// Read a configuration file and print what was understood, defaults included
     Check {
         /// The TOML file
@@ -153,7 +161,7 @@ enum LinkChange {
         #[command(flatten)]
         bundle: NamedBundle,
         /// As after `--link` of `tabane up`
-        #[arg(value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE]")]
+        #[arg(value_name = "NIC[,local=ADDR][,peer=HOST:PORT]...[,rate=RATE]")]
         link: String,
     },
     /// Remove a link; cells on their way still arrive
@@ -185,7 +193,7 @@ struct UpFlags {
     /// local address that routers forward to, listens for them. Without any IP, as Ethernet frames:
     /// `ether:NIC[,engine=auto|xdp|packet][,completion=WAY][,rate=RATE][,weight=N]`. In place of a NIC:
     /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, memory that is shared with the other nodes
-    #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=ADDR:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]
+    #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=HOST:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]
     links: Vec<LinkSettings>,
     /// Key file, the same on every node: nodes that have it are let in, and nobody else reads or changes what the links
     /// carry
@@ -284,6 +292,8 @@ struct OffloadFlags {
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match Cli::try_parse_from(arguments) {
+        // The process that resolves names says nothing but answers.
+        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(),
         Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute()),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
@@ -315,6 +325,7 @@ impl Command {
             }
             Command::Link { change } => change.execute(),
             Command::Probe { arguments } => probe::execute(&arguments),
+            Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
             Command::Genkey { file, node } => {
                 generate_key(file.as_deref(), if node { Owner::Node } else { Owner::Group })
@@ -446,55 +457,4 @@ fn sentence(error: &clap::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    fn refused(arguments: &[&str]) -> String {
-        let line = std::iter::once("tabane").chain(arguments.iter().copied());
-        sentence(&Cli::try_parse_from(line).expect_err("refused"))
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-        let help = Cli::command().find_subcommand_mut("up").expect("a command").render_help().to_string();
-        assert!(help.contains(&policy_names()), "{help}");
-    }
-
-    #[test]
-    fn mistakes_become_one_sentence() {
-        assert_eq!(
-            refused(&["stauts"]),
-            "unrecognized subcommand 'stauts'; a similar subcommand exists: 'status'; `tabane --help` explains"
-        );
-        assert_eq!(
-            refused(&["up", "--mtu", "big"]),
-            "invalid value 'big' for '--mtu <BYTES>': allowed: a whole number; `tabane --help` explains"
-        );
-        for arguments in
-            [&[][..], &["check"], &["up", "--no-such"], &["down", "a/b"], &["up", "--link", "eth1,x"]]
-        {
-            let text = refused(arguments);
-            assert!(!text.contains('\n') && !text.contains("Usage"), "{text}");
-        }
-    }
-
-    #[test]
-    fn flags_become_settings() {
-        let line = ["tabane", "up", "tb.toml", "--mtu", "-1", "--link", "eth1", "--link", "eth2", "--no-gro"];
-        let Command::Up(flags) = Cli::try_parse_from(line).expect("well formed").command else {
-            panic!("not up")
-        };
-        assert_eq!(flags.config.as_deref(), Some(Path::new("tb.toml")));
-        let settings = flags.settings();
-        assert_eq!(
-            settings.mtu.map(|mtu| (mtu.value, mtu.place.to_string())),
-            Some((-1, "--mtu".to_owned()))
-        );
-        assert_eq!(settings.links.len(), 2);
-        assert_eq!(settings.offload.gro.map(|gro| gro.value), Some(false));
-        assert_eq!(settings.offload.gso, None);
-    }
-}
+mod tests;

@@ -28,12 +28,12 @@ pub mod units;
 mod window;
 
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 pub use access::Access;
-pub use address::Cidr;
 use address::is_ipv6_link_local;
+pub use address::{Cidr, Peer};
 pub use links::parse_link;
 pub use nodes::{NodeConfig, parse_allow};
 use problem::{Place, Problem};
@@ -127,11 +127,12 @@ pub struct Offload {
 pub struct LinkConfig {
     /// Network interface the link is bound to; of a link through memory, `mem:` and the path.
     pub nic: String,
-    /// Local address; `None` takes the NIC's IPv6 link-local address, or any of the peers' family.
+    /// Local address, or the one that stands for any of its family; `None` takes the NIC's IPv6 link-local address, or any of
+    /// the peers' family.
     pub local: Option<IpAddr>,
-    /// Endpoints of the other nodes, all of one family. Empty means multicast discovery, or, with a local address that routers
-    /// forward to, that the link only listens.
-    pub peers: Vec<SocketAddr>,
+    /// Where the other nodes listen: endpoints of one family, and names. Empty means multicast discovery, or, with a local
+    /// address that routers forward to, that the link only listens.
+    pub peers: Vec<Peer>,
     /// Rate of the link, in bits per second; `None` means measured.
     pub rate: Option<u64>,
     /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
@@ -155,6 +156,28 @@ impl LinkConfig {
     /// Whether peers are looked for by multicast: where none are named, over link-local addresses.
     pub fn uses_multicast(&self) -> bool {
         self.peers.is_empty() && self.local.is_none_or(is_ipv6_link_local)
+    }
+
+    /// The names among its peers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.peers.iter().filter_map(Peer::host)
+    }
+
+    /// Whether its socket takes IPv4 and IPv6: where a name leaves open which its peers have.
+    pub fn takes_both_families(&self) -> bool {
+        self.local.is_none() && self.names().next().is_some()
+    }
+
+    /// Whether its socket takes IPv4 alone.
+    pub fn is_ipv4(&self) -> bool {
+        let is_first_peer_ipv4 =
+            || self.peers.iter().find_map(Peer::address).is_some_and(|peer| peer.is_ipv4());
+        !self.takes_both_families() && self.local.map_or_else(is_first_peer_ipv4, |local| local.is_ipv4())
+    }
+
+    /// Whether its socket reaches addresses of this family.
+    pub fn reaches(&self, address: IpAddr) -> bool {
+        self.takes_both_families() || address.is_ipv4() == self.is_ipv4()
     }
 }
 
@@ -195,6 +218,11 @@ impl Config {
         let key = keys.first().cloned();
         let accept_keys = keys.iter().skip(1).map(|key| (PathBuf::new(), key.clone())).collect();
         Config { key, key_file: None, accept_keys, ..self }
+    }
+
+    /// Whether any peer is named.
+    pub fn names_peers(&self) -> bool {
+        self.links.iter().any(|link| link.names().next().is_some())
     }
 
     /// The number of the group on the wire: from the key, or 0 without one.

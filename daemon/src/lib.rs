@@ -23,6 +23,7 @@ pub mod key;
 mod links;
 pub mod log;
 mod medium;
+mod names;
 mod notify;
 mod offloading;
 mod priority;

@@ -4,6 +4,8 @@
 //! whatever can fail (a NIC that is not there, a port that is taken) is done for all workers before the first of them
 //! gets its command, so that a failure changes nothing.
 
+mod greeted;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +24,8 @@ use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
 use crate::worker::{Command, GROUP};
 use crate::workers::Workers;
+use greeted::greeted;
+pub(crate) use greeted::{Addresses, of_worker};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
 const RECEIVE_BUFFER: usize = 7 << 20;
@@ -32,6 +36,8 @@ pub(crate) struct Links {
     workers: Workers,
     events: Arc<EventLog>,
     members: Mutex<Vec<Option<Member>>>,
+    /// Known when a member's sockets are opened: locked after `members`.
+    addresses: Mutex<Addresses>,
 }
 
 /// One link.
@@ -58,7 +64,7 @@ impl Links {
     pub(crate) fn new(config: &Config, media: &[Medium], workers: Workers, events: Arc<EventLog>) -> Self {
         let member = |(link, medium): (&LinkConfig, &Medium)| Some(Member::new(link.clone(), medium));
         let members = Mutex::new(config.links.iter().zip(media).map(member).collect());
-        Self { config: config.clone(), workers, events, members }
+        Self { config: config.clone(), workers, events, members, addresses: Mutex::default() }
     }
 
     /// Adds a link; returns its number.
@@ -83,6 +89,12 @@ impl Links {
             let why =
                 "AF_XDP takes rights that the daemon has given up; allowed: engine=auto or engine=packet";
             return Err(Refusal::Input(format!("link ether:{}: {why}", link.nic)));
+        }
+        if let Some(name) = link.names().next().filter(|_| !self.config.names_peers()) {
+            let why = "the bundle was started without a name, and without the process that resolves names";
+            return Err(Refusal::Input(format!(
+                "peer {name}: {why}; allowed: an address, or start it with one"
+            )));
         }
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
@@ -254,9 +266,10 @@ impl Links {
             );
             link.ether = Some(EtherConfig { engine: Engine::Packet, ..EtherConfig::default() });
         }
+        let addresses = self.addresses();
         let open = |number| {
             let socket = (link.nic.clone(), bind(&self.config, link, number)?);
-            Ok(Share { socket, settings: link_settings(link, medium, number) })
+            Ok(Share { socket, settings: link_settings(link, medium, number, &addresses) })
         };
         let shares = (0..self.config.workers).map(open).collect();
         link.ether = wanted;
@@ -266,6 +279,10 @@ impl Links {
     fn record(&self, what: &str, link: u8, nic: &str, happened: &str) {
         let (what, nic, detail) = (what.to_owned(), Some(nic.to_owned()), format!("{nic} {happened}"));
         self.events.keep(now_ns(), Entry { what, link: Some(link.into()), nic, detail, ..Entry::default() });
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Member>>> {
@@ -336,6 +353,17 @@ pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
     Some([2, digest[0], digest[1], digest[2], high, low])
 }
 
+/// An address for a node whose NICs have none, as those of PPP and tunnels: the same after each start, where the machine has an
+/// id, and by its host's name another in each container.
+pub(crate) fn mac_of_machine() -> [u8; 6] {
+    let id = std::fs::read("/etc/machine-id").unwrap_or_default();
+    // Without an id, the time of the start has to do.
+    let id = if id.is_empty() { now_ns().to_be_bytes().to_vec() } else { id };
+    let host = rustix::system::uname();
+    let digest = sha256(&[b"tabane", &id[..], host.nodename().to_bytes()].concat());
+    [2, digest[0], digest[1], digest[2], digest[3], digest[4]]
+}
+
 fn seat(config: &Config, window: &WindowConfig, number: u16) -> Result<MemSpec, String> {
     let shape = window.shape(config.workers).map_err(|error| error.to_string())?;
     Ok(MemSpec {
@@ -370,12 +398,11 @@ fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
 }
 
 fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
-    // A socket has one address family, and so have all peers of a link.
-    let speaks_ipv4 = link.peers.iter().any(|peer| peer.is_ipv4());
-    let any = speaks_ipv4.then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let any = link.is_ipv4().then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     UdpSpec {
         nic: link.nic.clone(),
         local: link.local.or(any),
+        both_families: link.takes_both_families(),
         port: config.port + number,
         gso: config.offload.gso,
         gro: config.offload.gro,
@@ -394,11 +421,15 @@ fn noted(mut bound: impl tabane_io::Link + Into<AnyLink>) -> AnyLink {
 }
 
 /// The settings of a link for worker `number`'s core.
-pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> LinkSettings {
-    let greet = |peer: &std::net::SocketAddr| std::net::SocketAddr::new(peer.ip(), peer.port() + number);
+pub(crate) fn link_settings(
+    link: &LinkConfig,
+    medium: &Medium,
+    number: u16,
+    addresses: &Addresses,
+) -> LinkSettings {
     LinkSettings {
         cell_max: medium.cell_max,
-        greet: link.peers.iter().map(greet).collect(),
+        greet: of_worker(greeted(link, addresses), number),
         multicast: link.uses_multicast(),
         rate: link.rate,
         speed: None,

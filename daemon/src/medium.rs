@@ -1,7 +1,5 @@
 //! What a link runs over: a NIC, or a window of memory.
 
-use std::net::IpAddr;
-
 use tabane_io::netlink::{self, Nic};
 use tabane_proto::CELL_LEAST;
 
@@ -91,7 +89,7 @@ pub(crate) fn mtu_least(link: &LinkConfig) -> u32 {
     // Linux takes IPv6 from a NIC with a smaller MTU (RFC 8200, section 5).
     const IPV6_LEAST: u32 = 1_280;
     let least = u32::from(CELL_LEAST) + headers(link);
-    if link.ether.is_some() || is_ipv4(link) { least } else { IPV6_LEAST }
+    if link.ether.is_some() || link.is_ipv4() { least } else { IPV6_LEAST }
 }
 
 /// Bytes of a packet before its cell.
@@ -101,11 +99,7 @@ fn headers(link: &LinkConfig) -> u32 {
     const IPV6: u32 = 40;
     match link.ether {
         Some(_) => u32::try_from(tabane_io::ether::HEAD).unwrap_or_default(),
-        None if is_ipv4(link) => UDP + IPV4,
+        None if link.is_ipv4() => UDP + IPV4,
         None => UDP + IPV6,
     }
-}
-
-fn is_ipv4(link: &LinkConfig) -> bool {
-    link.local.is_some_and(|local: IpAddr| local.is_ipv4()) || link.peers.iter().any(|peer| peer.is_ipv4())
 }

@@ -73,6 +73,19 @@ impl Privileges {
     }
 }
 
+/// Confines the process that resolves names, before it is asked anything: stages 3 to 5 with other contents. It becomes the
+/// daemon's user, keeps no capability, and reads only the files that resolvers read. It has the system calls that they need.
+///
+/// # Errors
+/// The kernel has a stage and refuses it.
+pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
+    Account::find(user)?.take_on()?;
+    capabilities::drop_all().context("cannot give up capabilities")?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
+    files::hide_but_for_names().context("cannot give up files")?;
+    Ok(())
+}
+
 /// Whether a bundle can add links of Ethernet frames while it runs: one that was started without any has given up the
 /// packet sockets for them, which could read all traffic of a NIC.
 pub(crate) fn may_open_frames(config: &Config) -> bool {

@@ -21,8 +21,9 @@ use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::group::{Protection, Trust};
 use crate::handover::Takeover;
-use crate::links;
+use crate::links::{self, Addresses};
 use crate::medium::Medium;
+use crate::names::Resolver;
 use crate::notify::Notify;
 use crate::priority;
 use crate::privileges::Privileges;
@@ -37,13 +38,14 @@ use crate::worker::{Command, Shared, Worker};
 pub fn up(config: &Config) -> anyhow::Result<()> {
     let privileges = Privileges::plan(config)?;
     let signals = Signals::block().context("cannot wait for signals")?;
+    let resolver = Resolver::start(config).context("cannot start the process that resolves names")?;
     let listener = Listener::bind(&config.name)?;
     let watch = Watch::new()?;
     let media = media(config)?;
     let (config, sockets) = links::bind_all(config).map_err(BadInput::new)?;
     let config = &config;
     let mac = media.iter().find_map(|medium| medium.mac);
-    let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_default();
+    let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_else(links::mac_of_machine);
     let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let parts = Parts { config: config.clone(), media, mac, device: Arc::new(device), events };
@@ -54,7 +56,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     privileges.give_up()?;
     let workers = start(workers, Worker::run)?;
     tracing::info!(name = config.name, links = parts.media.len(), "up");
-    parts.running(workers)?.run(&signals, watch, &listener, &notify)
+    parts.running(workers)?.run(&signals, watch, &listener, &notify, resolver)
 }
 
 /// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does.
@@ -68,6 +70,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let files = takeover.files()?;
     let (config, state, media) = (takeover.config().clone(), takeover.state(), takeover.media()?);
     let privileges = Privileges::plan(&config)?;
+    let resolver = Resolver::start(&config).context("cannot start the process that resolves names")?;
     let events = EventLog::after(state.events.clone()).context("cannot make an eventfd")?;
     let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
     let (mac, peers) = (state.mac, state.peers);
@@ -83,7 +86,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let running = parts.running(start(workers, Worker::run_after_command)?)?;
     takeover.take()?;
     running.begin(peers);
-    running.run(&signals, watch, &listener.open_to(privileges.control_group), &notify)
+    running.run(&signals, watch, &listener.open_to(privileges.control_group), &notify, resolver)
 }
 
 /// A worker with all that it needs, its thread not yet started.
@@ -172,7 +175,7 @@ impl Parts {
         let speed = |nic| ethtool::speed(nic).map(|mbits| u64::from(mbits) * 1_000_000);
         let links = links.map(|(link, medium)| LinkSettings {
             speed: speed(&link.nic),
-            ..links::link_settings(link, medium, number)
+            ..links::link_settings(link, medium, number, &Addresses::new())
         });
         let links = links.collect();
         Settings {

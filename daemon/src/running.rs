@@ -24,6 +24,7 @@ use crate::group::Trust;
 use crate::handover::{self, BundleState};
 use crate::links::Links;
 use crate::medium::Medium;
+use crate::names::{self, Resolver};
 use crate::notify::Notify;
 use crate::refusal::Refusal;
 use crate::requests::Requests;
@@ -137,7 +138,7 @@ impl Running {
         self.requests.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
     }
 
-    /// Runs until the end.
+    /// Runs until the end. `resolver`: what resolves the names of peers, if there are any.
     ///
     /// # Errors
     /// A worker failed, or epoll.
@@ -147,7 +148,12 @@ impl Running {
         watch: Watch,
         listener: &Listener,
         notify: &Notify,
+        resolver: Option<Resolver>,
     ) -> anyhow::Result<()> {
+        if let Some(resolver) = resolver {
+            let (links, events) = (Arc::clone(&self.requests.links), Arc::clone(&self.requests.events));
+            names::start(resolver, links, events).context("cannot start a thread")?;
+        }
         if self.requests.config.security == Security::None {
             tracing::warn!(
                 "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"

@@ -193,8 +193,8 @@ fn wrong_command_lines() {
         "invalid value 'big' for '--mtu <BYTES>'",
     );
     assert_starts(
-        &refusal(&["up", "--link", "eth1,peer=x"]),
-        "--link eth1: peer: `x` is not an endpoint; allowed: ",
+        &refusal(&["up", "--link", "eth1,peer=x:y"]),
+        "--link eth1: peer: `x:y` is neither an address nor a name; allowed: ",
     );
     assert_starts(
         &refusal(&["up", "--link", "a/b"]),

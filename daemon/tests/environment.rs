@@ -13,8 +13,9 @@ use refusal::refused;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 20] = [
+    let trials: [(&str, Test); 21] = [
         ("unknown_nic", unknown_nic),
+        ("a_node_whose_nics_have_no_address_has_one_all_the_same", no_mac),
         ("nic_down", nic_down),
         ("mtu_too_small_for_cells", mtu_too_small),
         ("an_mtu_that_becomes_too_small_costs_that_link_alone", mtu_shrunk),
@@ -40,6 +41,21 @@ fn main() -> ExitCode {
 
 fn unknown_nic() -> Result<(), Failed> {
     refused(r#""$TABANE" up --insecure --link eth7"#, "link eth7: no such NIC; there are: lo, eth2, eth1")
+}
+
+/// As a node whose uplinks are PPP: the same node after each start.
+fn no_mac() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} ip tuntap add dev ppp0 mode tun; ip link set ppp0 up; ip address add 192.0.2.1/24 dev ppp0
+        for _ in 1 2; do start "--link ppp0,local=192.0.2.1"; "$TABANE" status | grep -o 'node [^ ]*'; "$TABANE" down; wait $pid; done"#
+    );
+    let nodes = String::from_utf8(shell(&script)?.stdout)?;
+    let nodes: Vec<&str> = nodes.lines().collect();
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+    assert!(nodes[0].starts_with("node 02:") && nodes[0] != "node 02:00:00:00:00:00/7420", "{nodes:?}");
+    let has_id = std::fs::metadata("/etc/machine-id").is_ok_and(|id| id.len() > 0);
+    assert!(!has_id || nodes[0] == nodes[1], "{nodes:?}");
+    Ok(())
 }
 
 fn nic_down() -> Result<(), Failed> {
@@ -239,6 +255,15 @@ fn link_refused() -> Result<(), Failed> {
         (
             "add tb0 eth2,local=192.0.2.1,peer=192.0.2.2",
             "tb0 refuses: 192.0.2.1 is not an address of NIC eth2 yet",
+        ),
+        (
+            "add tb0 eth2,peer=-.net",
+            "tb0 refuses: link eth2: peer: `-.net` is neither an address nor a name; allowed: ",
+        ),
+        (
+            "add tb0 eth2,peer=office.example.net",
+            "tb0 refuses: peer office.example.net: the bundle was started without a name, and without the process that \
+             resolves names; allowed: an address, or start it with one",
         ),
         ("add tb0 down0", "tb0 refuses: link down0: the NIC is down; `ip link set down0 up` raises it"),
         ("remove tb0 eth1", "tb0 refuses: link eth1 is the last one; `tabane down tb0` ends the bundle"),

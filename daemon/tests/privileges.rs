@@ -20,11 +20,12 @@ rights() { cat /proc/$pid/task/*/status | grep -E '^(Uid|Gid|Groups|CapInh|CapPr
 const NOBODY: &str = "65534";
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 8] = [
+    let trials: [(&str, Test); 9] = [
         ("all_threads_keep_two_capabilities_and_nothing_else", confined),
         ("the_daemon_becomes_the_named_user_and_goes_on_working", another_user),
         ("a_process_that_takes_over_keeps_no_more", taken_over),
         ("capabilities_are_enough_to_start_it", without_root),
+        ("the_process_that_resolves_names_keeps_no_capability_and_ends_with_the_daemon", resolver),
         ("low_ports_cost_a_third_capability", low_port),
         ("without_the_sandbox_all_rights_stay", no_sandbox),
         ("all_threads_run_ahead_of_applications", ahead),
@@ -110,6 +111,23 @@ fn without_root() -> Result<(), Failed> {
     assert!(text.starts_with(&rights(NOBODY, "0000000000003000")), "{text}\n{errors}");
     assert_eq!(text.lines().count(), 10, "{text}");
     assert!(output.status.success(), "{:?}", output.status);
+    Ok(())
+}
+
+/// It answers what the hosts file says, as the daemon's user; a daemon that is killed takes it along.
+fn resolver() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} {RIGHTS} echo 192.0.2.7 office.example.net >hosts; chmod 644 hosts; mount --bind hosts /etc/hosts
+        resolvers() {{ for p in /proc/[0-9]*; do [ "$(tr '\0' ' ' <$p/cmdline 2>/dev/null | cut -d ' ' -f 2)" = resolve-names ] && echo ${{p#/proc/}}; done; }}
+        start "--link eth1,peer=office.example.net --user nobody"; daemon=$pid; pid=$(resolvers); rights
+        for _ in $(seq 200); do "$TABANE" events | grep -q name-resolved && break; sleep 0.02; done
+        "$TABANE" events | cut -d ' ' -f 3-; "$TABANE" link add tb0 eth2,peer=office.example.net
+        kill -9 $daemon; for _ in $(seq 200); do [ -z "$(resolvers)" ] && break; sleep 0.02; done; resolvers"#
+    );
+    let output = shell(&script)?;
+    let rights = rights(NOBODY, "0000000000000000").replace("Seccomp: 2", "Seccomp: 0");
+    let want = format!("{rights}name-resolved office.example.net is 192.0.2.7\nlink 1 joined\n");
+    assert_eq!(String::from_utf8(output.stdout)?, want, "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 

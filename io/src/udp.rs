@@ -38,6 +38,8 @@ pub struct UdpSpec {
     pub nic: String,
     /// The address to send from and receive at; `None`: IPv6, any address of the NIC.
     pub local: Option<IpAddr>,
+    /// Whether a socket without a local address also takes IPv4.
+    pub both_families: bool,
     /// The UDP port; 0 lets the kernel choose.
     pub port: u16,
     /// Whether to try `UDP_SEGMENT`.
@@ -114,6 +116,8 @@ pub struct UdpLink {
     socket: Socket,
     nic: Nic,
     local: SocketAddr,
+    /// Whether it is an IPv6 socket that also takes IPv4, for which the kernel maps IPv4 addresses into IPv6 (RFC 4291, 2.5.5.2).
+    both_families: bool,
     gso: Gso,
     gro: bool,
     /// Notices that the caller has not taken yet, at most [`UdpLink::NOTICES_MAX`].
@@ -137,16 +141,17 @@ impl UdpLink {
             move |source| LinkError::Failed { nic, step, source }
         };
         let wanted = socket_address(spec, &nic);
+        let both_families = takes_both(spec);
         let socket = Socket::new(Domain::for_address(wanted), Type::DGRAM, Some(Protocol::UDP))
             .map_err(failed("opening a socket"))?;
         socket.set_nonblocking(true).map_err(failed("O_NONBLOCK"))?;
         bind_to_nic(&socket, &nic.name)?;
-        forbid_fragments(&socket, wanted).map_err(failed("IP_MTU_DISCOVER"))?;
-        bind_to_port(&socket, wanted, &nic.name)?;
+        forbid_fragments(&socket, wanted, both_families).map_err(failed("IP_MTU_DISCOVER"))?;
+        bind_to_port(&socket, wanted, both_families, &nic.name)?;
         join(&socket, spec, &nic)?;
 
         let local = socket.local_addr().map_err(failed("getsockname"))?.as_socket().unwrap_or(wanted);
-        let mut link = Self { socket, nic, local, gso: Gso::off(), gro: false, notices: Vec::new() };
+        let mut link = Self::over(socket, nic, local, both_families);
         link.probe_offloads(spec);
         let device = &link.nic.name;
         let sizes = (spec.receive_buffer, spec.send_buffer);
@@ -165,9 +170,14 @@ impl UdpLink {
         let bound = socket.local_addr().map(|local| local.as_socket());
         let failed = |source| LinkError::Failed { nic: spec.nic.clone(), step: "getsockname", source };
         let local = bound.map_err(failed)?.unwrap_or_else(|| socket_address(spec, &nic));
-        let mut link = Self { socket, nic, local, gso: Gso::off(), gro: false, notices: Vec::new() };
+        let mut link = Self::over(socket, nic, local, takes_both(spec));
         link.probe_offloads(spec);
         Ok(link)
+    }
+
+    /// Without offloads.
+    fn over(socket: Socket, nic: Nic, local: SocketAddr, both_families: bool) -> Self {
+        Self { socket, nic, local, both_families, gso: Gso::off(), gro: false, notices: Vec::new() }
     }
 
     /// The address and port the socket is bound to.
@@ -241,7 +251,13 @@ impl Link for UdpLink {
     }
 
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize> {
-        receive::receive(self.socket.as_fd(), buffers)
+        let received = receive::receive(self.socket.as_fd(), buffers)?;
+        if self.both_families {
+            for buffer in &mut buffers[..received] {
+                buffer.from = unmapped(buffer.from);
+            }
+        }
+        Ok(received)
     }
 
     fn queued_bytes(&mut self) -> usize {
@@ -271,6 +287,26 @@ fn socket_address(spec: &UdpSpec, nic: &Nic) -> SocketAddr {
     }
 }
 
+fn takes_both(spec: &UdpSpec) -> bool {
+    spec.both_families && spec.local.is_none()
+}
+
+/// An IPv4 endpoint as an IPv6 socket knows it.
+fn mapped(endpoint: SocketAddr) -> SocketAddr {
+    match endpoint {
+        SocketAddr::V4(endpoint) => SocketAddr::new(endpoint.ip().to_ipv6_mapped().into(), endpoint.port()),
+        SocketAddr::V6(_) => endpoint,
+    }
+}
+
+/// The reverse.
+fn unmapped(endpoint: SocketAddr) -> SocketAddr {
+    match endpoint.ip().to_canonical() {
+        address @ IpAddr::V4(_) => SocketAddr::new(address, endpoint.port()),
+        IpAddr::V6(_) => endpoint,
+    }
+}
+
 fn bind_to_nic(socket: &Socket, nic: &str) -> Result<(), LinkError> {
     socket.bind_device(Some(nic.as_bytes())).map_err(|source| match source.raw_os_error() {
         Some(libc::EPERM) => LinkError::NoPermission { action: format!("bind a socket to NIC {nic}") },
@@ -279,20 +315,18 @@ fn bind_to_nic(socket: &Socket, nic: &str) -> Result<(), LinkError> {
 }
 
 /// Sets DF and ignores what ICMP says about the path's MTU: proto probes it itself.
-fn forbid_fragments(socket: &Socket, local: SocketAddr) -> io::Result<()> {
-    match local {
-        SocketAddr::V4(_) => {
-            sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::PROBE)?;
-        }
-        SocketAddr::V6(_) => {
-            sockopt::set_ipv6_mtu_discover(socket, sockopt::Ipv6PathMtuDiscovery::PROBE)?;
-        }
+fn forbid_fragments(socket: &Socket, local: SocketAddr, both_families: bool) -> io::Result<()> {
+    if local.is_ipv4() || both_families {
+        sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::PROBE)?;
+    }
+    if local.is_ipv6() {
+        sockopt::set_ipv6_mtu_discover(socket, sockopt::Ipv6PathMtuDiscovery::PROBE)?;
     }
     Ok(())
 }
 
-fn bind_to_port(socket: &Socket, local: SocketAddr, nic: &str) -> Result<(), LinkError> {
-    let only_v6 = if local.is_ipv6() { socket.set_only_v6(true) } else { Ok(()) };
+fn bind_to_port(socket: &Socket, local: SocketAddr, both_families: bool, nic: &str) -> Result<(), LinkError> {
+    let only_v6 = if local.is_ipv6() { socket.set_only_v6(!both_families) } else { Ok(()) };
     only_v6.and_then(|()| socket.bind(&local.into())).map_err(|source| {
         let (port, nic) = (local.port(), nic.to_owned());
         match source.raw_os_error() {

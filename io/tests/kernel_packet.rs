@@ -110,6 +110,7 @@ fn spec() -> UdpSpec {
     UdpSpec {
         nic: "left".to_owned(),
         local: Some("10.0.0.1".parse().unwrap()),
+        both_families: false,
         port: 7420,
         gso: true,
         gro: false,

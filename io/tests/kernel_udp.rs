@@ -42,6 +42,7 @@ fn spec(nic: &str) -> UdpSpec {
     UdpSpec {
         nic: nic.to_owned(),
         local: None,
+        both_families: false,
         port: PORT,
         gso: true,
         gro: true,

@@ -18,6 +18,7 @@ pub mod counters;
 pub mod cpu;
 pub mod emulator;
 pub mod guest;
+pub mod hosts;
 pub mod machine;
 pub mod memory;
 pub mod mptcp;

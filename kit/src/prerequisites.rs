@@ -70,6 +70,10 @@ pub const NFS_CAT: Tool = Tool { program: "nfs-cat", package: "libnfs-utils" };
 pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
 /// Starts and watches services.
 pub const SYSTEMD: Tool = Tool { program: "systemd", package: "systemd" };
+/// Sets how a router translates addresses.
+pub const NFT: Tool = Tool { program: "nft", package: "nftables" };
+/// Has a router forget the ports that it has given.
+pub const CONNTRACK: Tool = Tool { program: "conntrack", package: "conntrack" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 

@@ -62,7 +62,9 @@ fn named_test(quoted: &str) -> Option<(&str, &str)> {
 
 /// Whether a part of the workspace has a test: a function after `#[test]`, or a trial with that name.
 fn has_test(part: &str, name: &str) -> bool {
-    let (function, trial) = (format!("#[test] fn {name}("), format!("(\"{name}\","));
+    // Experiments have this before their names.
+    let trial = name.strip_prefix("experiment_").unwrap_or(name);
+    let (function, trial) = (format!("#[test] fn {name}("), format!("(\"{trial}\","));
     let is_in = |text: &str| {
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         line.contains(&function) || line.contains(&trial)

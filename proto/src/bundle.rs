@@ -30,6 +30,7 @@ use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 /// One worker's whole pipeline, without its I/O.
 pub struct Bundle {
@@ -296,6 +297,14 @@ impl Bundle {
     /// too small for any cell carries nothing until it is larger again.
     pub fn resize_link(&mut self, now: Instant, number: u8, cell_max: u16) {
         hotplug::resize_link(now, number, cell_max, &mut self.split().1);
+    }
+
+    /// Greets these endpoints on a link from now on, in place of those of before: the addresses of a named peer are known, or
+    /// have changed. Peers that have joined stay.
+    pub fn set_greeted(&mut self, now: Instant, number: u8, endpoints: Vec<SocketAddr>) {
+        let Some(link) = self.links.member_mut(number) else { return };
+        link.settings.greet = endpoints;
+        link.greet_at = now;
     }
 
     /// Whether a link has this number, also one that is leaving.

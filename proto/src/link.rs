@@ -228,14 +228,22 @@ impl Links {
     }
 
     /// A heartbeat came from `origin`. When it is the latest on its path, the peer is there now: a NAT may have given it another
-    /// port. No number is taken twice, so none that is repeated gets here.
+    /// port. No number is taken twice, so none that is repeated gets here. Between two endpoints that this node greets it does not
+    /// change: they are addresses of one peer, and where both ends followed each other, they would change in turn for ever.
     pub(crate) fn follow(&mut self, origin: Origin, index: u16, header: &Header) {
+        let Some(path) = self.paths(index).map(|paths| &paths.outbound[usize::from(origin.link)]) else {
+            return;
+        };
+        let Some(endpoint) = path.endpoint.filter(|endpoint| *endpoint != origin.from) else { return };
+        let greeted = &self[origin.link].settings.greet;
+        if greeted.contains(&endpoint) && greeted.contains(&origin.from) {
+            return;
+        }
         let Some(paths) = self.paths_mut(index) else { return };
         let is_latest = wire_seq(paths.inbound[usize::from(header.link)].next_seq() - 1) == header.link_seq;
         let is_paired = paths.paired[usize::from(origin.link)] == Some(header.link);
-        let path = &mut paths.outbound[usize::from(origin.link)];
-        if is_latest && is_paired && path.endpoint.is_some() {
-            path.endpoint = Some(origin.from);
+        if is_latest && is_paired {
+            paths.outbound[usize::from(origin.link)].endpoint = Some(origin.from);
         }
     }
 

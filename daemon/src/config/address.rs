@@ -8,10 +8,48 @@ use super::problem::quoted;
 
 /// What [`Cidr`] is read from, for error sentences.
 pub const CIDR_ALLOWED: &str = "an address and a prefix length, such as 10.9.0.1/24 or fd00::1/64";
-/// What [`parse_endpoint`] takes, for error sentences.
-pub const ENDPOINT_ALLOWED: &str = "ADDRESS or ADDRESS:PORT, such as 198.51.100.7:7420 or [2001:db8::7]:7420";
-/// What [`parse_host`] takes, for error sentences.
-pub const HOST_ALLOWED: &str = "an IPv4 or IPv6 address of one host, such as 192.0.2.1 or 2001:db8::1";
+/// What [`parse_peer`] takes, for error sentences.
+pub const PEER_ALLOWED: &str = "ADDRESS or NAME, with or without :PORT, such as 198.51.100.7:7420, [2001:db8::7]:7420 or \
+     office.example.net:7420";
+
+/// What [`parse_local`] takes, for error sentences.
+pub const LOCAL_ALLOWED: &str =
+    "an address of this host, such as 192.0.2.1 or 2001:db8::1, or 0.0.0.0 or :: for any address of the nic";
+
+/// Where a peer listens, as the user states it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// At this endpoint.
+    Address(SocketAddr),
+    /// At the addresses that this name has.
+    Name {
+        /// The name in lower case.
+        host: String,
+        /// UDP port of the first worker.
+        port: u16,
+    },
+}
+
+impl Peer {
+    /// The endpoint, where one is stated.
+    pub fn address(&self) -> Option<SocketAddr> {
+        if let Self::Address(endpoint) = self { Some(*endpoint) } else { None }
+    }
+
+    /// The name, where one is stated.
+    pub fn host(&self) -> Option<&str> {
+        if let Self::Name { host, .. } = self { Some(host) } else { None }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(endpoint) => write!(f, "{endpoint}"),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
 
 /// An address of the device and the length of its network's prefix, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +84,7 @@ impl fmt::Display for Cidr {
 /// Reads the address of one host: no group, nor the address that stands for none.
 ///
 /// # Errors
-/// What is wrong with `text`; [`HOST_ALLOWED`] completes the sentence.
+/// What is wrong with `text`.
 pub fn parse_host(text: &str) -> Result<IpAddr, String> {
     if text.contains('%') {
         return Err(format!("{} names a scope, which the link's nic does already", quoted(text)));
@@ -58,20 +96,63 @@ pub fn parse_host(text: &str) -> Result<IpAddr, String> {
     Ok(address)
 }
 
-/// Reads an endpoint; `port` completes an address without one.
+/// Reads the local address of a link: one of this host, or the one that stands for any of its family.
 ///
 /// # Errors
-/// What is wrong with `text`; [`ENDPOINT_ALLOWED`] completes the sentence.
-pub fn parse_endpoint(text: &str, port: u16) -> Result<SocketAddr, String> {
+/// What is wrong with `text`; [`LOCAL_ALLOWED`] completes the sentence.
+pub fn parse_local(text: &str) -> Result<IpAddr, String> {
+    match text.parse::<IpAddr>() {
+        Ok(any) if any.is_unspecified() => Ok(any),
+        _ => parse_host(text),
+    }
+}
+
+/// Reads where a peer listens; `port` completes what names none.
+///
+/// # Errors
+/// What is wrong with `text`; [`PEER_ALLOWED`] completes the sentence.
+pub fn parse_peer(text: &str, port: u16) -> Result<Peer, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     if bare.contains('%') || bare.parse::<IpAddr>().is_ok() {
-        return Ok(SocketAddr::new(parse_host(bare)?, port));
+        return Ok(Peer::Address(SocketAddr::new(parse_host(bare)?, port)));
     }
-    let endpoint: SocketAddr = text.parse().map_err(|_| format!("{} is not an endpoint", quoted(text)))?;
-    if endpoint.port() == 0 {
-        return Err(format!("{} has port 0", quoted(text)));
+    let zero = || format!("{} has port 0", quoted(text));
+    if let Ok(endpoint) = text.parse::<SocketAddr>() {
+        if endpoint.port() == 0 {
+            return Err(zero());
+        }
+        let address = parse_host(&endpoint.ip().to_string())?;
+        return Ok(Peer::Address(SocketAddr::new(address, endpoint.port())));
     }
-    Ok(SocketAddr::new(parse_host(&endpoint.ip().to_string())?, endpoint.port()))
+    let neither = || format!("{} is neither an address nor a name", quoted(text));
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, port.parse().map_err(|_| neither())?),
+        None => (text, port),
+    };
+    match port {
+        _ if !is_host_name(host) => Err(neither()),
+        0 => Err(zero()),
+        port => Ok(Peer::Name { host: host.to_ascii_lowercase(), port }),
+    }
+}
+
+/// Whether `text` can name a host (RFC 1123, section 2.1): labels of letters, digits, hyphens and, as in local networks,
+/// underscores; the last one is no number, for then the text is a mistyped address.
+fn is_host_name(text: &str) -> bool {
+    const NAME_MAX: usize = 253;
+    const LABEL_MAX: usize = 63;
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        (1..=LABEL_MAX).contains(&bytes.len())
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
+            && bytes[0] != b'-'
+            && !label.ends_with('-')
+    };
+    let labels = text.strip_suffix('.').unwrap_or(text);
+    let last = labels.rsplit('.').next().unwrap_or_default();
+    labels.len() <= NAME_MAX
+        && labels.split('.').all(is_label)
+        && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether `address` is valid only on its own link, so that nodes on it can find each other by multicast.
@@ -105,26 +186,55 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_with_and_without_port() {
-        let read = |text| parse_endpoint(text, 7420).map(|endpoint| endpoint.to_string());
+    fn peers_with_and_without_port() {
+        let read = |text| parse_peer(text, 7420).map(|peer| peer.to_string());
         assert_eq!(read("198.51.100.7"), Ok("198.51.100.7:7420".into()));
         assert_eq!(read("198.51.100.7:9"), Ok("198.51.100.7:9".into()));
         assert_eq!(read("2001:db8::7"), Ok("[2001:db8::7]:7420".into()));
         assert_eq!(read("[2001:db8::7]"), Ok("[2001:db8::7]:7420".into()));
         assert_eq!(read("[2001:db8::7]:9"), Ok("[2001:db8::7]:9".into()));
+        assert_eq!(read("Office.example.net"), Ok("office.example.net:7420".into()));
+        assert_eq!(read("hostb:9"), Ok("hostb:9".into()));
+        assert_eq!(read("4.up-link_1.example."), Ok("4.up-link_1.example.:7420".into()));
     }
 
     #[test]
-    fn endpoints_that_are_none() {
-        let why = |text| parse_endpoint(text, 7420).expect_err(text);
-        assert_eq!(why("hostb:7420"), "`hostb:7420` is not an endpoint");
+    fn peers_that_are_none() {
+        let why = |text| parse_peer(text, 7420).expect_err(text);
+        let neither = [
+            "",
+            "office..net",
+            "-office.net",
+            "office-.net:7420",
+            "büro.example.net",
+            "office.example.net:65536",
+            "office.example.net:",
+            "198.51.100.7:65536",
+            "198.51.100",
+            "2001:db8::7:7420:x",
+            "http://office.example.net",
+        ];
+        for text in neither {
+            assert_eq!(why(text), format!("`{text}` is neither an address nor a name"));
+        }
+        assert!(is_host_name(&"a".repeat(63)) && !is_host_name(&"a".repeat(64)));
+        assert!(is_host_name(&"a.".repeat(126)) && !is_host_name(&"a.".repeat(128)));
         assert_eq!(why("198.51.100.7:0"), "`198.51.100.7:0` has port 0");
-        assert_eq!(why("198.51.100.7:65536"), "`198.51.100.7:65536` is not an endpoint");
+        assert_eq!(why("office.example.net:0"), "`office.example.net:0` has port 0");
         assert_eq!(
             why("[fe80::2%3]:7420"),
             "`[fe80::2%3]:7420` names a scope, which the link's nic does already"
         );
         assert_eq!(why("224.0.0.1:7420"), "224.0.0.1 is not the address of one host");
         assert_eq!(why("255.255.255.255"), "255.255.255.255 is not the address of one host");
+    }
+
+    #[test]
+    fn a_local_address_may_stand_for_any() {
+        let read = |text| parse_local(text).map(|address| address.to_string());
+        assert_eq!(read("0.0.0.0"), Ok("0.0.0.0".into()));
+        assert_eq!(read("::"), Ok("::".into()));
+        assert_eq!(read("192.0.2.1"), Ok("192.0.2.1".into()));
+        assert_eq!(read("any"), Err("`any` is not an address".into()));
     }
 }

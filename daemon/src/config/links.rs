@@ -1,12 +1,12 @@
 //! The rules of links: which addresses go together, and which links would be the same link twice.
 //!
 //! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only; with another local
-//! address it waits for peers that name it.
+//! address it waits for peers that name it. A link without a local address that names a peer takes both families.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::address::{ENDPOINT_ALLOWED, HOST_ALLOWED, family, parse_endpoint, parse_host};
-use super::limits::{LINKS, PEERS, WEIGHT};
+use super::address::{LOCAL_ALLOWED, PEER_ALLOWED, Peer, family, parse_local, parse_peer};
+use super::limits::{LINKS, NAMES, PEERS, WEIGHT};
 use super::problem::{Place, Problem, quoted};
 use super::settings::{LinkSettings, Settings, parse_link_text};
 use super::typed::{number, value, word};
@@ -104,7 +104,7 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) ->
     if kind == "ether" {
         return resolve_ether_link(problems, typed, nic);
     }
-    let local = value(problems, typed.local.as_ref(), HOST_ALLOWED, parse_host);
+    let local = value(problems, typed.local.as_ref(), LOCAL_ALLOWED, parse_local);
     let (rate, weight) = share(problems, typed);
     let peers = peers(problems, typed, port);
     check_families(problems, typed, local, &peers);
@@ -181,7 +181,7 @@ fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
     Some(nic.value.clone())
 }
 
-fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<SocketAddr> {
+fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<Peer> {
     if let Some(last) = typed.peers.last().filter(|_| !PEERS.hold_count(typed.peers.len())) {
         let what = format!("{} peers are too many", typed.peers.len());
         problems.push(Problem::new(&last.place, what, PEERS.to_string()));
@@ -189,26 +189,30 @@ fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<So
     }
     let mut peers = Vec::new();
     for given in &typed.peers {
-        let parse = |text: &str| parse_endpoint(text, port);
-        let Some(peer) = value(problems, Some(given), ENDPOINT_ALLOWED, parse) else { continue };
+        let parse = |text: &str| parse_peer(text, port);
+        let Some(peer) = value(problems, Some(given), PEER_ALLOWED, parse) else { continue };
         if peers.contains(&peer) {
             problems.push(Problem::new(&given.place, format!("{peer} is given twice"), "each peer once"));
         } else {
             peers.push(peer);
         }
     }
+    let names = peers.iter().filter_map(Peer::host).count();
+    if let Some(last) = typed.peers.last().filter(|_| !NAMES.hold_count(names)) {
+        let what = format!("{names} names of peers are too many");
+        problems.push(Problem::new(&last.place, what, format!("{NAMES} for each link")));
+    }
     peers
 }
 
-/// One socket speaks one family.
-fn check_families(
-    problems: &mut Vec<Problem>,
-    typed: &LinkSettings,
-    local: Option<IpAddr>,
-    peers: &[SocketAddr],
-) {
-    let Some(first) = local.or(peers.first().map(SocketAddr::ip)) else { return };
-    let Some(other) = peers.iter().find(|peer| peer.is_ipv4() != first.is_ipv4()) else { return };
+/// One socket speaks one family, unless a name leaves open which.
+fn check_families(problems: &mut Vec<Problem>, typed: &LinkSettings, local: Option<IpAddr>, peers: &[Peer]) {
+    if local.is_none() && peers.iter().any(|peer| peer.host().is_some()) {
+        return;
+    }
+    let endpoints = || peers.iter().filter_map(Peer::address);
+    let Some(first) = local.or(endpoints().next().map(|peer| peer.ip())) else { return };
+    let Some(other) = endpoints().find(|peer| peer.is_ipv4() != first.is_ipv4()) else { return };
     let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
     let what = format!("peer {other} is {}, but {first} is {}", family(other.ip()), family(first));
     problems.push(Problem::new(place, what, "one family per link, for `local` and all peers"));
@@ -218,12 +222,11 @@ fn check_not_itself(
     problems: &mut Vec<Problem>,
     typed: &LinkSettings,
     local: Option<IpAddr>,
-    peers: &[SocketAddr],
+    peers: &[Peer],
     port: u16,
 ) {
-    let Some(own) = local.map(|local| SocketAddr::new(local, port)).filter(|own| peers.contains(own)) else {
-        return;
-    };
+    let own = local.map(|local| Peer::Address(SocketAddr::new(local, port)));
+    let Some(own) = own.filter(|own| peers.contains(own)) else { return };
     let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
     problems.push(Problem::new(place, format!("peer {own} is this node itself"), "endpoints of other nodes"));
 }

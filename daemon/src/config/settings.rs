@@ -171,7 +171,7 @@ pub struct LinkSettings {
     pub nic: Option<Given<String>>,
     /// Local address.
     pub local: Option<Given<String>>,
-    /// Endpoints of the other nodes.
+    /// Endpoints of the other nodes, or their names.
     pub peers: Vec<Given<String>>,
     /// Rate of the link, with unit.
     pub rate: Option<Given<String>>,
@@ -299,7 +299,7 @@ impl OffloadSettings {
     }
 }
 
-/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=ADDRESS:PORT]…[,rate=RATE][,weight=N]`,
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=HOST:PORT]…[,rate=RATE][,weight=N]`,
 /// `ether:NIC[,engine=ENGINE][,completion=WAY][,rate=RATE][,weight=N]`, or
 /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`.
 ///

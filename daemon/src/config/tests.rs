@@ -1,6 +1,6 @@
 //! Rules of the configuration, one sentence each; and that what is printed reads back.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use proptest::collection::{btree_map, vec};
@@ -103,7 +103,7 @@ fn every_value_is_understood() {
     assert_eq!((config.policy, config.repair), (PolicyKind::RoundRobin, false));
     assert_eq!(config.group(), ZERO_KEY.group());
     assert_eq!(config.offload, Offload { uso: false, ..Offload::default() });
-    assert_eq!(config.links[0].peers, ["198.51.100.7:9000".parse().expect("an endpoint")]);
+    assert_eq!(config.links[0].peers, [Peer::Address("198.51.100.7:9000".parse().expect("an endpoint"))]);
     assert_eq!(config.links[0].rate, Some(2_500_000_000));
     assert_eq!(config.addresses.len(), 2);
 }
@@ -273,6 +273,59 @@ fn values_that_contradict_each_other() {
 }
 
 #[test]
+fn peers_may_be_named() {
+    let link = |text: &str| {
+        config(&format!("port = 9000\n[[link]]\nnic = 'wan0'\n{text}\n"))
+            .map(|config| config.links[0].clone())
+    };
+    let both = link("peers = ['Office.example.net', '192.0.2.7', '[2001:db8::7]:1']").expect("valid");
+    assert_eq!(both.names().collect::<Vec<_>>(), ["office.example.net"]);
+    let text = both.to_string();
+    assert!(
+        text.contains(r#"peers = ["office.example.net:9000", "192.0.2.7:9000", "[2001:db8::7]:1"]"#),
+        "{text}"
+    );
+    assert!(both.takes_both_families() && !both.is_ipv4() && !both.uses_multicast());
+    let ipv4 = link("local = '0.0.0.0'\npeers = ['office.example.net:7420']").expect("valid");
+    assert!(!ipv4.takes_both_families() && ipv4.is_ipv4() && !ipv4.reaches(Ipv6Addr::LOCALHOST.into()));
+    let listens = link("local = '::'").expect("valid");
+    assert!(listens.peers.is_empty() && !listens.uses_multicast() && !listens.is_ipv4());
+}
+
+#[test]
+fn the_examples_of_pages_are_understood() {
+    let pages = [include_str!("../../../README.md"), include_str!("../../../docs/two-sites.md")];
+    let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
+    let files: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
+    let files: Vec<_> = files.into_iter().filter(|file| file.contains("[[link]]")).collect();
+    assert_eq!(files.len(), 3);
+    for file in files {
+        assert_eq!(config(file).err(), None, "{file}");
+    }
+}
+
+#[test]
+fn names_that_name_no_peer() {
+    let allowed = "ADDRESS or NAME, with or without :PORT, such as 198.51.100.7:7420, [2001:db8::7]:7420 or office.example.net:7420";
+    assert_eq!(
+        link_problem("peers = ['https://office.example.net']"),
+        format!(
+            "tb.toml:3: link.peers: `https://office.example.net` is neither an address nor a name; allowed: {allowed}"
+        )
+    );
+    let names: Vec<String> = (0..17).map(|number| format!("'host{number}'")).collect();
+    assert_eq!(
+        link_problem(&format!("peers = [{}]", names.join(", "))),
+        "tb.toml:3: link.peers: 17 names of peers are too many; allowed: 0 to 16 names for each link"
+    );
+    assert_eq!(
+        link_problem("local = '192.0.2.1'\npeers = ['office', '[2001:db8::7]:7420']"),
+        "tb.toml:4: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; \
+         allowed: one family per link, for `local` and all peers"
+    );
+}
+
+#[test]
 fn links_that_cannot_work() {
     assert_eq!(
         problems("mtu = 1500\n"),
@@ -430,7 +483,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     let peers = btree_map(address(), 1..=u16::MAX, 0..4);
     let link = (
         option::of(address()),
-        peers,
+        (peers, btree_map("[a-z0-9_]{1,9}(-?[a-z0-9]{1,9}){0,2}\\.[a-z]{2,5}\\.?", 1..=u16::MAX, 0..3)),
         option::of(1_000..=1_000_000_000_000_u64),
         option::weighted(0.8, 1..=1_000_u32),
         option::weighted(0.2, window()),
@@ -438,7 +491,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     );
     btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
         let weigh = links.values().all(|(_, _, _, weight, ..)| weight.is_some());
-        let links = links.into_iter().map(|(nic, (local, peers, rate, weight, window, ether))| {
+        let links = links.into_iter().map(|(nic, (local, (peers, names), rate, weight, window, ether))| {
             let weight = weight.filter(|_| weigh);
             if let Some(window) = window {
                 let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
@@ -461,8 +514,9 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
             let ours = |peer: &IpAddr| {
                 Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
             };
-            let peers: Vec<_> =
-                peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from).collect();
+            let addresses = peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from);
+            let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
+            let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
             let local = local.filter(|_| !peers.is_empty());
             LinkConfig { nic, local, peers, rate, weight, ether, window: None }
         });

@@ -18,15 +18,24 @@ const UNPRIVILEGED: u16 = 1024;
 /// Gives up for ever all capabilities but those that are needed; returns the names of those that are left.
 pub(super) fn reduce(port: u16) -> rustix::io::Result<String> {
     let kept = needed(port) & capabilities(None)?.permitted;
+    keep(kept)?;
+    let names = kept.iter_names().map(|(name, _)| name.to_lowercase());
+    Ok(names.collect::<Vec<_>>().join(" "))
+}
+
+/// Gives up all capabilities for ever.
+pub(super) fn drop_all() -> rustix::io::Result<()> {
+    keep(CapabilitySet::empty())
+}
+
+fn keep(kept: CapabilitySet) -> rustix::io::Result<()> {
     // Kernels before 4.3 have no ambient set.
     let _ = clear_ambient_capability_set();
     set_capabilities(
         None,
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
     )?;
-    set_no_new_privs(true)?;
-    let names = kept.iter_names().map(|(name, _)| name.to_lowercase());
-    Ok(names.collect::<Vec<_>>().join(" "))
+    set_no_new_privs(true)
 }
 
 fn needed(port: u16) -> CapabilitySet {

@@ -1,5 +1,6 @@
 //! The commands that the main thread sends to a worker, and how the worker does them.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 
@@ -10,6 +11,7 @@ use tabane_proto::{Instant, LinkSettings, PolicyKind};
 use super::drain::Drain;
 use super::{Worker, clock};
 use crate::group::Trust;
+use crate::links::of_worker;
 use crate::snapshot::Snapshot;
 
 /// A command to a worker.
@@ -48,6 +50,15 @@ pub(crate) enum Command {
         /// Bytes of its largest cell.
         cell_max: u16,
     },
+    /// Greet these endpoints on a link in place of those of before.
+    Greet {
+        /// Number of the link.
+        link: u8,
+        /// Where the first worker of each peer listens.
+        endpoints: Vec<SocketAddr>,
+    },
+    /// Tell from where peers are received: the link, and where the peer's first worker listens.
+    Received(Sender<Vec<(u8, SocketAddr)>>),
     /// Remove a link.
     RemoveLink {
         /// Its number.
@@ -133,6 +144,13 @@ impl Worker {
                 let _ = answer.send(());
             }
             Command::Resize { link, cell_max } => self.bundle.resize_link(now, link, cell_max),
+            Command::Greet { link, endpoints } => {
+                let endpoints = of_worker(endpoints, self.shared.number);
+                self.bundle.set_greeted(now, link, endpoints);
+            }
+            Command::Received(answer) => {
+                let _ = answer.send(self.received());
+            }
             Command::RemoveLink { link, answer } => self.remove(now, link, answer),
             Command::Policy { kind, answer } => {
                 let old = self.bundle.policy();
@@ -178,6 +196,15 @@ impl Worker {
             Command::TakeOver { peers } => self.bundle.take_over(now, peers),
         }
         false
+    }
+
+    /// From where peers are received.
+    fn received(&self) -> Vec<(u8, SocketAddr)> {
+        let paths = self.bundle.peers().flat_map(|(_, paths)| paths).filter(|path| path.receiving);
+        let first = |endpoint: SocketAddr| {
+            SocketAddr::new(endpoint.ip(), endpoint.port().saturating_sub(self.shared.number))
+        };
+        paths.map(|path| (path.link, first(path.endpoint))).collect()
     }
 
     fn files(&self) -> std::io::Result<Files> {

@@ -20,7 +20,7 @@ impl UdpLink {
     /// [`crate::Link::send`].
     pub(super) fn send_run(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
-        let address = SockAddr::from(*to);
+        let address = SockAddr::from(if self.both_families { super::mapped(*to) } else { *to });
         if total <= segment {
             return outcome(send_message(self.socket.as_fd(), &address, slices, None));
         }

@@ -12,6 +12,7 @@ fn spec(local: IpAddr) -> UdpSpec {
     UdpSpec {
         nic: "lo".to_owned(),
         local: Some(local),
+        both_families: false,
         port: 0,
         gso: true,
         gro: true,
@@ -40,6 +41,25 @@ fn collect(link: &mut UdpLink, wanted: usize) -> Vec<(Vec<u8>, SocketAddr)> {
         }
     }
     datagrams
+}
+
+/// One socket takes a run over IPv4 and one over IPv6, and names the senders as their own sockets do.
+#[test]
+fn a_link_of_both_families_takes_ipv4_and_ipv6() {
+    let both = UdpSpec { local: None, both_families: true, ..spec(localhosts()[0]) };
+    let mut both = UdpLink::bind(&both).unwrap();
+    let port = both.local_addr().port();
+    for local in localhosts() {
+        let mut single = UdpLink::bind(&spec(local)).unwrap();
+        let (ours, theirs) = (SocketAddr::new(local, port), single.local_addr());
+        let bytes = vec![7; 3 * 1_000];
+        assert!(matches!(single.send(&ours, &[IoSlice::new(&bytes)], 1_000), Sent::Done));
+        let datagrams = collect(&mut both, 3);
+        assert!(datagrams.len() == 3 && datagrams.iter().all(|(_, from)| *from == theirs), "{datagrams:?}");
+        assert!(matches!(both.send(&theirs, &[IoSlice::new(&bytes)], 1_000), Sent::Done));
+        let datagrams = collect(&mut single, 3);
+        assert!(datagrams.len() == 3 && datagrams.iter().all(|(_, from)| *from == ours), "{datagrams:?}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod probe;
 mod routed;
 mod scenario;
 mod service;
+mod sites;
 mod slow_peer;
 mod stage;
 mod streams;
@@ -73,6 +74,7 @@ enum Need {
     DaemonAndEthtool,
     DaemonAndXdp,
     DaemonAndGuest,
+    DaemonAndNat,
     DaemonAndSystemd,
     Mpirun,
 }
@@ -153,6 +155,7 @@ fn cases() -> Vec<Case> {
         routed::cases(),
         scenario::cases(),
         service::cases(),
+        sites::cases(),
         slow_peer::cases(),
         systemd::cases(),
         upgrade::cases(),
@@ -175,6 +178,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndEthtool => daemon().and_then(|()| tool(ETHTOOL)),
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
+        Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))

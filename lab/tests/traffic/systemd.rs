@@ -23,6 +23,8 @@ const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
 const SERVICE: &str = "tabane@tb0.service";
 const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
 const LINKS: usize = 2;
+/// A further link, which leads nowhere: the service may start the process that resolves names.
+const NAMED: &str = "[[link]]\nnic = \"lo\"\npeers = [\"localhost:9\"]\n";
 const RELOADS: usize = 2;
 const FILE: u64 = 4 << 20;
 /// Sent through the reloads, for some seconds.
@@ -45,7 +47,7 @@ fn unit() -> Result<()> {
     let options = Options { protection: Protection::KeyFile(key), ..options()? };
     let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
     let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
-    let config = format!("address = [\"{}/24\"]\n{links}", address(0));
+    let config = format!("address = [\"{}/24\"]\n{links}{NAMED}", address(0));
     let tabane = std::fs::read(program(None)?)?;
     let systemd = Systemd::start(
         host,
@@ -67,6 +69,10 @@ fn unit() -> Result<()> {
         "{status}"
     );
     has_no_rights_of_root(&systemd, first)?;
+    wait_for("the addresses of a name", RESTARTED_WITHIN, || {
+        let events = tool::run(systemd.command("tabane").args(["events", DEVICE]))?;
+        Ok(events.contains("name-resolved localhost is ").then_some(()))
+    })?;
     whole(&mut peer)?;
     reloads(&topology, &systemd, &mut peer, first)?;
     send_file(host, topology.host(1), address(1), FILE)?;

@@ -1,5 +1,6 @@
 //! Whole bundles, without I/O.
 
+mod endpoints;
 mod fdb;
 mod fit;
 mod handover;
@@ -23,7 +24,6 @@ use crate::wire::heartbeat::Heartbeat;
 use crate::wire::hello::Hello;
 use crate::wire::hello::NodeId;
 use crate::wire::repair::Request;
-use core::net::SocketAddr;
 
 /// Calls of tests that the I/O does not make.
 impl Bundle {

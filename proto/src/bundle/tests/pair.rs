@@ -86,11 +86,16 @@ impl Pair {
     }
 
     pub(crate) fn deliver(&mut self, sent: &Sent) {
+        self.deliver_from(sent, address(sent.from, sent.link));
+    }
+
+    /// Delivers a cell that another endpoint seems to have sent.
+    pub(crate) fn deliver_from(&mut self, sent: &Sent, from: SocketAddr) {
         let to = 1 - sent.from;
         let bundle = &mut self.nodes[to];
         let mut buffer = bundle.lend().unwrap();
         buffer[..sent.bytes.len()].copy_from_slice(&sent.bytes);
-        let (from, length) = (address(sent.from, sent.link), sent.bytes.len());
+        let length = sent.bytes.len();
         bundle.handle_datagrams(self.now, sent.link, from, buffer, length, length);
         while let Some(frame) = bundle.poll_frame(self.now) {
             self.delivered[to].push(frame.slices().flatten().copied().collect());
@@ -140,7 +145,7 @@ fn bundle(node: u8, cipher: Cipher) -> Bundle {
     bundle
 }
 
-fn address(node: usize, link: u8) -> SocketAddr {
+pub(crate) fn address(node: usize, link: u8) -> SocketAddr {
     SocketAddr::from(([10, link, 0, u8::try_from(node).unwrap()], 7420))
 }
 

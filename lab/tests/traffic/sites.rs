@@ -1,0 +1,352 @@
+//! Two sites over two uplinks: one behind routers that translate its addresses, the other with addresses of its own, which
+//! have names.
+//!
+//! ```text
+//!  a.eth1 10.1.1.1 ── 10.1.1.254 r1 203.0.1.254 ── 203.0.1.1 eth1.b
+//!  a.eth2 10.1.2.1 ── 10.1.2.254 r2 203.0.2.254 ── 203.0.2.1 eth2.b
+//! ```
+//!
+//! Site `a` is set up as docs/two-sites.md says: a table of routes for each uplink, chosen by the source address, with a
+//! strict reverse path filter.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::clock::{monotonic_ns, wait_for};
+use tabane_kit::hosts::Hosts;
+use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{CONNTRACK, NFT, Tool};
+use tabane_kit::process::Process;
+use tabane_kit::status::LINK_DOWN;
+use tabane_kit::tool;
+use tabane_kit::topology::nic;
+use tabane_kit::workload::transfer::{Source, Transfer};
+
+use crate::stage::{options, ready, send_file, told, whole};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+const FILE: u64 = 4 << 20;
+/// The longest time without a byte when routers forget all ports. Of so many changes one has to keep to that: who else uses
+/// the CPUs can stall any.
+const OUTAGE_MAX: Duration = Duration::from_millis(100);
+const ATTEMPTS: usize = 3;
+/// How soon a peer has to be back whose address has changed.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// Pings of a change of ports: one each 10 ms for 2 s.
+const PINGS: [&str; 5] = ["-q", "-i", "0.01", "-c", "200"];
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("two_sites_carry_on_when_nat_takes_other_ports", Need::DaemonAndNat, ports),
+        Case::new("two_sites_behind_nat_reach_each_other_through_a_third", Need::DaemonAndNat, relayed),
+        Case::new("two_uplinks_to_a_site_of_one_address_are_two_links", Need::DaemonAndNat, one_address),
+        Case::new("a_peer_whose_address_and_name_change_is_back_within_5_s", Need::DaemonAndNat, renamed),
+    ]
+}
+
+/// Whether routers of namespaces translate addresses here.
+pub(crate) fn require_nat(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
+    tool(NFT)?;
+    tool(CONNTRACK)?;
+    translate(&Namespace::create("n1")?, "lo").context("the kernel translates no addresses")
+}
+
+struct Sites {
+    /// Those behind the routers, and last the other.
+    ends: Vec<Namespace>,
+    routers: Vec<Namespace>,
+}
+
+fn uplink(end: usize, link: usize) -> String {
+    if end == 0 { format!("10.1.{}.1", link + 1) } else { format!("203.0.{}.1", link + 1) }
+}
+
+/// The router's address on the way to an uplink.
+fn gateway(end: usize, link: usize) -> String {
+    format!("{}254", uplink(end, link).trim_end_matches(|digit| digit != '.'))
+}
+
+/// The name of an address of the second site.
+fn name(link: usize) -> String {
+    format!("office-{}.example.net", link + 1)
+}
+
+/// A router for each uplink, before one site, or before as many.
+fn lay(behind: &[&str]) -> Result<Sites> {
+    let ends: Vec<_> =
+        behind.iter().chain(&["b1"]).map(|name| Namespace::create(*name)).collect::<Result<_>>()?;
+    let (public, behind) = ends.split_last().context("ends")?;
+    let mut routers = Vec::new();
+    for link in 0..LINKS {
+        let site = &behind[link % behind.len()];
+        let router = Namespace::create(format!("r{}", link + 1))?;
+        router.set("net/ipv4/ip_forward", "1")?;
+        for (number, (end, port)) in [(site, "in"), (public, "out")].into_iter().enumerate() {
+            let nic = nic(link);
+            end.ip(&format!("link add {nic} type veth peer name {port} netns {}", router.name()))?;
+            end.ip(&format!("address add {}/24 dev {nic}", uplink(number, link)))?;
+            end.ip(&format!("link set {nic} up"))?;
+            router.ip(&format!("address add {}/24 dev {port}", gateway(number, link)))?;
+            router.ip(&format!("link set {port} up"))?;
+            for (place, device) in [(end, nic.as_str()), (&router, port)] {
+                place.tc(&format!("qdisc add dev {device} root tbf rate 200mbit burst 256kb limit 1mb"))?;
+            }
+        }
+        policy_route(site, link)?;
+        translate(&router, "out")?;
+        routers.push(router);
+    }
+    Ok(Sites { ends, routers })
+}
+
+/// What the page says about a host with two uplinks.
+fn policy_route(host: &Namespace, link: usize) -> Result<()> {
+    let (nic, table, from) = (nic(link), 101 + link, uplink(0, link));
+    let gateway = gateway(0, link);
+    host.set(&format!("net/ipv4/conf/{nic}/rp_filter"), "1")?;
+    host.ip(&format!("route add default via {gateway} dev {nic} metric {table}"))?;
+    host.ip(&format!("route add default via {gateway} dev {nic} table {table}"))?;
+    host.ip(&format!("rule add from {from} table {table}")).map(drop)
+}
+
+/// The router gives what leaves by `port` its own address and a port by chance.
+fn translate(router: &Namespace, port: &str) -> Result<()> {
+    nft(router, "add table ip nat")?;
+    nft(router, "add chain ip nat post { type nat hook postrouting priority 100 ; }")?;
+    nft(router, &format!("add rule ip nat post oifname {port} masquerade fully-random"))
+}
+
+fn nft(host: &Namespace, command: &str) -> Result<()> {
+    tool::run(host.command("nft").arg(command)).map(drop)
+}
+
+impl Sites {
+    /// Bundles at both ends: the first one greets the second by its names.
+    fn start(&self, listening: &[String]) -> Result<Vec<Bundle<'_>>> {
+        let greeting: Vec<_> =
+            (0..LINKS).map(|link| format!("{},peer={}:7420", nic(link), name(link))).collect();
+        let options = options()?;
+        [&greeting[..], listening]
+            .into_iter()
+            .zip(&self.ends)
+            .enumerate()
+            .map(|(number, (links, host))| Bundle::start(host, number, links, &options))
+            .collect()
+    }
+
+    /// Every router forgets which ports it has given.
+    fn forget_ports(&self) -> Result<()> {
+        self.routers.iter().try_for_each(|router| tool::run(router.command("conntrack").arg("-F")).map(drop))
+    }
+}
+
+/// The endpoints to which a bundle sends, in the order of its links.
+fn endpoints(bundle: &Bundle<'_>) -> Result<Vec<String>> {
+    Ok(bundle.status()?.peers[0].paths.iter().map(|path| path.endpoint.clone()).collect())
+}
+
+fn ports() -> Result<()> {
+    let sites = lay(&["a1"])?;
+    let hosts = Hosts::begin()?;
+    let (names, ends): (Vec<_>, Vec<_>) = (0..LINKS).map(|link| (name(link), uplink(1, link))).unzip();
+    let entries: Vec<_> = names.iter().map(String::as_str).zip(ends.iter().map(String::as_str)).collect();
+    hosts.set(&entries)?;
+    let listening: Vec<_> =
+        (0..LINKS).map(|link| format!("{},local={}", nic(link), uplink(1, link))).collect();
+    let mut bundles = sites.start(&listening)?;
+    ready(&mut bundles, LINKS)?;
+    for (link, endpoint) in endpoints(&bundles[0])?.iter().enumerate() {
+        ensure!(*endpoint == format!("{}:7420", uplink(1, link)), "{endpoint} in place of {}", name(link));
+    }
+    let (a, b) = (&sites.ends[0], &sites.ends[1]);
+    send_file(a, b, address(1), FILE)?;
+    send_file(b, a, address(0), FILE)?;
+    let mut failures = Vec::new();
+    for attempt in 0..ATTEMPTS {
+        let outages = [change_ports(&sites, &bundles, (0, 1))?, change_ports(&sites, &bundles, (1, 0))?];
+        println!("ports change, attempt {attempt}: outage to b {:?}, to a {:?}", outages[0], outages[1]);
+        if outages.iter().all(|(gap, lost)| *gap <= OUTAGE_MAX && *lost == 0) {
+            ready(&mut bundles, LINKS)?;
+            return Bundle::stop_all(bundles);
+        }
+        failures.push(format!("{outages:?}"));
+    }
+    anyhow::bail!("longest gap and pings lost, to either site: {}", failures.join("; "))
+}
+
+/// All ports change in the middle of a transfer: the longest time without a byte of it, and how many pings were lost.
+fn change_ports(
+    sites: &Sites,
+    bundles: &[Bundle<'_>],
+    (from, to): (usize, usize),
+) -> Result<(Duration, u64)> {
+    let before = endpoints(&bundles[1])?;
+    let at = SocketAddr::new(address(to), 0);
+    let transfer = Transfer::start(&sites.ends[from], &sites.ends[to], at, Source::random(FILE, 1))?;
+    let mut command = sites.ends[0].command("ping");
+    let pings = Process::start({
+        command.args(PINGS).arg(address(1).to_string());
+        command
+    })?;
+    wait_for("bytes of a transfer", BACK_WITHIN, || Ok((transfer.arrived() > FILE).then_some(())))?;
+    let since = monotonic_ns()?;
+    sites.forget_ports()?;
+    let told = wait_for("other ports", BACK_WITHIN, || {
+        let now = endpoints(&bundles[1])?;
+        Ok(now.iter().zip(&before).all(|(now, before)| now != before).then_some(()))
+    });
+    let pings = pings.wait(2 * BACK_WITHIN)?;
+    let outcome = whole(transfer)?;
+    told?;
+    let lost = pings.output.lines().find_map(|line| {
+        let (sent, rest) = line.split_once(" packets transmitted, ")?;
+        let received = rest.split_once(" received")?.0;
+        Some(sent.trim().parse::<u64>().ok()? - received.parse::<u64>().ok()?)
+    });
+    let gap = outcome.gaps.longest_within(since, since + 2_000_000_000).length;
+    Ok((gap, lost.with_context(|| pings.last_words())?))
+}
+
+/// The second site has one NIC with one address, and a link for each uplink of the first all the same: its firewall gives what
+/// comes to another port to an address of its own. A dead uplink costs no byte.
+fn one_address() -> Result<()> {
+    const OWN: &str = "192.168.255.1";
+    let sites = lay(&["a1"])?;
+    let (a, b) = (&sites.ends[0], &sites.ends[1]);
+    // Both routers lead to one network.
+    b.ip("link add wan0 type bridge")?;
+    for link in 0..LINKS {
+        let (nic, outside) = (nic(link), format!("203.0.1.25{}", 3 + link));
+        b.ip(&format!("address flush dev {nic}"))?;
+        b.ip(&format!("link set {nic} master wan0"))?;
+        sites.routers[link].ip("address flush dev out")?;
+        sites.routers[link].ip(&format!("address add {outside}/24 dev out"))?;
+    }
+    b.ip("link set wan0 up")?;
+    for address in [format!("{}/24", uplink(1, 0)), format!("{OWN}/32")] {
+        b.ip(&format!("address add {address} dev wan0"))?;
+    }
+    nft(b, "add table ip tabane")?;
+    nft(b, "add chain ip tabane links { type nat hook prerouting priority -100 ; }")?;
+    nft(b, &format!("add rule ip tabane links iif wan0 udp dport 7430 dnat to {OWN}:7420"))?;
+    let greeting =
+        [(0, 7420), (1, 7430)].map(|(link, port)| format!("{},peer={}:{port}", nic(link), uplink(1, 0)));
+    let listening = [uplink(1, 0), OWN.to_owned()].map(|local| format!("wan0,local={local}"));
+    let options = options()?;
+    let mut bundles =
+        vec![Bundle::start(a, 0, &greeting, &options)?, Bundle::start(b, 1, &listening, &options)?];
+    ready(&mut bundles, LINKS)?;
+    for (from, to) in [(0, 1), (1, 0)] {
+        let at = SocketAddr::new(address(to), 0);
+        let transfer = Transfer::start(&sites.ends[from], &sites.ends[to], at, Source::random(FILE, 1))?;
+        wait_for("bytes of a transfer", BACK_WITHIN, || Ok((transfer.arrived() > FILE).then_some(())))?;
+        let (since, ways) = (monotonic_ns()?, [uplink(0, from), uplink(1, 0)]);
+        let swallow = |verb| -> Result<()> {
+            ways.iter().try_for_each(|way| {
+                sites.routers[from].ip(&format!("route {verb} blackhole {way}/32")).map(drop)
+            })
+        };
+        swallow("add")?;
+        told(&mut bundles, LINK_DOWN, from, since)?;
+        let arrived = transfer.arrived();
+        wait_for("bytes over the other uplink", BACK_WITHIN, || {
+            Ok((transfer.arrived() > arrived + FILE).then_some(()))
+        })?;
+        swallow("delete")?;
+        let gap = whole(transfer)?.gaps.longest_within(since, since + 1_000_000_000).length;
+        println!("uplink {from} of two to one address dies: outage {gap:?}");
+        ready(&mut bundles, LINKS)?;
+    }
+    Bundle::stop_all(bundles)
+}
+
+/// Two sites that are both behind routers reach each other through the third, which forwards packets within the bundle.
+fn relayed() -> Result<()> {
+    let sites = lay(&["a1", "c1"])?;
+    let [a, c, b] = &sites.ends[..] else { anyhow::bail!("three ends") };
+    let (options, relay) = (options()?, 2);
+    let greeting = |link: usize| [format!("{},peer={}:7420", nic(link), uplink(1, link))];
+    let listening: Vec<_> =
+        (0..LINKS).map(|link| format!("{},local={}", nic(link), uplink(1, link))).collect();
+    let mut bundles = [
+        Bundle::start(a, 0, &greeting(0), &options)?,
+        Bundle::start(c, 1, &greeting(1), &options)?,
+        Bundle::start(b, relay, &listening, &options)?,
+    ];
+    for (bundle, peers) in bundles.iter_mut().zip([1, 1, 2]) {
+        bundle.wait_until("its peers", |status| {
+            status.peers.iter().filter(|peer| peer.paths_up() == 1).count() == peers
+        })?;
+    }
+    b.set("net/ipv4/ip_forward", "1")?;
+    for scope in ["all", DEVICE] {
+        b.set(&format!("net/ipv4/conf/{scope}/send_redirects"), "0")?;
+    }
+    for (site, other) in [(a, 1), (c, 0)] {
+        site.ip(&format!("route add {} via {} dev {DEVICE}", address(other), address(relay)))?;
+    }
+    send_file(a, c, address(1), FILE)?;
+    send_file(c, a, address(0), FILE)?;
+    Bundle::stop_all(bundles)
+}
+
+fn renamed() -> Result<()> {
+    let sites = lay(&["a1"])?;
+    let hosts = Hosts::begin()?;
+    // The second site does not know its addresses beforehand.
+    let listening: Vec<_> = (0..LINKS).map(|link| format!("{},local=0.0.0.0", nic(link))).collect();
+    let mut bundles = sites.start(&listening)?;
+    bundles[0].wait_until("names that nobody knows", |status| {
+        status.events.iter().filter(|event| event.what == "name-failed").count() == LINKS
+    })?;
+    let entries = |ends: &[String]| -> Result<()> {
+        let names: Vec<_> = (0..LINKS).map(name).collect();
+        // An address of the other family that leads nowhere does no harm.
+        let nowhere = names.iter().map(|name| (name.as_str(), "2001:db8::1"));
+        let ends = names.iter().map(String::as_str).zip(ends.iter().map(String::as_str));
+        hosts.set(&nowhere.chain(ends).collect::<Vec<_>>())
+    };
+    let mut ends: Vec<_> = (0..LINKS).map(|link| uplink(1, link)).collect();
+    let since = monotonic_ns()?;
+    entries(&ends)?;
+    back(&bundles[0], &ends, since, "names became known")?;
+    let (a, b) = (&sites.ends[0], &sites.ends[1]);
+    send_file(a, b, address(1), FILE)?;
+    // All addresses of the second site change; the connection lives on.
+    let transfer = Transfer::start(a, b, SocketAddr::new(address(1), 0), Source::random(FILE, 1))?;
+    wait_for("bytes of a transfer", BACK_WITHIN, || Ok((transfer.arrived() > FILE).then_some(())))?;
+    for (link, end) in ends.iter_mut().enumerate() {
+        let other = format!("203.0.{}.99", link + 1);
+        b.ip(&format!("address del {end}/24 dev {}", nic(link)))?;
+        b.ip(&format!("address add {other}/24 dev {}", nic(link)))?;
+        *end = other;
+    }
+    let since = monotonic_ns()?;
+    entries(&ends)?;
+    back(&bundles[0], &ends, since, "addresses changed with their names")?;
+    let arrived = transfer.arrived();
+    wait_for("more bytes", BACK_WITHIN, || Ok((transfer.arrived() > arrived + FILE).then_some(())))?;
+    whole(transfer)?;
+    ready(&mut bundles, LINKS)?;
+    // The process that takes over resolves the names, too.
+    bundles[0].upgrade()?;
+    back(&bundles[0], &ends, monotonic_ns()?, "another process took over")?;
+    Bundle::stop_all(bundles)
+}
+
+/// Waits until all paths of a bundle lead to `ends` and work, which has to be soon.
+fn back(bundle: &Bundle<'_>, ends: &[String], since: u64, what: &str) -> Result<()> {
+    let wanted: Vec<_> = ends.iter().map(|end| format!("{end}:7420")).collect();
+    wait_for(what, 2 * BACK_WITHIN, || {
+        let status = bundle.status()?;
+        let paths = status.peers.iter().flat_map(|peer| &peer.paths).map(|path| &path.endpoint);
+        Ok((status.is_ready(1, LINKS) && paths.eq(&wanted)).then_some(()))
+    })?;
+    let took = Duration::from_nanos(monotonic_ns()? - since);
+    println!("{what}: all paths work after {took:?}");
+    ensure!(took <= BACK_WITHIN, "{what}: all paths work after {took:?}");
+    Ok(())
+}
