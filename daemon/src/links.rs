@@ -398,6 +398,7 @@ pub(crate) fn link_settings(link: &LinkConfig, medium: &Medium, number: u16) -> 
     let greet = |peer: &std::net::SocketAddr| std::net::SocketAddr::new(peer.ip(), peer.port() + number);
     LinkSettings {
         cell_max: medium.cell_max,
+        headers: u16::try_from(crate::medium::headers(link)).unwrap_or_default(),
         greet: link.peers.iter().map(greet).collect(),
         multicast: link.uses_multicast(),
         rate: link.rate,

@@ -1,4 +1,4 @@
-//! How large cells are: as large as every link of every peer takes.
+//! How large cells are: as large as every link of every peer takes, and as every path carries that is worth having.
 //!
 //! Beside the path. Another size takes a new ring ([`crate::send::ring`]), megabytes that are written anew, and forgets what was
 //! kept for repair; and it is a peer that says what it takes. So there are [`CHANGES`] at once and one more in
@@ -8,6 +8,7 @@
 
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
+use crate::link::paths::Paths;
 use crate::send::Sender;
 use crate::session::Sessions;
 use crate::time::Instant;
@@ -56,9 +57,7 @@ impl Sender {
     /// any cell do not count. While cells of another size wait to leave, no frame is read.
     pub(crate) fn fit_cells(&mut self, now: Instant, links: &Links, sessions: &Sessions) {
         let ours = links.all().iter().filter(|link| link.is_member()).map(|link| link.settings.cell_max);
-        let theirs =
-            links.all_paths().flat_map(|paths| &paths.outbound).filter(|path| path.endpoint.is_some());
-        let fits = usize::from(cell_that_fits(ours.chain(theirs.map(|path| path.cell_max))));
+        let fits = usize::from(cell_that_fits(ours.chain(links.all_paths().flat_map(Paths::cells_max))));
         let size = self.fit.affordable(now, self.cell_max(sessions), fits);
         if size != self.cell_max(sessions) && !self.has_unsent() {
             self.ring.set_cell_max(size - sessions.tag());
