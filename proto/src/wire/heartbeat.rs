@@ -122,7 +122,11 @@ impl Heartbeat {
         }
         heartbeat.names_probes = !reader.0.is_empty();
         if heartbeat.names_probes {
-            for _ in 0..reader.u8()? {
+            let probes = reader.u8()?;
+            if usize::from(probes) > LINKS {
+                return Err(Malformed::Field);
+            }
+            for _ in 0..probes {
                 let (link, seq) = (reader.u8()?, reader.u32()?);
                 *heartbeat.probed.get_mut(usize::from(link)).ok_or(Malformed::Field)? = Some(seq);
             }
