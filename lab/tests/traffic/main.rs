@@ -23,6 +23,7 @@ mod frames;
 mod jumbo;
 mod lab;
 mod moved;
+mod narrow;
 mod neighbours;
 mod nics;
 mod parallel;
@@ -148,6 +149,7 @@ fn cases() -> Vec<Case> {
         classes::cases(),
         configured::cases(),
         engines::cases(),
+        narrow::cases(),
         nics::cases(),
         parallel::cases(),
         routed::cases(),
