@@ -1,3 +1,5 @@
+//! Probes over a way that carries so much: what is found, how soon, and what is not taken for an MTU.
+
 use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
