@@ -186,3 +186,24 @@ fn the_event_names_the_peer_and_both_sizes() {
         Event::PathMtu { peer: NodeId::new([2, 0, 0, 0, 0, 1], 7420), link: 0, packet: 1_420, nic: 1_500 };
     assert_eq!(world.log().iter().filter(|entry| entry.node == 0 && entry.event == event).count(), 1);
 }
+
+/// What was cut for the size of before goes over the slow path, which still takes it, or is dropped: not for long.
+#[test]
+fn a_fast_path_that_becomes_narrow_does_not_wait_for_a_slow_one_that_is_not() {
+    for seed in 0..SEEDS {
+        let slow = Link { rate: 20_000_000, ..Link::GIGABIT };
+        let mut world = world(seed, &[slow, Link::GIGABIT]);
+        world.settle(Duration::from_secs(1)).unwrap();
+        let flow = world.start(Flow::bulk(0, 1));
+        world.run_for(Duration::from_millis(300)).unwrap();
+        let since = world.begin(narrow(1, 1_400));
+        world.run_for(Duration::from_millis(600)).unwrap();
+        assert_eq!(found(&world, since, 1), [1_400], "seed {seed}");
+        let settled = world.now();
+        world.run_for(Duration::from_millis(400)).unwrap();
+        let share = world.goodput(flow, settled) / 1_020e6;
+        println!("seed {seed}: {share:.3}, a pause of {:?}", world.longest_pause(flow, since));
+        assert!(share > 0.9, "seed {seed}: {share}");
+        assert!(world.longest_pause(flow, since) < Duration::from_millis(250));
+    }
+}

@@ -127,8 +127,9 @@ impl Sender {
             let slot = repair.or_else(|| self.outgoing.front().copied())?;
             let cell = *self.ring.cell(slot);
             let kept = !again || self.ring.keeps(slot);
-            self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
-            if kept && !self.choices.is_empty() {
+            let bytes = self.sealed_bytes(slot, around.sessions);
+            self.list_choices(cell.peer, bytes, around);
+            if kept && !self.choices.is_empty() && !self.fit.gives_up(around.now, bytes) {
                 self.list_run(slot, source, around.sessions);
                 return Some((cell.peer, source));
             }
