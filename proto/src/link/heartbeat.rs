@@ -44,7 +44,8 @@ impl Links {
                 }
                 let earned = earned(path.sent(), received);
                 let suspect = path.loss.is_suspect();
-                let probes = paths.names_probes && path.probes(now, &state.settings);
+                self.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
+                let probes = paths.names_probes && path.path_mtu.poll(now);
                 if probes {
                     out.outbox.push(Control::Probe { link, peer: index });
                 }

@@ -117,13 +117,9 @@ impl Outbound {
         self.looked_up = first;
     }
 
-    /// Whether a probe of its MTU has to be sent now, over a link with these settings.
-    pub(crate) fn probes(&mut self, now: Instant, link: &LinkSettings) -> bool {
-        if link.headers == 0 {
-            return false;
-        }
-        self.path_mtu.fit(now, self.cell_max.min(link.cell_max), link.headers);
-        self.path_mtu.poll(now)
+    /// Looks for the MTU of its way over a link with these settings; returns whether the NICs take another size than before.
+    pub(crate) fn fit_mtu(&mut self, now: Instant, link: &LinkSettings) -> bool {
+        link.headers > 0 && self.path_mtu.fit(now, self.cell_max.min(link.cell_max), link.headers)
     }
 
     /// The peer receives over it.

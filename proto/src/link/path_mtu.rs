@@ -122,14 +122,15 @@ impl PathMtu {
         }
     }
 
-    /// Both NICs take cells of `full` bytes; packets have `headers` bytes before them.
-    pub(crate) fn fit(&mut self, now: Instant, full: u16, headers: u16) {
+    /// Both NICs take cells of `full` bytes; packets have `headers` bytes before them. Returns whether that is new.
+    pub(crate) fn fit(&mut self, now: Instant, full: u16, headers: u16) -> bool {
         if (self.full, self.headers) == (full, headers) {
-            return;
+            return false;
         }
         let Self { lost, lacks, .. } = *self;
         *self = Self { full, headers, size: full, found: full, lost, lacks, ..Self::new(now) };
         self.ask(now, Phase::Confirm);
+        true
     }
 
     /// The largest cell that may be sent, in bytes; the NICs may take less.
