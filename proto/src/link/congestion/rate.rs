@@ -10,8 +10,9 @@ use core::time::Duration;
 /// Rates are measured over so long, and over so many cells.
 const SPAN: Duration = Duration::from_millis(10);
 const CELLS: u64 = 16;
-/// Of these, no more than one part in so many arrives when the path did not carry anything meanwhile: that is no rate.
-const OUTAGE: u64 = 8;
+/// When it takes so long until they are reported, and no more than one part in so many has arrived, the path did not carry
+/// anything meanwhile: that is no rate.
+const OUTAGE: (Duration, u64) = (Duration::from_millis(50), 8);
 
 /// What had arrived at a report.
 #[derive(Clone, Copy, Debug)]
@@ -83,11 +84,12 @@ impl RateMeter {
             return;
         };
         self.idled |= idle;
-        if progress.at.since(began.at) < SPAN || progress.next - began.next < CELLS {
+        let span = progress.at.since(began.at);
+        if span < SPAN || progress.next - began.next < CELLS {
             return;
         }
         let (numbers, lost) = progress.lost_since(&began);
-        if (numbers - lost) * OUTAGE <= numbers {
+        if span >= OUTAGE.0 && (numbers - lost) * OUTAGE.1 <= numbers {
             (self.began, self.idled) = (Some(progress), idle);
             return;
         }
