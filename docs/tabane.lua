@@ -90,6 +90,10 @@ local FIELDS = {
   { "heartbeat.behind", "Behind", "bool", 8, nil, 0x02 },
   { "heartbeat.heartbeats", "Heartbeats (modulo 64)", "uint8", base.DEC, nil, 0xfc },
   { "heartbeat.delay", "Delay (us, modulo 2^24)", "uint24" },
+  { "heartbeat.probes", "Links with probes", "uint8" },
+  { "heartbeat.probed_link", "Link", "uint8" },
+  { "heartbeat.probed", "Latest probe", "uint32" },
+  { "heartbeat.padding", "Padding of a probe", "bytes" },
 
   { "repair.gaps", "Gaps", "uint8" },
   { "repair.link", "Link", "uint8" },
@@ -164,6 +168,25 @@ local function hello(tree, cell)
   return "hello from " .. name:string() .. ", " .. tostring(mac:ether()) .. "/" .. port:uint()
 end
 
+-- The probes that a heartbeat names, from `at` on. Returns the length of its padding; what is wrong, if something is.
+local function probed(tree, cell, at)
+  if cell:len() == at then return 0 end
+  local add = fields_from(tree, cell, at)
+  local probes = add("heartbeat.probes", 1):uint()
+  if probes > LINKS then return 0, complain(tree, "more than " .. LINKS .. " links") end
+  local padding = at + 1 + 5 * probes
+  local complaint = too_short(tree, cell, padding)
+  if complaint then return 0, complaint end
+  for probe = 0, probes - 1 do
+    add = fields_from(tree:add(cell(at + 1 + 5 * probe, 5), "Probe " .. probe), cell, at + 1 + 5 * probe)
+    local link = add("heartbeat.probed_link", 1):uint()
+    if link >= LINKS then return 0, complain(tree, "link " .. link .. " is out of range") end
+    add("heartbeat.probed", 4)
+  end
+  if cell:len() > padding then tree:add(f["heartbeat.padding"], cell(padding)) end
+  return cell:len() - padding
+end
+
 local function heartbeat(tree, cell)
   local fixed = HEADER + 16
   local complaint = too_short(tree, cell, fixed)
@@ -195,7 +218,11 @@ local function heartbeat(tree, cell)
     add("heartbeat.heartbeats", 1)
     add("heartbeat.delay", 3)
   end
-  return "heartbeat, receives " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
+  local padding
+  padding, complaint = probed(tree, cell, fixed + 8 * sent + 16 * reported)
+  if complaint then return complaint end
+  return (padding > 0 and "probe of " .. cell:len() .. " bytes" or "heartbeat")
+    .. ", receives " .. (#up == 0 and "nothing" or "link " .. table.concat(up, ", "))
 end
 
 local function repair(tree, cell)

@@ -429,6 +429,7 @@ pub(crate) fn link_settings(
 ) -> LinkSettings {
     LinkSettings {
         cell_max: medium.cell_max,
+        headers: u16::try_from(crate::medium::headers(link)).unwrap_or_default(),
         greet: of_worker(greeted(link, addresses), number),
         multicast: link.uses_multicast(),
         rate: link.rate,

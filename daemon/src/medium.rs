@@ -92,11 +92,14 @@ pub(crate) fn mtu_least(link: &LinkConfig) -> u32 {
     if link.ether.is_some() || link.is_ipv4() { least } else { IPV6_LEAST }
 }
 
-/// Bytes of a packet before its cell.
-fn headers(link: &LinkConfig) -> u32 {
+/// Bytes of a packet before its cell; 0: no network carries the cells.
+pub(crate) fn headers(link: &LinkConfig) -> u32 {
     const UDP: u32 = 8;
     const IPV4: u32 = 20;
     const IPV6: u32 = 40;
+    if link.window.is_some() {
+        return 0;
+    }
     match link.ether {
         Some(_) => u32::try_from(tabane_io::ether::HEAD).unwrap_or_default(),
         None if link.is_ipv4() => UDP + IPV4,

@@ -150,6 +150,8 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
         tx: if path.sending && path.suspect { PathState::Suspect } else { state(path.sending) },
         rx: state(path.receiving),
         rtt_us: path.round_trip.map(micros),
+        mtu: path.packets.map(|(packet, _)| packet),
+        mtu_of_nics: path.packets.map(|(_, nics)| nics),
         skew_us: Some(micros(path.skew)),
         rate_bps: path.rate,
         queued_bytes: path.queued,

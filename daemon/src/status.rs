@@ -137,6 +137,10 @@ pub struct PathStatus {
     pub rx: PathState,
     /// Round-trip time, in microseconds.
     pub rtt_us: Option<u64>,
+    /// The largest packet to the peer that is known to arrive, in bytes.
+    pub mtu: Option<u16>,
+    /// The largest packet that the NICs at both ends take, in bytes; the way between them may carry less.
+    pub mtu_of_nics: Option<u16>,
     /// How much later than on the fastest link cells arrive, in microseconds.
     pub skew_us: Option<u64>,
     /// Rate of the path's bottleneck, measured or configured, in bits per second.
@@ -195,7 +199,7 @@ const EXAMPLE: &str = r#"{
   "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
       "paths": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
-                   "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_received": 12,
+                   "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_received": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
   "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",

@@ -36,7 +36,7 @@ pub fn cell(bytes: &[u8]) {
         assert_eq!(Hello::parse(&again[..length]), Ok(hello));
     }
     if let Ok(heartbeat) = Heartbeat::parse(payload) {
-        let mut again = [0; HEARTBEAT_MAX];
+        let mut again = vec![0; HEARTBEAT_MAX + usize::from(heartbeat.padding)];
         let length = heartbeat.emit(&mut again);
         assert_eq!(Heartbeat::parse(&again[..length]), Ok(heartbeat));
     }

@@ -119,6 +119,9 @@ pub struct Path {
     pub tx: String,
     /// State from the peer.
     pub rx: String,
+    /// The largest packet that is known to arrive, in bytes.
+    #[serde(default)]
+    pub mtu: Option<u16>,
     /// Its rate, stated or measured, in bits per second.
     #[serde(default)]
     pub rate_bps: Option<u64>,
@@ -149,6 +152,10 @@ pub struct Event {
 pub const LINK_UP: &str = "link-up";
 /// A link is not used any more.
 pub const LINK_DOWN: &str = "link-down";
+/// A link loses so much that it is avoided.
+pub const LINK_SUSPECT: &str = "link-suspect";
+/// What a path carries was found.
+pub const PATH_MTU: &str = "path-mtu";
 
 impl Status {
     /// Whether `peers` peers are known, each over `links` links that are up both ways.

@@ -121,6 +121,8 @@ fn heartbeat() -> Heartbeat {
         serial: 9,
         sent_links: 1,
         reported_links: 1,
+        names_probes: true,
+        padding: 2,
         ..Heartbeat::default()
     };
     heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
@@ -133,6 +135,7 @@ fn heartbeat() -> Heartbeat {
         heartbeats: 9,
         delay_micros: 0xfe_dcba,
     };
+    heartbeat.probed[0] = Some(10);
     heartbeat
 }
 
@@ -338,6 +341,9 @@ fn dissected_heartbeat() -> Result<()> {
             ("tabane.heartbeat.skew", "8"),
             ("tabane.heartbeat.up", "1"),
             ("tabane.heartbeat.delay", "16702650"),
+            ("tabane.heartbeat.probed_link", "0"),
+            ("tabane.heartbeat.probed", "10"),
+            ("tabane.heartbeat.padding", "0000"),
         ],
     )
 }

@@ -149,6 +149,9 @@ impl Bundle {
         let (group, mut parts) = self.split();
         let (sender, mut around) = parts.sending();
         sender.handle_timeout(now, &mut around);
+        if parts.links.take_resized() {
+            parts.fit_cells();
+        }
         hotplug::see_off(now, &mut parts);
         group.handover_mut().end_wait(now);
         group.greet(now, &mut parts);

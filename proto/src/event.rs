@@ -175,6 +175,17 @@ pub enum Event {
         /// The share of cells that is lost, in parts of 10,000.
         lost: u32,
     },
+    /// A path carries less than its NICs take, or more than it did.
+    PathMtu {
+        /// The peer it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+        /// The largest packet that it carries, in bytes.
+        packet: u16,
+        /// The largest that the NICs at both ends take.
+        nic: u16,
+    },
     /// A path that was suspect is used again.
     LinkTrusted {
         /// The peer it leads to.

@@ -4,6 +4,7 @@
 //!   nic        a link's queue and rate                   paths      the paths to one peer, each way
 //!   outbound   numbers and log of what was sent          inbound    numbers and delay of what came
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
+//!   path_mtu   how long cells may be on the way of a path
 //!   congestion how much may be on the way of a path, by the queue that its bottleneck has
 //!   health     which path is dead: black_hole, adaptive_timeout, incast, hold_down;    loss   which one is suspect
 //! ```
@@ -22,6 +23,7 @@ mod incast;
 mod loss;
 pub(crate) mod nic;
 pub(crate) mod outbound;
+mod path_mtu;
 pub(crate) mod paths;
 
 use crate::event::{Direction, Event, Signal};
@@ -69,6 +71,8 @@ pub(crate) struct Links {
     lost: Vec<Lost>,
     /// A path takes cells again.
     opened: bool,
+    /// What paths carry has changed, or which of them can be used.
+    resized: bool,
     /// Whether lost cells are sent again.
     repair: bool,
 }
@@ -82,6 +86,7 @@ impl Links {
             touched: Vec::new(),
             lost: Vec::new(),
             opened: false,
+            resized: false,
             repair,
         }
     }
@@ -188,6 +193,11 @@ impl Links {
         core::mem::take(&mut self.opened)
     }
 
+    /// Whether cells may have to be of another size, since this was last asked.
+    pub(crate) fn take_resized(&mut self) -> bool {
+        core::mem::take(&mut self.resized)
+    }
+
     /// Numbers that may be lost since this was asked last.
     pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
         core::mem::take(&mut self.lost)
@@ -225,6 +235,13 @@ impl Links {
             self.judged(now, index, header.link, change, out);
         }
         Some(if was_up { missing } else { 0..0 })
+    }
+
+    /// A heartbeat that is a probe came over a path.
+    pub(crate) fn note_probe(&mut self, index: u16, header: &Header) {
+        if let Some(paths) = self.paths_mut(index) {
+            paths.inbound[usize::from(header.link)].handle_probe(header.link_seq);
+        }
     }
 
     /// A heartbeat came from `origin`. When it is the latest on its path, the peer is there now: a NAT may have given it another
@@ -286,7 +303,10 @@ impl Links {
             return;
         }
         let numbers = path.take_unreceived();
+        path.path_mtu.leave(now);
         paths.hasten_heartbeats(now);
+        let has_small = paths.has_small();
+        self.resized |= has_small;
         out.events.log(Event::LinkDown { peer, link, direction: Direction::Sending, signal });
         if self.repair {
             self.lost.push(Lost { peer: index, link, numbers });
@@ -353,7 +373,11 @@ impl Links {
     /// A link takes cells again: the heartbeat that it did not take comes first.
     pub(crate) fn catch_up(&mut self, link: u8, index: u16, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
-        if core::mem::take(&mut paths.outbound[usize::from(link)].lacks_heartbeat) {
+        let path = &mut paths.outbound[usize::from(link)];
+        if core::mem::take(&mut path.path_mtu.lacks_probe) {
+            out.outbox.push(Control::Probe { link, peer: index });
+        }
+        if core::mem::take(&mut path.lacks_heartbeat) {
             out.outbox.push(Control::Heartbeat { link, peer: index });
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum Control {
     Farewell { link: u8, peer: u16, to: SocketAddr },
     /// A heartbeat.
     Heartbeat { link: u8, peer: u16 },
+    /// A heartbeat with so much padding that it shows what the path carries.
+    Probe { link: u8, peer: u16 },
     /// A repair request, on the link with the shortest queue. `after`: it went over that link before.
     Repair { peer: u16, after: Option<u8> },
 }
@@ -119,6 +121,11 @@ impl Outbox {
     /// Where a message is written, header first.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         &mut self.bytes
+    }
+
+    /// Makes room for a message of so many bytes with its tag.
+    pub(crate) fn make_room(&mut self, bytes: usize) {
+        self.bytes.resize(self.bytes.len().max(bytes), 0);
     }
 
     /// The message of `length` bytes that was written last.

@@ -29,6 +29,9 @@ pub const DEEDS: &[Deed] = &Deed::ALL;
 /// Runs in a million in which routers' queues stand behind the NICs of some links.
 const ROUTERS: u32 = 60_000;
 
+/// Runs in a million in which some links carry less than their NICs take.
+const NARROW: u32 = 100_000;
+
 /// Frames of a storm, and of a flow that never backs off: as many as take some milliseconds to compute.
 const STORM_FRAMES: u32 = 5_000;
 const RELENTLESS_FRAMES: u32 = 60;
@@ -36,7 +39,7 @@ const RELENTLESS_FRAMES: u32 = 60;
 /// Adds to a plan what its seed says.
 pub(crate) fn add(seed: u64, plan: &mut Plan) {
     let mut random = Random::new(seed, Stream::Adversity);
-    let adversities: [(u32, Adversity); 7] = [
+    let adversities: [(u32, Adversity); 8] = [
         (SLOW, slow),
         (LATE, late),
         (STORM, storm),
@@ -44,6 +47,7 @@ pub(crate) fn add(seed: u64, plan: &mut Plan) {
         (SLOW_PEER, slow_peer),
         (HOSTILE, hostile),
         (ROUTERS, routers),
+        (NARROW, narrow),
     ];
     for (chance, adversity) in adversities {
         let mut own = random.fork();
@@ -126,6 +130,23 @@ fn routers(random: &mut Random, plan: &mut Plan) {
             cable.cell_max = 1_452;
             cable.router = Some(router);
         }
+    }
+}
+
+/// Links, each by chance, that carry less than their NICs take: always, or for a while. A path that becomes narrow in silence loses the
+/// first frames that are long.
+fn narrow(random: &mut Random, plan: &mut Plan) {
+    let links = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
+    for link in 0..=links {
+        let mut own = random.fork();
+        if own.chance(300_000) {
+            continue;
+        }
+        let bytes = own.pick(&[1_444, 1_404, 1_352, 1_332, 1_232, 958, 700]);
+        let begins = own.span(Duration::ZERO..=TROUBLE_ENDS * 3 / 4);
+        let (begins, ends) =
+            if own.chance(500_000) { (begins, Some(TROUBLE_ENDS)) } else { (Duration::ZERO, None) };
+        plan.faults.push(FaultPeriod { fault: Fault::Narrow(link, bytes), begins, ends });
     }
 }
 

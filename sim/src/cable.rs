@@ -80,6 +80,8 @@ pub(crate) struct Cable {
     pub(crate) down: Pipe,
     /// The router in front of `down`.
     pub(crate) router: Option<Router>,
+    /// The longest datagram that passes from the switch to the node, if any is too long.
+    pub(crate) passes: Option<u16>,
     /// The kernel has memory for datagrams that the node sends.
     pub(crate) has_memory: bool,
     /// Causes for which there is no carrier.
@@ -98,6 +100,7 @@ impl Cable {
             up: Pipe::new(settings.up),
             down: Pipe::new(settings.down),
             router: settings.router.map(Router::new),
+            passes: None,
             has_memory: true,
             carrier_losses: 0,
             send_buffer: settings.up.queue,

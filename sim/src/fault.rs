@@ -23,6 +23,8 @@ pub enum Fault {
     Removed(LinkNumber, NodeNumber),
     /// So many datagrams in a million are lost on the way to the nodes; when it ends, none.
     Loss(LinkNumber, u32),
+    /// Nothing longer than so many bytes passes, and nobody says so; when it ends, everything does.
+    Narrow(LinkNumber, u16),
     /// The node's kernel has no memory for one in eight of the batches that the node sends on the link.
     NoMemory(LinkNumber, NodeNumber),
     /// A node's process is not scheduled.
@@ -48,6 +50,7 @@ impl Fault {
             | Self::NoCarrier(link, _)
             | Self::Removed(link, _)
             | Self::Loss(link, _)
+            | Self::Narrow(link, _)
             | Self::NoMemory(link, _) => Some(link),
             Self::Pause(_) | Self::Suspend(_) | Self::Slow(..) | Self::Late(..) | Self::Restart(_) => None,
         }

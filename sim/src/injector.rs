@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::Instant;
 use tabane_proto::wire::cell::{HEADER, Header, Kind, VERSION};
+use tabane_proto::wire::heartbeat::Heartbeat;
 
 /// Recent cells that are kept, to be truncated or sent again.
 const REMEMBERED: usize = 32;
@@ -184,8 +185,16 @@ impl Injector {
 
     fn truncated(&mut self) -> Option<(Place, Arrival)> {
         let (to, arrival) = self.recent.get(self.random.index(self.recent.len()))?.clone();
-        let is_data = Header::parse(&arrival.bytes).ok()?.kind == Kind::Data;
-        let length = if is_data { HEADER } else { arrival.bytes.len() };
+        let header = Header::parse(&arrival.bytes).ok()?;
+        let length = match header.kind {
+            Kind::Data => HEADER,
+            // Without probes it is whole.
+            Kind::Heartbeat if header.epoch == 0 => {
+                let heartbeat = Heartbeat::parse(&arrival.bytes[HEADER..]).ok()?;
+                HEADER + Heartbeat { names_probes: false, ..heartbeat }.length()
+            }
+            _ => arrival.bytes.len(),
+        };
         let bytes = Rc::from(&arrival.bytes[..self.random.index(length).max(1)]);
         Some((to, Arrival { bytes, ..arrival }))
     }

@@ -30,6 +30,8 @@ pub struct Losses {
     pub switch_queue: u64,
     /// A router dropped it.
     pub router: u64,
+    /// It was longer than what passes.
+    pub too_long: u64,
     /// The kernel had no memory.
     pub send_buffer: u64,
     /// The node did not read its socket in time, or was restarted before it did.
@@ -41,12 +43,14 @@ pub struct Losses {
 impl Losses {
     /// Each cause with its count.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { chance, outage, switch_queue, router, send_buffer, receive_buffer, no_buffer } = *self;
+        let Self { chance, outage, switch_queue, router, too_long, send_buffer, receive_buffer, no_buffer } =
+            *self;
         [
             ("chance", chance),
             ("outage", outage),
             ("switch queue full", switch_queue),
             ("dropped by a router", router),
+            ("too long", too_long),
             ("send buffer full", send_buffer),
             ("receive buffer full", receive_buffer),
             ("no buffer lent", no_buffer),
@@ -98,6 +102,13 @@ impl Network {
     pub(crate) fn set_loss(&mut self, which: impl Fn(LinkNumber) -> bool, per_million: u32) {
         for cable in self.cables.iter_mut().flatten().filter(|cable| which(cable.link)) {
             cable.down.set_loss(per_million);
+        }
+    }
+
+    /// Nothing longer than so many bytes passes the switch of a link; `None`: everything does.
+    pub(crate) fn set_passes(&mut self, link: LinkNumber, bytes: Option<u16>) {
+        for cable in self.cables.iter_mut().flatten().filter(|cable| cable.link == link) {
+            cable.passes = bytes;
         }
     }
 
@@ -321,6 +332,8 @@ impl Network {
         let cable = &mut cables[usize::from(to.node)][usize::from(to.nic)];
         if cable.down.is_out() {
             losses.outage += 1;
+        } else if cable.passes.is_some_and(|most| passage.bytes.len() > most.into()) {
+            losses.too_long += 1;
         } else if !cable.down.has_room(now, passage.bytes.len()) {
             losses.switch_queue += 1;
         } else if cable.down.loses(random) {
@@ -364,8 +377,8 @@ impl Network {
     /// Datagrams on their way: those put in that have neither come out nor been lost on the links.
     pub(crate) fn on_the_way(&self) -> u64 {
         let losses = &self.losses;
-        let on_links =
-            losses.chance + losses.outage + losses.switch_queue + losses.router + losses.send_buffer;
+        let on_links = losses.chance + losses.outage + losses.switch_queue + losses.router + losses.too_long;
+        let on_links = on_links + losses.send_buffer;
         self.put_in - self.taken_out - on_links
     }
 }

@@ -290,6 +290,9 @@ fn describe_event(event: &tabane_proto::Event) -> String {
         Event::LinkTrusted { peer, link, lost } => {
             format!("LINK {link} to {peer} trusted, loses {lost}/10000")
         }
+        Event::PathMtu { peer, link, packet, nic } => {
+            format!("LINK {link} to {peer} carries packets of {packet} bytes of {nic}")
+        }
     }
 }
 

@@ -296,6 +296,9 @@ impl<'t> World<'t> {
                 let per_million = if begins { per_million } else { 0 };
                 self.surroundings.network.set_loss(|other| other == link, per_million);
             }
+            Fault::Narrow(link, bytes) => {
+                self.surroundings.network.set_passes(link, begins.then_some(bytes));
+            }
             Fault::NoMemory(link, node) => {
                 for place in self.surroundings.network.places(link, Some(node)) {
                     self.surroundings.network.cable(place).has_memory = !begins;

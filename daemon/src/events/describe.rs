@@ -31,6 +31,9 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         Event::LinkTrusted { peer, link, lost } => {
             losing(about("link-trusted", peer, String::new()), *link, *lost, nics)
         }
+        Event::PathMtu { peer, link, packet, nic } => {
+            carrying(about("path-mtu", peer, String::new()), *link, (*packet, *nic), nics)
+        }
     }
 }
 
@@ -52,6 +55,22 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
     let entry = on_link(entry, link, Direction::Sending, nics);
     let detail = format!("{} loses {:.1} % of the cells", entry.detail, f64::from(lost) / 100.0);
     Entry { lost_ppm: Some(lost * 100), detail, ..entry }
+}
+
+/// Adds a link of this node and the largest packets that its path and the NICs take.
+fn carrying(entry: Entry, link: u8, (packet, nic): (u16, u16), nics: &[String]) -> Entry {
+    // Of IPv6: what carries less is worth no smaller cells.
+    const LEAST: u16 = 1_280;
+    let entry = on_link(entry, link, Direction::Sending, nics);
+    let more = match packet {
+        packet if packet >= nic => "that is all that the NICs send".to_owned(),
+        packet if packet < LEAST => {
+            format!("the NICs send {nic}; it is left out while another path carries more")
+        }
+        _ => format!("the NICs send {nic}"),
+    };
+    let detail = format!("{}: the path carries packets of {packet} bytes; {more}", entry.detail);
+    Entry { mtu: Some(packet), mtu_of_nics: Some(nic), detail, ..entry }
 }
 
 /// Adds the signal with its figures.
@@ -142,6 +161,7 @@ mod tests {
             down(0, sending, Signal::Carrier),
             down(0, sending, Signal::SendError),
             Event::LinkSuspect { peer, link: 1, lost: 1_460 },
+            Event::PathMtu { peer, link: 1, packet: 1_400, nic: 1_500 },
         ]
     }
 

@@ -44,6 +44,12 @@ pub struct Entry {
     /// Share of the cells sent that is lost on the link, in parts per million.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_ppm: Option<u32>,
+    /// The largest packet that the path carries, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u16>,
+    /// The largest packet that the NICs at both ends take, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_of_nics: Option<u16>,
     /// The policy from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,

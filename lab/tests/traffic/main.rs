@@ -23,6 +23,7 @@ mod frames;
 mod jumbo;
 mod lab;
 mod moved;
+mod narrow;
 mod neighbours;
 mod nics;
 mod parallel;
@@ -150,6 +151,7 @@ fn cases() -> Vec<Case> {
         classes::cases(),
         configured::cases(),
         engines::cases(),
+        narrow::cases(),
         nics::cases(),
         parallel::cases(),
         routed::cases(),

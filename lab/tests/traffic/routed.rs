@@ -1,10 +1,11 @@
 //! Links whose ends are named: across a router, where no multicast goes, and over IPv4 alone.
 //!
 //! ```text
-//!  h1.eth1 10.1.1.1 ── 10.1.1.254 r 10.2.1.254 ── 10.2.1.1 eth1.h2
-//!  h1.eth2 10.1.2.1 ── 10.1.2.254 r 10.2.2.254 ── 10.2.2.1 eth2.h2
+//!  h1.eth1 10.1.1.1 ── 10.1.1.99 r 10.2.1.99 ── 10.2.1.1 eth1.h2
+//!  h1.eth2 10.1.2.1 ── 10.1.2.99 r 10.2.2.99 ── 10.2.2.1 eth2.h2
 //! ```
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
@@ -19,7 +20,7 @@ use tabane_kit::workload::transfer::{Source, Transfer};
 use crate::stage::{FAST, options, plan, ready, send_file, told, whole};
 use crate::{Case, Need};
 
-const LINKS: usize = 2;
+pub(crate) const LINKS: usize = 2;
 const VICTIM: usize = 1;
 const FILE: u64 = 4 << 20;
 
@@ -30,26 +31,63 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
+/// Which IP the links use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ip {
+    V4,
+    V6,
+}
+
+impl Ip {
+    /// Bytes before a cell.
+    pub(crate) fn headers(self) -> u64 {
+        if self == Ip::V4 { 28 } else { 48 }
+    }
+
+    /// An address in the network of `host` on `link`.
+    fn address(self, host: usize, link: usize, last: u8) -> String {
+        match self {
+            Ip::V4 => format!("10.{}.{}.{last}", host + 1, link + 1),
+            Ip::V6 => format!("fd00:{}:{}::{last}", host + 1, link + 1),
+        }
+    }
+
+    /// Bits of a network's prefix, and the option of `ip address add` that the address works at once.
+    fn words(self) -> (u8, &'static str) {
+        if self == Ip::V4 { (24, "") } else { (64, "nodad") }
+    }
+}
+
+impl fmt::Display for Ip {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(if *self == Ip::V4 { "ipv4" } else { "ipv6" })
+    }
+}
+
 /// The address of `host` on `link`, in a network of its own.
-fn end(host: usize, link: usize) -> String {
-    format!("10.{}.{}.1", host + 1, link + 1)
+pub(crate) fn end(ip: Ip, host: usize, link: usize) -> String {
+    ip.address(host, link, 1)
 }
 
 /// Two hosts, and the router between them.
-fn lay() -> Result<([Namespace; 2], Namespace)> {
+pub(crate) fn lay(ip: Ip) -> Result<([Namespace; 2], Namespace)> {
+    let (prefix, option) = ip.words();
     let hosts = [Namespace::create("h1")?, Namespace::create("h2")?];
     let router = Namespace::create("r1")?;
     router.set("net/ipv4/ip_forward", "1")?;
+    router.set("net/ipv6/conf/all/forwarding", "1")?;
     for (host, namespace) in hosts.iter().enumerate() {
         for link in 0..LINKS {
             let (nic, port) = (nic(link), format!("port{host}{link}"));
-            let gateway = format!("10.{}.{}.254", host + 1, link + 1);
-            let peer = format!("10.{}.{}.0/24", 2 - host, link + 1);
+            let gateway = ip.address(host, link, 99);
+            let peer = format!("{}/{prefix}", ip.address(1 - host, link, 0));
             namespace.ip(&format!("link add {nic} type veth peer name {port} netns {}", router.name()))?;
-            namespace.ip(&format!("address add {}/24 dev {nic}", end(host, link)))?;
-            namespace.set(&format!("net/ipv6/conf/{nic}/disable_ipv6"), "1")?;
+            namespace.ip(&format!("address add {}/{prefix} dev {nic} {option}", end(ip, host, link)))?;
+            if ip == Ip::V4 {
+                namespace.set(&format!("net/ipv6/conf/{nic}/disable_ipv6"), "1")?;
+            }
             namespace.ip(&format!("link set {nic} up"))?;
-            router.ip(&format!("address add {gateway}/24 dev {port}"))?;
+            router.ip(&format!("address add {gateway}/{prefix} dev {port} {option}"))?;
             router.ip(&format!("link set {port} up"))?;
             namespace.ip(&format!("route add {peer} via {gateway} dev {nic}"))?;
             for device in [(namespace, &nic), (&router, &port)] {
@@ -66,20 +104,21 @@ fn swallow(router: &Namespace, link: usize, swallows: bool) -> Result<u64> {
     let verb = if swallows { "add" } else { "delete" };
     let since = monotonic_ns()?;
     (0..2).try_for_each(|host| {
-        router.ip(&format!("route {verb} blackhole {}/32", end(host, link))).map(drop)
+        router.ip(&format!("route {verb} blackhole {}/32", end(Ip::V4, host, link))).map(drop)
     })?;
     Ok(since)
 }
 
 /// Bundles over links from `own` to `peer` of host and link.
-fn start<'a>(
+pub(crate) fn start<'a>(
     hosts: impl IntoIterator<Item = &'a Namespace>,
     end: impl Fn(usize, usize) -> String,
 ) -> Result<Vec<Bundle<'a>>> {
     let options = options()?;
     let bundle = |(number, host)| {
-        let link =
-            |link| format!("{},local={},peer={}:7420", nic(link), end(number, link), end(1 - number, link));
+        let link = |link| {
+            format!("{},local={},peer={}", nic(link), end(number, link), endpoint(&end(1 - number, link)))
+        };
         Bundle::start(host, number, &(0..LINKS).map(link).collect::<Vec<_>>(), &options)
     };
     let mut bundles = hosts.into_iter().enumerate().map(bundle).collect::<Result<Vec<_>>>()?;
@@ -87,12 +126,17 @@ fn start<'a>(
     Ok(bundles)
 }
 
+/// The endpoint of a bundle at an address.
+fn endpoint(address: &str) -> String {
+    if address.contains(':') { format!("[{address}]:7420") } else { format!("{address}:7420") }
+}
+
 fn routed() -> Result<()> {
-    let (hosts, router) = lay()?;
-    let mut bundles = start(&hosts, end)?;
+    let (hosts, router) = lay(Ip::V4)?;
+    let mut bundles = start(&hosts, |host, link| end(Ip::V4, host, link))?;
     for (number, bundle) in bundles.iter().enumerate() {
         for link in &bundle.status()?.peers[0].paths {
-            ensure!(link.endpoint == format!("{}:7420", end(1 - number, link.link)), "{link:?}");
+            ensure!(link.endpoint == endpoint(&end(Ip::V4, 1 - number, link.link)), "{link:?}");
         }
     }
     both_carry(&hosts)?;

@@ -30,7 +30,10 @@ impl Bundle {
         let Self { receiver, links, sessions, group, out, .. } = self;
         let outbox = &mut out.outbox;
         match control {
-            Control::Heartbeat { link, peer } => links.write_heartbeat(now, link, peer, sessions, outbox),
+            Control::Heartbeat { link, peer } => {
+                links.write_heartbeat(now, (link, peer), false, sessions, outbox)
+            }
+            Control::Probe { link, peer } => links.write_heartbeat(now, (link, peer), true, sessions, outbox),
             Control::Repair { peer, after } => {
                 receiver.write_request(now, (peer, after), links, sessions, outbox)
             }
@@ -63,6 +66,7 @@ impl Bundle {
         path.return_seqs(1);
         match spoken.control {
             Some(Control::Heartbeat { .. }) => path.lacks_heartbeat = true,
+            Some(Control::Probe { .. }) => path.path_mtu.take_back(),
             // Over a link that has room, or later.
             Some(again @ Control::Repair { peer, after: Some(_) }) => {
                 self.receiver.take_back_request(peer);

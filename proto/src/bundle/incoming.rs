@@ -88,6 +88,9 @@ impl Bundle {
                 let heartbeat = Heartbeat::parse(payload)?;
                 if self.account(now, origin.link, peer, header) {
                     self.links.follow(origin, peer, header);
+                    if heartbeat.padding > 0 {
+                        self.links.note_probe(peer, header);
+                    }
                     self.handle_heartbeat(now, (origin.link, header.link), peer, &heartbeat);
                 }
             }
@@ -147,6 +150,11 @@ impl Bundle {
         if self.links.take_opened() {
             self.sender.unpark();
         }
-        self.split().1.send_lost_again()
+        let mut parts = self.split().1;
+        let looked_up = parts.send_lost_again();
+        if parts.links.take_resized() {
+            parts.fit_cells();
+        }
+        looked_up
     }
 }

@@ -31,6 +31,8 @@ pub struct PathStatus {
     pub receiving: bool,
     /// To the peer and back, smoothed over heartbeats.
     pub round_trip: Option<Duration>,
+    /// The largest packet that is known to arrive, and the largest that the NICs at both ends take, in bytes.
+    pub packets: Option<(u16, u16)>,
     /// How much later than on the fastest path our cells arrive there.
     pub skew: Duration,
     /// Bits per second of its bottleneck, the NIC or what stands behind it, when known.
@@ -136,6 +138,7 @@ impl Bundle {
                     lost: path.loss.share(),
                     receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
                     round_trip: path.round_trip,
+                    packets: path.path_mtu.packets(),
                     skew: path.skew,
                     rate: path.rate(link).map(|bytes| bytes.saturating_mul(8)),
                     queued: link.queued(),

@@ -193,7 +193,7 @@ impl Group {
                 }
                 Some(Written { link, to: Some(to), length, numbered: is_sealed.then_some(peer) })
             }
-            Control::Heartbeat { .. } | Control::Repair { .. } => None,
+            Control::Heartbeat { .. } | Control::Probe { .. } | Control::Repair { .. } => None,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::link::heartbeat_pacing::earned;
 use crate::link::incast::OTHERS_WITHIN;
 use crate::link::nic::Link;
 use crate::link::outbound::ESTIMATE_MAX;
+use crate::link::path_mtu::Finding;
 use crate::outbox::{Control, Outbox, Outputs, Written, header};
 use crate::security::Number;
 use crate::session::Sessions;
@@ -43,35 +44,57 @@ impl Links {
                 }
                 let earned = earned(path.sent(), received);
                 let suspect = path.loss.is_suspect();
-                if is_rising || path.pacing.due(now, earned, suspect) <= now {
+                self.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
+                let probes = paths.names_probes && path.path_mtu.poll(now);
+                if probes {
+                    out.outbox.push(Control::Probe { link, peer: index });
+                }
+                // A short one follows a probe: when it arrives and the probe does not, that is lost.
+                if probes || is_rising || path.pacing.due(now, earned, suspect) <= now {
                     path.pacing.handle_sent(now, earned);
                     out.outbox.push(Control::Heartbeat { link, peer: index });
                 }
-                paths.heartbeat_at = paths.heartbeat_at.min(path.pacing.due(now, earned, suspect));
+                let due = path.pacing.due(now, earned, suspect);
+                paths.heartbeat_at =
+                    paths.heartbeat_at.min(path.path_mtu.due().map_or(due, |probe| probe.min(due)));
             }
         }
     }
 
-    /// Writes a heartbeat to a peer; `None` when there is nobody to send it to, or the link takes none now.
+    /// Writes a heartbeat to a peer, which may be a probe; `None` when there is nobody to send it to, or the link takes none now.
     pub(crate) fn write_heartbeat(
         &mut self,
         now: Instant,
-        link: u8,
-        index: u16,
+        (link, index): (u8, u16),
+        is_probe: bool,
         sessions: &mut Sessions,
         outbox: &mut Outbox,
     ) -> Option<Written> {
         let is_full = self[link].full;
         let paths = self.paths_mut(index)?;
         if is_full {
-            paths.outbound[usize::from(link)].lacks_heartbeat = true;
+            let path = &mut paths.outbound[usize::from(link)];
+            path.lacks_heartbeat = true;
+            if is_probe {
+                path.path_mtu.take_back();
+            }
             return None;
         }
         paths.serial = paths.serial.wrapping_add(1);
-        let heartbeat = self.heartbeat(now, link, index)?;
+        let mut heartbeat = self.heartbeat(now, link, index)?;
         let path = &mut self.paths_mut(index)?.outbound[usize::from(link)];
         let to = path.endpoint?;
-        let seq = path.take_seq(None);
+        let seq = if is_probe {
+            let length = path.path_mtu.length()?;
+            let others = HEADER + heartbeat.length() + sessions.tag();
+            heartbeat.padding = length.saturating_sub(u16::try_from(others).unwrap_or(u16::MAX)).max(1);
+            outbox.make_room(length.into());
+            let seq = path.take_seq(None);
+            path.path_mtu.handle_sent(seq);
+            seq
+        } else {
+            path.take_seq(None)
+        };
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
         let space = outbox.space();
@@ -92,6 +115,7 @@ impl Links {
             sent_at: now.as_wire_micros(),
             echo: echo.map_or(0, |(sent_at, _)| sent_at),
             echo_age: echo.map_or(u32::MAX, |(_, age)| wire_micros(age)),
+            names_probes: true,
             ..Heartbeat::default()
         };
         for ((sent, path), link) in heartbeat.sent.iter_mut().zip(&mut paths.outbound).zip(&*own) {
@@ -106,6 +130,7 @@ impl Links {
             }
             let link = paths.paired.iter().position(|paired| *paired == Some(theirs));
             heartbeat.reported_links = theirs + 1;
+            heartbeat.probed[usize::from(theirs)] = path.probed();
             *received = Report {
                 next: wire_seq(path.next_seq()),
                 count: wire_seq(path.received),
@@ -131,7 +156,10 @@ impl Links {
     ) -> Option<Duration> {
         let links = self.own.len();
         let paths = self.paths_mut(index)?;
-        paths.inbound[usize::from(theirs)].handle_heartbeat(now, heartbeat.sent_at);
+        paths.names_probes |= heartbeat.names_probes;
+        if heartbeat.padding == 0 {
+            paths.inbound[usize::from(theirs)].handle_heartbeat(now, heartbeat.sent_at);
+        }
         let skew = paths.inbound[usize::from(theirs)].skew(paths.fastest());
         let round_trip = round_trip(now, heartbeat);
         if let Some(sample) = round_trip {
@@ -158,8 +186,8 @@ impl Links {
         // What the peer says now was true when it had just received what it echoes, or later.
         let as_of = round_trip.filter(|_| skew < OVERDUE_AFTER).map(|round_trip| now - round_trip);
         let received = &heartbeat.reports[..usize::from(heartbeat.reported_links).min(links)];
-        for (report, link) in received.iter().zip(0..) {
-            self.handle_report((now, read), index, link, *report, as_of, out);
+        for ((report, probed), link) in received.iter().zip(heartbeat.probed).zip(0..) {
+            self.handle_report((now, read), (index, link), (*report, probed), as_of, out);
         }
         Some(skew)
     }
@@ -169,9 +197,8 @@ impl Links {
     fn handle_report(
         &mut self,
         (now, read): (Instant, Instant),
-        index: u16,
-        link: u8,
-        report: Report,
+        (index, link): (u16, u8),
+        (report, probed): (Report, Option<u32>),
         as_of: Option<Instant>,
         out: &mut Outputs,
     ) {
@@ -185,7 +212,11 @@ impl Links {
             path.handle_received(now, received, report.count, departed);
         }
         let next = path.next_seq();
-        let (next_received, count) = (path.received(), report.count);
+        self.handle_probed(now, index, link, report.count, probed, out);
+        let Some(paths) = self.paths_mut(index) else { return };
+        let path = &mut paths.outbound[usize::from(link)];
+        // A probe that does not arrive is no loss of the path.
+        let (next_received, count) = (path.received(), report.count.wrapping_add(path.path_mtu.lost()));
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
         let arrived = Arrived { next: next_received, count, heartbeats, delay, nic };
         if path.congestion.handle_report(now, next, arrived) {
@@ -211,14 +242,46 @@ impl Links {
         if !path.up && carries && now >= path.obey_reports_from {
             path.rise(now);
             if path.up {
+                self.resized |= paths.has_small();
                 out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
         } else if path.up
-            && path.loss.handle_report(now, path.received(), report.count)
+            && path.loss.handle_report(now, path.received(), count)
             && !path.congestion.explains_loss(now)
         {
             self.judge_loss(now, index, link, out);
         }
+    }
+
+    /// A report names the latest probe that has arrived on a path.
+    fn handle_probed(
+        &mut self,
+        now: Instant,
+        index: u16,
+        link: u8,
+        count: u32,
+        probed: Option<u32>,
+        out: &mut Outputs,
+    ) {
+        let Some(paths) = self.paths_mut(index) else { return };
+        let (peer, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
+        let finding = path.path_mtu.handle_report(now, path.received(), count, probed);
+        if finding == Finding::Fell {
+            // What was lost was too long: it says nothing about the path's loss and rate.
+            let next = path.next_seq();
+            path.loss.restart(next);
+            path.congestion.restart(next);
+        }
+        if finding == (Finding::Found { is_new: true })
+            && let Some((packet, nic)) = path.path_mtu.packets()
+        {
+            out.events.log(Event::PathMtu { peer, link, packet, nic });
+        }
+        if path.path_mtu.due().is_some_and(|due| due <= now) {
+            paths.heartbeat_at = now;
+        }
+        self.opened |= finding != Finding::Nothing;
+        self.resized |= matches!(finding, Finding::Fell | Finding::Found { .. });
     }
 
     /// A link's loss has been measured anew.
@@ -228,6 +291,15 @@ impl Links {
         let others = paths.outbound.iter().zip(0..).filter(|(path, number)| path.up && *number != link);
         let best = others.map(|(path, _)| path.loss.share()).min();
         let (node, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
+        if path.loss.is_heavy(repair)
+            && paths.names_probes
+            && !path.path_mtu.has_passed_since(path.loss.since())
+        {
+            // Perhaps only what is long is lost.
+            path.path_mtu.doubt(now);
+            paths.heartbeat_at = now;
+            return;
+        }
         if !path.loss.judge(now, best, repair) {
             return;
         }

@@ -38,6 +38,8 @@ pub(crate) struct Inbound {
     last_delay: u32,
     /// How many came, modulo 256.
     heartbeats: u8,
+    /// The link number of the latest probe.
+    probed: Option<u32>,
 }
 
 impl Inbound {
@@ -53,6 +55,7 @@ impl Inbound {
             delay: None,
             last_delay: 0,
             heartbeats: 0,
+            probed: None,
         }
     }
 
@@ -75,6 +78,16 @@ impl Inbound {
         self.next_seq = self.next_seq.max(seq + 1);
         self.missed += missing.end - missing.start;
         Some(missing)
+    }
+
+    /// A probe came, a long heartbeat: what it took says nothing about the short ones.
+    pub(crate) fn handle_probe(&mut self, seq: u32) {
+        self.probed = Some(seq);
+    }
+
+    /// The link number of the latest probe.
+    pub(crate) fn probed(&self) -> Option<u32> {
+        self.probed
     }
 
     /// A heartbeat came.

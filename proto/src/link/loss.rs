@@ -28,6 +28,8 @@ pub(crate) struct Loss {
     from: u64,
     /// What the report at the beginning of the window said, and when it came: highest number, cells received.
     began: Option<(Instant, u64, u32)>,
+    /// When the last window began.
+    since: Instant,
     /// The share that was lost in the last window, in parts of [`WHOLE`].
     share: u32,
     suspect: bool,
@@ -36,7 +38,7 @@ pub(crate) struct Loss {
 
 impl Loss {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { from: 0, began: None, share: 0, suspect: false, hold: HoldDown::new(now) }
+        Self { from: 0, began: None, since: now, share: 0, suspect: false, hold: HoldDown::new(now) }
     }
 
     /// The share of cells that is lost, in parts of [`WHOLE`].
@@ -72,7 +74,18 @@ impl Loss {
         let received = u64::from(count.wrapping_sub(counted)).min(sent);
         self.share = u32::try_from((sent - received) * u64::from(WHOLE) / sent).unwrap_or(WHOLE);
         self.began = Some((now, next, count));
+        self.since = since;
         true
+    }
+
+    /// When the last window began.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Whether the path lost so much in the last window that it may become suspect.
+    pub(crate) fn is_heavy(&self, repair: bool) -> bool {
+        !self.suspect && self.share >= SUSPECT[usize::from(!repair)]
     }
 
     /// Judges the link after a window; `best`: the least share that another link loses. Returns whether the judgement

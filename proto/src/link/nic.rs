@@ -40,6 +40,8 @@ pub struct LinkSettings {
     /// The largest link frame (cell with header) that the NIC takes, in bytes. With less than [`CELL_LEAST`] the link
     /// carries nothing.
     pub cell_max: u16,
+    /// Bytes of a packet before its cell; 0: the way carries whatever the link takes, so that no MTU is looked for.
+    pub headers: u16,
     /// Endpoints that are greeted besides the multicast group.
     pub greet: Vec<SocketAddr>,
     /// Whether peers are looked for by multicast.
@@ -53,10 +55,11 @@ pub struct LinkSettings {
 }
 
 impl LinkSettings {
-    /// A link that finds its peers by multicast and measures its rate.
+    /// A link over IPv6 and UDP that finds its peers by multicast and measures its rate.
     #[must_use]
     pub fn new(cell_max: u16) -> Self {
-        Self { cell_max, greet: Vec::new(), multicast: true, rate: None, speed: None, weight: None }
+        let (rate, speed, weight) = (None, None, None);
+        Self { cell_max, headers: 40 + 8, greet: Vec::new(), multicast: true, rate, speed, weight }
     }
 }
 

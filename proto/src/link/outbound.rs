@@ -8,7 +8,8 @@ use crate::link::black_hole::{Detector, OVERDUE_AFTER};
 use crate::link::congestion::Congestion;
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
-use crate::link::nic::Link;
+use crate::link::nic::{Link, LinkSettings};
+use crate::link::path_mtu::PathMtu;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
 use alloc::collections::VecDeque;
@@ -34,7 +35,7 @@ pub(crate) struct Outbound {
     pub(crate) asked: Option<(SocketAddr, Instant)>,
     /// What it said of itself there is old, and it has not yet said anything new.
     pub(crate) outdated: bool,
-    /// The largest cell that the peer takes on this link, in bytes.
+    /// The largest cell that the peer's NIC takes, in bytes.
     pub(crate) cell_max: u16,
     /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
     pub(crate) up: bool,
@@ -71,6 +72,7 @@ pub(crate) struct Outbound {
     pub(crate) timeout: AdaptiveTimeout,
     pub(crate) loss: Loss,
     pub(crate) congestion: Congestion,
+    pub(crate) path_mtu: PathMtu,
 }
 
 impl Outbound {
@@ -100,6 +102,7 @@ impl Outbound {
             timeout: AdaptiveTimeout::new(now),
             loss: Loss::new(now),
             congestion: Congestion::new(),
+            path_mtu: PathMtu::new(now),
         }
     }
 
@@ -108,10 +111,20 @@ impl Outbound {
         self.congestion.rate().into_iter().chain(link.rate()).min()
     }
 
+    /// The largest cell that it takes, as far as is known, in bytes; the link takes `link_max`.
+    pub(crate) fn cell_max(&self, link_max: u16) -> u16 {
+        self.cell_max.min(link_max).min(self.path_mtu.size())
+    }
+
     /// A session begins: numbers count from `first`.
     pub(crate) fn begin(&mut self, first: u64) {
         (self.first, self.next_seq, self.received, self.departed) = (first, first, first, first);
         self.looked_up = first;
+    }
+
+    /// Looks for the MTU of its way over a link with these settings; returns whether the NICs take another size than before.
+    pub(crate) fn fit_mtu(&mut self, now: Instant, link: &LinkSettings) -> bool {
+        link.headers > 0 && self.path_mtu.fit(now, self.cell_max.min(link.cell_max), link.headers)
     }
 
     /// The peer receives over it.
@@ -132,6 +145,7 @@ impl Outbound {
         self.doubted = false;
         self.skew = Duration::ZERO;
         self.round_trip = None;
+        self.path_mtu.withdraw();
         self.marks.clear();
         self.departed = self.next_seq;
     }

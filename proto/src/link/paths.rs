@@ -33,6 +33,8 @@ pub(crate) struct Paths {
     pub(super) serial: u16,
     /// `sent_at` and `serial` of the latest heartbeat that was obeyed.
     pub(super) latest_report: Option<(u32, u16)>,
+    /// It names the probes that it has received.
+    pub(super) names_probes: bool,
     /// When its paths are judged next.
     pub(super) judge_at: Instant,
     /// Its number is in `Links::touched`.
@@ -52,6 +54,7 @@ impl Paths {
             heartbeat_at: now,
             serial: 0,
             latest_report: None,
+            names_probes: false,
             judge_at: now,
             touched: true,
         }
@@ -149,6 +152,21 @@ impl Paths {
             || (0..).zip(&self.outbound).filter_map(|(link, path)| Some((path.up, (link, path.endpoint?))));
         let up: Vec<_> = paths().filter(|(up, _)| *up).map(|(_, route)| route).collect();
         if up.is_empty() { paths().map(|(_, route)| route).collect() } else { up }
+    }
+
+    /// The largest cells that the paths which are known carry. A path that carries less than the least packets of IPv6 is not
+    /// worth it that cells on all others are so small: it is left out while another is up that carries more.
+    pub(crate) fn cells_max(&self) -> impl Iterator<Item = u16> {
+        let is_small = |path: &Outbound| path.path_mtu.is_below_base();
+        let leaves_out = self.outbound.iter().any(|path| path.up && !is_small(path));
+        let known = self.outbound.iter().filter(|path| path.endpoint.is_some());
+        let kept = known.filter(move |path| !(leaves_out && is_small(path)));
+        kept.map(|path| path.cell_max(u16::MAX))
+    }
+
+    /// Whether some path carries so little that it may be left out.
+    pub(super) fn has_small(&self) -> bool {
+        self.outbound.iter().any(|path| path.path_mtu.is_below_base())
     }
 
     /// Bytes of memory that they take.

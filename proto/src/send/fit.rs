@@ -1,4 +1,4 @@
-//! How large cells are: as large as every link of every peer takes.
+//! How large cells are: as large as every link of every peer takes, and as every path carries that is worth having.
 //!
 //! Beside the path. Another size takes a new ring ([`crate::send::ring`]), megabytes that are written anew, and forgets what was
 //! kept for repair; and it is a peer that says what it takes. So there are [`CHANGES`] at once and one more in
@@ -8,6 +8,7 @@
 
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
+use crate::link::paths::Paths;
 use crate::send::Sender;
 use crate::session::Sessions;
 use crate::time::Instant;
@@ -19,6 +20,10 @@ pub(crate) const CHANGES: u32 = 8;
 /// One more is earned in this time.
 const CHANGE_EVERY: Duration = Duration::from_secs(10);
 
+/// Cells that are too long for the next size, and wait for a link that still takes them, are dropped after this time: the queue of all
+/// links together is to last no longer than a few milliseconds, and such a link alone may be far slower.
+const DRAIN_FOR: Duration = Duration::from_millis(50);
+
 /// The changes that were made lately.
 #[derive(Debug, Default)]
 pub(super) struct Fit {
@@ -26,6 +31,8 @@ pub(super) struct Fit {
     earned: Instant,
     /// When cells may grow that are smaller than they could be.
     pub(super) grows_at: Option<Instant>,
+    /// The size that cells are to have, and from when on none is sent that is longer.
+    shrinks_to: Option<(usize, Instant)>,
 }
 
 impl Fit {
@@ -45,6 +52,11 @@ impl Fit {
         }
     }
 
+    /// Whether a cell of so many bytes is not worth waiting for any more.
+    pub(super) fn gives_up(&self, now: Instant, bytes: usize) -> bool {
+        self.shrinks_to.is_some_and(|(size, at)| bytes > size && now >= at)
+    }
+
     /// A change is made.
     fn spend(&mut self, now: Instant) {
         self.earned = self.earned.max(now) + CHANGE_EVERY;
@@ -53,18 +65,20 @@ impl Fit {
 
 impl Sender {
     /// Cells have to fit into every link of every peer, so that any cell can take any link. Links that are too small for
-    /// any cell do not count. While cells of another size wait to leave, no frame is read.
+    /// any cell do not count. While cells of another size wait to leave, no frame is read; those
+    /// that are too long do so for [`DRAIN_FOR`] at most.
     pub(crate) fn fit_cells(&mut self, now: Instant, links: &Links, sessions: &Sessions) {
         let ours = links.all().iter().filter(|link| link.is_member()).map(|link| link.settings.cell_max);
-        let theirs =
-            links.all_paths().flat_map(|paths| &paths.outbound).filter(|path| path.endpoint.is_some());
-        let fits = usize::from(cell_that_fits(ours.chain(theirs.map(|path| path.cell_max))));
+        let fits = usize::from(cell_that_fits(ours.chain(links.all_paths().flat_map(Paths::cells_max))));
         let size = self.fit.affordable(now, self.cell_max(sessions), fits);
         if size != self.cell_max(sessions) && !self.has_unsent() {
             self.ring.set_cell_max(size - sessions.tag());
             self.fit.spend(now);
         }
-        self.cells_change = size != self.cell_max(sessions);
+        let current = self.cell_max(sessions);
+        self.cells_change = size != current;
+        let since = self.fit.shrinks_to.map_or(now + DRAIN_FOR, |(_, at)| at);
+        self.fit.shrinks_to = (size < current).then_some((size, since));
     }
 
     /// Makes cells of another size when the last ones of the former have left, or when they may grow.

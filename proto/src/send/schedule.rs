@@ -127,8 +127,9 @@ impl Sender {
             let slot = repair.or_else(|| self.outgoing.front().copied())?;
             let cell = *self.ring.cell(slot);
             let kept = !again || self.ring.keeps(slot);
-            self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
-            if kept && !self.choices.is_empty() {
+            let bytes = self.sealed_bytes(slot, around.sessions);
+            self.list_choices(cell.peer, bytes, around);
+            if kept && !self.choices.is_empty() && !self.fit.gives_up(around.now, bytes) {
                 self.list_run(slot, source, around.sessions);
                 return Some((cell.peer, source));
             }
@@ -137,22 +138,25 @@ impl Sender {
         }
     }
 
-    /// Lists the links to a peer that are up and take cells of so many bytes, without the suspect ones unless all are;
-    /// the doubted ones when none is up.
+    /// Lists the links to a peer that are up and take cells of so many bytes, without those that are suspect or whose MTU is not
+    /// confirmed unless all are; the doubted ones when none is up.
     pub(super) fn list_choices(&mut self, index: u16, bytes: usize, around: &Around<'_>) {
         self.choices.clear();
         let paths = around.links.paths(index).filter(|_| around.sessions.may_send(index));
         let Some(paths) = paths else { return };
         self.round_trip = paths.round_trip();
         let fitting = || {
-            let takes = |path: &Outbound, link: &Link| path.cell_max.min(link.settings.cell_max);
+            let takes = |path: &Outbound, link: &Link| path.cell_max(link.settings.cell_max);
             let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
             ways.filter(move |((path, link), _)| usize::from(takes(path, link)) >= bytes)
         };
-        let any_up = fitting().any(|((path, _), _)| path.up);
+        // A cell that is too long for the only path that is up is not worth waiting for.
+        let any_up = paths.outbound.iter().any(|path| path.up);
         let usable = |path: &Outbound| if any_up { path.up } else { path.doubted };
-        let all_suspect = fitting().all(|((path, _), _)| !usable(path) || path.loss.is_suspect());
-        let chosen = |path: &Outbound| usable(path) && path.loss.is_suspect() == all_suspect;
+        // A path that has just come up may carry less than its NICs take.
+        let is_avoided = |path: &Outbound| path.loss.is_suspect() || path.path_mtu.is_unconfirmed();
+        let all_avoided = fitting().all(|((path, _), _)| !usable(path) || is_avoided(path));
+        let chosen = |path: &Outbound| usable(path) && is_avoided(path) == all_avoided;
         self.choices.extend(fitting().filter(|((path, _), _)| chosen(path)).map(|((path, link), number)| {
             Choice {
                 link: number,

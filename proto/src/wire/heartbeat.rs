@@ -11,6 +11,7 @@ use super::fields::{Reader, Writer};
 const FIXED: usize = 4 + 4 + 4 + 1 + 1 + 2;
 const SENT: usize = 4 + 4;
 const REPORT: usize = 4 + 4 + 4 + 1 + 3;
+const PROBED: usize = 1 + 4;
 /// Bits of an entry of `reports`.
 const UP: u8 = 1;
 const BEHIND: u8 = 2;
@@ -18,8 +19,8 @@ const BEHIND: u8 = 2;
 const HEARTBEATS_SHIFT: u32 = 2;
 /// Heartbeats are counted modulo this.
 pub const HEARTBEATS: u8 = 64;
-/// The longest heartbeat, without the cell header.
-pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT);
+/// The longest heartbeat without padding and without the cell header.
+pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT + PROBED) + 1;
 
 /// What the speaker reports of one of its links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,12 @@ pub struct Heartbeat {
     pub sent: [Sent; LINKS],
     /// The addressee's links.
     pub reports: [Report; LINKS],
+    /// Whether the speaker names the probes that it has received.
+    pub names_probes: bool,
+    /// The link number of the latest probe that was received on each of the addressee's links; only when `names_probes`.
+    pub probed: [Option<u32>; LINKS],
+    /// Bytes of padding, which make the heartbeat a probe; only when `names_probes`.
+    pub padding: u16,
 }
 
 impl Default for Heartbeat {
@@ -81,12 +88,15 @@ impl Default for Heartbeat {
             reported_links: 0,
             sent: [Sent::default(); LINKS],
             reports: [Report::default(); LINKS],
+            names_probes: false,
+            probed: [None; LINKS],
+            padding: 0,
         }
     }
 }
 
 impl Heartbeat {
-    /// Reads a heartbeat from the payload of a cell. Bytes behind it are ignored.
+    /// Reads a heartbeat from the payload of a cell. Bytes behind it are padding.
     ///
     /// # Errors
     /// [`Malformed`] when the bytes are not a heartbeat.
@@ -110,10 +120,29 @@ impl Heartbeat {
             let (heartbeats, delay_micros) = (flags >> HEARTBEATS_SHIFT, reader.u24()?);
             *report = Report { next, count, skew_micros, up, behind, heartbeats, delay_micros };
         }
+        heartbeat.names_probes = !reader.0.is_empty();
+        if heartbeat.names_probes {
+            let probes = reader.u8()?;
+            if usize::from(probes) > LINKS {
+                return Err(Malformed::Field);
+            }
+            for _ in 0..probes {
+                let (link, seq) = (reader.u8()?, reader.u32()?);
+                *heartbeat.probed.get_mut(usize::from(link)).ok_or(Malformed::Field)? = Some(seq);
+            }
+            heartbeat.padding = u16::try_from(reader.0.len()).unwrap_or(u16::MAX);
+        }
         Ok(heartbeat)
     }
 
-    /// Writes the heartbeat to `payload` (at least [`HEARTBEAT_MAX`] bytes) and returns its length.
+    /// How long it is without padding, in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        let probed = if self.names_probes { 1 + self.probed.iter().flatten().count() * PROBED } else { 0 };
+        FIXED + usize::from(self.sent_links) * SENT + usize::from(self.reported_links) * REPORT + probed
+    }
+
+    /// Writes the heartbeat to `payload` (at least [`HEARTBEAT_MAX`] bytes and the padding) and returns its length.
     pub fn emit(&self, payload: &mut [u8]) -> usize {
         let mut writer = Writer::new(payload);
         writer.u32(self.sent_at).u32(self.echo).u32(self.echo_age);
@@ -128,7 +157,19 @@ impl Heartbeat {
             let heartbeats = (report.heartbeats % HEARTBEATS) << HEARTBEATS_SHIFT;
             writer.u8(up | behind | heartbeats).u24(report.delay_micros);
         }
-        writer.len()
+        if !self.names_probes {
+            return writer.len();
+        }
+        let probed = || (0..).zip(self.probed).filter_map(|(link, seq)| Some((link, seq?)));
+        #[expect(clippy::cast_possible_truncation, reason = "at most LINKS")]
+        writer.u8(probed().count() as u8);
+        for (link, seq) in probed() {
+            writer.u8(link).u32(seq);
+        }
+        let length = writer.len();
+        let padded = length + usize::from(self.padding);
+        payload[length..padded].fill(0);
+        padded
     }
 }
 
@@ -144,6 +185,8 @@ mod tests {
             serial: 9,
             sent_links: 1,
             reported_links: 1,
+            names_probes: true,
+            padding: 2,
             ..Heartbeat::default()
         };
         heartbeat.sent[0] = Sent { departed: 4, queued: 5 };
@@ -156,6 +199,7 @@ mod tests {
             heartbeats: 9,
             delay_micros: 0xfe_dcba,
         };
+        heartbeat.probed[0] = Some(10);
         heartbeat
     }
 
@@ -165,7 +209,7 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 9, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
-            0, 0, 0, 8, 0x27, 0xfe, 0xdc, 0xba,
+            0, 0, 0, 8, 0x27, 0xfe, 0xdc, 0xba, 1, 0, 0, 0, 0, 10, 0, 0,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Heartbeat::parse(&bytes[..length]), Ok(example()));
@@ -175,9 +219,15 @@ mod tests {
     fn too_many_links_and_truncation_are_refused() {
         let mut bytes = [0; HEARTBEAT_MAX];
         let length = example().emit(&mut bytes);
-        for cut in 0..length {
+        assert_eq!(length, example().length() + 2);
+        let without_probes = FIXED + SENT + REPORT;
+        for cut in (0..length - 2).filter(|cut| *cut != without_probes) {
             assert_eq!(Heartbeat::parse(&bytes[..cut]), Err(Malformed::Truncated), "cut at {cut}");
         }
+        let old = Heartbeat::parse(&bytes[..without_probes]).unwrap();
+        assert_eq!((old.names_probes, old.probed, old.padding), (false, [None; LINKS], 0));
+        bytes[without_probes + 1] = 16;
+        assert_eq!(Heartbeat::parse(&bytes), Err(Malformed::Field), "no such link");
         bytes[12] = 17;
         assert_eq!(Heartbeat::parse(&bytes), Err(Malformed::Field));
     }

@@ -147,6 +147,10 @@ fn report(way: &mut Way, random: &mut Random) -> Vec<u8> {
             delay_micros: extreme(random, 1_000) & 0xff_ffff,
         };
     }
+    heartbeat.names_probes = random.chance(500_000);
+    for (probed, last) in heartbeat.probed.iter_mut().zip(way.received) {
+        *probed = random.chance(500_000).then(|| extreme(random, last));
+    }
     let mut payload = [0; HEARTBEAT_MAX];
     let length = heartbeat.emit(&mut payload);
     if random.chance(50_000) {

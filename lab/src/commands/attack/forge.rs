@@ -293,8 +293,8 @@ mod tests {
             serial: 0,
             sent_links: 1,
             reported_links: 2,
-            sent: Default::default(),
             reports: [report_up; 16],
+            ..Heartbeat::default()
         };
         let mut payload = [0; 256];
         let length = beat.emit(&mut payload);

@@ -1,9 +1,12 @@
 //! Links that join, leave, and change the size of their cells.
 
+use super::pair::{LINK_COUNT, Pair};
 use super::*;
 use crate::event::Direction;
+use crate::link::health::HEARTBEAT_QUIET;
 use crate::link::nic::CELL_LEAST;
 use alloc::vec;
+use tabane_seal::Cipher;
 
 fn bundle(links: usize) -> Bundle {
     let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
@@ -186,4 +189,21 @@ fn a_link_that_is_no_member_is_left_alone() {
     bundle.remove_link(at(200), 9);
     pass(&mut bundle, 300);
     assert!(bundle.poll_timeout(at(300)) > at(300));
+}
+
+#[test]
+fn cells_follow_a_nic_that_takes_less_and_more_again() {
+    let mut pair = Pair::new(Cipher::Aegis128L);
+    for cell_max in [1_252, 1_452, 8_952, 1_452] {
+        for link in 0..LINK_COUNT {
+            pair.nodes[0].resize_link(pair.now, link, cell_max);
+            pair.nodes[1].resize_link(pair.now, link, cell_max);
+        }
+        (0..10).for_each(|_| pair.pass(HEARTBEAT_QUIET));
+        for node in &pair.nodes {
+            assert_eq!(node.cell_max(), usize::from(cell_max));
+            let paths = node.links.paths(0).unwrap();
+            assert!(paths.outbound.iter().all(|path| path.path_mtu.size() == cell_max && path.up));
+        }
+    }
 }

@@ -10,6 +10,9 @@ use core::time::Duration;
 /// Rates are measured over so long, and over so many cells.
 const SPAN: Duration = Duration::from_millis(10);
 const CELLS: u64 = 16;
+/// When it takes so long until they are reported, and no more than one part in so many has arrived, the path did not carry
+/// anything meanwhile: that is no rate.
+const OUTAGE: (Duration, u64) = (Duration::from_millis(50), 8);
 
 /// What had arrived at a report.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +84,13 @@ impl RateMeter {
             return;
         };
         self.idled |= idle;
-        if progress.at.since(began.at) < SPAN || progress.next - began.next < CELLS {
+        let span = progress.at.since(began.at);
+        if span < SPAN || progress.next - began.next < CELLS {
+            return;
+        }
+        let (numbers, lost) = progress.lost_since(&began);
+        if span >= OUTAGE.0 && (numbers - lost) * OUTAGE.1 <= numbers {
+            (self.began, self.idled) = (Some(progress), idle);
             return;
         }
         let measured = progress.rate_since(&began);
@@ -119,5 +128,19 @@ mod tests {
         assert_eq!(arrive(20, true, true), Some(30), "it may have idled");
         assert_eq!(arrive(20, false, true), Some(30), "it idled at the beginning");
         assert_eq!(arrive(20, false, true), Some(20));
+    }
+
+    #[test]
+    fn an_outage_is_no_rate() {
+        let mut meter = RateMeter::default();
+        let mut report = |millis, kilobytes: u64, count| {
+            let at = Instant::default() + Duration::from_millis(millis);
+            let progress = Progress { at, bytes: kilobytes * 1_000, next: kilobytes, count };
+            meter.handle_report(progress, false, true);
+            meter.get().map(|rate| rate / 100_000)
+        };
+        assert_eq!([report(0, 0, 0), report(10, 20, 20)], [None, Some(20)]);
+        assert_eq!(report(90, 40, 22), Some(20), "two of twenty arrived");
+        assert_eq!(report(100, 60, 32), Some(10), "a half did");
     }
 }
