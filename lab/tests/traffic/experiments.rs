@@ -38,6 +38,8 @@ pub(crate) fn cases() -> Vec<Case> {
     let case = |name, needs, test: fn() -> Result<()>| Case::new(format!("{EXPERIMENT}{name}"), needs, test);
     let demo_name = "two_links_are_as_fast_as_both_and_a_dead_switch_costs_nothing";
     vec![
+        // First: what runs beside it then leaves it a processor.
+        case("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, papers),
         case(demo_name, Need::DaemonAndIperf, demo),
         case("aggregate_of_links_of_unequal_rate_and_delay", Need::Daemon, aggregate),
         case("failover_of_2_links_by_a_black_hole", Need::Daemon, failover),
@@ -45,7 +47,6 @@ pub(crate) fn cases() -> Vec<Case> {
         case("mesh_of_3_hosts_survives_a_dead_switch", Need::Daemon, mesh),
         case("attacks_are_tried_and_told_of", Need::Daemon, attack),
         case("soak_of_3_hosts_loses_nothing", Need::Daemon, soak),
-        case("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, papers),
     ]
 }
 
