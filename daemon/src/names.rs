@@ -50,13 +50,13 @@ struct Answer {
 /// # Errors
 /// No thread.
 pub(crate) fn start(resolver: Resolver, links: Arc<Links>, events: Arc<EventLog>) -> io::Result<()> {
-    let asker = Asker { links, events, names: Names::default(), input: Vec::new() };
-    std::thread::Builder::new().name("names".to_owned()).spawn(move || asker.run(resolver))?;
+    let client = Client { links, events, names: Names::default(), input: Vec::new() };
+    std::thread::Builder::new().name("names".to_owned()).spawn(move || client.run(resolver))?;
     Ok(())
 }
 
-/// The thread's state.
-struct Asker {
+/// The resolver's client, on a thread of its own.
+struct Client {
     links: Arc<Links>,
     events: Arc<EventLog>,
     names: Names,
@@ -64,7 +64,7 @@ struct Asker {
     input: Vec<u8>,
 }
 
-impl Asker {
+impl Client {
     fn run(mut self, resolver: Resolver) {
         let error = match self.ask(&resolver.into_stream()) {
             Ok(never) => match never {},

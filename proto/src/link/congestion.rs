@@ -3,8 +3,8 @@
 //! The bottleneck may stand behind the NIC: a modem, a slower trunk, a radio link, or a receiver that has no time to read. No
 //! kernel here shows its queue. The peer reports how far it has received ([`flight`]), and how long after its sending the
 //! latest heartbeat came ([`delays`]): what that exceeds the shortest such time is the time in the queue. How fast cells arrive
-//! shows the bottleneck's rate ([`rate`]). Once in a round trip the window is changed by what the path carries in the time by which its queue is longer or shorter than wanted. Cells
-//! that may not leave stay in the sender's own queue, where flows are treated fairly ([`crate::send`]).
+//! shows the bottleneck's rate ([`rate`]). Once in a round trip the window is changed by what the path carries in the time by
+//! which its queue is longer or shorter than wanted. Cells that may not leave stay in the sender's own queue, where flows are treated fairly ([`crate::send`]).
 //!
 //! The window grows only when it held cells back, and otherwise shrinks to what is on the way when that alone makes the queue far
 //! too long. Where the NIC is the bottleneck, its own queue limit holds cells back before ([`crate::link::nic`]), and time in
@@ -300,7 +300,9 @@ impl Congestion {
         self.queue = queue;
         let progress =
             Progress { at: now, bytes: self.flight.passed(), next: arrived.next, count: arrived.count };
-        self.rate.handle_report(progress, queue <= self.target() / 4, was_full || now < self.next_at + BATCH);
+        // Over a long path it is mostly the pace that holds cells back.
+        let held_back = was_full || now < self.next_at + BATCH;
+        self.rate.handle_report(progress, queue <= self.target() / 4, held_back);
         if was_full {
             self.limited = Some(now);
         }

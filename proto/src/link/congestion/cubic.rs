@@ -20,6 +20,7 @@ const ASK_EVERY: Duration = Duration::from_secs(12);
 pub(super) struct Cubic {
     /// The window before the last loss, and when it is reached again.
     peak: (u64, Instant),
+    /// Cells were lost since it began.
     has_lost: bool,
     ask_at: Instant,
     /// The queue that a small window left the last time.
@@ -32,6 +33,7 @@ impl Cubic {
         Self { peak: (window, now), has_lost: false, ask_at: now + ASK_EVERY, left }
     }
 
+    /// Whether cells were lost since it began.
     pub(super) fn has_lost(&self) -> bool {
         self.has_lost
     }

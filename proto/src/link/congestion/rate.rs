@@ -46,12 +46,10 @@ impl Progress {
 #[derive(Debug, Default)]
 pub(super) struct RateMeter {
     rate: Option<u64>,
-    /// The window has held cells back.
-    limited: bool,
     /// The highest of this period and of the one before.
     best: [u64; 2],
     began: Option<Progress>,
-    /// Since then the queue was empty, or the window was not full, at times.
+    /// Since then the queue was empty, or nothing was held back, at times.
     idled: bool,
 }
 
@@ -75,8 +73,8 @@ impl RateMeter {
         *self = Self::default();
     }
 
-    /// So much has arrived. `idle`: nothing waits at the bottleneck; `limited`: the window holds cells back, so what arrives is
-    /// no longer what happened to be sent.
+    /// So much has arrived. `idle`: nothing waits at the bottleneck; `limited`: the window or the pace holds cells
+    /// back, so what arrives is no longer what happened to be sent.
     pub(super) fn handle_report(&mut self, progress: Progress, idle: bool, limited: bool) {
         let idle = idle || !limited;
         let Some(began) = self.began else {
@@ -94,8 +92,7 @@ impl RateMeter {
             return;
         }
         let measured = progress.rate_since(&began);
-        self.limited |= limited;
-        if self.limited {
+        if limited || self.rate.is_some() {
             let least = self.rate.filter(|_| self.idled).unwrap_or(0);
             let rate = measured.max(least);
             (self.rate, self.best[0]) = (Some(rate), self.best[0].max(rate));
