@@ -2,17 +2,24 @@
 //!
 //! A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
 
-mod table;
+mod full;
+mod health;
+mod rates;
+mod screen;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::events::Entry;
+pub use health::{Health, State};
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
+    /// Whether all is well, and what is not.
+    pub health: Health,
     /// Name of the bundle and its device.
     pub name: String,
     /// Its process.
@@ -46,6 +53,8 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// Counters since the start, by name.
     pub counters: BTreeMap<String, u64>,
+    /// Events whose state lasts, oldest first: links that are dead or lose much, NICs that are gone, strangers that greet.
+    pub troubles: Vec<Entry>,
     /// The latest events, oldest first.
     pub events: Vec<Entry>,
 }
@@ -127,6 +136,8 @@ pub struct SealStatus {
 pub struct PathStatus {
     /// Number of the link of this node.
     pub link: u32,
+    /// Number of the peer's link at the other end.
+    pub peer_link: Option<u32>,
     /// Network interface.
     pub nic: String,
     /// Where the peer is on this link.
@@ -145,8 +156,14 @@ pub struct PathStatus {
     pub skew_us: Option<u64>,
     /// Rate of the path's bottleneck, measured or configured, in bits per second.
     pub rate_bps: Option<u64>,
+    /// Whether the window of what may be on the way held cells back lately: the way or the receiver is the bottleneck.
+    pub congested: bool,
     /// Bytes of all workers that wait for this link.
     pub queued_bytes: u64,
+    /// Bytes of data that all workers have sent to the peer, in cells with their headers and tags.
+    pub bytes_sent: u64,
+    /// Bytes of data that all workers have received from the peer, in cells with their headers.
+    pub bytes_received: u64,
     /// Cells that all workers have sent to the peer.
     pub cells_sent: u64,
     /// Cells that all workers have received from the peer.
@@ -162,7 +179,10 @@ impl PeerStatus {
     pub(crate) fn add(&mut self, other: &PeerStatus) {
         for path in &mut self.paths {
             for other in other.paths.iter().filter(|other| other.link == path.link) {
+                path.congested |= other.congested;
                 path.queued_bytes += other.queued_bytes;
+                path.bytes_sent += other.bytes_sent;
+                path.bytes_received += other.bytes_received;
                 path.cells_sent += other.cells_sent;
                 path.cells_received += other.cells_received;
                 path.cells_lost += other.cells_lost;
@@ -190,6 +210,7 @@ pub(crate) fn example() -> Status {
 
 #[cfg(test)]
 const EXAMPLE: &str = r#"{
+  "health": { "state": "healthy", "redundancy_lost": false, "since": null, "summary": "1 of 1 link, 1 peer" },
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01/7420", "policy": "adaptive", "receive": "adaptive",
   "fragments": "auto: all at 128 B, 3 at 4096 B",
   "security": "sealed", "node_key": null, "allow": null, "mtu": 1500,
@@ -198,10 +219,12 @@ const EXAMPLE: &str = r#"{
     "completion": null } ],
   "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
-      "paths": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
-                   "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_received": 12,
+      "paths": [ { "link": 0, "peer_link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
+                   "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "congested": false, "queued_bytes": 0,
+                   "bytes_sent": 14520, "bytes_received": 17424, "cells_sent": 10, "cells_received": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
+  "troubles": [],
   "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",
                 "worker": 0, "peer": "02:00:00:00:00:02/7420", "link": 1, "direction": "receiving", "signal": "burst-skew",
                 "overdue": 57, "waited_us": 3100,
