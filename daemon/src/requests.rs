@@ -204,7 +204,10 @@ fn as_its_nic_is(link: LinkStatus) -> LinkStatus {
         return link;
     }
     match netlink::nic(&link.nic) {
-        Ok(nic) => LinkStatus { carrier: nic.carrier, mtu: nic.mtu, ..link },
+        Ok(nic) => {
+            let link_local = nic.link_local.map(|address| address.to_string());
+            LinkStatus { carrier: nic.carrier, mtu: nic.mtu, link_local, ..link }
+        }
         Err(_) => LinkStatus { carrier: false, ..link },
     }
 }

@@ -121,6 +121,7 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
         local: link.local_addr().to_string(),
         carrier,
         mtu,
+        link_local: None,
         gso,
         gro,
         completion: completion.map(|(method, counted)| completion_status(method, &counted)),

@@ -1,6 +1,7 @@
-//! The status of a running bundle: these types are the schema of `tabane status --json`.
+//! The status of a running bundle: these types are the schema of `tabane status --json`, published as `docs/status.schema.json`.
 //!
-//! A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
+//! From one version to the next fields may be added; none loses its name, its type or its meaning without a new MINOR version and
+//! a line in the changelog. A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
 
 mod full;
 mod health;
@@ -17,6 +18,7 @@ pub use health::{Health, State};
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
     /// Whether all is well, and what is not.
     pub health: Health,
@@ -61,6 +63,7 @@ pub struct Status {
 
 /// One link of this node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkStatus {
     /// Its number: the place in the configuration, or the first free one when it joined.
     pub link: u32,
@@ -74,6 +77,8 @@ pub struct LinkStatus {
     pub carrier: bool,
     /// MTU of the NIC, in bytes; of a link through memory, the size of a unit.
     pub mtu: u32,
+    /// Its IPv6 link-local address, once no other node has it; links without stated addresses need it.
+    pub link_local: Option<String>,
     /// Whether one call sends many cells.
     pub gso: bool,
     /// Whether one call receives many cells.
@@ -84,6 +89,7 @@ pub struct LinkStatus {
 
 /// How the kernel gives back frames that were sent, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CompletionStatus {
     /// `interrupt`, `lazy` or `adaptive`.
     pub method: String,
@@ -103,6 +109,7 @@ pub struct CompletionStatus {
 
 /// Another node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PeerStatus {
     /// Its identity.
     pub node: String,
@@ -118,6 +125,7 @@ pub struct PeerStatus {
 
 /// The keys of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SealStatus {
     /// Their epoch: 1 at first, one more after each change of keys, 1 again after 255.
     pub epoch: u8,
@@ -133,6 +141,7 @@ pub struct SealStatus {
 
 /// One link as it leads to one peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathStatus {
     /// Number of the link of this node.
     pub link: u32,
@@ -193,6 +202,7 @@ impl PeerStatus {
 
 /// Whether a link works in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PathState {
     /// It carries cells.
@@ -215,7 +225,7 @@ const EXAMPLE: &str = r#"{
   "fragments": "auto: all at 128 B, 3 at 4096 B",
   "security": "sealed", "node_key": null, "allow": null, "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
-  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,
+  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "link_local": "fe80::1", "gso": true, "gro": true,
     "completion": null } ],
   "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
@@ -244,6 +254,19 @@ mod tests {
     fn the_schema_is_the_documented_example() {
         let written = serde_json::to_value(example()).expect("serializable");
         assert_eq!(written, serde_json::from_str::<serde_json::Value>(EXAMPLE).expect("JSON"));
+    }
+
+    /// `TABANE_WRITE=1 cargo test -p tabane --lib schema` writes the page anew.
+    #[test]
+    fn the_published_schema_is_that_of_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/status.schema.json");
+        let schema = serde_json::to_value(schemars::schema_for!(Status)).expect("serializable");
+        if std::env::var_os("TABANE_WRITE").is_some() {
+            std::fs::write(path, format!("{schema:#}\n")).expect("written");
+        }
+        let published = std::fs::read_to_string(path).expect("docs/status.schema.json");
+        let published: serde_json::Value = serde_json::from_str(&published).expect("JSON");
+        assert_eq!(published, schema, "docs/status.schema.json");
     }
 
     #[test]

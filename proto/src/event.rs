@@ -127,6 +127,8 @@ pub enum Mismatch {
     Key,
     /// It bears no tag: its sender does not seal.
     Unsealed,
+    /// It seals, and this node does not.
+    Sealed,
     /// Nothing is sealed, and its sender has another key, or one of the two has none.
     Group,
 }

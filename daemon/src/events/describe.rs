@@ -106,6 +106,7 @@ fn met(link: u8, from: SocketAddr, mismatch: Mismatch, nics: &[String]) -> Entry
     let why = match mismatch {
         Mismatch::Key => "has another key; give both nodes the same key file",
         Mismatch::Unsealed => "does not seal and this node does; set the same `security` on both",
+        Mismatch::Sealed => "seals and this node does not; set the same `security` on both",
         Mismatch::Group => {
             "has another key, or one of the two has none; give both nodes the same key file, or none"
         }

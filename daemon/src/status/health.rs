@@ -9,6 +9,7 @@ use crate::events::Entry;
 
 /// The judgement of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
     /// In one word.
     pub state: State,
@@ -22,6 +23,7 @@ pub struct Health {
 
 /// How a bundle is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// All links work, to all peers.
@@ -80,6 +82,15 @@ fn alone(status: &Status) -> String {
         status.links.iter().filter(|link| !link.carrier).map(|link| link.nic.as_str()).collect();
     if dark.len() == status.links.len() {
         return format!("{} without carrier", dark.join(", "));
+    }
+    let mute =
+        |link: &&LinkStatus| link.carrier && link.local.starts_with("[::]") && link.link_local.is_none();
+    let mute: Vec<&str> = status.links.iter().filter(mute).map(|link| link.nic.as_str()).collect();
+    if mute.len() + dark.len() == status.links.len() {
+        let nics = mute.join(", ");
+        return format!(
+            "{nics} without an IPv6 link-local address: Linux checks a new one for some seconds; if it stays so, IPv6 is off there"
+        );
     }
     if let Some(met) = status.troubles.iter().rev().find(|trouble| trouble.what == "stranger") {
         return met.detail.clone();
@@ -235,6 +246,10 @@ mod tests {
             ..Entry::default()
         });
         assert_eq!(summary(&status), detail);
+        for link in &mut status.links {
+            (link.local, link.link_local) = ("[::]:7420".to_owned(), None);
+        }
+        assert!(summary(&status).starts_with("eth1, eth2 without an IPv6 link-local address: "));
         status.links.iter_mut().for_each(|link| link.carrier = false);
         assert_eq!(summary(&status), "eth1, eth2 without carrier");
         assert_eq!(judge(&status).state, State::NoPeer);

@@ -57,7 +57,8 @@ impl Group {
     ) {
         if hello.group != self.group && !self.others.contains(&hello.group) {
             parts.out.counters.drop_group += 1;
-            return parts.meet_stranger(now, origin, hello, Mismatch::Group);
+            let mismatch = if hello.seals { Mismatch::Sealed } else { Mismatch::Group };
+            return parts.meet_stranger(now, origin, hello, mismatch);
         }
         if hello.node == parts.sessions.node() || !parts.links[origin.link].is_member() {
             return;
