@@ -435,6 +435,7 @@ pub(crate) fn link_settings(
         rate: link.rate,
         speed: None,
         weight: link.weight,
+        drained: false,
     }
 }
 

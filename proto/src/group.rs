@@ -123,6 +123,7 @@ impl Group {
             asks: path.is_some_and(|path| path.endpoint.is_none() || path.outdated),
             pauses: self.handover.is_draining(),
             ends: self.ends,
+            drains: state.settings.drained,
             name: self.name,
         }
     }
