@@ -2,6 +2,9 @@
 //!
 //! Flags become [`Settings`] as typed; `config` checks them together with the file's values.
 
+mod again;
+mod live;
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -22,10 +25,16 @@ use crate::config::{Config, Security};
 use crate::control::{self, Request};
 use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError, Owner, public};
+use crate::origin::Origin;
 use crate::status::Status;
 use crate::stdout::print;
-use crate::{background, log, names, probe, remote, run, stderr};
+use crate::{background, log, names, probe, reload, remote, run, save, stderr};
+use again::BundleAndFile;
+pub(crate) use again::read_again;
+use live::{ClassChange, PeerChange};
 
+/// The bundle that is meant when none is named.
+const DEFAULT_NAME: &str = "tb0";
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
 
@@ -112,10 +121,30 @@ enum Command {
         #[arg(long, conflicts_with = "keys")]
         everyone: bool,
     },
-    /// Add or remove a link while traffic runs
+    /// Add, remove, drain or change a link while traffic runs
     Link {
         #[command(subcommand)]
         change: LinkChange,
+    },
+    /// Name further peers on a link while traffic runs, or fewer
+    Peer {
+        #[command(subcommand)]
+        change: PeerChange,
+    },
+    /// Show or change the classes of frames that have a policy of their own, while traffic runs
+    Class {
+        #[command(subcommand)]
+        change: ClassChange,
+    },
+    /// Read the configuration file again, and change what differs while traffic runs: all of it, or nothing
+    Reload {
+        #[command(flatten)]
+        which: BundleAndFile,
+    },
+    /// Write what was changed by hand into the configuration file, beside its comments
+    Save {
+        #[command(flatten)]
+        which: BundleAndFile,
     },
     /// Measure any network, with or without a bundle: starts the program tabane-probe, which lies beside this one
     #[command(disable_help_flag = true)]
@@ -150,7 +179,7 @@ enum Command {
 #[derive(Args, Debug)]
 struct Bundle {
     /// Name of the bundle
-    #[arg(default_value = "tb0", value_parser = device_name)]
+    #[arg(default_value = DEFAULT_NAME, value_parser = device_name)]
     name: String,
 }
 
@@ -170,6 +199,30 @@ enum LinkChange {
         bundle: NamedBundle,
         /// The link's NIC, and its local address where several links use that NIC
         #[arg(value_name = "NIC[,local=ADDR]")]
+        link: String,
+    },
+    /// Drain a link: data takes others at both ends, and nothing is lost; heartbeats go on
+    Drain {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// As for `remove`
+        #[arg(value_name = "NIC[,local=ADDR]")]
+        link: String,
+    },
+    /// Use a drained link again
+    Resume {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// As for `remove`
+        #[arg(value_name = "NIC[,local=ADDR]")]
+        link: String,
+    },
+    /// Change a link's rate (or `measured`), its weight (or `none`), or its peers, all of which are named
+    Set {
+        #[command(flatten)]
+        bundle: NamedBundle,
+        /// The link as for `remove`, and what changes
+        #[arg(value_name = "NIC[,local=ADDR][,rate=RATE][,weight=N][,peer=HOST:PORT]...")]
         link: String,
     },
 }
@@ -291,10 +344,11 @@ struct OffloadFlags {
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let done = match Cli::try_parse_from(&arguments) {
         // The process that resolves names says nothing but answers.
-        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(),
-        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute()),
+        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(&arguments),
+        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute(&arguments)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
@@ -306,11 +360,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 impl Command {
-    fn execute(self) -> anyhow::Result<()> {
+    /// Does the command; `line`: all words of the command line.
+    fn execute(self, line: &[OsString]) -> anyhow::Result<()> {
         match self {
             Command::Up(flags) => {
                 let file = flags.config.clone();
-                run::up(&load(file.as_deref(), flags.settings())?)
+                let origin = Origin::now(file.as_deref(), line.get(2..).unwrap_or_default());
+                run::up(&load(file.as_deref(), flags.settings())?, origin)
             }
             Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
             Command::Upgrade { bundle, background: true } => background::upgrade(&bundle.name),
@@ -324,6 +380,16 @@ impl Command {
                 remote::change_allow(&bundle.name, (!everyone).then_some(keys))
             }
             Command::Link { change } => change.execute(),
+            Command::Peer { change } => change.execute(),
+            Command::Class { change } => change.execute(),
+            Command::Reload { which } => {
+                let (name, file) = which.split();
+                reload::reload(&name, file.as_deref())
+            }
+            Command::Save { which } => {
+                let (name, file) = which.split();
+                save::save(&name, file.as_deref())
+            }
             Command::Probe { arguments } => probe::execute(&arguments),
             Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
@@ -341,6 +407,13 @@ impl LinkChange {
             LinkChange::Remove { bundle, link } => {
                 remote::change_link(&bundle.name, &Request::LinkRemove { link })
             }
+            LinkChange::Drain { bundle, link } => {
+                remote::change_link(&bundle.name, &Request::LinkDrain { link })
+            }
+            LinkChange::Resume { bundle, link } => {
+                remote::change_link(&bundle.name, &Request::LinkResume { link })
+            }
+            LinkChange::Set { bundle, link } => remote::set(&bundle.name, &Request::LinkSet { link }),
         }
     }
 }

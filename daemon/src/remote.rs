@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
+use serde_json::Value;
 
 use crate::control::{self, Request};
 use crate::error::BadInput;
@@ -44,7 +45,8 @@ pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     let read = |file: &PathBuf| Key::read(file, Owner::Group).map(|key| key.hex().to_string());
     let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
     let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
-    let answer = control::ask(name, &Request::Keys { keys })?;
+    let absolute = files.iter().map(std::path::absolute).collect::<io::Result<_>>()?;
+    let answer = control::ask(name, &Request::Keys { keys, files: absolute })?;
     let group = answer["group"].as_str().unwrap_or("?");
     print(&format!("group {group}, {} further keys accepted\n", files.len() - 1))
 }
@@ -58,11 +60,50 @@ pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Re
     }
 }
 
-/// Takes a link into the bundle `name`, or out of it.
+/// Takes a link into the bundle `name`, or out of it, or drains it, or ends that.
 pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
     let answer = control::ask(name, request)?;
-    let done = if matches!(request, Request::LinkAdd { .. }) { "joined" } else { "left" };
+    let done = match request {
+        Request::LinkAdd { .. } => "joined",
+        Request::LinkDrain { .. } => "drains",
+        Request::LinkResume { .. } => "carries data again",
+        _ => "left",
+    };
     print(&format!("link {} {done}\n", answer["link"]))
+}
+
+/// Changes a link of the bundle `name`, and prints what has changed.
+pub(crate) fn set(name: &str, request: &Request) -> anyhow::Result<()> {
+    print_changes(&control::ask(name, request)?)
+}
+
+/// Prints what has changed, a line each.
+pub(crate) fn print_changes(answer: &Value) -> anyhow::Result<()> {
+    let changes: Vec<String> = serde_json::from_value(answer["done"].clone()).unwrap_or_default();
+    if changes.is_empty() {
+        return print("nothing differs\n");
+    }
+    print(&changes.into_iter().map(|change| change + "\n").collect::<String>())
+}
+
+/// Prints the classes of the bundle `name`, each with its number.
+pub(crate) fn list_classes(name: &str) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::Classes)?;
+    let classes: Vec<String> = serde_json::from_value(answer["classes"].clone()).unwrap_or_default();
+    let lines = (1..).zip(&classes).map(|(number, class)| format!("{number}  {class}\n"));
+    print(&lines.collect::<String>())
+}
+
+/// Adds a class to the bundle `name`, and prints its number.
+pub(crate) fn add_class(name: &str, class: String, before: Option<usize>) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::ClassAdd { class, before })?;
+    print(&format!("class {}\n", answer["number"]))
+}
+
+/// Removes a class of the bundle `name`, and prints what it was.
+pub(crate) fn remove_class(name: &str, number: usize) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::ClassRemove { number })?;
+    print(&format!("was {}\n", answer["class"].as_str().unwrap_or("?")))
 }
 
 /// Prints one line of the log; `false` when stdout is closed.

@@ -33,10 +33,17 @@ pub(super) enum Right {
 impl Right {
     /// Why it does not include a request; `None` when it does.
     pub(super) fn refusal(self, request: &Request) -> Option<&'static str> {
-        let concerns_keys =
-            matches!(request, Request::Keys { .. } | Request::Allow { .. } | Request::Upgrade);
-        (concerns_keys && self != Self::Owner)
-            .then_some("only root and the user who started the bundle may change its keys or take it over")
+        let concerns_keys = matches!(
+            request,
+            Request::Keys { .. }
+                | Request::Allow { .. }
+                | Request::Reload { .. }
+                | Request::Filed { .. }
+                | Request::Upgrade
+        );
+        (concerns_keys && self != Self::Owner).then_some(
+            "only root and the user who started the bundle may change its keys, reload it or take it over",
+        )
     }
 }
 

@@ -65,9 +65,10 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
 
 /// Adds a link of this node whose other end is drained, or is not any more.
 fn draining(entry: Entry, link: u8, nics: &[String]) -> Entry {
-    let does = if entry.what == "link-drained" { "drains" } else { "does not drain any more" };
+    let does =
+        if entry.what == "link-drained" { "drains its end" } else { "does not drain its end any more" };
     let entry = on_link(entry, link, Direction::Sending, nics);
-    Entry { detail: format!("{}: the peer {does} its end", entry.detail), ..entry }
+    Entry { detail: format!("{}: the peer {does}", entry.detail), ..entry }
 }
 
 /// Adds a link of this node and the largest packets that its path and the NICs take.

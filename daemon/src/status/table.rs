@@ -13,7 +13,7 @@ const EVENTS_MAX: usize = 10;
 impl Status {
     /// The status as text for a terminal, with escape codes for colour if `colour` says so.
     pub fn table(&self, colour: bool) -> String {
-        let mut parts = vec![self.head(), self.links().print(colour)];
+        let mut parts = vec![self.head() + &self.by_hand(), self.links().print(colour)];
         parts.extend(self.peers.iter().map(|peer| {
             let keys = peer.sealed.as_ref().map(SealStatus::describe);
             let (name, node) = (one_line(&peer.name), one_line(&peer.node));
@@ -40,6 +40,12 @@ impl Status {
             one_line(receive),
             one_line(security)
         )
+    }
+
+    /// What the file does not say, a line each.
+    fn by_hand(&self) -> String {
+        let lines = self.changed_by_hand.iter().map(|what| format!("changed by hand: {}\n", one_line(what)));
+        lines.collect()
     }
 
     fn links(&self) -> Table {
@@ -221,8 +227,12 @@ impl From<&str> for Cell {
 
 impl From<PathState> for Cell {
     fn from(state: PathState) -> Cell {
-        let bad = if state == PathState::Suspect { "suspect" } else { "down" };
-        Cell::good_or_bad(state == PathState::Up, ["up", bad])
+        match state {
+            PathState::Up => Cell::good_or_bad(true, ["up", ""]),
+            PathState::Suspect => Cell::good_or_bad(false, ["", "suspect"]),
+            PathState::Down => Cell::good_or_bad(false, ["", "down"]),
+            PathState::Drained => Cell { text: "drained".to_owned(), colour: Some(YELLOW) },
+        }
     }
 }
 
@@ -269,6 +279,7 @@ mod tests {
     fn the_table_of_the_example() {
         let want = "\
 tb0  pid 4711  node 02:00:00:00:00:01/7420  mtu 1500  cell 1452 B  policy adaptive  receive adaptive  security sealed  workers 1
+changed by hand: policy rr, in the file adaptive
 
 link  nic   kind  local             carrier   mtu  gso  gro
 0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes
