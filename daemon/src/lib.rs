@@ -20,6 +20,7 @@ pub mod events;
 mod group;
 mod handover;
 pub mod in_force;
+mod init;
 pub mod key;
 mod links;
 pub mod log;

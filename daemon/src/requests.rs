@@ -23,7 +23,7 @@ use crate::key::{KEYS_MAX, Key, public};
 use crate::links::Links;
 use crate::refusal::Refusal;
 use crate::snapshot;
-use crate::status::{LinkStatus, Status};
+use crate::status::{Health, LinkStatus, Status};
 use crate::worker::Command;
 use crate::workers::Workers;
 
@@ -174,6 +174,7 @@ impl Requests {
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
         let config = self.in_force.config();
         Status {
+            health: Health::default(),
             name: config.name,
             pid: std::process::id(),
             node: first.map_or_else(String::new, |first| first.node.clone()),
@@ -192,8 +193,10 @@ impl Requests {
             links: links.into_iter().map(as_its_nic_is).collect(),
             peers: snapshot::peers(&workers),
             counters,
+            troubles: self.events.troubles(now_ns()),
             events: self.events.latest(),
         }
+        .judged()
     }
 }
 
@@ -213,7 +216,10 @@ fn as_its_nic_is(link: LinkStatus) -> LinkStatus {
         return link;
     }
     match netlink::nic(&link.nic) {
-        Ok(nic) => LinkStatus { carrier: nic.carrier, mtu: nic.mtu, ..link },
+        Ok(nic) => {
+            let link_local = nic.link_local.map(|address| address.to_string());
+            LinkStatus { carrier: nic.carrier, mtu: nic.mtu, link_local, ..link }
+        }
         Err(_) => LinkStatus { carrier: false, ..link },
     }
 }

@@ -5,36 +5,37 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
 
+use super::words::is_file;
 use super::{Cli, Command};
 use crate::config::Config;
 use crate::config::settings::{Given, Settings};
+use crate::control::{self, AskError};
 use crate::error::BadInput;
 use crate::origin::Origin;
-
-/// What a configuration file's name ends with, where the name alone could be a bundle's.
-const ENDING: &str = ".toml";
 
 /// A bundle and a file, each of which may be left out.
 #[derive(Args, Debug)]
 pub(super) struct BundleAndFile {
-    /// Name of the bundle [default: tb0]
+    /// Name of the bundle [default: the only one that is up]
     #[arg(value_name = "NAME")]
     first: Option<String>,
-    /// Configuration file, with a `/` in it or `.toml` at its end [default: the one that the bundle was started with, or
+    /// Configuration file: a path with `/` or `.toml` [default: the one that the bundle was started with, or
     /// /etc/tabane/NAME.toml]
     #[arg(value_name = "FILE")]
     second: Option<PathBuf>,
 }
 
 impl BundleAndFile {
-    /// The two, told apart.
-    pub(super) fn split(self) -> (String, Option<PathBuf>) {
-        let usual = || super::DEFAULT_NAME.to_owned();
+    /// The bundle that is meant, and the file.
+    pub(super) fn meant(self) -> Result<(String, Option<PathBuf>), AskError> {
+        let (name, file) = self.split();
+        Ok((control::meant(name)?, file))
+    }
+
+    fn split(self) -> (Option<String>, Option<PathBuf>) {
         match (self.first, self.second) {
-            (Some(file), None) if file.contains('/') || file.ends_with(ENDING) => {
-                (usual(), Some(PathBuf::from(file)))
-            }
-            (name, file) => (name.unwrap_or_else(usual), file),
+            (Some(file), None) if is_file(&file) => (None, Some(PathBuf::from(file))),
+            both => both,
         }
     }
 }
@@ -42,12 +43,10 @@ impl BundleAndFile {
 /// What a bundle called `name` would be, started from `text`, the content of `file`. Flags of its start lie over the file with which
 /// they were given.
 pub(crate) fn read_again(name: &str, file: &Path, text: &str, origin: &Origin) -> Result<Config, BadInput> {
-    let mut flags = match &origin.file {
-        Some(own) if own == file => flags(origin)?,
-        _ => Settings::default(),
-    };
+    let is_own = origin.file.as_deref() == Some(file);
+    let mut flags = if is_own { flags(origin)? } else { Settings::default() };
     let as_called = || Given::by_flag(name.to_owned(), "--name");
-    flags.name = flags.name.or_else(|| (!says_name(file, text)).then(as_called));
+    flags.name = flags.name.or_else(|| (is_own || !says_name(file, text)).then(as_called));
     Config::read_text(file, text, flags).map_err(BadInput::from)
 }
 
@@ -124,10 +123,11 @@ mod tests {
             BundleAndFile { first, second: second.map(PathBuf::from) }.split()
         };
         let file = |name: &str| Some(PathBuf::from(name));
-        assert_eq!(split(None, None), ("tb0".to_owned(), None));
-        assert_eq!(split(Some("wire"), None), ("wire".to_owned(), None));
-        assert_eq!(split(Some("wire.toml"), None), ("tb0".to_owned(), file("wire.toml")));
-        assert_eq!(split(Some("./wire"), None), ("tb0".to_owned(), file("./wire")));
-        assert_eq!(split(Some("wire"), Some("x")), ("wire".to_owned(), file("x")));
+        let name = || Some("wire".to_owned());
+        assert_eq!(split(None, None), (None, None));
+        assert_eq!(split(Some("wire"), None), (name(), None));
+        assert_eq!(split(Some("wire.toml"), None), (None, file("wire.toml")));
+        assert_eq!(split(Some("./wire"), None), (None, file("./wire")));
+        assert_eq!(split(Some("wire"), Some("x")), (name(), file("x")));
     }
 }
