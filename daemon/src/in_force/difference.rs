@@ -83,33 +83,35 @@ fn change(part: Part, what: impl Into<String>, old: String, new: String) -> Diff
 
 /// What every configuration has one of: its key, and its text.
 fn values(config: &Config) -> Vec<(Part, &'static str, String)> {
-    let (options, access, offload) = (&config.policy_options, &config.access, &config.offload);
-    let primary = options.primary.and_then(|primary| config.links.get(usize::from(primary)));
+    let Config { links, name, key, nodes, .. } = config;
+    let Config { port, mtu, policy, repair, policy_options, receive, fragments, workers, .. } = config;
+    let Config { security, cipher, access, tx_queue_len, offload, .. } = config;
+    let primary = policy_options.primary.and_then(|primary| links.get(usize::from(primary)));
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
-    let whose = config.nodes.allow.as_ref().map_or("every node of the group", |_| "the nodes of a list");
+    let whose = nodes.allow.as_ref().map_or("every node of the group", |_| "the nodes of a list");
     vec![
-        (Part::Fixed, "name", config.name.clone()),
-        (Part::Trust, "group key", or_none(config.key.as_ref().map(group))),
-        (Part::Fixed, "node_key", or_none(config.nodes.key.as_ref().map(|key| public(&key.public())))),
+        (Part::Fixed, "name", name.clone()),
+        (Part::Trust, "group key", or_none(key.as_ref().map(group))),
+        (Part::Fixed, "node_key", or_none(nodes.key.as_ref().map(|key| public(&key.public())))),
         (Part::Trust, "allow", whose.to_owned()),
-        (Part::Fixed, "port", config.port.to_string()),
-        (Part::Fixed, "mtu", config.mtu.to_string()),
-        (Part::Policy, "policy", config.policy.name().to_owned()),
-        (Part::Fixed, "repair", config.repair.to_string()),
+        (Part::Fixed, "port", port.to_string()),
+        (Part::Fixed, "mtu", mtu.to_string()),
+        (Part::Policy, "policy", policy.name().to_owned()),
+        (Part::Fixed, "repair", repair.to_string()),
         (Part::Classes, "primary", or_none(primary.map(link_name))),
-        (Part::Classes, "preempt", options.preempt.to_string()),
-        (Part::Classes, "hash", options.hash.name().to_owned()),
-        (Part::Receive, "receive", config.receive.method.name().to_owned()),
-        (Part::Receive, "receive_interval", print_interval(config.receive.interval)),
-        (Part::Receive, "spin_share", print_share(config.receive.share)),
-        (Part::Fixed, "fragments", print_fragments(&config.fragments)),
-        (Part::Fixed, "workers", config.workers.to_string()),
-        (Part::Fixed, "security", config.security.name().to_owned()),
-        (Part::Fixed, "cipher", config.cipher.map_or("auto", tabane_seal::Cipher::name).to_owned()),
+        (Part::Classes, "preempt", policy_options.preempt.to_string()),
+        (Part::Classes, "hash", policy_options.hash.name().to_owned()),
+        (Part::Receive, "receive", receive.method.name().to_owned()),
+        (Part::Receive, "receive_interval", print_interval(receive.interval)),
+        (Part::Receive, "spin_share", print_share(receive.share)),
+        (Part::Fixed, "fragments", print_fragments(fragments)),
+        (Part::Fixed, "workers", workers.to_string()),
+        (Part::Fixed, "security", security.name().to_owned()),
+        (Part::Fixed, "cipher", cipher.map_or("auto", tabane_seal::Cipher::name).to_owned()),
         (Part::Fixed, "user", or_none(access.user.clone())),
         (Part::Fixed, "control_group", or_none(access.control_group.clone())),
         (Part::Fixed, "sandbox", access.sandbox.to_string()),
-        (Part::Fixed, "tx_queue_len", config.tx_queue_len.to_string()),
+        (Part::Fixed, "tx_queue_len", tx_queue_len.to_string()),
         (Part::Fixed, "offload.gso", offload.gso.to_string()),
         (Part::Fixed, "offload.gro", offload.gro.to_string()),
         (Part::Fixed, "offload.tso", offload.tso.to_string()),
@@ -258,6 +260,39 @@ mod tests {
             ["class protocol=udp,port=53,policy=duplicate, not in the file"]
         );
         assert!(found(&with(&[&dns, &voice]), &with(&[&voice, &dns]))[0].starts_with("order of classes "));
+    }
+
+    /// Each key that `tabane check` prints differs when its line does.
+    #[test]
+    fn no_key_is_forgotten() {
+        let text = "repair = false\nprimary = 'eth2'\npreempt = false\nhash = 'layer2'\nreceive = 'timer'\n\
+                    receive_interval = '9 us'\nspin_share = '9 %'\nfragments = '3'\nworkers = 2\nport = 9\nmtu = 900\n\
+                    name = 'tb9'\npolicy = 'rr'\naddress = ['10.9.0.1/24']\nsecurity = 'sealed'\n\
+                    cipher = 'aegis-128l'\nuser = 'u'\ncontrol_group = 'g'\nsandbox = false\ntx_queue_len = 9\n\
+                    key = 'k'\naccept_keys = ['l']\nnode_key = 'n'\n";
+        let offload = "[offload]\ngso = false\ngro = false\ntso = false\nuso = false\nchecksum = false\n";
+        let (old, new) = (config(LINKS), config(&format!("{text}{LINKS}{offload}")));
+        let lines = |config: &Config| {
+            let text = config.to_string();
+            let lines = text.lines().map(|line| line.trim_start_matches("# "));
+            let keys = lines
+                .filter_map(|line| line.split_once([' ', ':']))
+                .map(|(key, rest)| (key.to_owned(), rest.to_owned()));
+            keys.filter(|(key, _)| !key.is_empty()).collect::<Vec<_>>()
+        };
+        let found: Vec<String> = differences(&old, &new).into_iter().map(|one| one.what).collect();
+        let before = lines(&old);
+        for (key, _) in lines(&new).into_iter().filter(|line| !before.contains(line)) {
+            let words = [
+                key.replace("accept_keys", "accepted group key"),
+                format!("offload.{key}"),
+                format!("group {key}"),
+            ];
+            let is_named =
+                |what: &String| *what == key || words.iter().any(|word| what.starts_with(word.as_str()));
+            assert!(found.iter().any(is_named), "{key} is not compared: {found:?}");
+        }
+        assert!(found.len() >= 26, "{found:?}");
     }
 
     #[test]

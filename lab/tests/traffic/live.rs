@@ -33,6 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new("a_file_is_taken_whole_or_not_at_all", Need::Daemon, whole_or_not),
         Case::new("what_was_changed_by_hand_is_shown_kept_and_saved", Need::Daemon, by_hand),
+        Case::new("keys_of_a_file_that_is_read_again_are_spoken", Need::Daemon, keys),
         Case::new("a_peer_that_is_named_later_is_found", Need::Daemon, named_later),
     ]
 }
@@ -272,6 +273,41 @@ fn by_hand() -> Result<()> {
     let again = bundles[0].ask(&["reload", DEVICE])?;
     ensure!(again == "nothing differs\n", "{again}");
     elsewhere(&bundles[0], &files.directory.path().join("elsewhere.toml"))?;
+    Bundle::stop_all(bundles)
+}
+
+/// A group changes its key by its files, in the three rounds of a change; then by hand, and the file follows.
+fn keys() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST]))?;
+    let files = Files::new()?;
+    fs::write(files.directory.path().join("new"), KEY.replace('6', "7"))?;
+    for host in 0..2 {
+        files.write(host, &tables(&[0]))?;
+    }
+    let mut bundles = files.start(&topology)?;
+    ready(&mut bundles, 1)?;
+    for round in [
+        "key = \"key\"\naccept_keys = [\"new\"]\n",
+        "key = \"new\"\naccept_keys = [\"key\"]\n",
+        "key = \"new\"\n",
+    ] {
+        for (host, bundle) in bundles.iter().enumerate() {
+            files.write(host, &tables(&[0]))?;
+            fs::write(files.path(host), files.read(host)?.replace("key = \"key\"\n", round))?;
+            let said = bundle.ask(&["reload", DEVICE])?;
+            ensure!(said.contains("group key"), "{said}");
+        }
+        send_both_ways(&topology, FILE)?;
+    }
+    let old = files.directory.path().join("key");
+    let (old, first) = (old.to_str().context("a path")?, &bundles[0]);
+    first.ask(&["key", DEVICE, files.directory.path().join("new").to_str().context("a path")?, old])?;
+    let by_hand = first.status()?.changed_by_hand;
+    ensure!(by_hand.len() == 1 && by_hand[0].starts_with("accepted group key "), "{by_hand:?}");
+    first.ask(&["save", DEVICE])?;
+    let text = files.read(0)?;
+    ensure!(text.contains(&format!("accept_keys = [\"{old}\"]\n")), "{text}");
+    ensure!(first.status()?.changed_by_hand.is_empty());
     Bundle::stop_all(bundles)
 }
 
