@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 pub use access::Access;
 use address::is_ipv6_link_local;
 pub use address::{Cidr, Peer};
+pub use classes::parse_class;
 pub use links::{LinkChange, parse_change, parse_link};
 pub use nodes::{NodeConfig, parse_allow};
 use problem::{Place, Problem};

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::termios::tcgetwinsize;
@@ -15,6 +15,9 @@ use crate::key::{Key, KeyError, Owner};
 use crate::status::Status;
 use crate::stdout::print;
 
+/// A link is drained when no data has passed over it for so long, and that is waited for at most for so long.
+const QUIET_FOR: Duration = Duration::from_millis(100);
+const DRAINED_WITHIN: Duration = Duration::from_secs(2);
 /// Rates are those over this time.
 const RATES_OVER: Duration = Duration::from_millis(250);
 
@@ -121,16 +124,39 @@ pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Re
     }
 }
 
-/// Takes a link into the bundle `name`, or out of it, or drains it, or ends that.
+/// Takes a link into the bundle `name`, or out of it, or uses a drained one again.
 pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
     let answer = control::ask(name, request)?;
     let done = match request {
         Request::LinkAdd { .. } => "joined",
-        Request::LinkDrain { .. } => "drains",
         Request::LinkResume { .. } => "carries data again",
         _ => "left",
     };
     print(&format!("link {} {done}\n", answer["link"]))
+}
+
+/// Drains a link of the bundle `name`, and waits until no data passes over it any more.
+pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
+    let link = control::ask(name, &Request::LinkDrain { link })?["link"].clone();
+    let passed = || -> anyhow::Result<u64> {
+        let status: Status = serde_json::from_value(control::ask(name, &Request::Status)?)?;
+        let paths = status.peers.iter().flat_map(|peer| &peer.paths);
+        let paths = paths.filter(|path| link.as_u64() == Some(path.link.into()));
+        Ok(paths.map(|path| path.bytes_sent + path.bytes_received + path.queued_bytes).sum())
+    };
+    let deadline = Instant::now() + DRAINED_WITHIN;
+    let (mut before, mut since) = (passed()?, Instant::now());
+    while since.elapsed() < QUIET_FOR {
+        if Instant::now() > deadline {
+            return print(&format!("link {link} drains, but data still comes over it from a peer\n"));
+        }
+        std::thread::sleep(QUIET_FOR / 10);
+        let now = passed()?;
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+    }
+    print(&format!("link {link} is drained: no data passes over it\n"))
 }
 
 /// Changes a link of the bundle `name`, and prints what has changed.

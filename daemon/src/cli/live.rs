@@ -26,7 +26,7 @@ pub(super) enum LinkChange {
         #[arg(value_name = "NIC[,local=ADDR]")]
         link: String,
     },
-    /// Drain a link: data takes others at both ends, and nothing is lost; heartbeats go on
+    /// Drain a link: data takes others at both ends, and nothing is lost; heartbeats go on. Waits until no data passes over it
     #[command(allow_missing_positional = true)]
     Drain {
         #[command(flatten)]
@@ -110,9 +110,7 @@ impl LinkChange {
             LinkChange::Remove { bundle, link } => {
                 remote::change_link(&bundle.meant()?, &Request::LinkRemove { link })
             }
-            LinkChange::Drain { bundle, link } => {
-                remote::change_link(&bundle.meant()?, &Request::LinkDrain { link })
-            }
+            LinkChange::Drain { bundle, link } => remote::drain_link(&bundle.meant()?, link),
             LinkChange::Resume { bundle, link } => {
                 remote::change_link(&bundle.meant()?, &Request::LinkResume { link })
             }

@@ -42,7 +42,7 @@ pub(super) fn resolve_classes(problems: &mut Vec<Problem>, settings: &Settings) 
 ///
 /// # Errors
 /// What is wrong with it and what is allowed, in one sentence.
-pub(crate) fn parse_class(text: &str) -> Result<Class, String> {
+pub fn parse_class(text: &str) -> Result<Class, String> {
     const ALLOWED: &str = "max_size=, dscp=, protocol=, port=, policy=";
     let place = Place::flag(format!("class {text}"));
     let (number, word) = (None::<Given<i64>>, None::<Given<String>>);

@@ -49,7 +49,7 @@ impl Told {
     ///
     /// # Errors
     /// What about it cannot be understood, in one sentence.
-    pub(crate) fn understood(&self) -> Result<Config, String> {
+    pub fn understood(&self) -> Result<Config, String> {
         let settings = file::parse("its configuration", &self.config);
         let config = settings.and_then(|settings| resolve::resolve_in_force(&settings, Key::read));
         let first = |problems: Vec<_>| problems.first().map_or(String::new(), ToString::to_string);
