@@ -24,7 +24,7 @@ use crate::error::{BadInput, report};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::status::Status;
 use crate::stdout::print;
-use crate::{background, log, names, probe, remote, run, stderr, trace};
+use crate::{background, log, names, probe, remote, run, stderr, top, trace};
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -78,6 +78,11 @@ enum Command {
         /// Print JSON, an object per line
         #[arg(long)]
         json: bool,
+    },
+    /// Show what a running bundle does, and go on showing it: links, flows, events; keys change the policy
+    Top {
+        #[command(flatten)]
+        bundle: Bundle,
     },
     /// Write what passes the links, or the device, to a capture file for Wireshark, until Ctrl-C
     Trace {
@@ -324,6 +329,7 @@ impl Command {
             Command::Upgrade { bundle, background: false } => run::upgrade(&bundle.name),
             Command::Status { bundle, json } => status(&bundle.name, json),
             Command::Events { bundle, follow, json } => remote::events(&bundle.name, follow, json),
+            Command::Top { bundle } => top::run(&bundle.name),
             Command::Trace { bundle, wishes } => trace::run(&bundle.name, &wishes),
             Command::Policy { bundle, policy } => remote::switch_policy(&bundle.name, policy),
             Command::Receive { bundle, engine } => remote::switch_engine(&bundle.name, engine),
