@@ -14,6 +14,7 @@ mod client;
 mod follower;
 mod gate;
 mod outgoing;
+mod present;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use client::{AskError, ask, follow, stop};
 pub(crate) use client::{open_request, refusal};
 pub use gate::Group;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+pub use present::{meant, present};
 pub use server::{BindError, Listener, Server};
 
 /// What a command may ask. Further fields are ignored, so that a newer command can ask an older bundle.

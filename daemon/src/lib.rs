@@ -19,6 +19,7 @@ pub mod error;
 pub mod events;
 mod group;
 mod handover;
+mod init;
 pub mod key;
 mod links;
 pub mod log;

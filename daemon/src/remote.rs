@@ -1,15 +1,21 @@
 //! The commands that ask a running bundle, and what they print.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
+use rustix::termios::tcgetwinsize;
 
-use crate::control::{self, Request};
+use crate::control::{self, AskError, Request};
 use crate::error::BadInput;
 use crate::events::Entry;
 use crate::key::{Key, KeyError, Owner};
+use crate::status::Status;
 use crate::stdout::print;
+
+/// Rates are those over this time.
+const RATES_OVER: Duration = Duration::from_millis(250);
 
 /// Prints the events of the bundle `name`, and those to come when it is to `follow`.
 pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()> {
@@ -23,20 +29,75 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
     print(&lines.map(|line| Ok(line? + "\n")).collect::<serde_json::Result<String>>()?)
 }
 
-/// Switches the policy of the bundle `name`, and prints which one it was.
-pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
-    switch(name, "policy", &Request::Policy { policy })
+/// Prints the status of the bundle `name` as JSON.
+pub(crate) fn status_json(name: &str) -> anyhow::Result<()> {
+    print(&format!("{:#}\n", control::ask(name, &Request::Status)?))
 }
 
-/// Switches the receive engine of the bundle `name`, and prints which one it was.
-pub(crate) fn switch_engine(name: &str, engine: String) -> anyhow::Result<()> {
-    switch(name, "receive", &Request::Receive { engine })
+/// Prints the status of the bundle `name`, or of all that are up here, in one screen each, or all of it.
+pub(crate) fn status(name: Option<String>, verbose: bool) -> anyhow::Result<()> {
+    let names = match name {
+        Some(name) => vec![name],
+        None => control::present()?,
+    };
+    if names.is_empty() {
+        return Err(AskError::NoneUp.into());
+    }
+    let asked = |name: &String| -> anyhow::Result<Status> {
+        Ok(serde_json::from_value(control::ask(name, &Request::Status)?)?)
+    };
+    let earlier: Vec<Status> = names.iter().map(asked).collect::<Result<_, _>>()?;
+    let is_terminal = io::stdout().is_terminal();
+    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
+    let columns = is_terminal.then(columns).flatten();
+    let shown: Vec<String> = if verbose {
+        earlier.iter().map(|status| status.full(colour)).collect()
+    } else {
+        std::thread::sleep(RATES_OVER);
+        let screen = |(name, earlier)| Ok(asked(name)?.screen(Some(earlier), colour, columns));
+        names.iter().zip(&earlier).map(screen).collect::<anyhow::Result<_>>()?
+    };
+    print(&shown.join("\n"))
 }
 
-fn switch(name: &str, what: &str, request: &Request) -> anyhow::Result<()> {
-    let answer = control::ask(name, request)?;
-    let word = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
-    print(&format!("{what} {}, was {}\n", word("new"), word("old")))
+/// Prints which bundles are up here, and how each one is.
+pub(crate) fn list(json: bool) -> anyhow::Result<()> {
+    let mut statuses = Vec::new();
+    for name in control::present()? {
+        statuses.push(control::ask(&name, &Request::Status)?);
+    }
+    if json {
+        return print(&format!("{:#}\n", serde_json::Value::from(statuses)));
+    }
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines =
+        statuses.into_iter().map(|status| Ok(serde_json::from_value::<Status>(status)?.verdict(colour)));
+    print(&lines.collect::<anyhow::Result<String>>()?)
+}
+
+/// How many columns the terminal has.
+fn columns() -> Option<usize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some(size.ws_col.into()).filter(|columns| *columns > 0)
+}
+
+/// Switches the policy of a bundle, or shows it.
+pub(crate) fn policy((name, policy): (String, Option<String>)) -> anyhow::Result<()> {
+    show_or_switch(&name, "policy", policy.map(|policy| Request::Policy { policy }))
+}
+
+/// Switches the receive engine of a bundle, or shows it.
+pub(crate) fn engine((name, engine): (String, Option<String>)) -> anyhow::Result<()> {
+    show_or_switch(&name, "receive", engine.map(|engine| Request::Receive { engine }))
+}
+
+fn show_or_switch(name: &str, what: &str, request: Option<Request>) -> anyhow::Result<()> {
+    let word = |answer: &serde_json::Value, key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+    let Some(request) = request else {
+        return print(&format!("{}\n", word(&control::ask(name, &Request::Status)?, what)));
+    };
+    let answer = control::ask(name, &request)?;
+    print(&format!("{what} {}, was {}\n", word(&answer, "new"), word(&answer, "old")))
 }
 
 /// Sends the keys in `files` to the bundle `name`, which cannot open files.

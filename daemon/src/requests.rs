@@ -19,7 +19,7 @@ use crate::key::{KEYS_MAX, Key, public};
 use crate::links::Links;
 use crate::refusal::Refusal;
 use crate::snapshot;
-use crate::status::{LinkStatus, Status};
+use crate::status::{Health, LinkStatus, Status};
 use crate::worker::Command;
 use crate::workers::Workers;
 
@@ -164,6 +164,7 @@ impl Requests {
         let policy = first.map_or(PolicyKind::default(), |first| first.policy);
         let receive = first.map_or(self.config.receive.method, |first| first.receive);
         Status {
+            health: Health::default(),
             name: self.config.name.clone(),
             pid: std::process::id(),
             node: first.map_or_else(String::new, |first| first.node.clone()),
@@ -180,8 +181,10 @@ impl Requests {
             links: links.into_iter().map(as_its_nic_is).collect(),
             peers: snapshot::peers(&workers),
             counters,
+            troubles: self.events.troubles(now_ns()),
             events: self.events.latest(),
         }
+        .judged()
     }
 }
 
@@ -201,7 +204,10 @@ fn as_its_nic_is(link: LinkStatus) -> LinkStatus {
         return link;
     }
     match netlink::nic(&link.nic) {
-        Ok(nic) => LinkStatus { carrier: nic.carrier, mtu: nic.mtu, ..link },
+        Ok(nic) => {
+            let link_local = nic.link_local.map(|address| address.to_string());
+            LinkStatus { carrier: nic.carrier, mtu: nic.mtu, link_local, ..link }
+        }
         Err(_) => LinkStatus { carrier: false, ..link },
     }
 }

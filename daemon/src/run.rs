@@ -8,13 +8,13 @@ use std::sync::mpsc::{Sender, channel};
 
 use anyhow::Context;
 use tabane_engine::fragments::Fragments;
-use tabane_io::netlink::Watch;
+use tabane_io::netlink::{self, Watch};
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, ethtool, now_ns};
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
-use crate::config::{Config, Security};
+use crate::config::{Config, LinkConfig, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
@@ -193,7 +193,17 @@ impl Parts {
     }
 }
 
-/// The media of all links; NICs have to be up.
+/// Looks whether the links of a configuration can be opened on this machine; a NIC that is down would be raised.
+///
+/// # Errors
+/// The first one that cannot.
+pub fn check_links(config: &Config) -> Result<(), BadInput> {
+    let is_down = |link: &LinkConfig| netlink::nic(&link.nic).is_ok_and(|nic| !nic.admin_up);
+    let open = |link: &LinkConfig| Medium::usable(link).map(drop).map_err(BadInput::new);
+    config.links.iter().filter(|link| !is_down(link)).try_for_each(open)
+}
+
+/// The media of all links.
 fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
     config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }

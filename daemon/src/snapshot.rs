@@ -121,6 +121,7 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
         local: link.local_addr().to_string(),
         carrier,
         mtu,
+        link_local: None,
         gso,
         gro,
         completion: completion.map(|(method, counted)| completion_status(method, &counted)),
@@ -145,6 +146,7 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
     let link = links.iter().find(|link| link.link == u32::from(path.link));
     PathStatus {
         link: path.link.into(),
+        peer_link: path.peer_link.map(u32::from),
         nic: link.map_or(String::new(), |link| link.nic.clone()),
         endpoint: path.endpoint.to_string(),
         tx: if path.sending && path.suspect { PathState::Suspect } else { state(path.sending) },
@@ -154,7 +156,10 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
         mtu_of_nics: path.packets.map(|(_, nics)| nics),
         skew_us: Some(micros(path.skew)),
         rate_bps: path.rate,
+        congested: path.congested,
         queued_bytes: path.queued,
+        bytes_sent: path.bytes_sent,
+        bytes_received: path.bytes_received,
         cells_sent: path.cells_sent,
         cells_received: path.cells_received,
         loss_percent: f64::from(path.lost) / 100.0,

@@ -19,7 +19,6 @@ mod picture;
 mod style;
 mod terminal;
 mod ui;
-mod verdict;
 mod view;
 
 use std::io;

@@ -211,6 +211,7 @@ impl Links {
         link: u8,
         index: u16,
         header: &Header,
+        data: usize,
         out: &mut Outputs,
     ) -> Option<Range<u64>> {
         // A heartbeat over a link that leaves, or that is too small for cells, brings no path up.
@@ -225,6 +226,7 @@ impl Links {
             out.counters.drop_session += 1;
             return None;
         };
+        path.bytes += data as u64;
         path.health.handle_late(now, path.next_seq() - 1);
         let was_silent = now.since(path.health.last_received()) >= LATELY;
         let change = path.health.handle_cell(now, rises, alone);
@@ -282,8 +284,7 @@ impl Links {
         let Some(paths) = self.paths_mut(index) else { return };
         let received = paths.cells_received();
         let path = &mut paths.outbound[usize::from(link)];
-        path.mark(sent);
-        path.congestion.handle_sent(now, path.next_seq(), bytes as u64);
+        path.handle_sent(now, sent, bytes as u64);
         let due = path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect());
         paths.heartbeat_at = paths.heartbeat_at.min(due);
     }

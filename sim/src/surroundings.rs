@@ -280,6 +280,7 @@ fn describe_event(event: &tabane_proto::Event) -> String {
         Event::PeerLeft { peer } => format!("PEER {peer} left"),
         Event::PeerExpired { peer, expiry } => format!("PEER {peer} expired: {expiry:?}"),
         Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
+        Event::Stranger { link, from, mismatch } => format!("STRANGER {from} on {link}: {mismatch:?}"),
         Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
         Event::LinkDown { peer, link, direction, signal } => {
             format!("LINK {link} to {peer} down, {direction:?}: {signal:?}")

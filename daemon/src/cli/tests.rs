@@ -3,6 +3,7 @@
 use clap::CommandFactory;
 
 use super::*;
+use crate::config::classes::policy_names;
 
 fn refused(arguments: &[&str]) -> String {
     let line = std::iter::once("tabane").chain(arguments.iter().copied());
@@ -40,7 +41,7 @@ fn flags_become_settings() {
     let Command::Up(flags) = Cli::try_parse_from(line).expect("well formed").command else {
         panic!("not up")
     };
-    assert_eq!(flags.config.as_deref(), Some(Path::new("tb.toml")));
+    assert_eq!(flags.config.as_deref(), Some("tb.toml"));
     let settings = flags.settings();
     assert_eq!(settings.mtu.map(|mtu| (mtu.value, mtu.place.to_string())), Some((-1, "--mtu".to_owned())));
     assert_eq!(settings.links.len(), 2);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tabane_proto::{Direction, Event, Expiry, Refusal, Signal};
+use std::net::SocketAddr;
+
+use tabane_proto::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
 
 use super::Entry;
 use crate::key::public;
@@ -17,6 +19,7 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         Event::PeerLeft { peer } => about("peer-left", peer, "silent for too long, or restarted".to_owned()),
         Event::PeerExpired { peer, expiry } => about("peer-expired", peer, expired(*expiry)),
         Event::PeerRefused { peer, refusal } => about("peer-refused", peer, refused(*refusal)),
+        Event::Stranger { link, from, mismatch } => met(*link, *from, *mismatch, nics),
         Event::LinkUp { peer, link, direction } => {
             let entry = about("link-up", peer, String::new());
             on_link(entry, *link, *direction, nics)
@@ -97,6 +100,21 @@ fn with_signal(entry: Entry, signal: Signal) -> Entry {
     Entry { signal: Some(name.to_owned()), overdue, waited_us, detail, ..entry }
 }
 
+/// Who greets on a link of this node, and what the user may have meant.
+fn met(link: u8, from: SocketAddr, mismatch: Mismatch, nics: &[String]) -> Entry {
+    let nic = nics.get(usize::from(link)).cloned();
+    let why = match mismatch {
+        Mismatch::Key => "has another key; give both nodes the same key file",
+        Mismatch::Unsealed => "does not seal and this node does; set the same `security` on both",
+        Mismatch::Sealed => "seals and this node does not; set the same `security` on both",
+        Mismatch::Group => {
+            "has another key, or one of the two has none; give both nodes the same key file, or none"
+        }
+    };
+    let detail = format!("{}: {from} {why}", nic.as_deref().unwrap_or("?"));
+    Entry { what: "stranger".to_owned(), link: Some(link.into()), nic, detail, ..Entry::default() }
+}
+
 fn refused(refusal: Refusal) -> String {
     match refusal {
         Refusal::Workers { ours, theirs } => {
@@ -153,6 +171,11 @@ mod tests {
         let micros = Duration::from_micros;
         vec![
             Event::PeerJoined { peer, name: Name::new("hostb"), sealed: true },
+            Event::Stranger {
+                link: 0,
+                from: "[fe80::2%3]:7420".parse().expect("an endpoint"),
+                mismatch: Mismatch::Key,
+            },
             Event::PeerExpired { peer, expiry: Expiry::KeyDropped },
             Event::LinkUp { peer, link: 1, direction: sending },
             down(1, receiving, Signal::BurstSkew { overdue: 57, waited: micros(3_100) }),

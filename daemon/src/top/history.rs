@@ -149,7 +149,10 @@ impl Sample {
     fn of(status: &Status) -> Sample {
         let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
         let paths = status.peers.iter().flat_map(|peer| {
-            let bytes = |path: &PathStatus| (peer.node.clone(), path.link, bytes(path, status.cell_bytes));
+            let bytes = |path: &PathStatus| {
+                let bytes = Both { sent: path.bytes_sent, received: path.bytes_received };
+                (peer.node.clone(), path.link, bytes)
+            };
             peer.paths.iter().map(bytes)
         });
         Sample {
@@ -161,24 +164,17 @@ impl Sample {
     }
 }
 
-/// Bytes that a path has carried: its cells, as if all were full.
-fn bytes(path: &PathStatus, cell_bytes: u32) -> Both {
-    let bytes = |cells: u64| cells.saturating_mul(cell_bytes.into());
-    Both { sent: bytes(path.cells_sent), received: bytes(path.cells_received) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::status::example;
 
-    /// A status `ms` after the first, when so many cells were sent and received.
+    /// A status `ms` after the first, when so many kilobytes were sent and received.
     fn status(ms: u64, sent: u64, received: u64) -> Status {
         let mut status = example();
         status.now_ns = 5_000_000_000 + ms * 1_000_000;
-        status.cell_bytes = 1_000;
-        status.peers[0].paths[0].cells_sent = sent;
-        status.peers[0].paths[0].cells_received = received;
+        status.peers[0].paths[0].bytes_sent = 1_000 * sent;
+        status.peers[0].paths[0].bytes_received = 1_000 * received;
         status.counters.insert("cells_repaired".to_owned(), sent / 10);
         status
     }

@@ -1,21 +1,21 @@
 //! What there is to see of a bundle at one moment, as figures: the view only draws them.
 
-use super::fault::{Fault, fault};
-use super::figures::{percent, scaled, time};
+use super::fault::fault;
+use super::figures::{UNKNOWN, percent, time};
 use super::flows::Flows;
 use super::history::{Both, History};
 use super::style::Level;
-use super::verdict::{Verdict, verdict};
 use crate::error::one_line;
 use crate::events::Entry;
-use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
+use crate::status::{Health, LinkStatus, PathState, PathStatus, PeerStatus, State, Status};
 
 /// A bundle at one moment.
 pub(super) struct Picture {
     pub(super) name: String,
     pub(super) policy: String,
     pub(super) security: String,
-    pub(super) verdict: Verdict,
+    /// Whether all is well, and how well that is.
+    pub(super) verdict: (Level, String),
     /// Bits per second of frames.
     pub(super) device: Option<Both>,
     /// A row for each link, over all its paths.
@@ -98,7 +98,7 @@ impl Picture {
             name: one_line(&status.name),
             policy: one_line(&status.policy),
             security: one_line(&status.security),
-            verdict: verdict(status, &links),
+            verdict: verdict(&status.health),
             device: history.device(),
             peers: status.peers.iter().map(|peer| peer_row(peer, history)).collect(),
             links,
@@ -110,43 +110,53 @@ impl Picture {
     }
 }
 
+fn verdict(health: &Health) -> (Level, String) {
+    let level = match health.state {
+        State::Healthy => Level::Good,
+        State::Degraded if !health.redundancy_lost => Level::Warning,
+        State::Degraded | State::NoPeer => Level::Bad,
+    };
+    (level, format!("{}: {}", health.word(), one_line(&health.summary)))
+}
+
 /// The paths to a peer.
 fn rows(status: &Status, peer: &PeerStatus, history: &History) -> Vec<Row> {
-    let row = |path: &PathStatus| {
-        let link = status.links.iter().find(|link| link.link == path.link);
-        let rate = history.path(&peer.node, path.link);
-        let fault = fault(status, &peer.node, path, link);
-        let (state, level) = state(path, link);
-        Row {
-            link: path.link,
-            nic: one_line(&path.nic),
-            peer: one_line(&peer.name),
-            state,
-            level,
-            rate,
-            share: None,
-            // What was measured last is not true of a path that is down.
-            rtt_us: path.rtt_us.filter(|_| level < Level::Bad),
-            skew_us: path.skew_us,
-            loss_percent: path.loss_percent,
-            queued_bytes: path.queued_bytes,
-            mtu: path.mtu.zip(path.mtu_of_nics).map(|(here, nics)| [here, nics]),
-            limit: limit(path, rate, fault.as_ref()),
-            sentence: match fault {
-                Some(fault) => fault.sentence,
-                None => format!(
-                    "{} to {} at {}",
-                    one_line(&path.nic),
-                    one_line(&peer.name),
-                    one_line(&path.endpoint)
-                ),
-            },
-            curve: history.curve(path.link),
-        }
-    };
-    let mut rows: Vec<Row> = peer.paths.iter().map(row).collect();
+    let mut rows: Vec<Row> = peer.paths.iter().map(|path| path_row(status, peer, path, history)).collect();
     share(&mut rows);
     rows
+}
+
+fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &History) -> Row {
+    let link = status.links.iter().find(|link| link.link == path.link);
+    let rate = history.path(&peer.node, path.link);
+    let (state, level) = state(path, link);
+    let limit = one_line(&status.limit(peer, path, rate.unwrap_or_default().sent));
+    // The row has the NIC's name already.
+    let own =
+        |words: &str| limit.strip_prefix(&format!("{} {words}", one_line(&path.nic))).map(str::to_owned);
+    let limit = own("is ").or_else(|| own("")).unwrap_or(limit);
+    let sentence = fault(status, peer, path, link).unwrap_or_else(|| {
+        let limited = if limit == UNKNOWN { String::new() } else { format!(", limited by {limit}") };
+        one_line(&format!("{} to {} at {}{limited}", path.nic, peer.name, path.endpoint))
+    });
+    Row {
+        link: path.link,
+        nic: one_line(&path.nic),
+        peer: one_line(&peer.name),
+        state,
+        level,
+        rate,
+        share: None,
+        // What was measured last is not true of a path that is down.
+        rtt_us: path.rtt_us.filter(|_| level < Level::Bad),
+        skew_us: path.skew_us,
+        loss_percent: path.loss_percent,
+        queued_bytes: path.queued_bytes,
+        mtu: path.mtu.zip(path.mtu_of_nics).map(|(here, nics)| [here, nics]),
+        limit,
+        sentence,
+        curve: history.curve(path.link),
+    }
 }
 
 /// A link as the sum of its paths.
@@ -195,28 +205,14 @@ fn link_row(link: &LinkStatus, status: &Status, paths: &[Row], history: &History
 }
 
 fn state(path: &PathStatus, link: Option<&LinkStatus>) -> (String, Level) {
-    let (word, level) = match (path.tx, path.rx) {
+    let (word, level) = match path.state() {
         _ if link.is_some_and(|link| !link.carrier) => ("no carrier", Level::Bad),
-        (PathState::Down, PathState::Down) => ("down", Level::Bad),
-        (PathState::Down, _) => ("tx down", Level::Bad),
-        (_, PathState::Down) => ("rx down", Level::Bad),
-        (PathState::Suspect, _) => ("suspect", Level::Warning),
-        _ if path.mtu < path.mtu_of_nics => ("up", Level::Warning),
-        _ => ("up", Level::Good),
+        "up" if path.mtu < path.mtu_of_nics => ("up", Level::Warning),
+        "up" => ("up", Level::Good),
+        "suspect" => ("suspect", Level::Warning),
+        other => (other, Level::Bad),
     };
     (word.to_owned(), level)
-}
-
-/// What limits a path: a fault, else its rate, and how much of it is used.
-fn limit(path: &PathStatus, rate: Option<Both>, fault: Option<&Fault>) -> String {
-    let known = path.rate_bps.filter(|bits| *bits > 0).zip(rate);
-    match (fault, known) {
-        (Some(fault), _) => fault.word.clone(),
-        (None, Some((bits, rate))) => {
-            format!("{}% of {}", (rate.sent.saturating_mul(100) / bits).min(100), scaled(bits))
-        }
-        (None, None) => String::new(),
-    }
 }
 
 /// Gives each row its share of what all of them send.
@@ -247,11 +243,11 @@ fn peer_row(peer: &PeerStatus, history: &History) -> Peer {
 const SIGNS: [(&str, &str, &str, Level); 10] = [
     ("cells_missed", "missed", "cells lost on the way to here", Level::Warning),
     ("cells_repaired", "repaired", "cells sent once more because they were lost", Level::Warning),
-    ("cells_given_up", "given up", "cells that did not come before the reorder timeout", Level::Bad),
+    ("cells_given_up", "given up", "cells that did not come in time", Level::Bad),
     ("records_spoiled", "spoiled", "frames lost with such a cell", Level::Bad),
     ("drop_late", "late", "cells that came after the reorder timeout", Level::Warning),
     ("frames_marked", "marked", "frames that told their flow of congestion (ECN)", Level::Good),
-    ("frames_trimmed", "trimmed", "superframes that lost a segment for the same reason", Level::Good),
+    ("frames_trimmed", "trimmed", "superframes cut for the same reason", Level::Good),
     ("drop_queue_late", "queue drops", "frames dropped for the same reason", Level::Good),
     ("drop_no_link", "no link", "frames for a peer without a link that is up", Level::Bad),
     ("drop_forged", "forged", "cells that no key of their session opens", Level::Bad),

@@ -113,7 +113,7 @@ impl Page<'_> {
         let (level, sentence) = match (&ui.gone, &ui.said) {
             (Some(gone), _) => (Level::Bad, format!("{gone}; waiting for it to come back")),
             (None, Some((level, said))) => (*level, said.clone()),
-            (None, None) => (picture.verdict.level, picture.verdict.sentence.clone()),
+            (None, None) => picture.verdict.clone(),
         };
         let how = format!("{}, {}", picture.policy, picture.security);
         let left = self.width().saturating_sub(picture.name.len() + 2);

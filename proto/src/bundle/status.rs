@@ -19,6 +19,8 @@ use core::time::Duration;
 pub struct PathStatus {
     /// Our link.
     pub link: u8,
+    /// The peer's link at its other end, once that is known.
+    pub peer_link: Option<u8>,
     /// Where the peer listens.
     pub endpoint: SocketAddr,
     /// Whether this node sends data over it.
@@ -39,6 +41,12 @@ pub struct PathStatus {
     pub rate: Option<u64>,
     /// Bytes that wait in the link.
     pub queued: u64,
+    /// Whether the window of what may be on the way held cells back lately: the way or the receiver is the bottleneck.
+    pub congested: bool,
+    /// Bytes of data cells sent, headers and tags included.
+    pub bytes_sent: u64,
+    /// Bytes of data cells received, headers included.
+    pub bytes_received: u64,
     /// Cells sent on the link, of every kind.
     pub cells_sent: u64,
     /// Cells received on the peer's link.
@@ -132,6 +140,7 @@ impl Bundle {
                 let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
                 Some(PathStatus {
                     link: number,
+                    peer_link: *paired,
                     endpoint: path.endpoint?,
                     sending: path.up,
                     suspect: path.loss.is_suspect(),
@@ -142,6 +151,9 @@ impl Bundle {
                     skew: path.skew,
                     rate: path.rate(link).map(|bytes| bytes.saturating_mul(8)),
                     queued: link.queued(),
+                    congested: path.congestion.was_limited(self.polled),
+                    bytes_sent: path.bytes_sent(),
+                    bytes_received: inbound.map_or(0, |inbound| inbound.bytes),
                     cells_sent: path.sent(),
                     cells_received: inbound.map_or(0, |inbound| inbound.received),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),

@@ -8,7 +8,7 @@
 //!
 //! Invariant: a session number is given to one peer at a time, and state of a former incarnation ends with it.
 
-use crate::event::{Event, Refusal, Signal};
+use crate::event::{Event, Mismatch, Refusal, Signal};
 use crate::group::{Group, Parts};
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
@@ -57,7 +57,8 @@ impl Group {
     ) {
         if hello.group != self.group && !self.others.contains(&hello.group) {
             parts.out.counters.drop_group += 1;
-            return;
+            let mismatch = if hello.seals { Mismatch::Sealed } else { Mismatch::Group };
+            return parts.meet_stranger(now, origin, hello, mismatch);
         }
         if hello.node == parts.sessions.node() || !parts.links[origin.link].is_member() {
             return;

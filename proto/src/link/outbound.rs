@@ -51,6 +51,8 @@ pub(crate) struct Outbound {
     first: u64,
     /// The next link number.
     next_seq: u64,
+    /// Bytes of the data cells that were sent, headers and tags included.
+    bytes: u64,
     /// The number after the highest that the peer has received.
     received: u64,
     /// What went out under numbers before this one was looked up when the link was left: nothing is to be repaired there.
@@ -89,6 +91,7 @@ impl Outbound {
             round_trip: None,
             first: 0,
             next_seq: 0,
+            bytes: 0,
             received: 0,
             looked_up: 0,
             log: VecDeque::new(),
@@ -200,6 +203,18 @@ impl Outbound {
     pub(crate) fn void_seqs(&mut self, count: usize) {
         let from = self.log.len() - count;
         self.log.range_mut(from..).for_each(|slot| *slot = NOTHING);
+    }
+
+    /// Bytes of the data cells that were sent, headers and tags included.
+    pub(crate) fn bytes_sent(&self) -> u64 {
+        self.bytes
+    }
+
+    /// `bytes` of data went out, after which the link had been given `port_sent`.
+    pub(crate) fn handle_sent(&mut self, now: Instant, port_sent: u64, bytes: u64) {
+        self.bytes += bytes;
+        self.mark(port_sent);
+        self.congestion.handle_sent(now, self.next_seq, bytes);
     }
 
     /// The link had been given `port_sent` bytes when the last number went out.

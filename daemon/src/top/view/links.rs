@@ -104,7 +104,7 @@ fn columns(rows: &[&Row], of_paths: bool, order: Order, palette: Palette) -> Vec
         Column::figures("queue", 5, rows.iter().map(|row| Some(scaled(row.queued_bytes)))),
         Column::figures("skew", 10, rows.iter().map(|row| row.skew_us.map(time))),
         Column::figures("mtu", 8, rows.iter().map(|row| row.mtu_words())),
-        Column::words("limit", 7, limits),
+        Column::words("limited by", 7, limits).stretched(20),
     ]);
     columns
 }
@@ -132,7 +132,8 @@ fn sign_columns(signs: &[Sign], palette: Palette) -> Vec<Column> {
         Column::words("HEALTH", 0, signs.iter().map(|sign| (sign.what.to_owned(), style(sign)))),
         Column::figures("a second", 0, signs.iter().map(|sign| sign.per_second.map(scaled))),
         Column::figures("in all", 0, signs.iter().map(|sign| Some(scaled(sign.count)))),
-        Column::words("", 1, signs.iter().map(|sign| (sign.meaning.to_owned(), palette.faint()))),
+        Column::words("", 1, signs.iter().map(|sign| (sign.meaning.to_owned(), palette.faint())))
+            .stretched(20),
     ]
 }
 
