@@ -65,6 +65,8 @@ pub(super) struct Peer {
     pub(super) rate: Option<Both>,
     pub(super) rtt_us: Option<u64>,
     pub(super) skew_us: Option<u64>,
+    /// How long gaps among its cells are waited for.
+    pub(super) reorder_us: Option<u64>,
 }
 
 /// A figure about the health of the bundle.
@@ -236,6 +238,7 @@ fn peer_row(peer: &PeerStatus, history: &History) -> Peer {
         rate: Both::total(rates),
         rtt_us: peer.paths.iter().filter_map(|path| path.rtt_us).min(),
         skew_us: peer.paths.iter().filter_map(|path| path.skew_us).max(),
+        reorder_us: peer.reorder_timeout_us,
     }
 }
 

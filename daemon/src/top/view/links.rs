@@ -121,6 +121,7 @@ fn peer_columns(peers: &[Peer]) -> Vec<Column> {
         Column::figures("received", 1, rate(|both| both.received)),
         Column::figures("rtt", 2, peers.iter().map(|peer| peer.rtt_us.map(time))),
         Column::figures("skew", 3, peers.iter().map(|peer| peer.skew_us.map(time))),
+        Column::figures("reorder", 3, peers.iter().map(|peer| peer.reorder_us.map(time))),
         Column::words("cipher", 4, peers.iter().map(|peer| plain(peer.seal.clone()))),
         Column::words("node", 5, peers.iter().map(|peer| plain(peer.node.clone()))),
     ]
