@@ -295,7 +295,7 @@ fn peers_may_be_named() {
 
 #[test]
 fn the_examples_of_pages_are_understood() {
-    let pages = [include_str!("../../../README.md"), include_str!("../../../docs/two-sites.md")];
+    let pages = [include_str!("../../../docs/guide.md"), include_str!("../../../docs/two-sites.md")];
     let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
     let files: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
     let files: Vec<_> = files.into_iter().filter(|file| file.contains("[[link]]")).collect();
