@@ -6,6 +6,7 @@
 
 mod headers;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use tabane_io::{Capture, CaptureSpec};
 use super::history::Both;
 use crate::error::one_line;
 pub(super) use headers::Flow;
+use headers::{Data, Head};
 
 /// Bytes of a frame that hold its headers: Ethernet, two VLAN tags, IPv6, ports; IPv4 with options.
 const HEADERS: u32 = 96;
@@ -28,8 +30,8 @@ const CAPTURED: u64 = 10_000;
 const ONE_IN_MAX: u32 = 1 << 10;
 /// Flows that are counted one by one; those that come later share a line.
 const FLOWS_MAX: usize = 4_096;
-/// How long the bytes of a silent flow are remembered.
-const SILENT: Duration = Duration::from_secs(60);
+/// How long a silent flow stays.
+const SILENT: Duration = Duration::from_secs(10);
 /// A rate is that of so many turns: about a second.
 const TURNS: usize = 4;
 
@@ -140,18 +142,51 @@ struct Count {
     bytes: Both,
     /// Bytes of each of the last turns, the latest first.
     turns: [Both; TURNS],
+    /// How far TCP has come, received and sent.
+    next: [Next; 2],
     silent_since: Option<Instant>,
+}
+
+/// The sequence number of TCP that comes next; `None` before its first data.
+///
+/// The data of TCP is counted by its numbers, which tell also what frames carried that were not captured. And a frame that
+/// the device refuses, so that TCP waits, is captured each time that it is sent, and counts once.
+#[derive(Default)]
+struct Next(Option<u32>);
+
+impl Next {
+    /// The bytes that are new in these data, whose frame has so many.
+    fn advance(&mut self, data: Data, frame: u32) -> u64 {
+        /// No flow gets that far between two frames that are captured.
+        const FAR: u32 = 1 << 28;
+        let new = self.0.map_or(frame, |next| data.end.wrapping_sub(next));
+        match new {
+            0..FAR => {
+                self.0 = Some(data.end);
+                new.into()
+            }
+            // What was sent before, or numbers that begin anew.
+            _ if new > u32::MAX - FAR => 0,
+            _ => {
+                self.0 = Some(data.end);
+                frame.into()
+            }
+        }
+    }
 }
 
 impl Counted {
     /// Counts a frame that stands for so many.
     fn count(&mut self, packet: &Packet<'_>, frames: u64) {
         let sent = packet.cast == Cast::Sent;
-        let flow = headers::flow(packet.bytes, sent);
+        let Head { flow, data } = headers::head(packet.bytes, packet.length, sent);
         let flow =
             if self.flows.len() < FLOWS_MAX || self.flows.contains_key(&flow) { flow } else { Flow::Others };
-        let bytes = u64::from(packet.length).saturating_mul(frames);
         let count = self.flows.entry(flow).or_default();
+        let bytes = match data {
+            Some(data) => count.next[usize::from(sent)].advance(data, packet.length),
+            None => u64::from(packet.length).saturating_mul(frames),
+        };
         count.new.add(if sent {
             Both { sent: bytes, received: 0 }
         } else {
@@ -173,17 +208,17 @@ impl Counted {
         self.flows.retain(|_, count| count.silent_since.is_none_or(|since| now - since < SILENT));
     }
 
-    /// Those that carry something, those that carry most first.
+    /// Those that carry most first.
     pub(super) fn flows(&self) -> Vec<Seen> {
         let window = self.turns.iter().sum::<Duration>().as_nanos();
         let window = u64::try_from(window).unwrap_or(u64::MAX);
-        let seen = self.flows.iter().filter_map(|(flow, count)| {
-            let bytes = Both::total(count.turns.iter().copied())?;
-            let rate = bytes.rate(Both::default(), window);
-            (rate.sum() > 0).then(|| Seen { flow: flow.clone(), rate, bytes: count.bytes })
+        let seen = self.flows.iter().map(|(flow, count)| {
+            let bytes = Both::total(count.turns.iter().copied()).unwrap_or_default();
+            Seen { flow: flow.clone(), rate: bytes.rate(Both::default(), window), bytes: count.bytes }
         });
         let mut seen: Vec<Seen> = seen.collect();
-        seen.sort_by(|a, b| b.rate.sum().cmp(&a.rate.sum()).then_with(|| a.flow.cmp(&b.flow)));
+        let order = |seen: &Seen| Reverse((seen.rate.sum(), seen.bytes.sum()));
+        seen.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.flow.cmp(&b.flow)));
         seen
     }
 }
@@ -192,15 +227,16 @@ impl Counted {
 pub(super) mod tests {
     use super::*;
 
-    /// Two connections and a ping, for the screens.
+    /// Two connections, for the screens.
     pub(in crate::top) fn count_some(counted: &mut Counted) {
-        let frames = [
-            (headers::tests::tcp([10, 77, 0, 1], 51_234, [10, 77, 0, 2], 5_201), 45_000_000),
-            (headers::tests::tcp([10, 77, 0, 1], 22, [10, 77, 0, 2], 40_022), 9_000),
-        ];
-        for (frame, bytes) in &frames {
-            counted.count(&packet(frame, Cast::Sent, *bytes), 1);
-            counted.count(&packet(frame, Cast::Sent, *bytes / 50), 1);
+        let connections = [(51_234, 5_201, 45_000_000_u32), (22, 40_022, 9_000)];
+        for (port, there, bytes) in connections {
+            let frame =
+                |seq, bytes| headers::tests::tcp([10, 77, 0, 1], port, [10, 77, 0, 2], there, seq, bytes);
+            counted.count(&packet(&frame(0, 1_000), Cast::Sent, 1_054), 1);
+            counted.count(&packet(&frame(bytes, 1_000), Cast::Sent, 1_054), 1);
+            let answer = headers::tests::tcp([10, 77, 0, 2], there, [10, 77, 0, 1], port, 0, 0);
+            counted.count(&packet(&answer, Cast::Host, bytes / 150), 1);
         }
         counted.pass(Instant::now(), Duration::from_secs(1));
     }
@@ -209,11 +245,14 @@ pub(super) mod tests {
         Packet { at: Duration::ZERO, cast, length, bytes, tag: None }
     }
 
+    const HERE: [u8; 4] = [10, 0, 0, 1];
+    const THERE: [u8; 4] = [10, 0, 0, 2];
+
     #[test]
     fn a_flow_has_the_rate_of_its_frames() {
         let mut counted = Counted::default();
-        let frame = headers::tests::tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443);
-        let answer = headers::tests::tcp([10, 0, 0, 2], 443, [10, 0, 0, 1], 5000);
+        let frame = headers::tests::udp(HERE, 5000, THERE, 53);
+        let answer = headers::tests::udp(THERE, 53, HERE, 5000);
         let (mut now, turn) = (Instant::now(), Duration::from_millis(250));
         for _ in 0..20 {
             counted.count(&packet(&frame, Cast::Sent, 62_500), 1);
@@ -223,17 +262,39 @@ pub(super) mod tests {
         }
         let flows = counted.flows();
         assert_eq!(flows.len(), 1, "both directions are one flow: {flows:?}");
-        assert_eq!(flows[0].flow.to_string(), "10.0.0.1:5000 > 10.0.0.2:443 tcp");
+        assert_eq!(flows[0].flow.to_string(), "10.0.0.1:5000 > 10.0.0.2:53 udp");
         assert_eq!(flows[0].rate, Both { sent: 2_000_000, received: 200_000 });
         assert_eq!(flows[0].bytes, Both { sent: 1_250_000, received: 125_000 });
         for _ in 0..TURNS {
             now += turn;
             counted.pass(now, turn);
         }
-        assert!(counted.flows().is_empty(), "it is silent for a second");
-        counted.count(&packet(&frame, Cast::Sent, 1_000), 1);
+        assert_eq!(counted.flows()[0].rate, Both::default(), "it is silent for a second");
+        now += SILENT;
         counted.pass(now, turn);
-        assert_eq!(counted.flows()[0].bytes.sent, 1_251_000, "its bytes are remembered");
+        assert!(counted.flows().is_empty());
+    }
+
+    #[test]
+    fn what_tcp_sends_again_counts_once_and_what_is_not_captured_counts() {
+        let mut counted = Counted::default();
+        let mut data = |seq: u32| {
+            let frame = headers::tests::tcp(HERE, 5000, THERE, 443, seq, 1_000);
+            counted.count(&packet(&frame, Cast::Sent, 1_054), 16);
+            counted.pass(Instant::now(), Duration::from_secs(1));
+            counted.flows()[0].bytes.sent
+        };
+        let near_the_end = u32::MAX - 1_499;
+        assert_eq!(data(near_the_end), 1_054);
+        assert_eq!(data(near_the_end), 1_054, "refused, and sent again");
+        assert_eq!(data(near_the_end + 1_000), 2_054, "the numbers begin anew");
+        assert_eq!(data(9_500), 12_054, "frames between them were not captured");
+        assert_eq!(data(9_000), 12_054, "an older one");
+        assert_eq!(data(2_000_000_000), 13_108, "another connection of the same ports");
+        let pure = headers::tests::tcp(HERE, 5000, THERE, 443, 9, 0);
+        counted.count(&packet(&pure, Cast::Sent, 54), 16);
+        counted.pass(Instant::now(), Duration::from_secs(1));
+        assert_eq!(counted.flows()[0].bytes.sent, 13_108 + 54 * 16, "an acknowledgement stands for others");
     }
 
     #[test]
@@ -241,7 +302,7 @@ pub(super) mod tests {
         let mut counted = Counted::default();
         for number in 0..20_000_u32 {
             let [_, a, b, c] = number.to_be_bytes();
-            let frame = headers::tests::tcp([10, a, b, c], 5000, [10, 9, 9, 9], 443);
+            let frame = headers::tests::udp([10, a, b, c], 5000, [10, 9, 9, 9], 443);
             counted.count(&packet(&frame, Cast::Sent, 100), 1);
         }
         assert!(counted.flows.len() <= FLOWS_MAX + 1);

@@ -43,7 +43,7 @@ pub(super) struct Row {
     pub(super) rtt_us: Option<u64>,
     pub(super) skew_us: Option<u64>,
     pub(super) loss_percent: f64,
-    pub(super) queued_bytes: u64,
+    pub(super) queued_bytes: Option<u64>,
     /// What arrives, and what the NICs take, in bytes.
     pub(super) mtu: Option<[u16; 2]>,
     /// What limits it, in a few words.
@@ -153,7 +153,7 @@ fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &His
         rtt_us: path.rtt_us.filter(|_| level < Level::Bad),
         skew_us: path.skew_us,
         loss_percent: path.loss_percent,
-        queued_bytes: path.queued_bytes,
+        queued_bytes: Some(path.queued_bytes).filter(|_| level < Level::Bad),
         mtu: path.mtu.zip(path.mtu_of_nics).map(|(here, nics)| [here, nics]),
         limit,
         sentence,
@@ -198,7 +198,7 @@ fn link_row(link: &LinkStatus, status: &Status, paths: &[Row], history: &History
         skew_us: here.iter().filter_map(|path| path.skew_us).max(),
         loss_percent: here.iter().map(|path| path.loss_percent).fold(0.0, f64::max),
         // All paths of a link wait in its one queue.
-        queued_bytes: here.iter().map(|path| path.queued_bytes).max().unwrap_or(0),
+        queued_bytes: here.iter().filter_map(|path| path.queued_bytes).max(),
         mtu: here.iter().filter_map(|path| path.mtu).min(),
         limit: worst.map_or(String::new(), |worst| worst.limit.clone()),
         sentence,

@@ -99,7 +99,11 @@ impl Page<'_> {
             chosen.map_or(0, |chosen| chosen.saturating_sub(shown.saturating_sub(1)).min(rows - shown));
         let style = self.palette.chosen();
         for (number, line) in lines.into_iter().enumerate().skip(from).take(shown) {
-            let line = if chosen == Some(number) { line.patch_style(style) } else { line };
+            let mut line = line;
+            // Its name alone: curves and colours stay what they are.
+            if let Some(name) = line.spans.first_mut().filter(|_| chosen == Some(number)) {
+                name.style = style;
+            }
             self.line(&line);
         }
         if shown < rows {

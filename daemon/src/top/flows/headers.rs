@@ -86,8 +86,43 @@ impl fmt::Display for End {
     }
 }
 
+/// What the beginning of a frame says.
+pub(super) struct Head {
+    pub(super) flow: Flow,
+    /// The data of TCP in it, if it has any.
+    pub(super) data: Option<Data>,
+}
+
+/// Data of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Data {
+    /// The sequence number behind them.
+    pub(super) end: u32,
+}
+
+/// What the beginning of a frame says that has so many bytes, and that this side has sent, or received.
+pub(super) fn head(frame: &[u8], length: u32, sent: bool) -> Head {
+    Head { flow: flow(frame, sent), data: data(frame, length) }
+}
+
+/// The data of TCP in a frame.
+fn data(frame: &[u8], length: u32) -> Option<Data> {
+    let (kind, packet) = behind_tags(frame);
+    let header = match kind {
+        IPV4 if *packet.get(9)? == TCP && half(packet, 6)? & 0x1fff == 0 => usize::from(packet[0] & 0x0f) * 4,
+        IPV6 if *packet.get(6)? == TCP => 40,
+        _ => return None,
+    };
+    let segment = packet.get(header..)?;
+    let begin = u32::from_be_bytes(*segment.get(4..)?.first_chunk()?);
+    let own = usize::from(segment.get(12)? >> 4) * 4;
+    let before = frame.len() - packet.len() + header + own;
+    let bytes = length.checked_sub(u32::try_from(before).ok()?)?;
+    (bytes > 0).then_some(Data { end: begin.wrapping_add(bytes) })
+}
+
 /// The flow of a frame that this side has sent, or received.
-pub(super) fn flow(frame: &[u8], sent: bool) -> Flow {
+fn flow(frame: &[u8], sent: bool) -> Flow {
     let (kind, body) = behind_tags(frame);
     let found = match kind {
         IPV4 => ipv4(body),
@@ -149,24 +184,49 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 pub(super) mod tests {
     use super::*;
 
-    /// A frame of TCP over IPv4.
-    pub(in crate::top::flows) fn tcp(from: [u8; 4], from_port: u16, to: [u8; 4], to_port: u16) -> Vec<u8> {
+    /// A frame of UDP over IPv4.
+    pub(in crate::top::flows) fn udp(from: [u8; 4], from_port: u16, to: [u8; 4], to_port: u16) -> Vec<u8> {
         let mut frame = vec![0; TYPE];
         frame.extend(IPV4.to_be_bytes());
-        frame.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, TCP, 0, 0]);
+        frame.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, UDP, 0, 0]);
         frame.extend([from, to].concat());
         frame.extend([from_port.to_be_bytes(), to_port.to_be_bytes()].concat());
         frame
     }
 
+    /// A frame of TCP over IPv4 with so many bytes of data.
+    pub(in crate::top::flows) fn tcp(
+        from: [u8; 4],
+        from_port: u16,
+        to: [u8; 4],
+        to_port: u16,
+        seq: u32,
+        data: usize,
+    ) -> Vec<u8> {
+        let mut frame = udp(from, from_port, to, to_port);
+        frame[23] = TCP;
+        frame.extend(seq.to_be_bytes());
+        frame.extend([0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+        frame.resize(frame.len() + data, 0);
+        frame
+    }
+
     #[test]
     fn flows_are_named_from_this_side() {
-        let frame = tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443);
+        let frame = tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443, 0, 0);
         assert_eq!(flow(&frame, true).to_string(), "10.0.0.1:5000 > 10.0.0.2:443 tcp");
         assert_eq!(flow(&frame, false).to_string(), "10.0.0.2:443 > 10.0.0.1:5000 tcp");
         let mut tagged = frame.clone();
         tagged.splice(TYPE..TYPE, [0x81, 0, 0, 7]);
         assert_eq!(flow(&tagged, true), flow(&frame, true));
+    }
+
+    #[test]
+    fn data_of_tcp_are_found() {
+        let frame = tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443, u32::MAX, 100);
+        assert_eq!(data(&frame[..60], 154), Some(Data { end: 99 }), "of a frame that is not kept whole");
+        assert_eq!(data(&frame, 54), None, "an acknowledgement");
+        assert_eq!(data(&udp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443), 154), None);
     }
 
     #[test]
@@ -179,7 +239,7 @@ pub(super) mod tests {
         );
         six.extend([0, 53, 0, 54]);
         assert_eq!(flow(&six, true).to_string(), "[fd77::1]:53 > [::1]:54 udp");
-        let mut ping = tcp([10, 0, 0, 1], 0, [10, 0, 0, 2], 0);
+        let mut ping = udp([10, 0, 0, 1], 0, [10, 0, 0, 2], 0);
         ping[23] = 1;
         assert_eq!(flow(&ping, true).to_string(), "10.0.0.1 > 10.0.0.2 icmp");
         let mut arp = vec![0; TYPE];
@@ -187,11 +247,25 @@ pub(super) mod tests {
         assert_eq!(flow(&arp, true).to_string(), "arp");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_some_flow(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..100), kind in 0..3_usize) {
+            let mut frame = bytes;
+            if frame.len() > TYPE + 2 {
+                frame[TYPE..TYPE + 2].copy_from_slice(&[IPV4, IPV6, VLAN[0]][kind].to_be_bytes());
+            }
+            let (sent, received) = (head(&frame, 100, true).flow, head(&frame, 100, false).flow);
+            if let (Flow::Ip { ends: [here, there], .. }, Flow::Ip { ends, .. }) = (sent, received) {
+                assert_eq!([there, here], ends);
+            }
+        }
+    }
+
     #[test]
     fn no_frame_is_too_short() {
-        let frame = tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443);
+        let frame = tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443, 0, 9);
         for length in 0..frame.len() {
-            let _ = flow(&frame[..length], true);
+            let _ = head(&frame[..length], 63, true);
         }
         assert_eq!(flow(&[], true), Flow::Type(0));
     }

@@ -101,7 +101,7 @@ fn columns(rows: &[&Row], of_paths: bool, order: Order, palette: Palette) -> Vec
             3,
             rows.iter().map(|row| Some(row.loss_words())),
         ),
-        Column::figures("queue", 5, rows.iter().map(|row| Some(scaled(row.queued_bytes)))),
+        Column::figures("queue", 5, rows.iter().map(|row| row.queued_bytes.map(scaled))),
         Column::figures("skew", 10, rows.iter().map(|row| row.skew_us.map(time))),
         Column::figures("mtu", 8, rows.iter().map(|row| row.mtu_words())),
         Column::words("limited by", 7, limits).stretched(20),
