@@ -68,7 +68,7 @@ impl Requests {
 
     /// The link that a request means.
     fn link(&self, text: &str) -> Result<LinkConfig, Refusal> {
-        parse_link(text, self.config.port).map_err(Refusal::Input)
+        parse_link(text, self.config.ports()).map_err(Refusal::Input)
     }
 
     /// Switches the policy of all workers.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tabane::config::{parse_allow, parse_link};
+use tabane::config::{Ports, parse_allow, parse_link};
 use tabane::control::{Listener, Request, Server, ask};
 use tabane::events::EventLog;
 use tabane::key::Key;
@@ -59,7 +59,7 @@ impl Service {
 fn answer(request: Request) -> Value {
     match &request {
         Request::LinkAdd { link } | Request::LinkRemove { link } => {
-            let _ = parse_link(link, PORT);
+            let _ = parse_link(link, Ports { first: PORT, workers: 1 });
         }
         Request::Keys { keys } => keys.iter().for_each(|key| drop(Key::from_hex(key))),
         Request::Allow { allow: Some(allow) } => drop(parse_allow(allow)),

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::address::{LOCAL_ALLOWED, PEER_ALLOWED, Peer, family, parse_local, parse_peer};
 use super::limits::{LINKS, NAMES, PEERS, WEIGHT};
+use super::ports::Ports;
 use super::problem::{Place, Problem, quoted};
 use super::settings::{LinkSettings, Settings, parse_link_text};
 use super::typed::{number, value, word};
@@ -20,8 +21,12 @@ use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 /// The kinds of links; UDP over a NIC by default.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];
 
-/// Checks the links of `settings`; `port` completes peers that name none.
-pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, port: u16) -> Vec<LinkConfig> {
+/// Checks the links of `settings`; `ports` complete peers that name none.
+pub(super) fn resolve_links(
+    problems: &mut Vec<Problem>,
+    settings: &Settings,
+    ports: Ports,
+) -> Vec<LinkConfig> {
     if !check_count(problems, settings) {
         return Vec::new();
     }
@@ -34,7 +39,7 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
             let what = "AF_XDP serves one worker";
             problems.push(Problem::new(&given.place, what, "`auto` or `packet`, or `workers = 1`"));
         }
-        let Some(link) = resolve_link(problems, typed, port) else { continue };
+        let Some(link) = resolve_link(problems, typed, ports) else { continue };
         if links.iter().any(|before| before.nic == link.nic && before.local == link.local) {
             let what = format!("nic {} is used twice from the same address", quoted(&link.nic));
             problems.push(Problem::new(
@@ -49,13 +54,13 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
     links
 }
 
-/// One link as text, as after `--link`; `port` completes peers that name none.
+/// One link as text, as after `--link`; `ports` complete peers that name none.
 ///
 /// # Errors
 /// What is wrong with it and what is allowed, in one sentence.
-pub fn parse_link(text: &str, port: u16) -> Result<LinkConfig, String> {
+pub fn parse_link(text: &str, ports: Ports) -> Result<LinkConfig, String> {
     let mut problems = Vec::new();
-    let link = resolve_link(&mut problems, &parse_link_text(text, "link")?, port);
+    let link = resolve_link(&mut problems, &parse_link_text(text, "link")?, ports);
     match (link, problems.first()) {
         (Some(link), None) => Ok(link),
         (_, problem) => Err(problem.map_or_else(String::new, ToString::to_string)),
@@ -88,7 +93,7 @@ fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
 }
 
 /// The link, or `None` when it has no usable nic or path.
-fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Option<LinkConfig> {
+fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Option<LinkConfig> {
     let kind = word(problems, typed.kind.as_ref(), &KINDS, |kind| kind, KINDS[0]);
     for given in typed.engine.iter().chain(&typed.completion).filter(|_| kind != "ether") {
         let what = "only Ethernet frames have an engine";
@@ -106,9 +111,9 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) ->
     }
     let local = value(problems, typed.local.as_ref(), LOCAL_ALLOWED, parse_local);
     let (rate, weight) = share(problems, typed);
-    let peers = peers(problems, typed, port);
+    let peers = peers(problems, typed, ports);
     check_families(problems, typed, local, &peers);
-    check_not_itself(problems, typed, local, &peers, port);
+    check_not_itself(problems, typed, local, &peers, ports.first);
     Some(LinkConfig { nic: nic?, local, peers, rate, weight, ether: None, window: None })
 }
 
@@ -181,7 +186,7 @@ fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
     Some(nic.value.clone())
 }
 
-fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<Peer> {
+fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Vec<Peer> {
     if let Some(last) = typed.peers.last().filter(|_| !PEERS.hold_count(typed.peers.len())) {
         let what = format!("{} peers are too many", typed.peers.len());
         problems.push(Problem::new(&last.place, what, PEERS.to_string()));
@@ -189,8 +194,9 @@ fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<Pe
     }
     let mut peers = Vec::new();
     for given in &typed.peers {
-        let parse = |text: &str| parse_peer(text, port);
+        let parse = |text: &str| parse_peer(text, ports.first);
         let Some(peer) = value(problems, Some(given), PEER_ALLOWED, parse) else { continue };
+        ports.check(problems, &given.place, &format!("peer {peer}"), peer.port());
         if peers.contains(&peer) {
             problems.push(Problem::new(&given.place, format!("{peer} is given twice"), "each peer once"));
         } else {

@@ -12,6 +12,7 @@ use crate::key::KeyError;
 use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 
 const ZERO_KEY: Key = Key([0; 32]);
+const PORTS: Ports = Ports { first: 7420, workers: 1 };
 
 fn config(text: &str) -> Result<Config, Vec<Problem>> {
     resolve::resolve(&file::parse("tb.toml", text)?, |_, _| Ok(ZERO_KEY))
@@ -260,7 +261,7 @@ fn classes_and_options_that_cannot_be() {
 fn values_that_contradict_each_other() {
     assert_eq!(
         problem("port = 65535\nworkers = 2"),
-        "tb.toml:1: port: port 65535 leaves no port for each of 2 workers; allowed: at most 65534 with so many workers"
+        "tb.toml:1: port: port 65535 leaves no port for each of 2 workers; allowed: ports up to 65534 with so many workers"
     );
     assert_eq!(
         problem("name = \"eth1\""),
@@ -290,6 +291,24 @@ fn peers_may_be_named() {
     assert!(!ipv4.takes_both_families() && ipv4.is_ipv4() && !ipv4.reaches(Ipv6Addr::LOCALHOST.into()));
     let listens = link("local = '::'").expect("valid");
     assert!(listens.peers.is_empty() && !listens.uses_multicast() && !listens.is_ipv4());
+}
+
+#[test]
+fn each_worker_of_a_peer_has_a_port() {
+    let link = |peers: &str| format!("workers = 3\n[[link]]\nnic = 'wan0'\npeers = [{peers}]\n");
+    assert_eq!(config(&link("'192.0.2.7:65533', 'office:65533'")).err(), None);
+    let why = |peer: &str| {
+        format!(
+            "tb.toml:4: link.peers: peer {peer} leaves no port for each of 3 workers; \
+             allowed: ports up to 65533 with so many workers"
+        )
+    };
+    assert_eq!(
+        problems(&link("'192.0.2.7:65534', 'office:65535'")),
+        [why("192.0.2.7:65534"), why("office:65535")]
+    );
+    let added = parse_link("wan0,peer=office:65535", Ports { workers: 2, ..PORTS }).expect_err("no port");
+    assert!(added.contains("peer office:65535 leaves no port for each of 2 workers"), "{added}");
 }
 
 #[test]
@@ -370,11 +389,11 @@ fn an_ethernet_link_has_a_nic_and_no_addresses() {
     let typed = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nweight = 2\n").expect("valid").links;
     assert_eq!(typed[0].ether, Some(EtherConfig::default()));
     assert!(typed[0].nic == "eth1" && typed[0].weight == Some(2));
-    assert_eq!(parse_link("ether:eth1,weight=2", 7420), Ok(typed[0].clone()));
+    assert_eq!(parse_link("ether:eth1,weight=2", PORTS), Ok(typed[0].clone()));
     let xdp = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nengine = 'xdp'\n").expect("valid");
     let ether = EtherConfig { engine: Engine::Xdp, ..EtherConfig::default() };
     assert_eq!((xdp.links[0].ether, config(&xdp.to_string())), (Some(ether), Ok(xdp.clone())));
-    let lazy = parse_link("ether:eth1,engine=xdp,completion=lazy", 7420).expect("valid").ether;
+    let lazy = parse_link("ether:eth1,engine=xdp,completion=lazy", PORTS).expect("valid").ether;
     assert_eq!(lazy.map(|ether| ether.completion), Some(reclaim::Method::Lazy));
     assert!(link_problem("kind = 'ether'\ncompletion = 'lazy'").contains("AF_PACKET does not show"));
     let found = problems("[[link]]\nkind = 'ether'\nnic = 'eth1'\nlocal = 'fe80::1'\n");
@@ -383,7 +402,7 @@ fn an_ethernet_link_has_a_nic_and_no_addresses() {
         ["tb.toml:4: link.local: Ethernet frames have no IP addresses; allowed: this with kind = \"udp\""]
     );
     assert!(link_problem("kind = 'ehter'").contains("did you mean `ether`?"));
-    let why = |text| parse_link(text, 7420).expect_err(text);
+    let why = |text| parse_link(text, PORTS).expect_err(text);
     assert_eq!(
         why("ether:eth1,peer=1.2.3.4:1"),
         "unknown part `peer=1.2.3.4:1`; allowed: engine=, completion=, rate=, weight="
@@ -408,8 +427,8 @@ fn a_window_of_memory_is_a_link() {
     let window = typed[0].window.clone().expect("a window");
     assert_eq!((window.unit, window.ring, window.slots, window.slot), (4 << 10, 2 << 20, 2, None));
     assert_eq!(window.cell_max(), 4088);
-    assert_eq!(parse_link("mem:/dev/shm/tb0", 7420), Ok(typed[0].clone()));
-    let small = parse_link("mem:/w,unit=512B,slots=4,slot=3,poll=1ms,weight=2", 7420).expect("valid");
+    assert_eq!(parse_link("mem:/dev/shm/tb0", PORTS), Ok(typed[0].clone()));
+    let small = parse_link("mem:/w,unit=512B,slots=4,slot=3,poll=1ms,weight=2", PORTS).expect("valid");
     assert_eq!(small.window.map(|window| (window.cell_max(), window.slot)), Some((1016, Some(3))));
 }
 
@@ -431,7 +450,7 @@ fn a_window_says_what_is_wrong_with_it() {
     assert!(window("nic = 'eth1'").contains("neither NIC nor addresses"));
     assert!(link_problem("unit = '4 KiB'").contains("a NIC has no window; allowed: this with kind"));
     assert!(link_problem("kind = 'men'").contains("did you mean `mem`?"));
-    let link = |text| parse_link(text, 7420).expect_err(text);
+    let link = |text| parse_link(text, PORTS).expect_err(text);
     assert!(link("mem:relative").contains("`relative` is no absolute path"));
     assert!(link("mem:/sys/bus/pci/devices/0000:00:04.0/resource2").contains("allowed: slot = N"));
     assert!(link("mem:/w,peer=1.2.3.4:1").contains("unknown part `peer=1.2.3.4:1`; allowed: unit=, ring="));
