@@ -65,7 +65,7 @@ pub struct Config {
     pub accept_keys: Vec<(PathBuf, Key)>,
     /// Keys of nodes.
     pub nodes: NodeConfig,
-    /// UDP port of the first worker; worker i uses `port + i`, which exists.
+    /// UDP port of the first worker; worker i uses `port + i`, which exists. Names the node, and links may have others.
     pub port: u16,
     /// MTU of the device, 68 to 65,521 bytes.
     pub mtu: u16,
@@ -132,6 +132,8 @@ pub struct LinkConfig {
     /// Local address, or the one that stands for any of its family; `None` takes the NIC's IPv6 link-local address, or any of
     /// the peers' family.
     pub local: Option<IpAddr>,
+    /// UDP port of its first worker; `None`: the bundle's. Only of links over UDP.
+    pub port: Option<u16>,
     /// Where the other nodes listen: endpoints of one family, and names. Empty means multicast discovery, or, with a local
     /// address that routers forward to, that the link only listens.
     pub peers: Vec<Peer>,
@@ -155,6 +157,17 @@ pub struct EtherConfig {
 }
 
 impl LinkConfig {
+    /// UDP port of its first worker in a bundle with these ports.
+    pub fn first_port(&self, ports: Ports) -> u16 {
+        self.port.unwrap_or(ports.first)
+    }
+
+    /// Whether both would receive at one place: over one NIC, from one address, at a port that is a worker's of both.
+    pub fn collides(&self, other: &LinkConfig, ports: Ports) -> bool {
+        let distance = self.first_port(ports).abs_diff(other.first_port(ports));
+        self.nic == other.nic && self.local == other.local && distance < ports.workers
+    }
+
     /// Whether peers are looked for by multicast: where none are named, over link-local addresses.
     pub fn uses_multicast(&self) -> bool {
         self.peers.is_empty() && self.local.is_none_or(is_ipv6_link_local)

@@ -70,8 +70,8 @@ impl Links {
     /// Adds a link; returns its number.
     pub(crate) fn add(&self, mut link: LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
-        let same = |member: &Member| member.link.nic == link.nic && member.link.local == link.local;
-        if members.iter().flatten().any(same) {
+        let ports = self.config.ports();
+        if members.iter().flatten().any(|member| member.link.collides(&link, ports)) {
             return Err(Refusal::Input(format!("link {} is in the bundle already", link.nic)));
         }
         if link.nic == self.config.name {
@@ -116,7 +116,7 @@ impl Links {
         Ok(number)
     }
 
-    /// Removes a link, and returns its number when its sockets are closed. `local` distinguishes links over one NIC.
+    /// Removes a link, and returns its number when its sockets are closed. `local` and `port` distinguish links over one NIC.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
         let gone = self.workers.ask(|answer| Command::RemoveLink { link: number, answer });
@@ -132,9 +132,10 @@ impl Links {
     fn begin_leaving(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
         let staying = members.iter().flatten().filter(|member| !member.leaving).count();
-        let nic = &wanted.nic;
+        let (nic, ports) = (&wanted.nic, self.config.ports());
         let is_meant = |member: &Member| {
             let at = wanted.local.is_none_or(|local| member.link.local == Some(local));
+            let at = at && wanted.port.is_none_or(|port| member.link.first_port(ports) == port);
             member.link.nic == *nic && at && (member.link.ether.is_some() || wanted.ether.is_none())
         };
         let mut meant = (0u8..)
@@ -151,7 +152,7 @@ impl Links {
                 format!("link {nic} is the last one; `tabane down {}` ends the bundle", self.config.name)
             }
             (Some(_), Some(_)) => {
-                format!("there are several links over {nic}; say which: {nic},local=ADDRESS")
+                format!("there are several links over {nic}; say which: {nic},local=ADDRESS or {nic},port=N")
             }
             (None, _) => {
                 let names = members.iter().flatten().map(|member| member.link.nic.as_str());
@@ -403,7 +404,7 @@ fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
         nic: link.nic.clone(),
         local: link.local.or(any),
         both_families: link.takes_both_families(),
-        port: config.port + number,
+        port: link.first_port(config.ports()) + number,
         gso: config.offload.gso,
         gro: config.offload.gro,
         receive_buffer: RECEIVE_BUFFER,
@@ -450,8 +451,8 @@ mod tests {
     #[test]
     fn a_link_that_a_worker_lets_go_late_is_gone() {
         let link = |nic: &str| {
-            let (nic, peers) = (nic.to_owned(), Vec::new());
-            LinkConfig { nic, local: None, peers, rate: None, weight: None, ether: None, window: None }
+            let ports = crate::config::Ports { first: 7420, workers: 1 };
+            crate::config::parse_link(nic, ports).expect("a link")
         };
         let config = Config { links: vec![link("eth1"), link("eth2"), link("eth3")], ..Config::default() };
         let media = [1, 2, 3].map(|index| Medium { index, cell_max: 1_452, mac: None, carrier: true });

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::address::{LOCAL_ALLOWED, PEER_ALLOWED, Peer, family, parse_local, parse_peer};
-use super::limits::{LINKS, NAMES, PEERS, WEIGHT};
+use super::limits::{LINKS, NAMES, PEERS, PORT, WEIGHT};
 use super::ports::Ports;
 use super::problem::{Place, Problem, quoted};
 use super::settings::{LinkSettings, Settings, parse_link_text};
@@ -40,13 +40,8 @@ pub(super) fn resolve_links(
             problems.push(Problem::new(&given.place, what, "`auto` or `packet`, or `workers = 1`"));
         }
         let Some(link) = resolve_link(problems, typed, ports) else { continue };
-        if links.iter().any(|before| before.nic == link.nic && before.local == link.local) {
-            let what = format!("nic {} is used twice from the same address", quoted(&link.nic));
-            problems.push(Problem::new(
-                &typed.place,
-                what,
-                "each nic once, or with a `local` of its own each time",
-            ));
+        if let Some(before) = links.iter().find(|before| before.collides(&link, ports)) {
+            problems.push(collision(&typed.place, before, &link, ports));
         }
         links.push(link);
     }
@@ -65,6 +60,18 @@ pub fn parse_link(text: &str, ports: Ports) -> Result<LinkConfig, String> {
         (Some(link), None) => Ok(link),
         (_, problem) => Err(problem.map_or_else(String::new, ToString::to_string)),
     }
+}
+
+/// Two links would receive at one place.
+fn collision(place: &Place, before: &LinkConfig, link: &LinkConfig, ports: Ports) -> Problem {
+    let (nic, workers) = (quoted(&link.nic), ports.workers);
+    let (first, second) = (before.first_port(ports), link.first_port(ports));
+    if first == second {
+        let what = format!("nic {nic} is used twice from the same address");
+        return Problem::new(place, what, "each nic once, or with a `local` or `port` of its own each time");
+    }
+    let what = format!("ports {first} and {second} of nic {nic} are too near to each other");
+    Problem::new(place, what, format!("a port for each of {workers} workers from each of them on"))
 }
 
 fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
@@ -99,6 +106,10 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports)
         let what = "only Ethernet frames have an engine";
         problems.push(Problem::new(&given.place, what, "this with kind = \"ether\""));
     }
+    if let Some(given) = typed.port.as_ref().filter(|_| kind != "udp") {
+        let what = "only links over UDP have a port of their own";
+        problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
+    }
     if kind == "mem" {
         return resolve_window_link(problems, typed);
     }
@@ -111,10 +122,16 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports)
     }
     let local = value(problems, typed.local.as_ref(), LOCAL_ALLOWED, parse_local);
     let (rate, weight) = share(problems, typed);
+    let port = typed.port.as_ref().map(|given| {
+        let port = number(problems, Some(given), PORT, ports.first);
+        ports.check(problems, &given.place, &format!("port {port}"), port);
+        port
+    });
+    let ports = Ports { first: port.unwrap_or(ports.first), ..ports };
     let peers = peers(problems, typed, ports);
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, ports.first);
-    Some(LinkConfig { nic: nic?, local, peers, rate, weight, ether: None, window: None })
+    Some(LinkConfig { nic: nic?, local, port, peers, rate, weight, ether: None, window: None })
 }
 
 /// A link of Ethernet frames.
@@ -146,6 +163,7 @@ fn resolve_ether_link(
     Some(LinkConfig {
         nic: nic?,
         local: None,
+        port: None,
         peers: Vec::new(),
         rate,
         weight,
@@ -163,8 +181,8 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
     }
     let (rate, weight) = share(problems, typed);
     let window = resolve_window(problems, &typed.place, &typed.window)?;
-    let (nic, local, peers) = (window.link_name(), None, Vec::new());
-    Some(LinkConfig { nic, local, peers, rate, weight, ether: None, window: Some(window) })
+    let (nic, peers) = (window.link_name(), Vec::new());
+    Some(LinkConfig { nic, local: None, port: None, peers, rate, weight, ether: None, window: Some(window) })
 }
 
 /// Rate and weight.

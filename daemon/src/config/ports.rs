@@ -33,4 +33,10 @@ impl Config {
     pub fn ports(&self) -> Ports {
         Ports { first: self.port, workers: self.workers }
     }
+
+    /// The lowest port of all links.
+    pub fn lowest_port(&self) -> u16 {
+        let links = self.links.iter().filter_map(|link| link.port);
+        links.fold(self.port, u16::min)
+    }
 }

@@ -125,6 +125,10 @@ impl LinkConfig {
             None if self.peers.is_empty() => writeln!(f, "# local: the IPv6 link-local address of the nic"),
             None => writeln!(f, "# local: any address of the nic"),
         }?;
+        match self.port {
+            Some(port) => writeln!(f, "port = {port}"),
+            None => writeln!(f, "# port: the bundle's"),
+        }?;
         if self.uses_multicast() {
             writeln!(f, "peers = []  # found by multicast")?;
         } else if self.peers.is_empty() {

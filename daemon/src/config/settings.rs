@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::limits::{SLOT, SLOTS, WEIGHT};
+use super::limits::{PORT, SLOT, SLOTS, WEIGHT};
 use super::problem::{Place, quoted};
 
 /// Prefix of the name of a link of Ethernet frames, before its NIC; no NIC can be called that.
@@ -171,6 +171,8 @@ pub struct LinkSettings {
     pub nic: Option<Given<String>>,
     /// Local address.
     pub local: Option<Given<String>>,
+    /// UDP port of its first worker.
+    pub port: Option<Given<i64>>,
     /// Endpoints of the other nodes, or their names.
     pub peers: Vec<Given<String>>,
     /// Rate of the link, with unit.
@@ -223,6 +225,7 @@ impl LinkSettings {
             kind: path.and_then(|_| given("mem")).or_else(|| ether.and_then(|_| given("ether"))),
             window: WindowSettings { path: path.and_then(given), ..WindowSettings::default() },
             local: None,
+            port: None,
             peers: Vec::new(),
             rate: None,
             weight: None,
@@ -299,7 +302,7 @@ impl OffloadSettings {
     }
 }
 
-/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=HOST:PORT]…[,rate=RATE][,weight=N]`,
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,port=N][,peer=HOST:PORT]…[,rate=RATE][,weight=N]`,
 /// `ether:NIC[,engine=ENGINE][,completion=WAY][,rate=RATE][,weight=N]`, or
 /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`.
 ///
@@ -329,6 +332,7 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
             "rate" => link.rate.replace(given).is_some(),
             "weight" => link.weight.replace(number("weight", WEIGHT)?).is_some(),
             "local" if over_ip => link.local.replace(given).is_some(),
+            "port" if over_ip => link.port.replace(number("port", PORT)?).is_some(),
             "peer" if over_ip => {
                 link.peers.push(given);
                 false
@@ -343,7 +347,7 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
             _ => {
                 let parts = match () {
                     () if in_memory => "unit=, ring=, slots=, slot=, poll=, ",
-                    () if over_ip => "local=, peer=, ",
+                    () if over_ip => "local=, port=, peer=, ",
                     () => "engine=, completion=, ",
                 };
                 return Err(format!("unknown part {}; allowed: {parts}rate=, weight=", quoted(part)));
@@ -374,8 +378,12 @@ mod tests {
     #[test]
     fn a_link_flag_names_its_mistake() {
         let why = |text| parse_link_flag(text).expect_err(text);
-        assert_eq!(why("eth1,loca=1"), "unknown part `loca=1`; allowed: local=, peer=, rate=, weight=");
+        assert_eq!(
+            why("eth1,loca=1"),
+            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, weight="
+        );
         assert_eq!(why("eth1,weight=x"), "`x` is no weight; allowed: 1 to 1000");
+        assert_eq!(why("eth1,port=x"), "`x` is no port; allowed: 1 to 65535");
         assert_eq!(why("eth1,local=::1,local=::2"), "`local` is given twice; allowed: once");
     }
 

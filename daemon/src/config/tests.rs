@@ -12,6 +12,8 @@ use crate::key::KeyError;
 use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 
 const ZERO_KEY: Key = Key([0; 32]);
+/// The highest that leaves one for each of as many workers as there can be.
+const PORT_MAX: u16 = u16::MAX - 63;
 const PORTS: Ports = Ports { first: 7420, workers: 1 };
 
 fn config(text: &str) -> Result<Config, Vec<Problem>> {
@@ -42,6 +44,7 @@ fn a_link_is_enough() {
     let link = LinkConfig {
         nic: "eth1".to_owned(),
         local: None,
+        port: None,
         peers: Vec::new(),
         rate: None,
         weight: None,
@@ -317,7 +320,7 @@ fn the_examples_of_pages_are_understood() {
     let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
     let files: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
     let files: Vec<_> = files.into_iter().filter(|file| file.contains("[[link]]")).collect();
-    assert_eq!(files.len(), 3);
+    assert_eq!(files.len(), 4);
     for file in files {
         assert_eq!(config(file).err(), None, "{file}");
     }
@@ -366,7 +369,7 @@ fn links_that_cannot_work() {
     assert_eq!(
         link_problem("[[link]]\nnic = \"eth1\""),
         "tb.toml:3: link: nic `eth1` is used twice from the same address; \
-         allowed: each nic once, or with a `local` of its own each time"
+         allowed: each nic once, or with a `local` or `port` of its own each time"
     );
     assert_eq!(
         problems("[[link]]\n"),
@@ -382,6 +385,40 @@ fn links_that_cannot_work() {
 fn one_nic_with_two_addresses_is_two_links() {
     let text = "[[link]]\nnic = 'eth1'\nlocal = 'fe80::1'\n[[link]]\nnic = 'eth1'\nlocal = 'fe80::2'\n";
     assert_eq!(config(text).map(|config| config.links.len()), Ok(2));
+}
+
+#[test]
+fn one_address_with_two_ports_is_two_links() {
+    let links = |workers: u16, port: u16| {
+        let first = "nic = 'wan0'\nlocal = '192.0.2.1'\npeers = ['198.51.100.7']";
+        format!("workers = {workers}\n[[link]]\n{first}\n[[link]]\n{first}\nport = {port}\n")
+    };
+    let two = config(&links(4, 7424)).expect("valid");
+    let peers: Vec<_> = two.links.iter().flat_map(|link| &link.peers).map(Peer::port).collect();
+    assert_eq!(peers, [7420, 7424], "what names no port has that of the link");
+    assert_eq!((two.port, two.lowest_port()), (7420, 7420), "the node's id has that of the bundle");
+    assert_eq!(config(&links(1, 80)).expect("valid").lowest_port(), 80);
+    assert_eq!(
+        problems(&links(4, 7423)),
+        ["tb.toml:6: link: ports 7420 and 7423 of nic `wan0` are too near to each other; \
+          allowed: a port for each of 4 workers from each of them on"]
+    );
+    assert_eq!(
+        problems(&links(4, 65_533)),
+        [
+            "tb.toml:9: link.peers: peer 198.51.100.7:65533 leaves no port for each of 4 workers; \
+             allowed: ports up to 65532 with so many workers",
+            "tb.toml:10: link.port: port 65533 leaves no port for each of 4 workers; \
+             allowed: ports up to 65532 with so many workers"
+        ]
+    );
+    assert_eq!(
+        problems("[[link]]\nkind = 'ether'\nnic = 'eth1'\nport = 9\n"),
+        [
+            "tb.toml:4: link.port: only links over UDP have a port of their own; allowed: this with kind = \"udp\""
+        ]
+    );
+    assert_eq!(parse_link("wan0,port=9", PORTS).map(|link| link.port), Ok(Some(9)));
 }
 
 #[test]
@@ -499,10 +536,10 @@ fn window() -> impl Strategy<Value = WindowConfig> {
 
 /// Links with NICs of their own, or windows; a local address appears with peers of its family only.
 fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
-    let peers = btree_map(address(), 1..=u16::MAX, 0..4);
+    let peers = btree_map(address(), 1..=PORT_MAX, 0..4);
     let link = (
-        option::of(address()),
-        (peers, btree_map("[a-z0-9_]{1,9}(-?[a-z0-9]{1,9}){0,2}\\.[a-z]{2,5}\\.?", 1..=u16::MAX, 0..3)),
+        (option::of(address()), option::weighted(0.2, 1..=PORT_MAX)),
+        (peers, btree_map("[a-z0-9_]{1,9}(-?[a-z0-9]{1,9}){0,2}\\.[a-z]{2,5}\\.?", 1..=PORT_MAX, 0..3)),
         option::of(1_000..=1_000_000_000_000_u64),
         option::weighted(0.8, 1..=1_000_u32),
         option::weighted(0.2, window()),
@@ -510,35 +547,47 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     );
     btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
         let weigh = links.values().all(|(_, _, _, weight, ..)| weight.is_some());
-        let links = links.into_iter().map(|(nic, (local, (peers, names), rate, weight, window, ether))| {
-            let weight = weight.filter(|_| weigh);
-            if let Some(window) = window {
-                let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
-                let (nic, peers) = (format!("mem:{}", window.path), Vec::new());
-                return LinkConfig {
-                    nic,
-                    local: None,
-                    peers,
-                    rate,
-                    weight,
-                    ether: None,
-                    window: Some(window),
+        let links =
+            links.into_iter().map(|(nic, ((local, port), (peers, names), rate, weight, window, ether))| {
+                let weight = weight.filter(|_| weigh);
+                if let Some(window) = window {
+                    let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
+                    let (nic, peers) = (format!("mem:{}", window.path), Vec::new());
+                    return LinkConfig {
+                        nic,
+                        local: None,
+                        port: None,
+                        peers,
+                        rate,
+                        weight,
+                        ether: None,
+                        window: Some(window),
+                    };
+                }
+                let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
+                if ether.is_some() {
+                    let peers = Vec::new();
+                    return LinkConfig {
+                        nic,
+                        local: None,
+                        port: None,
+                        peers,
+                        rate,
+                        weight,
+                        ether,
+                        window: None,
+                    };
+                }
+                let first = local.or(peers.keys().next().copied());
+                let ours = |peer: &IpAddr| {
+                    Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
                 };
-            }
-            let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
-            if ether.is_some() {
-                return LinkConfig { nic, local: None, peers: Vec::new(), rate, weight, ether, window: None };
-            }
-            let first = local.or(peers.keys().next().copied());
-            let ours = |peer: &IpAddr| {
-                Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
-            };
-            let addresses = peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from);
-            let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
-            let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
-            let local = local.filter(|_| !peers.is_empty());
-            LinkConfig { nic, local, peers, rate, weight, ether, window: None }
-        });
+                let addresses = peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from);
+                let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
+                let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
+                let local = local.filter(|_| !peers.is_empty());
+                LinkConfig { nic, local, port, peers, rate, weight, ether, window: None }
+            });
         links.collect()
     })
 }

@@ -18,7 +18,7 @@ pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX;
 pub struct NodeId(pub u64);
 
 impl NodeId {
-    /// The identity of the node whose first NIC has this address and whose links use this UDP port.
+    /// The identity of the node whose first NIC has this address and whose links use this UDP port, unless they have one of their own.
     #[must_use]
     pub fn new(mac: [u8; 6], port: u16) -> Self {
         let [a, b, c, d, e, f] = mac;
