@@ -19,6 +19,7 @@ mod nodes;
 mod ports;
 mod print;
 pub mod problem;
+mod rate;
 pub mod resolve;
 pub mod settings;
 pub mod table;
@@ -39,6 +40,7 @@ pub use links::parse_link;
 pub use nodes::{NodeConfig, parse_allow};
 pub use ports::Ports;
 use problem::{Place, Problem};
+pub use rate::LinkRate;
 use settings::Settings;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::{receive, reclaim};
@@ -137,8 +139,8 @@ pub struct LinkConfig {
     /// Where the other nodes listen: endpoints of one family, and names. Empty means multicast discovery, or, with a local
     /// address that routers forward to, that the link only listens.
     pub peers: Vec<Peer>,
-    /// Rate of the link, in bits per second; `None` means measured.
-    pub rate: Option<u64>,
+    /// What it carries at most, as far as it is stated.
+    pub rate: LinkRate,
     /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
     pub weight: Option<u32>,
     /// For a link of Ethernet frames: what moves them. Such a link has neither a local address nor named peers.

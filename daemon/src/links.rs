@@ -433,7 +433,8 @@ pub(crate) fn link_settings(
         headers: u16::try_from(crate::medium::headers(link)).unwrap_or_default(),
         greet: of_worker(greeted(link, addresses), number),
         multicast: link.uses_multicast(),
-        rate: link.rate,
+        rate: link.rate.up,
+        receives: link.rate.down,
         speed: None,
         weight: link.weight,
     }

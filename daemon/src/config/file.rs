@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::fragments::FRAGMENTS_ALLOWED;
 use super::problem::{Place, Problem};
+use super::rate::RATE_ALLOWED;
 use super::settings::{
-    AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings,
-    Settings, WindowSettings,
+    AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, RateSettings,
+    ReceiveSettings, Settings, WindowSettings,
 };
 use super::table::{Section, read};
 use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
@@ -105,13 +106,24 @@ fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
         local: section.text("local", "an address of this node"),
         port: section.number("port"),
         peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
-        rate: section.text("rate", BITRATE_ALLOWED),
+        rate: rate(section),
         weight: section.number("weight"),
         engine: section.text("engine", "the name of an engine"),
         completion: section.text("completion", "`interrupt`, `lazy` or `adaptive`"),
         kind: section.text("kind", "`udp`, `ether` or `mem`"),
         window: window(section),
     }
+}
+
+/// A rate for both directions, or a table with one for each.
+fn rate(section: &mut Section<'_, '_>) -> RateSettings {
+    let both = |given| RateSettings { both: Some(given), ..RateSettings::default() };
+    let rate = section.text_or_table("rate", "link.rate.", RATE_ALLOWED, both, |section| RateSettings {
+        both: None,
+        down: section.text("down", BITRATE_ALLOWED),
+        up: section.text("up", BITRATE_ALLOWED),
+    });
+    rate.unwrap_or_default()
 }
 
 fn window(section: &mut Section<'_, '_>) -> WindowSettings {

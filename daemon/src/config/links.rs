@@ -3,17 +3,20 @@
 //! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only; with another local
 //! address it waits for peers that name it. A link without a local address that names a peer takes both families.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, SocketAddr};
 
 use super::address::{LOCAL_ALLOWED, PEER_ALLOWED, Peer, family, parse_local, parse_peer};
 use super::limits::{LINKS, NAMES, PEERS, PORT, WEIGHT};
 use super::ports::Ports;
 use super::problem::{Place, Problem, quoted};
+use super::rate::resolve_rate;
 use super::settings::{LinkSettings, Settings, parse_link_text};
 use super::typed::{number, value, word};
-use super::units::{BITRATE_ALLOWED, parse_bitrate};
 use super::window::resolve_window;
-use super::{EtherConfig, LinkConfig};
+use super::{EtherConfig, LinkConfig, LinkRate};
 use tabane_engine::reclaim;
 use tabane_io::Engine;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -186,8 +189,8 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
 }
 
 /// Rate and weight.
-fn share(problems: &mut Vec<Problem>, typed: &LinkSettings) -> (Option<u64>, Option<u32>) {
-    let rate = value(problems, typed.rate.as_ref(), BITRATE_ALLOWED, parse_bitrate);
+fn share(problems: &mut Vec<Problem>, typed: &LinkSettings) -> (LinkRate, Option<u32>) {
+    let rate = resolve_rate(problems, &typed.rate);
     (rate, typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1)))
 }
 

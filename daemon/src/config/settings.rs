@@ -175,8 +175,8 @@ pub struct LinkSettings {
     pub port: Option<Given<i64>>,
     /// Endpoints of the other nodes, or their names.
     pub peers: Vec<Given<String>>,
-    /// Rate of the link, with unit.
-    pub rate: Option<Given<String>>,
+    /// Its rate.
+    pub rate: RateSettings,
     /// Its part of the traffic.
     pub weight: Option<Given<i64>>,
     /// What moves the cells of a link of Ethernet frames.
@@ -187,6 +187,17 @@ pub struct LinkSettings {
     pub kind: Option<Given<String>>,
     /// The window of a link through memory.
     pub window: WindowSettings,
+}
+
+/// The rates of a link, each with unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateSettings {
+    /// Of both directions.
+    pub both: Option<Given<String>>,
+    /// Of what it receives.
+    pub down: Option<Given<String>>,
+    /// Of what it sends.
+    pub up: Option<Given<String>>,
 }
 
 /// The window of a link through memory, as typed.
@@ -227,7 +238,7 @@ impl LinkSettings {
             local: None,
             port: None,
             peers: Vec::new(),
-            rate: None,
+            rate: RateSettings::default(),
             weight: None,
             engine: None,
             completion: None,
@@ -304,7 +315,8 @@ impl OffloadSettings {
 
 /// Reads the value of `--link`: `NIC[,local=ADDRESS][,port=N][,peer=HOST:PORT]…[,rate=RATE][,weight=N]`,
 /// `ether:NIC[,engine=ENGINE][,completion=WAY][,rate=RATE][,weight=N]`, or
-/// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`.
+/// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`; `down=RATE,up=RATE` may stand in place
+/// of `rate=RATE`.
 ///
 /// # Errors
 /// What is wrong with `text` and what is allowed.
@@ -329,7 +341,9 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
             Err(_) => Err(format!("{} is no {what}; allowed: {allowed}", quoted(value))),
         };
         let twice = match key {
-            "rate" => link.rate.replace(given).is_some(),
+            "rate" => link.rate.both.replace(given).is_some(),
+            "down" => link.rate.down.replace(given).is_some(),
+            "up" => link.rate.up.replace(given).is_some(),
             "weight" => link.weight.replace(number("weight", WEIGHT)?).is_some(),
             "local" if over_ip => link.local.replace(given).is_some(),
             "port" if over_ip => link.port.replace(number("port", PORT)?).is_some(),
@@ -350,7 +364,10 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
                     () if over_ip => "local=, port=, peer=, ",
                     () => "engine=, completion=, ",
                 };
-                return Err(format!("unknown part {}; allowed: {parts}rate=, weight=", quoted(part)));
+                return Err(format!(
+                    "unknown part {}; allowed: {parts}rate=, down=, up=, weight=",
+                    quoted(part)
+                ));
             }
         };
         if twice {
@@ -372,7 +389,7 @@ mod tests {
         assert_eq!(link.nic.expect("given").value, "eth1");
         assert_eq!(link.local.expect("given").value, "192.0.2.1");
         assert_eq!(link.peers.len(), 2);
-        assert_eq!(link.rate.expect("given").place.to_string(), "--link eth1: rate");
+        assert_eq!(link.rate.both.expect("given").place.to_string(), "--link eth1: rate");
     }
 
     #[test]
@@ -380,7 +397,7 @@ mod tests {
         let why = |text| parse_link_flag(text).expect_err(text);
         assert_eq!(
             why("eth1,loca=1"),
-            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, weight="
+            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, down=, up=, weight="
         );
         assert_eq!(why("eth1,weight=x"), "`x` is no weight; allowed: 1 to 1000");
         assert_eq!(why("eth1,port=x"), "`x` is no port; allowed: 1 to 65535");

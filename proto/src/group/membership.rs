@@ -284,6 +284,7 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     path.doubted |= path.endpoint.is_none();
     path.endpoint = Some(origin.from);
     path.cell_max = hello.cell_max;
+    path.ceiling.set(hello.receives.map(|kilobits| u64::from(kilobits) * 1_000));
     path.outdated = false;
 }
 

@@ -5,6 +5,7 @@
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;
 use crate::link::black_hole::{Detector, OVERDUE_AFTER};
+use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
@@ -72,6 +73,8 @@ pub(crate) struct Outbound {
     pub(crate) timeout: AdaptiveTimeout,
     pub(crate) loss: Loss,
     pub(crate) congestion: Congestion,
+    /// What the peer wants to receive there.
+    pub(crate) ceiling: Ceiling,
     pub(crate) path_mtu: PathMtu,
 }
 
@@ -102,13 +105,30 @@ impl Outbound {
             timeout: AdaptiveTimeout::new(now),
             loss: Loss::new(now),
             congestion: Congestion::new(),
+            ceiling: Ceiling::default(),
             path_mtu: PathMtu::new(now),
         }
     }
 
     /// Bytes per second of its bottleneck, as far as it is known: the NIC of its `link`, or what stands behind it.
     pub(crate) fn rate(&self, link: &Link) -> Option<u64> {
-        self.congestion.rate().into_iter().chain(link.rate()).min()
+        self.congestion.rate().into_iter().chain(link.rate()).chain(self.ceiling.rate()).min()
+    }
+
+    /// Whether it takes no data now.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.congestion.is_full(now) || self.ceiling.is_full(now)
+    }
+
+    /// When it takes data again, if nothing else happens before.
+    pub(crate) fn opens_at(&self, now: Instant) -> Instant {
+        let opens = if self.congestion.is_full(now) { self.congestion.opens_at() } else { now };
+        opens.max(self.ceiling.opens_at())
+    }
+
+    /// Bytes that may be sent at once.
+    pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
+        self.congestion.batch_limit(now).min(self.ceiling.batch_limit())
     }
 
     /// The largest cell that it takes, as far as is known, in bytes; the link takes `link_max`.
@@ -145,6 +165,7 @@ impl Outbound {
         self.doubted = false;
         self.skew = Duration::ZERO;
         self.round_trip = None;
+        self.ceiling.set(None);
         self.path_mtu.withdraw();
         self.marks.clear();
         self.departed = self.next_seq;

@@ -11,7 +11,7 @@ use core::fmt;
 /// The longest name in bytes.
 pub const NAME_MAX: usize = 32;
 /// The longest hello, without the cell header.
-pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX;
+pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX + 4;
 
 /// A node: the MAC address of its first NIC and its UDP port, so that it is the same after a restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,8 @@ pub struct Hello {
     pub your_session: u16,
     /// The largest link frame (cell with header) that the speaker's NIC takes, in bytes.
     pub cell_max: u16,
+    /// The most that the speaker wants to receive from the addressee on this link, in kbit/s; not 0.
+    pub receives: Option<u32>,
     /// The speaker's number of the link on which this is sent.
     pub link: u8,
     /// How many workers the speaker runs; both ends must run the same number.
@@ -104,6 +106,7 @@ const SEALS: u8 = 4;
 const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
+const RECEIVES: u8 = 64;
 
 /// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
 /// node.
@@ -130,6 +133,10 @@ impl Hello {
         }
         let text = core::str::from_utf8(reader.bytes(length)?).map_err(|_| Malformed::Field)?;
         let name = Name::new(text);
+        let receives = (capabilities & RECEIVES != 0).then(|| reader.u32()).transpose()?;
+        if receives == Some(0) {
+            return Err(Malformed::Field);
+        }
         Ok(Self {
             node,
             incarnation,
@@ -137,6 +144,7 @@ impl Hello {
             session,
             your_session,
             cell_max,
+            receives,
             link,
             workers,
             takes_uso: capabilities & TAKES_USO != 0,
@@ -156,6 +164,9 @@ impl Hello {
         writer.u16(self.session).u16(self.your_session).u16(self.cell_max);
         writer.u8(self.link).u8(self.workers).u8(self.capabilities());
         writer.u8(self.name.length).bytes(self.name.as_str().as_bytes());
+        if let Some(receives) = self.receives {
+            writer.u32(receives);
+        }
         writer.len()
     }
 
@@ -167,6 +178,7 @@ impl Hello {
             (self.asks, ASKS),
             (self.pauses, PAUSES),
             (self.ends, ENDS),
+            (self.receives.is_some(), RECEIVES),
         ];
         bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
     }
@@ -185,6 +197,7 @@ mod tests {
             session: 0x0102,
             your_session: 0,
             cell_max: 1452,
+            receives: Some(50_000),
             link: 1,
             workers: 1,
             takes_uso: true,
@@ -199,7 +212,7 @@ mod tests {
 
     #[test]
     fn each_capability_is_a_bit() {
-        let none = Hello { takes_uso: false, ..example() };
+        let none = Hello { takes_uso: false, receives: None, ..example() };
         let hellos = [
             (Hello { takes_uso: true, ..none }, 1),
             (Hello { leaves: true, ..none }, 2),
@@ -207,6 +220,7 @@ mod tests {
             (Hello { asks: true, ..none }, 8),
             (Hello { pauses: true, ..none }, 16),
             (Hello { ends: true, ..none }, 32),
+            (Hello { receives: Some(1), ..none }, 64),
         ];
         for (hello, bit) in hellos {
             let mut bytes = [0; HELLO_MAX];
@@ -222,7 +236,8 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0x02, 0, 0, 0, 0, 0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
-            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x01, 0x02, b'h', b'1',
+            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x41, 0x02, b'h', b'1', 0, 0, 0xc3,
+            0x50,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Hello::parse(&bytes), Ok(example()), "padding behind it is ignored");
