@@ -7,7 +7,7 @@
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Cable, Passage, Place};
-use crate::competitor::{Competitor, Fate, SEGMENT};
+use crate::competitor::{Competitor, CompetitorSettings, Fate, SEGMENT};
 use crate::fault::Where;
 use crate::hostile::Said;
 use crate::random::Random;
@@ -309,6 +309,16 @@ impl Network {
     /// The flow that competes on the way to a node.
     pub(crate) fn rival(&mut self, to: Place) -> Option<&mut Competitor> {
         self.cable(to).router.as_mut()?.competitor.as_mut()
+    }
+
+    /// A flow competes on the way to a node from now on; returns whether that is so.
+    pub(crate) fn add_rival(&mut self, to: Place, settings: CompetitorSettings) -> bool {
+        let router = self.cable(to).router.as_mut().filter(|router| router.competitor.is_none());
+        let is_new = router.is_some();
+        if let Some(router) = router {
+            router.competitor = Some(Competitor::new(settings));
+        }
+        is_new
     }
 
     /// When each competing flow begins, and where.

@@ -5,7 +5,7 @@
 
 use crate::agenda::Event;
 use crate::cable::Place;
-use crate::competitor::{Fate, SEGMENT};
+use crate::competitor::{CompetitorSettings, Fate, SEGMENT};
 use crate::fault::{Fault, FaultPeriod, Where};
 use crate::flow::Flow;
 use crate::hostile::Hostility;
@@ -108,6 +108,15 @@ impl<'t> World<'t> {
         self.surroundings.note(format_args!("link {number} is now {link:?}"));
         let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
         network.set_link(agenda, *now, number, link);
+    }
+
+    /// A flow begins to compete on a link's way to a node; nothing happens where there is no router, or one competes already.
+    pub fn compete(&mut self, place: Place, round_trip: Duration) {
+        let begins = self.now().since(Instant::default());
+        let settings = CompetitorSettings { round_trip, begins };
+        if self.surroundings.network.add_rival(place, settings) {
+            self.surroundings.compete(place, Fate::Begins);
+        }
     }
 
     /// Bytes that a flow which competes on a link's way to a node has brought through the router so far.
