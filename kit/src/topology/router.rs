@@ -56,7 +56,8 @@ impl Pacer {
     /// `tc` has ended.
     pub fn set(&mut self, rate: Bitrate, lasts: Duration) -> Result<()> {
         let commands = self.commands.as_mut().context("`tc` has ended")?;
-        let bucket = (self.router.burst_bytes() as f64 * 8.0 / lasts.as_secs_f64()) as u64;
+        let millis = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1);
+        let bucket = self.router.burst_bytes() * 8 * 1_000 / millis;
         let bits = rate.bits_per_second().saturating_sub(bucket).max(RATE_LEAST);
         for port in &self.ports {
             writeln!(commands, "qdisc change dev {port} root {}", self.router.tbf(bits))?;

@@ -131,21 +131,26 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
 fn router(section: &mut Section<'_, '_>) -> Option<Router> {
     let (rate, queue) = (section.text("rate", BITRATE_ALLOWED), section.text("queue", TIME_ALLOWED));
     let trace = section.text("trace", "the path of a trace");
-    let translates = section.switch("nat").is_some_and(|given| given.value);
+    let nat = section.switch("nat");
+    let allowed = "`rate` or `trace`, and `queue`";
+    if let (Some(nat), None, None, None) = (&nat, &rate, &trace, &queue) {
+        section.problems().push(Problem::new(&nat.place, "stands alone", allowed));
+    }
+    let translates = nat.is_some_and(|given| given.value);
     if let (Some(rate), Some(_)) = (&rate, &trace) {
         section.problems().push(Problem::new(&rate.place, "stands beside a trace", "`rate` or `trace`"));
     }
     let is_traced = trace.is_some();
-    let (rate, queue) = both(section, trace.or(rate), queue, "`rate` or `trace`, and `queue`")?;
+    let (given, queue) = both(section, trace.or(rate), queue, allowed)?;
     let queue = understood(section, &queue, TIME_ALLOWED, parse_time);
     if !is_traced {
-        let rate = understood(section, &rate, BITRATE_ALLOWED, parse_bitrate)?;
+        let rate = understood(section, &given, BITRATE_ALLOWED, parse_bitrate)?;
         return Some(Router { rate, trace: None, queue: queue?, translates });
     }
     let file = section.file();
     let beside = |path: &str| Path::new(&*file).parent().unwrap_or(Path::new("")).join(path);
     let read = |path: &str| Trace::read(&beside(path).display().to_string());
-    let trace = understood(section, &rate, TRACE_ALLOWED, read)?;
+    let trace = understood(section, &given, TRACE_ALLOWED, read)?;
     Some(Router { rate: trace.mean(), trace: Some(Arc::new(trace)), queue: queue?, translates })
 }
 
