@@ -238,7 +238,7 @@ fn rates() -> Result<()> {
         whole(transfer)?;
         println!("{key}: {speed:.1} of {stated} Mbit/s");
         // Cells of 1,500 bytes with their headers carry 1,416 of frames and their heads.
-        ensure!((0.85..=0.96).contains(&(speed / stated)), "{key}: {speed} of {stated} Mbit/s");
+        ensure!((0.8..=0.96).contains(&(speed / stated)), "{key}: {speed} of {stated} Mbit/s");
     }
     Bundle::stop_all(bundles)
 }

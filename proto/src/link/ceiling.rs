@@ -8,8 +8,10 @@ use crate::link::nic::{bytes_in, time_of};
 use crate::time::Instant;
 use core::time::Duration;
 
-/// What leaves at once lasts so long, and who comes late catches up with so much.
+/// What leaves at once lasts so long.
 const BATCH: Duration = Duration::from_millis(1);
+/// Who comes late catches up with so much: a busy processor is not there for some milliseconds.
+const CATCH_UP: Duration = Duration::from_millis(5);
 
 /// What leaves is spread over time.
 #[derive(Debug, Default)]
@@ -54,7 +56,7 @@ impl Ceiling {
     /// Packets of so many bytes in all were sent.
     pub(crate) fn handle_sent(&mut self, now: Instant, bytes: u64) {
         if let Some(rate) = self.rate {
-            self.next_at = self.next_at.max(now - BATCH) + time_of(bytes, rate);
+            self.next_at = self.next_at.max(now - CATCH_UP) + time_of(bytes, rate);
         }
     }
 }
@@ -79,9 +81,9 @@ mod tests {
 
     #[test]
     fn what_leaves_has_the_stated_rate_however_often_the_sender_looks() {
-        for every in [10, 100, 900] {
+        for every in [10, 100, 900, 4_500] {
             let bytes = passed(&mut Ceiling::new(Some(20_000_000)), every);
-            assert!(bytes.abs_diff(2_500_000) <= 7_500, "{bytes} bytes in a second, looked each {every} us");
+            assert!(bytes.abs_diff(2_500_000) <= 15_000, "{bytes} bytes in a second, looked each {every} us");
         }
     }
 
