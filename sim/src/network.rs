@@ -127,6 +127,28 @@ impl Network {
         }
     }
 
+    /// A link's routers have another rate, or their own again.
+    pub(crate) fn set_rate(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Instant,
+        number: LinkNumber,
+        rate: Option<u64>,
+    ) {
+        for place in self.places(number, None) {
+            let Some(router) = &mut self.cable(place).router else { continue };
+            if let Some(at) = router.set_rate(now, rate) {
+                agenda.push(at, Event::Router(place, router.turn));
+            }
+        }
+    }
+
+    /// Flows that compete send nothing more.
+    pub(crate) fn end_rivals(&mut self) {
+        let routers = self.cables.iter_mut().flatten().filter_map(|cable| cable.router.as_mut());
+        routers.filter_map(|router| router.competitor.as_mut()).for_each(Competitor::end);
+    }
+
     /// An outage begins: datagrams on their way from the switch are lost.
     pub(crate) fn lose_what_is_coming(&mut self, now: Instant, place: Place) {
         self.losses.outage += self.cable(place).lose_what_is_coming(now);

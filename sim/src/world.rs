@@ -172,11 +172,12 @@ impl<'t> World<'t> {
         self.surroundings.injector.count(kind)
     }
 
-    /// From now on no link loses anything by chance, nothing is injected, and hosts begin with empty devices.
+    /// From now on no link loses anything by chance, nothing is injected, nobody competes, and hosts begin with empty devices.
     pub fn end_trouble(&mut self) {
         self.inject(None);
         self.surroundings.traffic.forget_waiting();
         self.surroundings.network.set_loss(|_| true, 0);
+        self.surroundings.network.end_rivals();
     }
 
     /// Runs the world for `span`.
@@ -304,6 +305,11 @@ impl<'t> World<'t> {
             Fault::Loss(link, per_million) => {
                 let per_million = if begins { per_million } else { 0 };
                 self.surroundings.network.set_loss(|other| other == link, per_million);
+            }
+            Fault::Rate(link, kilobits) => {
+                let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+                let rate = begins.then(|| u64::from(kilobits) * 1_000);
+                network.set_rate(agenda, *now, link, rate);
             }
             Fault::Narrow(link, bytes) => {
                 self.surroundings.network.set_passes(link, begins.then_some(bytes));
