@@ -6,7 +6,7 @@
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
 //!   path_mtu   how long cells may be on the way of a path
 //!   congestion how much may be on the way of a path, by the queue that its bottleneck has;    ceiling   what is stated
-//!   health     which path is dead: black_hole, adaptive_timeout, incast, hold_down;    loss   which one is suspect
+//!   health     which path is dead: black_hole, gaps, adaptive_timeout, incast, hold_down;    loss   which one is suspect
 //! ```
 //!
 //! When a path is left, [`Links::take_lost`] names the cells that may be lost with it; the sender repeats them over others.
@@ -15,6 +15,7 @@ mod adaptive_timeout;
 pub(crate) mod black_hole;
 mod ceiling;
 mod congestion;
+mod gaps;
 pub(crate) mod health;
 mod heartbeat;
 mod heartbeat_pacing;

@@ -4,9 +4,10 @@
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::{Detector, OVERDUE_AFTER};
+use crate::link::black_hole::Detector;
 use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
+use crate::link::gaps::Gaps;
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::link::nic::{Link, LinkSettings};
@@ -64,6 +65,7 @@ pub(crate) struct Outbound {
     departed: u64,
     /// When the peer's reports last showed that something new was received.
     progressed: Instant,
+    gaps: Gaps,
     black_hole: Detector,
     /// Cells before `reports` that the peer has not received, modulo 2^32.
     lacks: u32,
@@ -98,6 +100,7 @@ impl Outbound {
             marks: VecDeque::new(),
             departed: 0,
             progressed: now,
+            gaps: Gaps::new(now),
             black_hole: Detector::default(),
             lacks: 0,
             pacing: Pacing::default(),
@@ -256,6 +259,7 @@ impl Outbound {
             }
             self.received = received;
             self.progressed = now;
+            self.gaps.note(now);
         }
         let departed = self.departed(port_departed);
         self.black_hole.note(now, departed, self.received);
@@ -267,7 +271,7 @@ impl Outbound {
     pub(crate) fn overdue(&self, as_of: Instant) -> Option<(u64, Duration)> {
         let late = 2 * self.skew + self.timeout.extra(as_of);
         let overdue = self.black_hole.overdue(as_of, self.received, late);
-        overdue.filter(|_| as_of.since(self.progressed) >= OVERDUE_AFTER)
+        overdue.filter(|_| as_of.since(self.progressed) >= self.gaps.limit())
     }
 
     /// The link is left: the numbers that the peer has not received, each of them once. So a peer that takes a link out and in,
