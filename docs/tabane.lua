@@ -59,7 +59,8 @@ local FIELDS = {
   { "hello.asks", "Asks for a hello", "bool", 8, nil, 0x08 },
   { "hello.pauses", "Makes way for its successor", "bool", 8, nil, 0x10 },
   { "hello.ends", "Ends", "bool", 8, nil, 0x20 },
-  { "hello.states", "States what it wants to receive", "bool", 8, nil, 0x40 },
+  { "hello.drains", "Drains this link", "bool", 8, nil, 0x40 },
+  { "hello.states", "States what it wants to receive", "bool", 8, nil, 0x80 },
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
   { "hello.receives", "Wants to receive at most (kbit/s)", "uint32" },
@@ -147,7 +148,7 @@ local function hello(tree, cell)
   local fixed = HEADER + 34
   local complaint = too_short(tree, cell, fixed)
   if complaint then return complaint end
-  local states = cell(fixed - 2, 1):uint() % 128 >= 64
+  local states = cell(fixed - 2, 1):uint() >= 128
   local ends = fixed + cell(fixed - 1, 1):uint() + (states and 4 or 0)
   complaint = too_short(tree, cell, ends)
   if complaint then return complaint end
@@ -165,6 +166,7 @@ local function hello(tree, cell)
   add("hello.asks", 1, false, true)
   add("hello.pauses", 1, false, true)
   add("hello.ends", 1, false, true)
+  add("hello.drains", 1, false, true)
   add("hello.states", 1)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)

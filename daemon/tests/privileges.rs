@@ -85,7 +85,7 @@ fn taken_over() -> Result<(), Failed> {
     let script = format!(
         r#"{START} {RIGHTS} start "--link eth1 --user nobody"; "$TABANE" link add tb0 eth2
         for _ in 1 2; do old=$pid; "$TABANE" upgrade 2>>log & pid=$!; wait $old || exit 3
-            "$TABANE" status | grep -c "pid $pid "; rights; "$TABANE" link remove tb0 eth2; "$TABANE" link add tb0 eth2; done
+            "$TABANE" status -v | grep -c "pid $pid "; rights; "$TABANE" link remove tb0 eth2; "$TABANE" link add tb0 eth2; done
         "$TABANE" down; wait $pid; echo $?; ip -o link | grep -c ' tb0[:@]'; true"#
     );
     let output = shell(&script)?;

@@ -48,7 +48,6 @@ pub(super) fn resolve_links(
         }
         links.push(link);
     }
-    check_weights(problems, settings);
     links
 }
 
@@ -77,6 +76,57 @@ fn collision(place: &Place, before: &LinkConfig, link: &LinkConfig, ports: Ports
     Problem::new(place, what, format!("a port for each of {workers} workers from each of them on"))
 }
 
+/// How people name a link: by its NIC, or the path of its window, and by its local address and port, if it has them.
+pub(crate) fn link_name(link: &LinkConfig) -> String {
+    let kind = if link.ether.is_some() { "ether:" } else { "" };
+    let local = link.local.map(|local| format!(",local={local}")).unwrap_or_default();
+    let port = link.port.map(|port| format!(",port={port}")).unwrap_or_default();
+    format!("{kind}{}{local}{port}", link.nic)
+}
+
+/// The peers of a link as people read them.
+pub(crate) fn print_peers(peers: &[Peer]) -> String {
+    let names = peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    if names.is_empty() { "none".to_owned() } else { names }
+}
+
+/// What changes of a link while it is in the bundle; `None` stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    /// The link that is meant, by its NIC, and by its local address where several links use that NIC.
+    pub link: LinkConfig,
+    /// Its rates.
+    pub rate: Option<LinkRate>,
+    /// Its weight, or `None` from now on.
+    pub weight: Option<Option<u32>>,
+    /// Its peers.
+    pub peers: Option<Vec<Peer>>,
+}
+
+/// A change of a link as text: the link, `rate=` with a rate or `measured`, or `down=` and `up=`, `weight=` with a number or `none`,
+/// `peer=` for each of its peers. `ports` complete peers that name none.
+///
+/// # Errors
+/// What is wrong with it and what is allowed, in one sentence.
+pub fn parse_change(text: &str, ports: Ports) -> Result<LinkChange, String> {
+    const NO_RATE: &str = "rate=measured";
+    const NO_WEIGHT: &str = "weight=none";
+    let has = |start: &str| text.split(',').skip(1).any(|part| part.starts_with(start));
+    let stated = text.split(',').filter(|part| ![NO_RATE, NO_WEIGHT].contains(part));
+    let link = parse_link(&stated.collect::<Vec<_>>().join(","), ports)?;
+    let has_rate = ["rate=", "down=", "up="].into_iter().any(has);
+    if !has_rate && !["weight=", "peer="].into_iter().any(has) {
+        let allowed = "rate=, down=, up=, weight=, peer=";
+        return Err(format!("nothing is to change of link {}; allowed: {allowed}", link.nic));
+    }
+    Ok(LinkChange {
+        rate: has_rate.then_some(link.rate),
+        weight: has("weight=").then_some(link.weight),
+        peers: has("peer=").then(|| link.peers.clone()),
+        link,
+    })
+}
+
 fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
     let count = settings.links.len();
     if LINKS.hold_count(count) {
@@ -92,8 +142,13 @@ fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
     false
 }
 
-/// Weights are relative, so all links have one or none has.
-fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
+/// Weights are relative, so all links have one or none has; and data needs a link that is not drained. While a bundle runs, links may
+/// come to less: one by one.
+pub(super) fn check_together(problems: &mut Vec<Problem>, settings: &Settings) {
+    if let Some(last) = settings.links.last().filter(|_| settings.links.iter().all(is_drained)) {
+        let place = last.drained.as_ref().map_or(&last.place, |given| &given.place);
+        problems.push(Problem::new(place, "all links are drained", "one at least that is not"));
+    }
     let without = settings.links.iter().find(|link| link.weight.is_none());
     let with = settings.links.iter().find_map(|link| link.weight.as_ref());
     if let (Some(without), Some(_)) = (without, with) {
@@ -134,7 +189,8 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports)
     let peers = peers(problems, typed, ports);
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, ports.first);
-    Some(LinkConfig { nic: nic?, local, port, peers, rate, weight, ether: None, window: None })
+    let drained = is_drained(typed);
+    Some(LinkConfig { nic: nic?, local, port, peers, rate, weight, drained, ether: None, window: None })
 }
 
 /// A link of Ethernet frames.
@@ -170,6 +226,7 @@ fn resolve_ether_link(
         peers: Vec::new(),
         rate,
         weight,
+        drained: is_drained(typed),
         ether: Some(ether),
         window: None,
     })
@@ -184,8 +241,13 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
     }
     let (rate, weight) = share(problems, typed);
     let window = resolve_window(problems, &typed.place, &typed.window)?;
-    let (nic, peers) = (window.link_name(), Vec::new());
-    Some(LinkConfig { nic, local: None, port: None, peers, rate, weight, ether: None, window: Some(window) })
+    let (nic, peers, drained) = (window.link_name(), Vec::new(), is_drained(typed));
+    let (local, port, ether) = (None, None, None);
+    Some(LinkConfig { nic, local, port, peers, rate, weight, drained, ether, window: Some(window) })
+}
+
+fn is_drained(typed: &LinkSettings) -> bool {
+    typed.drained.as_ref().is_some_and(|given| given.value)
 }
 
 /// Rate and weight.

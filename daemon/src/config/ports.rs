@@ -12,6 +12,13 @@ pub struct Ports {
     pub workers: u16,
 }
 
+/// Those of a bundle of which nothing is stated.
+impl Default for Ports {
+    fn default() -> Ports {
+        Config::default().ports()
+    }
+}
+
 impl Ports {
     /// The highest port that a first worker can have.
     fn highest(self) -> u16 {

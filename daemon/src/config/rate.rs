@@ -32,6 +32,21 @@ pub(super) fn resolve_rate(problems: &mut Vec<Problem>, typed: &RateSettings) ->
     LinkRate { up: up.or(both), down: down.or(both) }
 }
 
+impl LinkRate {
+    /// As people read it.
+    pub(crate) fn words(self) -> String {
+        let part = |rate: Option<u64>, way: &str| Some(format!("{} {way}", print_bitrate(rate?)));
+        match (self.down, self.up) {
+            (None, None) => "measured".to_owned(),
+            (Some(down), up) if up == Some(down) => print_bitrate(down),
+            (down, up) => {
+                let parts: Vec<_> = [part(down, "down"), part(up, "up")].into_iter().flatten().collect();
+                parts.join(" and ")
+            }
+        }
+    }
+}
+
 /// As the value of the key `rate`; nothing where none is stated.
 impl fmt::Display for LinkRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

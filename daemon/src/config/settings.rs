@@ -179,6 +179,8 @@ pub struct LinkSettings {
     pub rate: RateSettings,
     /// Its part of the traffic.
     pub weight: Option<Given<i64>>,
+    /// Whether it is drained.
+    pub drained: Option<Given<bool>>,
     /// What moves the cells of a link of Ethernet frames.
     pub engine: Option<Given<String>>,
     /// How the kernel gives back frames that AF_XDP has sent.
@@ -240,6 +242,7 @@ impl LinkSettings {
             peers: Vec::new(),
             rate: RateSettings::default(),
             weight: None,
+            drained: None,
             engine: None,
             completion: None,
             place: place.clone(),

@@ -19,12 +19,16 @@ use core::time::Duration;
 pub struct PathStatus {
     /// Our link.
     pub link: u8,
+    /// The peer's link at its other end, once that is known.
+    pub peer_link: Option<u8>,
     /// Where the peer listens.
     pub endpoint: SocketAddr,
     /// Whether this node sends data over it.
     pub sending: bool,
     /// Whether data avoids the path because of its losses.
     pub suspect: bool,
+    /// Whether data avoids the path because one of its ends drains it.
+    pub drained: bool,
     /// The share of our cells that the path loses, in parts of 10,000.
     pub lost: u32,
     /// Whether this node takes the path from the peer for usable.
@@ -39,6 +43,12 @@ pub struct PathStatus {
     pub rate: Option<u64>,
     /// Bytes that wait in the link.
     pub queued: u64,
+    /// Whether the window of what may be on the way held cells back lately: the way or the receiver is the bottleneck.
+    pub congested: bool,
+    /// Bytes of data cells sent, headers and tags included.
+    pub bytes_sent: u64,
+    /// Bytes of data cells received, headers included.
+    pub bytes_received: u64,
     /// Cells sent on the link, of every kind.
     pub cells_sent: u64,
     /// Cells received on the peer's link.
@@ -132,9 +142,11 @@ impl Bundle {
                 let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
                 Some(PathStatus {
                     link: number,
+                    peer_link: *paired,
                     endpoint: path.endpoint?,
                     sending: path.up,
                     suspect: path.loss.is_suspect(),
+                    drained: path.is_drained(&link.settings),
                     lost: path.loss.share(),
                     receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
                     round_trip: path.round_trip,
@@ -142,6 +154,9 @@ impl Bundle {
                     skew: path.skew,
                     rate: path.rate(link).map(|bytes| bytes.saturating_mul(8)),
                     queued: link.queued(),
+                    congested: path.congestion.was_limited(self.polled),
+                    bytes_sent: path.bytes_sent(),
+                    bytes_received: inbound.map_or(0, |inbound| inbound.bytes),
                     cells_sent: path.sent(),
                     cells_received: inbound.map_or(0, |inbound| inbound.received),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),

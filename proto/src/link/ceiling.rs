@@ -33,6 +33,16 @@ impl Ceiling {
         *self = Self { next_at: self.next_at, ..Self::new(bits) };
     }
 
+    /// A peer states it, in kbit/s.
+    pub(crate) fn state(&mut self, kilobits: Option<u32>) {
+        self.set(kilobits.map(|kilobits| u64::from(kilobits) * 1_000));
+    }
+
+    /// Whether it is what a peer states.
+    pub(crate) fn is_stated(&self, kilobits: Option<u32>) -> bool {
+        self.rate == Self::new(kilobits.map(|kilobits| u64::from(kilobits) * 1_000)).rate
+    }
+
     /// Bytes per second.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.rate

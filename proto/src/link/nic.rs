@@ -55,6 +55,8 @@ pub struct LinkSettings {
     pub speed: Option<u64>,
     /// Its part of the traffic under `weighted`, at least 1; counts when every link has one.
     pub weight: Option<u32>,
+    /// Whether it is drained: data takes another link, if one is up.
+    pub drained: bool,
 }
 
 impl LinkSettings {
@@ -70,6 +72,7 @@ impl LinkSettings {
             receives: None,
             speed: None,
             weight: None,
+            drained: false,
         }
     }
 }
@@ -141,6 +144,14 @@ impl Link {
         }
     }
 
+    /// The user states another rate, for what is sent and what is received, or weight, or none.
+    pub(crate) fn state(&mut self, [rate, receives]: [Option<u64>; 2], weight: Option<u32>) {
+        let settings = &mut self.settings;
+        (settings.rate, settings.receives, settings.weight) = (rate, receives, weight);
+        self.rate.stated = rate.map(|bits| bits / 8);
+        self.ceiling.set(rate);
+    }
+
     /// The I/O has read it at `now`, and may have left something there.
     pub(crate) fn handle_read(&mut self, now: Instant, is_behind: bool) {
         self.is_behind = is_behind;
@@ -167,6 +178,11 @@ impl Link {
     /// Whether anything may be sent through it.
     pub(crate) fn carries(&self) -> bool {
         self.carrier && self.takes_cells()
+    }
+
+    /// Whether data may take it as it takes any other.
+    pub(crate) fn serves(&self) -> bool {
+        self.is_member() && self.carries() && !self.settings.drained
     }
 
     pub(crate) fn is_vacant(&self) -> bool {

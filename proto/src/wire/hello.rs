@@ -95,6 +95,8 @@ pub struct Hello {
     pub pauses: bool,
     /// The speaker ends, and takes all its links out.
     pub ends: bool,
+    /// The speaker drains this link: data to it takes another, if there is one.
+    pub drains: bool,
     /// For people.
     pub name: Name,
 }
@@ -106,7 +108,8 @@ const SEALS: u8 = 4;
 const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
-const RECEIVES: u8 = 64;
+const DRAINS: u8 = 64;
+const RECEIVES: u8 = 128;
 
 /// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
 /// node.
@@ -153,6 +156,7 @@ impl Hello {
             asks: capabilities & ASKS != 0,
             pauses: capabilities & PAUSES != 0,
             ends: capabilities & ENDS != 0,
+            drains: capabilities & DRAINS != 0,
             name,
         })
     }
@@ -178,6 +182,7 @@ impl Hello {
             (self.asks, ASKS),
             (self.pauses, PAUSES),
             (self.ends, ENDS),
+            (self.drains, DRAINS),
             (self.receives.is_some(), RECEIVES),
         ];
         bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
@@ -206,6 +211,7 @@ mod tests {
             asks: false,
             pauses: false,
             ends: false,
+            drains: false,
             name: Name::new("h1"),
         }
     }
@@ -220,7 +226,8 @@ mod tests {
             (Hello { asks: true, ..none }, 8),
             (Hello { pauses: true, ..none }, 16),
             (Hello { ends: true, ..none }, 32),
-            (Hello { receives: Some(1), ..none }, 64),
+            (Hello { drains: true, ..none }, 64),
+            (Hello { receives: Some(1), ..none }, 128),
         ];
         for (hello, bit) in hellos {
             let mut bytes = [0; HELLO_MAX];
@@ -236,7 +243,7 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0x02, 0, 0, 0, 0, 0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
-            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x41, 0x02, b'h', b'1', 0, 0, 0xc3,
+            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x81, 0x02, b'h', b'1', 0, 0, 0xc3,
             0x50,
         ];
         assert_eq!(bytes[..length], golden);

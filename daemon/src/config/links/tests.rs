@@ -241,3 +241,22 @@ fn a_window_says_what_is_wrong_with_it() {
     assert!(link("mem:/sys/bus/pci/devices/0000:00:04.0/resource2").contains("allowed: slot = N"));
     assert!(link("mem:/w,peer=1.2.3.4:1").contains("unknown part `peer=1.2.3.4:1`; allowed: unit=, ring="));
 }
+
+#[test]
+fn a_change_names_what_it_changes() {
+    let change = parse_change("eth1,local=192.0.2.1,rate=measured,weight=none", PORTS).expect("a change");
+    assert_eq!((change.rate, change.weight, change.peers), (Some(LinkRate::default()), Some(None), None));
+    assert_eq!(change.link.local, Some(IpAddr::from([192, 0, 2, 1])));
+    let change = parse_change("eth1,rate=1 Gbit/s,weight=3,peer=198.51.100.7", PORTS).expect("a change");
+    let gigabit = Some(1_000_000_000);
+    assert_eq!((change.rate, change.weight), (Some(LinkRate { up: gigabit, down: gigabit }), Some(Some(3))));
+    assert_eq!(change.peers.map(|peers| peers[0].to_string()), Some("198.51.100.7:7420".to_owned()));
+    let why = |text| parse_change(text, PORTS).expect_err(text);
+    assert_eq!(why("eth1"), "nothing is to change of link eth1; allowed: rate=, down=, up=, weight=, peer=");
+    assert!(
+        why("eth1,rate=fast").starts_with("link eth1: rate: unknown unit `fast`"),
+        "{}",
+        why("eth1,rate=fast")
+    );
+    assert!(why("eth1,colour=red").starts_with("unknown part `colour=red`"));
+}

@@ -13,7 +13,7 @@ const C_MILLI: u64 = 400;
 /// What loss leaves of a window, in parts of ten.
 const BETA: u64 = 7;
 /// It is asked whose queue it is so often.
-const ASK_EVERY: Duration = Duration::from_secs(20);
+const ASK_EVERY: Duration = Duration::from_secs(12);
 
 /// One flow's growth.
 #[derive(Clone, Copy, Debug)]
