@@ -30,7 +30,7 @@ use greeted::greeted;
 pub(crate) use greeted::{Addresses, of_worker};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
-const RECEIVE_BUFFER: usize = 7 << 20;
+pub(crate) const RECEIVE_BUFFER: usize = 7 << 20;
 
 /// The links, by number.
 pub(crate) struct Links {

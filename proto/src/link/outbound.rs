@@ -62,6 +62,8 @@ pub(crate) struct Outbound {
     pub(crate) skew: Duration,
     /// To the peer and back, smoothed; only heartbeats measure it.
     pub(crate) round_trip: Option<Duration>,
+    /// The peer's reports about it, and those of them that said that cells still waited in the peer's socket.
+    pub(crate) reports: (u64, u64),
     /// The first link number of the session.
     first: u64,
     /// The next link number.
@@ -108,6 +110,7 @@ impl Outbound {
             obey_reports_from: now,
             skew: Duration::ZERO,
             round_trip: None,
+            reports: (0, 0),
             first: 0,
             next_seq: 0,
             bytes: 0,
