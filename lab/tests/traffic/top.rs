@@ -136,6 +136,14 @@ fn has_row(screen: &str, link: usize, word: &str) -> bool {
     screen.lines().any(|line| line.starts_with(&format!("{} ", nic(link))) && line.contains(word))
 }
 
+/// What the flow of TCP that has sent most has sent, in bytes, as far as the figure's three digits tell.
+fn bytes_sent(screen: &str) -> Option<u64> {
+    let line = screen.lines().find(|line| line.contains(" tcp "))?;
+    let figure = line.split_whitespace().nth(6)?.strip_suffix('M')?;
+    let megabytes: f64 = figure.parse().ok()?;
+    Some((megabytes * 1e6) as u64 + 100_000)
+}
+
 fn watch() -> Result<()> {
     const VICTIM: usize = 1;
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
@@ -161,6 +169,13 @@ fn watch() -> Result<()> {
             })?;
             topology.revive_switch(VICTIM).map(drop)
         })?;
+        terminal.resize(120, 40)?;
+        terminal.press(&["3"])?;
+        terminal.shows("the bytes of the file", |screen| {
+            bytes_sent(screen).is_some_and(|sent| (FILE..FILE * 21 / 20).contains(&sent))
+        })?;
+        terminal.resize(80, 24)?;
+        terminal.press(&["1"])?;
         terminal.shows("both links again", is_healthy)?;
 
         terminal.press(&["p", "Down", "Enter"])?;
