@@ -3,6 +3,8 @@
 //! Flags become [`Settings`] as typed; `config` checks them together with the file's values. Where a name may be left out,
 //! [`words`] tells it from what follows.
 
+mod again;
+mod live;
 mod up;
 mod words;
 
@@ -18,12 +20,16 @@ use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 use crate::config::Config;
 use crate::config::problem::quoted;
 use crate::config::settings::{Given, Settings};
-use crate::control::{self, AskError, Request};
+use crate::control::{self, AskError};
 use crate::error::{BadInput, report};
 use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
+use crate::origin::Origin;
 use crate::stdout::print;
-use crate::{background, log, names, probe, remote, run, stderr, top, trace};
+use crate::{background, log, names, probe, reload, remote, run, save, stderr, top, trace};
+use again::BundleAndFile;
+pub(crate) use again::read_again;
+use live::{ClassChange, LinkChange, PeerChange};
 use up::UpFlags;
 
 /// How long `down` waits for the bundle's process to end.
@@ -143,10 +149,30 @@ enum Command {
         #[arg(long)]
         everyone: bool,
     },
-    /// Add or remove a link while traffic runs
+    /// Add, remove, drain or change a link while traffic runs
     Link {
         #[command(subcommand)]
         change: LinkChange,
+    },
+    /// Name further peers on a link while traffic runs, or fewer
+    Peer {
+        #[command(subcommand)]
+        change: PeerChange,
+    },
+    /// Show or change the classes of frames that have a policy of their own, while traffic runs
+    Class {
+        #[command(subcommand)]
+        change: ClassChange,
+    },
+    /// Read the configuration file again, and change what differs while traffic runs: all of it, or nothing
+    Reload {
+        #[command(flatten)]
+        which: BundleAndFile,
+    },
+    /// Write what was changed by hand into the configuration file, beside its comments
+    Save {
+        #[command(flatten)]
+        which: BundleAndFile,
     },
     /// Measure any network, with or without a bundle: starts the program tabane-probe, which lies beside this one
     #[command(disable_help_flag = true)]
@@ -189,28 +215,6 @@ struct Bundle {
     name: Option<String>,
 }
 
-#[derive(Debug, Subcommand)]
-enum LinkChange {
-    /// Add a link
-    #[command(allow_missing_positional = true)]
-    Add {
-        #[command(flatten)]
-        bundle: Bundle,
-        /// As after `--link` of `tabane up`
-        #[arg(value_name = "NIC[,local=ADDR][,peer=HOST:PORT]...[,rate=RATE]")]
-        link: String,
-    },
-    /// Remove a link; cells on their way still arrive
-    #[command(allow_missing_positional = true)]
-    Remove {
-        #[command(flatten)]
-        bundle: Bundle,
-        /// The link's NIC, and its local address where several links use that NIC
-        #[arg(value_name = "NIC[,local=ADDR]")]
-        link: String,
-    },
-}
-
 impl Bundle {
     /// The bundle that is meant.
     fn meant(self) -> Result<String, AskError> {
@@ -220,10 +224,11 @@ impl Bundle {
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let done = match Cli::try_parse_from(&arguments) {
         // The process that resolves names says nothing but answers.
-        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(),
-        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute()),
+        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(&arguments),
+        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute(&arguments)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
@@ -235,9 +240,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 impl Command {
-    fn execute(self) -> anyhow::Result<()> {
+    /// Does the command; `line`: all words of the command line.
+    fn execute(self, line: &[OsString]) -> anyhow::Result<()> {
         match self {
-            Command::Up(flags) => run::up(&configured(*flags)?),
+            Command::Up(flags) => {
+                let (config, origin) = configured(*flags, line.get(2..).unwrap_or_default())?;
+                run::up(&config, origin)
+            }
             Command::Down { bundle } => Ok(control::stop(&bundle.meant()?, DOWN_WAIT)?),
             Command::Upgrade { bundle, background: true } => background::upgrade(&bundle.meant()?),
             Command::Upgrade { bundle, background: false } => run::upgrade(&bundle.meant()?),
@@ -265,6 +274,16 @@ impl Command {
                 remote::change_allow(&name, (!everyone).then_some(keys))
             }
             Command::Link { change } => change.execute(),
+            Command::Peer { change } => change.execute(),
+            Command::Class { change } => change.execute(),
+            Command::Reload { which } => {
+                let (name, file) = which.meant()?;
+                reload::reload(&name, file.as_deref())
+            }
+            Command::Save { which } => {
+                let (name, file) = which.meant()?;
+                save::save(&name, file.as_deref())
+            }
             Command::Probe { arguments } => probe::execute(&arguments),
             Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file, no_nics } => check(&file, !no_nics),
@@ -275,28 +294,16 @@ impl Command {
     }
 }
 
-impl LinkChange {
-    fn execute(self) -> anyhow::Result<()> {
-        match self {
-            LinkChange::Add { bundle, link } => {
-                remote::change_link(&bundle.meant()?, &Request::LinkAdd { link })
-            }
-            LinkChange::Remove { bundle, link } => {
-                remote::change_link(&bundle.meant()?, &Request::LinkRemove { link })
-            }
-        }
-    }
-}
-
-/// The configuration of `up`: that of the file or of the named bundle, and the flags over it.
-fn configured(mut flags: UpFlags) -> Result<Config, BadInput> {
+/// The configuration of `up`: that of the file or of the named bundle, and the flags over it; `arguments`: all of its words.
+fn configured(mut flags: UpFlags, arguments: &[OsString]) -> Result<(Config, Origin), BadInput> {
     let file = flags.config.take().map(|given| words::file(&given)).transpose()?;
     let (path, name) = file.unzip();
     let mut settings = flags.settings();
     if settings.name.is_none() {
         settings.name = name.flatten().map(|name| Given::by_flag(name, "NAME"));
     }
-    load(path.as_deref(), settings)
+    let origin = Origin::now(path.as_deref(), arguments);
+    Ok((load(path.as_deref(), settings)?, origin))
 }
 
 /// Prints what is understood of a configuration, and looks whether its links can be opened here.

@@ -6,7 +6,7 @@ use tabane_engine::fragments::Fragments;
 use tabane_engine::receive::{self, Receive};
 use tabane_engine::reclaim;
 use tabane_io::{AnyLink, Bounce};
-use tabane_proto::{Bundle, Counters, PolicyKind};
+use tabane_proto::{Bundle, Counters};
 
 use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
@@ -20,10 +20,6 @@ pub(crate) struct Snapshot {
     pub(crate) node: String,
     /// The core's counters.
     pub(crate) counters: Counters,
-    /// The policy in force.
-    pub(crate) policy: PolicyKind,
-    /// Its receive engine.
-    pub(crate) receive: receive::Method,
     /// Counters of the receive engine.
     pub(crate) waits: receive::Counters,
     /// Which pieces of frames are copied, and how many were.
@@ -66,8 +62,6 @@ impl Snapshot {
             worker,
             node: bundle.node().to_string(),
             counters: *bundle.counters(),
-            policy: bundle.policy(),
-            receive: engine.settings().method,
             waits: engine.counters(),
             fragments: bounce.fragments().clone(),
             copied: bounce.copied(),
@@ -153,7 +147,11 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
         peer_link: path.peer_link.map(u32::from),
         nic: link.map_or(String::new(), |link| link.nic.clone()),
         endpoint: path.endpoint.to_string(),
-        tx: if path.sending && path.suspect { PathState::Suspect } else { state(path.sending) },
+        tx: match () {
+            () if path.sending && path.drained => PathState::Drained,
+            () if path.sending && path.suspect => PathState::Suspect,
+            () => state(path.sending),
+        },
         rx: state(path.receiving),
         rtt_us: path.round_trip.map(micros),
         mtu: path.packets.map(|(packet, _)| packet),

@@ -41,6 +41,12 @@ pub struct Status {
     pub node_key: Option<String>,
     /// Keys of the nodes that are let in; `null`: every node of the group is.
     pub allow: Option<Vec<String>>,
+    /// The configuration file that the bundle was started with, or has taken to; `null`: none.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// What is in force and not in the file as it was read last, a short sentence each.
+    #[serde(default)]
+    pub changed_by_hand: Vec<String>,
     /// MTU of the device, in bytes.
     pub mtu: u32,
     /// Length of a full cell, header included, in bytes.
@@ -191,6 +197,7 @@ impl PathStatus {
         match (self.tx, self.rx) {
             (PathState::Up, PathState::Up) => "up",
             (PathState::Suspect, PathState::Up) => "suspect",
+            (PathState::Drained, PathState::Up) => "drained",
             (PathState::Down, PathState::Up) => "in only",
             (PathState::Up, _) => "out only",
             _ => "down",
@@ -224,6 +231,8 @@ pub enum PathState {
     Up,
     /// It loses so many that data avoids it as long as another link is better.
     Suspect,
+    /// It is drained at one end: data avoids it as long as another link is up.
+    Drained,
     /// It is not used until heartbeats come again.
     Down,
 }
@@ -238,7 +247,8 @@ const EXAMPLE: &str = r#"{
   "health": { "state": "healthy", "redundancy_lost": false, "since": null, "summary": "1 of 1 link, 1 peer" },
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01/7420", "policy": "adaptive", "receive": "adaptive",
   "fragments": "auto: all at 128 B, 3 at 4096 B",
-  "security": "sealed", "node_key": null, "allow": null, "mtu": 1500,
+  "security": "sealed", "node_key": null, "allow": null,
+  "file": "/etc/tabane/tb0.toml", "changed_by_hand": ["policy rr, in the file adaptive"], "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "link_local": "fe80::1", "gso": true, "gro": true,
     "completion": null } ],

@@ -107,6 +107,7 @@ fn hello() -> Hello {
         asks: false,
         pauses: false,
         ends: false,
+        drains: false,
         name: Name::new("h1"),
     }
 }
@@ -316,6 +317,7 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.asks", "0"),
             ("tabane.hello.pauses", "0"),
             ("tabane.hello.ends", "0"),
+            ("tabane.hello.drains", "0"),
             ("tabane.hello.name", "h1"),
         ],
     )

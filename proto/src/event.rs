@@ -213,6 +213,20 @@ pub enum Event {
         /// The largest that the NICs at both ends take.
         nic: u16,
     },
+    /// A peer drains its end of a path: data takes others, if one is up.
+    LinkDrained {
+        /// The peer that it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+    },
+    /// A peer drains its end of a path no longer.
+    LinkResumed {
+        /// The peer that it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+    },
     /// A path that was suspect is used again.
     LinkTrusted {
         /// The peer it leads to.

@@ -132,6 +132,7 @@ impl Group {
             asks: path.is_some_and(|path| path.endpoint.is_none() || path.outdated),
             pauses: self.handover.is_draining(),
             ends: self.ends,
+            drains: state.settings.drained,
             name: self.name,
         }
     }

@@ -100,6 +100,18 @@ impl Links {
         &mut self.own
     }
 
+    /// Whether data has another way to each peer that it reaches over these links, a bit each, than them.
+    pub(crate) fn may_drain(&self, links: u16) -> bool {
+        let is_other = |place: usize| links & 1 << place == 0;
+        let serves = |place: usize| is_other(place) && self.own[place].serves();
+        let has_way = |paths: &Paths| {
+            let mut up = paths.outbound.iter().zip(0..).filter(|(path, _)| path.up);
+            let is_used = up.clone().any(|(_, place)| !is_other(place));
+            !is_used || up.any(|(path, place)| serves(place) && !path.is_drained_there)
+        };
+        (0..self.own.len()).any(serves) && self.all_paths().all(has_way)
+    }
+
     /// The link of this number, if it belongs to the bundle.
     pub(crate) fn member_mut(&mut self, number: u8) -> Option<&mut Link> {
         self.own.get_mut(usize::from(number)).filter(|link| link.is_member())

@@ -288,6 +288,8 @@ fn describe_event(event: &tabane_proto::Event) -> String {
         Event::LinkSuspect { peer, link, lost } => {
             format!("LINK {link} to {peer} suspect, loses {lost}/10000")
         }
+        Event::LinkDrained { peer, link } => format!("{peer} drains its end of link {link}"),
+        Event::LinkResumed { peer, link } => format!("{peer} does not drain its end of link {link} any more"),
         Event::LinkTrusted { peer, link, lost } => {
             format!("LINK {link} to {peer} trusted, loses {lost}/10000")
         }

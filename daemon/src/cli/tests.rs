@@ -48,3 +48,30 @@ fn flags_become_settings() {
     assert_eq!(settings.offload.gro.map(|gro| gro.value), Some(false));
     assert_eq!(settings.offload.gso, None);
 }
+
+/// The words that follow a name are the same without it.
+#[test]
+fn live_changes_need_no_name() {
+    let parsed = |words: &[&str]| {
+        let line = std::iter::once("tabane").chain(words.iter().copied());
+        format!("{:?}", Cli::try_parse_from(line).expect("well formed").command)
+    };
+    let changes: [&[&str]; 6] = [
+        &["link", "drain", "eth2"],
+        &["link", "resume", "eth2"],
+        &["link", "set", "eth2,rate=1 Gbit/s"],
+        &["class", "add", "port=53,policy=duplicate"],
+        &["class", "remove", "1"],
+        &["peer", "add", "eth1", "198.51.100.7"],
+    ];
+    for change in changes {
+        let named = [&change[..2], &["tb7"], &change[2..]].concat();
+        let (without, with) = (parsed(change), parsed(&named));
+        assert!(!without.contains("tb7") && with.contains("tb7"), "{with}");
+        let without_name = with.replace("Some(\"tb7\")", "None").replace("\"tb7\", ", "");
+        assert_eq!(without_name, without);
+    }
+    assert!(refused(&["peer", "add", "eth1"]).contains("HOST:PORT"));
+    assert!(refused(&["class", "remove", "one"]).contains("invalid value 'one'"));
+    assert!(refused(&["link", "drain"]).contains("NIC[,local=ADDR]"));
+}

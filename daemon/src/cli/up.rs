@@ -78,7 +78,7 @@ pub(super) struct UpFlags {
     /// User that the daemon becomes once all is open [default: tabane, if there is one]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Group whose members may ask the running bundle, besides root; they may not change its keys or take it over
+    /// Group whose members may ask the running bundle, besides root; they may not change its keys, reload it or take it over
     #[arg(long, value_name = "NAME")]
     control_group: Option<String>,
     /// Keep all rights of the user who starts it: for debuggers, never for shared machines

@@ -13,7 +13,7 @@ use crate::init::DIRECTORY;
 
 /// The configuration file that is meant, and the bundle's name where it was named instead.
 pub(super) fn file(given: &str) -> Result<(PathBuf, Option<String>), BadInput> {
-    if given.contains('/') || given.ends_with(".toml") {
+    if is_file(given) {
         return Ok((given.into(), None));
     }
     if !is_device_name(given) {
@@ -64,6 +64,19 @@ pub(super) fn with_files(words: Vec<String>) -> Result<(String, Vec<PathBuf>), A
 pub(super) fn with_keys(words: Vec<String>) -> Result<(String, Vec<String>), AskError> {
     let (name, keys) = split(words, |word, _| is_device_name(word));
     Ok((control::meant(name)?, keys))
+}
+
+/// The bundle, and the two words that follow its name, of two or three.
+pub(super) fn with_two(mut words: Vec<String>) -> Result<(String, [String; 2]), AskError> {
+    let name = (words.len() > 2).then(|| words.remove(0));
+    let mut words = words.into_iter();
+    let two = [words.next(), words.next()].map(Option::unwrap_or_default);
+    Ok((control::meant(name)?, two))
+}
+
+/// Whether a word is the path of a file and no name of a bundle.
+pub(super) fn is_file(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".toml")
 }
 
 /// The first word, if it is a name, and the others; `is_name` is told whether more words follow.

@@ -31,6 +31,12 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         Event::LinkSuspect { peer, link, lost } => {
             losing(about("link-suspect", peer, String::new()), *link, *lost, nics)
         }
+        Event::LinkDrained { peer, link } => {
+            draining(about("link-drained", peer, String::new()), *link, nics)
+        }
+        Event::LinkResumed { peer, link } => {
+            draining(about("link-resumed", peer, String::new()), *link, nics)
+        }
         Event::LinkTrusted { peer, link, lost } => {
             losing(about("link-trusted", peer, String::new()), *link, *lost, nics)
         }
@@ -58,6 +64,14 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
     let entry = on_link(entry, link, Direction::Sending, nics);
     let detail = format!("{} loses {:.1} % of the cells", entry.detail, f64::from(lost) / 100.0);
     Entry { lost_ppm: Some(lost * 100), detail, ..entry }
+}
+
+/// Adds a link of this node whose other end is drained, or is not any more.
+fn draining(entry: Entry, link: u8, nics: &[String]) -> Entry {
+    let does =
+        if entry.what == "link-drained" { "drains its end" } else { "does not drain its end any more" };
+    let entry = on_link(entry, link, Direction::Sending, nics);
+    Entry { detail: format!("{}: the peer {does}", entry.detail), ..entry }
 }
 
 /// Adds a link of this node and the largest packets that its path and the NICs take.
@@ -185,6 +199,8 @@ mod tests {
             down(0, sending, Signal::SendError),
             Event::LinkSuspect { peer, link: 1, lost: 1_460 },
             Event::PathMtu { peer, link: 1, packet: 1_400, nic: 1_500 },
+            Event::LinkDrained { peer, link: 1 },
+            Event::LinkResumed { peer, link: 1 },
         ]
     }
 

@@ -12,7 +12,8 @@ const EVENTS_MAX: usize = 10;
 impl Status {
     /// All of the status as text for a terminal, with escape codes for colour if `colour` says so.
     pub fn full(&self, colour: bool) -> String {
-        let mut parts = vec![self.verdict(colour) + &self.head(), self.links().print(colour)];
+        let mut parts =
+            vec![self.verdict(colour) + &self.head() + &self.by_hand(), self.links().print(colour)];
         parts.extend(self.peers.iter().map(|peer| {
             let keys = peer.sealed.as_ref().map(SealStatus::describe);
             let (name, node) = (one_line(&peer.name), one_line(&peer.node));
@@ -138,6 +139,7 @@ mod tests {
         let want = "\
 tb0 healthy: 1 of 1 link, 1 peer
 pid 4711  node 02:00:00:00:00:01/7420  mtu 1500  cell 1452 B  policy adaptive  receive adaptive  security sealed  workers 1
+changed by hand: policy rr, in the file adaptive
 
 link  nic   kind  local             carrier   mtu  gso  gro
 0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes

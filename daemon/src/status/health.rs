@@ -68,7 +68,8 @@ fn judge(status: &Status) -> Health {
     let peers = counted(status.peers.len(), "peer");
     let links = status.links.len();
     if faults.is_empty() {
-        let summary = format!("{links} of {}, {peers}", counted(links, "link"));
+        let drained = drained(status);
+        let summary = format!("{links} of {}, {peers}{drained}", counted(links, "link"));
         return Health { state: State::Healthy, redundancy_lost: false, since: None, summary };
     }
     let usable = |peer: &PeerStatus| peer.paths.iter().filter(|path| is_up(path)).count();
@@ -147,8 +148,18 @@ fn fault<'a>(status: &'a Status, link: &LinkStatus) -> Option<Fault<'a>> {
     Some(Fault { what: what + &towards.unwrap_or_default(), since: why })
 }
 
+/// A drained path works: it carries data when no other does.
 fn is_up(path: &PathStatus) -> bool {
-    path.tx == PathState::Up && path.rx == PathState::Up
+    matches!(path.tx, PathState::Up | PathState::Drained) && path.rx == PathState::Up
+}
+
+/// The links that are drained at one end.
+fn drained(status: &Status) -> String {
+    let paths = || status.peers.iter().flat_map(|peer| &peer.paths);
+    let is_drained =
+        |link: &&LinkStatus| paths().any(|path| path.link == link.link && path.tx == PathState::Drained);
+    let nics: Vec<&str> = status.links.iter().filter(is_drained).map(|link| link.nic.as_str()).collect();
+    if nics.is_empty() { String::new() } else { format!(", {} drained", nics.join(" and ")) }
 }
 
 /// The oldest event that says why the path is not up.
@@ -210,6 +221,17 @@ mod tests {
         let health = judge(&pair());
         assert_eq!((health.state, health.redundancy_lost), (State::Healthy, false));
         assert_eq!(health.summary, "2 of 2 links, 1 peer");
+    }
+
+    #[test]
+    fn a_drained_link_is_well_and_named() {
+        let mut status = pair();
+        status.peers[0].paths[1].tx = PathState::Drained;
+        let health = judge(&status);
+        assert_eq!((health.state, health.redundancy_lost), (State::Healthy, false));
+        assert_eq!(health.summary, "2 of 2 links, 1 peer, eth2 drained");
+        status.peers[0].paths[1].rx = PathState::Down;
+        assert_eq!(summary(&status), "redundancy lost: eth2 is down");
     }
 
     #[test]

@@ -17,7 +17,7 @@ const LOSS_PERCENT: f64 = 1.0;
 impl Status {
     /// The status in one screen; rates are those since `earlier`. Lines are cut at `columns`.
     pub fn screen(&self, earlier: Option<&Status>, colour: bool, columns: Option<usize>) -> String {
-        let mut parts = vec![self.verdict(colour) + &self.set_up()];
+        let mut parts = vec![self.verdict(colour) + &self.set_up() + &self.by_hand()];
         parts.extend(self.peers.iter().map(|peer| {
             let title = format!("{} ({})\n", one_line(&peer.name), one_line(&peer.node));
             title + &self.paths(peer, earlier).print(colour)
@@ -45,6 +45,12 @@ impl Status {
         let security = if self.security == "none" { "not sealed" } else { &self.security };
         let text = format!("policy {}, {security}, mtu {}, pid {}", self.policy, self.mtu, self.pid);
         one_line(&text) + "\n"
+    }
+
+    /// What the file does not say, a line each.
+    pub(super) fn by_hand(&self) -> String {
+        let lines = self.changed_by_hand.iter().map(|what| format!("changed by hand: {}\n", one_line(what)));
+        lines.collect()
     }
 
     fn paths(&self, peer: &PeerStatus, earlier: Option<&Status>) -> Table {
@@ -116,7 +122,11 @@ impl Status {
 }
 
 fn state(path: &PathStatus) -> Cell {
-    let code = if path.state() == "up" { GREEN } else { RED };
+    let code = match path.state() {
+        "up" => GREEN,
+        "suspect" | "drained" => YELLOW,
+        _ => RED,
+    };
     Cell { text: path.state().to_owned(), colour: Some(code) }
 }
 
@@ -156,6 +166,7 @@ mod tests {
         let want = "\
 tb0 healthy: 1 of 1 link, 1 peer
 policy adaptive, sealed, mtu 1500, pid 4711
+changed by hand: policy rr, in the file adaptive
 
 hostb (02:00:00:00:00:02/7420)
 link  state    rtt     sending    receiving  share   lost  limited by

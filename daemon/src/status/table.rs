@@ -95,8 +95,12 @@ impl From<&str> for Cell {
 
 impl From<PathState> for Cell {
     fn from(state: PathState) -> Cell {
-        let bad = if state == PathState::Suspect { "suspect" } else { "down" };
-        Cell::good_or_bad(state == PathState::Up, ["up", bad])
+        match state {
+            PathState::Up => Cell::good_or_bad(true, ["up", ""]),
+            PathState::Suspect => Cell::good_or_bad(false, ["", "suspect"]),
+            PathState::Down => Cell::good_or_bad(false, ["", "down"]),
+            PathState::Drained => Cell { text: "drained".to_owned(), colour: Some(YELLOW) },
+        }
     }
 }
 

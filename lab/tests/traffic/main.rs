@@ -22,6 +22,7 @@ mod forwarded;
 mod frames;
 mod jumbo;
 mod lab;
+mod live;
 mod moved;
 mod narrow;
 mod neighbours;
@@ -154,6 +155,7 @@ fn cases() -> Vec<Case> {
         frames::cases(),
         carrier::cases(),
         changes::cases(),
+        live::cases(),
         classes::cases(),
         configured::cases(),
         engines::cases(),

@@ -27,6 +27,8 @@ pub struct PathStatus {
     pub sending: bool,
     /// Whether data avoids the path because of its losses.
     pub suspect: bool,
+    /// Whether data avoids the path because one of its ends drains it.
+    pub drained: bool,
     /// The share of our cells that the path loses, in parts of 10,000.
     pub lost: u32,
     /// Whether this node takes the path from the peer for usable.
@@ -152,6 +154,7 @@ impl Bundle {
                     endpoint: path.endpoint?,
                     sending: path.up,
                     suspect: path.loss.is_suspect(),
+                    drained: path.is_drained(&link.settings),
                     lost: path.loss.share(),
                     receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
                     round_trip: path.round_trip,

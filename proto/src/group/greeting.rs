@@ -244,7 +244,8 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
     if prefers || !works {
         return Some(origin.from);
     }
-    path.endpoint.filter(|_| path.cell_max != hello.cell_max)
+    let is_news = path.cell_max != hello.cell_max || path.is_drained_there != hello.drains;
+    path.endpoint.filter(|_| is_news)
 }
 
 /// Asks a peer for a hello on a link.

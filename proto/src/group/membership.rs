@@ -286,6 +286,15 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     path.endpoint = Some(origin.from);
     path.cell_max = hello.cell_max;
     path.outdated = false;
+    if core::mem::replace(&mut path.is_drained_there, hello.drains) != hello.drains {
+        let (peer, link) = (paths.node, origin.link);
+        parts.out.events.log(if hello.drains {
+            Event::LinkDrained { peer, link }
+        } else {
+            Event::LinkResumed { peer, link }
+        });
+        parts.sender.unpark();
+    }
 }
 
 /// Forgets peers from which no link has received for long. A silent peer is always due, for its paths are judged.
