@@ -181,6 +181,11 @@ fn watch() -> Result<()> {
         terminal.press(&["p", "Down", "Enter"])?;
         terminal.shows("the answer", |screen| screen.contains("policy rr, was adaptive"))?;
         ensure!(bundles[0].status()?.policy == "rr", "another policy");
+        terminal.press(&["Down", "d"])?;
+        terminal.shows("a drained link", |screen| has_row(screen, VICTIM, "drained"))?;
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        terminal.press(&["r"])?;
+        terminal.shows("a link that is used again", |screen| has_row(screen, VICTIM, "up"))?;
         for (view, sign) in [("2", "HEALTH"), ("3", "FLOW"), ("4", "EVENT"), ("h", "this help")] {
             terminal.press(&[view])?;
             terminal.shows(sign, |screen| screen.contains(sign))?;
