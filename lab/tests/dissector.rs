@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use tabane_io::ether;
-use tabane_kit::prerequisites::{Tool, require_tools};
+use tabane_kit::prerequisites::{TSHARK, require_tools};
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
@@ -23,8 +23,6 @@ use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
 use tabane_seal::Cipher;
 
-/// Shows the fields of captured packets.
-const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
 /// The longest message that is written here, in bytes.
 const ROOM: usize = 1_024;
 /// A frame without a payload: to everyone, of the EtherType for local experiments.
