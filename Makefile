@@ -19,6 +19,7 @@ help:
 	@echo "    in guests with Debian's kernel: rivals netem vlan guests moderation"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
+	@echo "    RUN=trace ARGS='--seed 2'                    a made-up trace of a radio link"
 	@echo "make sim        seeds SEEDS=0..5000 of the simulation; SEED=7 replays one,"
 	@echo "                ARGS='--nightly 0..100000' uses all processors and goes on"
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target (needs a nightly toolchain);"
@@ -99,7 +100,7 @@ rivals: rust
 
 # --- check ---
 
-TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark \
+TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
               mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.

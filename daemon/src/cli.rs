@@ -27,7 +27,7 @@ use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::origin::Origin;
 use crate::stdout::print;
-use crate::{background, log, names, probe, reload, remote, run, save, stderr, why};
+use crate::{background, log, names, probe, reload, remote, run, save, stderr, top, trace, why};
 use again::BundleAndFile;
 pub(crate) use again::read_again;
 use live::{ClassChange, LinkChange, PeerChange};
@@ -124,6 +124,18 @@ enum Command {
         /// Print JSON, an object per line
         #[arg(long)]
         json: bool,
+    },
+    /// Show what a running bundle does, and go on showing it: links, flows, events; keys change the policy
+    Top {
+        #[command(flatten)]
+        bundle: Bundle,
+    },
+    /// Write what passes the links, or the device, to a capture file for Wireshark, until Ctrl-C
+    Trace {
+        #[command(flatten)]
+        bundle: Bundle,
+        #[command(flatten)]
+        wishes: trace::Wishes,
     },
     /// Show the policy, or switch it while traffic runs
     Policy {
@@ -268,6 +280,8 @@ impl Command {
             Command::Doctor { target, nics, json } => doctor::doctor(&Asked { target, nics, json }),
             Command::Why { bundle, json } => why::why(&bundle.meant()?, json),
             Command::Events { bundle, follow, json } => remote::events(&bundle.meant()?, follow, json),
+            Command::Top { bundle } => top::run(&bundle.meant()?),
+            Command::Trace { bundle, wishes } => trace::run(&bundle.meant()?, &wishes),
             Command::Policy { first, second } => {
                 remote::policy(words::with_value(first, second, words::is_policy)?)
             }

@@ -4,7 +4,7 @@
 //!   cli ── flags ──┐
 //!                  ├─ config ── Config ── run ── the data path, until a signal or `stop`
 //!   TOML file ─────┘                       │
-//!   cli ── remote, status ── control ────────┘ one JSON line each way
+//!   cli ── remote, status, top, trace ── control ┘ one JSON line each way
 //! ```
 //!
 //! A command ends in one of four ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
@@ -46,6 +46,8 @@ mod snapshot;
 pub mod status;
 mod stderr;
 mod stdout;
+mod top;
+mod trace;
 mod usage;
 mod why;
 mod worker;

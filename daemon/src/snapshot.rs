@@ -48,6 +48,7 @@ impl Snapshot {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
             node_key: peer.key.as_ref().map(public),
+            reorder_timeout_us: peer.reorder_timeout.map(micros),
             sealed: peer.sealed.map(|keys| SealStatus {
                 epoch: keys.epoch,
                 cells_sealed: keys.cells_sealed,
@@ -134,8 +135,11 @@ fn completion_status(method: reclaim::Method, counted: &reclaim::Counters) -> Co
     }
 }
 
+fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathStatus {
-    let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let state = |up: bool| if up { PathState::Up } else { PathState::Down };
     let link = links.iter().find(|link| link.link == u32::from(path.link));
     PathStatus {

@@ -4,7 +4,7 @@
 //! a line in the changelog. A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
 
 mod full;
-mod health;
+pub(crate) mod health;
 mod rates;
 mod screen;
 pub(crate) mod table;
@@ -123,6 +123,8 @@ pub struct PeerStatus {
     pub name: String,
     /// The key of its own that it has proven; `null` when it has none.
     pub node_key: Option<String>,
+    /// The reorder timeout, in microseconds: how long the first worker waits for a gap among its cells.
+    pub reorder_timeout_us: Option<u64>,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
     /// The paths to it, one over each link that leads there.
@@ -195,6 +197,20 @@ pub struct PathStatus {
     pub reports_behind: u64,
 }
 
+impl PathStatus {
+    /// How it works, in a word for people.
+    pub(crate) fn state(&self) -> &'static str {
+        match (self.tx, self.rx) {
+            (PathState::Up, PathState::Up) => "up",
+            (PathState::Suspect, PathState::Up) => "suspect",
+            (PathState::Drained, PathState::Up) => "drained",
+            (PathState::Down, PathState::Up) => "in only",
+            (PathState::Up, _) => "out only",
+            _ => "down",
+        }
+    }
+}
+
 impl PeerStatus {
     /// Adds the counters of another worker's same paths.
     pub(crate) fn add(&mut self, other: &PeerStatus) {
@@ -244,7 +260,7 @@ const EXAMPLE: &str = r#"{
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "link_local": "fe80::1", "gso": true, "gro": true,
     "completion": null } ],
-  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
+  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "reorder_timeout_us": 12800, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
       "paths": [ { "link": 0, "peer_link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "congested": false, "queued_bytes": 0,

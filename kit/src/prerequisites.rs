@@ -74,6 +74,10 @@ pub const SYSTEMD: Tool = Tool { program: "systemd", package: "systemd" };
 pub const NFT: Tool = Tool { program: "nft", package: "nftables" };
 /// Has a router forget the ports that it has given.
 pub const CONNTRACK: Tool = Tool { program: "conntrack", package: "conntrack" };
+/// Shows the fields of captured packets.
+pub const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
+/// Is a terminal without anybody in front of it.
+pub const TMUX: Tool = Tool { program: "tmux", package: "tmux" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use tabane_io::ether;
-use tabane_kit::prerequisites::{Tool, require_tools};
+use tabane_kit::prerequisites::{TSHARK, require_tools};
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
@@ -23,8 +23,6 @@ use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
 use tabane_seal::Cipher;
 
-/// Shows the fields of captured packets.
-const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
 /// The longest message that is written here, in bytes.
 const ROOM: usize = 1_024;
 /// A frame without a payload: to everyone, of the EtherType for local experiments.
@@ -101,6 +99,7 @@ fn hello() -> Hello {
         session: 0x0102,
         your_session: 0,
         cell_max: 1_452,
+        receives: Some(50_000),
         link: 1,
         workers: 1,
         takes_uso: true,
@@ -320,7 +319,9 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.pauses", "0"),
             ("tabane.hello.ends", "0"),
             ("tabane.hello.drains", "0"),
+            ("tabane.hello.states", "1"),
             ("tabane.hello.name", "h1"),
+            ("tabane.hello.receives", "50000"),
         ],
     )
 }
@@ -483,7 +484,7 @@ fn dissected_refused() -> Result<()> {
         (with(0, 0x15), "kind 5 is not known"),
         (with(2, 16), "the link or the lane is out of range"),
         (with(3, 1), "the link or the lane is out of range"),
-        (cut, "51 bytes where 52 are needed"),
+        (cut, "55 bytes where 56 are needed"),
     ];
     let cells = refused.each_ref().map(|(cell, _)| cell.clone());
     let expected = refused.map(|(_, complaint)| vec![complaint.to_owned(), String::new()]);

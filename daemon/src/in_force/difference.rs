@@ -3,7 +3,7 @@
 use crate::config::classes::print_parts;
 use crate::config::fragments::print_fragments;
 use crate::config::links::{link_name, print_peers};
-use crate::config::units::{print_bitrate, print_interval, print_share};
+use crate::config::units::{print_interval, print_share};
 use crate::config::{Config, LinkConfig};
 use crate::key::{Key, public};
 
@@ -182,7 +182,7 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
     }
     let both = |text: fn(&LinkConfig) -> String| [text(old), text(new)];
     compare(Part::Links, "peers", both(|link| print_peers(&link.peers)));
-    compare(Part::Links, "rate", both(|link| link.rate.map_or("measured".to_owned(), print_bitrate)));
+    compare(Part::Links, "rate", both(|link| link.rate.words()));
     compare(
         Part::Links,
         "weight",
@@ -194,7 +194,7 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{file, parse_link, resolve};
+    use crate::config::{LinkRate, Ports, file, parse_link, resolve};
     use tabane_proto::PolicyKind;
 
     fn config(text: &str) -> Config {
@@ -213,7 +213,7 @@ mod tests {
         let text = format!("key = 'k'\npolicy = 'rr'\naddress = ['10.9.0.1/24']\n{LINKS}");
         assert_eq!(differences(&config(&text), &config(&text)), []);
         let slot = |slot| {
-            let link = parse_link(&format!("mem:/dev/shm/tb0{slot}"), 7420).expect("a link");
+            let link = parse_link(&format!("mem:/dev/shm/tb0{slot}"), Ports::default()).expect("a link");
             Config { links: vec![link], ..Config::default() }
         };
         assert_eq!(differences(&slot(""), &slot(",slot=1")), [], "the first free slot");
@@ -224,9 +224,9 @@ mod tests {
     fn each_difference_is_a_sentence() {
         let old = config(&format!("address = ['10.9.0.1/24']\n{LINKS}"));
         let mut new = Config { policy: PolicyKind::RoundRobin, addresses: Vec::new(), ..old.clone() };
-        new.links[1].rate = None;
+        new.links[1].rate = LinkRate::default();
         new.links[1].drained = true;
-        new.links[0] = parse_link("eth3,peer=198.51.100.7", 7420).expect("a link");
+        new.links[0] = parse_link("eth3,peer=198.51.100.7", Ports::default()).expect("a link");
         assert_eq!(
             found(&old, &new),
             [
@@ -262,37 +262,24 @@ mod tests {
         assert!(found(&with(&[&dns, &voice]), &with(&[&voice, &dns]))[0].starts_with("order of classes "));
     }
 
-    /// Each key that `tabane check` prints differs when its line does.
+    /// Each key of a bundle that `tabane check` prints, with a value or without one, is compared.
     #[test]
     fn no_key_is_forgotten() {
-        let text = "repair = false\nprimary = 'eth2'\npreempt = false\nhash = 'layer2'\nreceive = 'timer'\n\
-                    receive_interval = '9 us'\nspin_share = '9 %'\nfragments = '3'\nworkers = 2\nport = 9\nmtu = 900\n\
-                    name = 'tb9'\npolicy = 'rr'\naddress = ['10.9.0.1/24']\nsecurity = 'sealed'\n\
-                    cipher = 'aegis-128l'\nuser = 'u'\ncontrol_group = 'g'\nsandbox = false\ntx_queue_len = 9\n\
-                    key = 'k'\naccept_keys = ['l']\nnode_key = 'n'\n";
-        let offload = "[offload]\ngso = false\ngro = false\ntso = false\nuso = false\nchecksum = false\n";
-        let (old, new) = (config(LINKS), config(&format!("{text}{LINKS}{offload}")));
-        let lines = |config: &Config| {
-            let text = config.to_string();
-            let lines = text.lines().map(|line| line.trim_start_matches("# "));
-            let keys = lines
-                .filter_map(|line| line.split_once([' ', ':']))
-                .map(|(key, rest)| (key.to_owned(), rest.to_owned()));
-            keys.filter(|(key, _)| !key.is_empty()).collect::<Vec<_>>()
-        };
-        let found: Vec<String> = differences(&old, &new).into_iter().map(|one| one.what).collect();
-        let before = lines(&old);
-        for (key, _) in lines(&new).into_iter().filter(|line| !before.contains(line)) {
-            let words = [
-                key.replace("accept_keys", "accepted group key"),
-                format!("offload.{key}"),
-                format!("group {key}"),
-            ];
-            let is_named =
-                |what: &String| *what == key || words.iter().any(|word| what.starts_with(word.as_str()));
-            assert!(found.iter().any(is_named), "{key} is not compared: {found:?}");
+        const OTHERWISE: [&str; 3] = ["key", "accept_keys", "address"];
+        let config = config(LINKS);
+        let compared: Vec<&str> = values(&config).into_iter().map(|(_, key, _)| key).collect();
+        let printed = config.to_string();
+        let (bundle, _links) = printed.split_once("\n[[link]]").expect("links");
+        let lines = bundle.lines().filter(|line| !line.is_empty() && *line != "[offload]");
+        let keys: Vec<&str> =
+            lines.filter_map(|line| line.trim_start_matches("# ").split([' ', ':']).next()).collect();
+        assert!(keys.len() > 25, "{keys:?}");
+        for key in keys {
+            let offload = format!("offload.{key}");
+            let names = [key, offload.as_str()];
+            let is_compared = names.iter().any(|name| compared.contains(name)) || OTHERWISE.contains(&key);
+            assert!(is_compared, "{key} is not compared");
         }
-        assert!(found.len() >= 26, "{found:?}");
     }
 
     #[test]
@@ -302,7 +289,7 @@ mod tests {
         new.offload.gso = false;
         let fixed: Vec<_> = differences(&old, &new).into_iter().map(|one| (one.part, one.what)).collect();
         assert_eq!(fixed, ["port", "mtu", "offload.gso"].map(|key| (Part::Fixed, key.to_owned())));
-        let ether = parse_link("ether:eth1", 7420).expect("a link");
+        let ether = parse_link("ether:eth1", Ports::default()).expect("a link");
         let kinds = differences(&old, &Config { links: vec![ether, old.links[1].clone()], ..old.clone() });
         assert_eq!(kinds.iter().map(|kind| kind.part).collect::<Vec<_>>(), [Part::Fixed]);
     }

@@ -35,6 +35,17 @@ pub enum State {
     NoPeer,
 }
 
+impl Health {
+    /// The state in one word for people, loud where somebody should look.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.state {
+            State::Healthy => "healthy",
+            State::Degraded => "DEGRADED",
+            State::NoPeer => "NO PEER",
+        }
+    }
+}
+
 /// What is wrong with a link.
 struct Fault<'a> {
     what: String,
@@ -152,7 +163,7 @@ fn drained(status: &Status) -> String {
 }
 
 /// The oldest event that says why the path is not up.
-pub(super) fn reason<'a>(status: &'a Status, peer: &PeerStatus, path: &PathStatus) -> Option<&'a Entry> {
+pub(crate) fn reason<'a>(status: &'a Status, peer: &PeerStatus, path: &PathStatus) -> Option<&'a Entry> {
     status.troubles.iter().find(|trouble| {
         let link =
             if trouble.direction.as_deref() == Some("sending") { Some(path.link) } else { path.peer_link };
@@ -161,7 +172,7 @@ pub(super) fn reason<'a>(status: &'a Status, peer: &PeerStatus, path: &PathStatu
 }
 
 /// What an event says of a NIC, in the field's words.
-pub(super) fn described(nic: &str, why: &Entry) -> String {
+pub(crate) fn described(nic: &str, why: &Entry) -> String {
     match why.signal.as_deref() {
         Some("burst-skew") => format!("{nic} is a black hole"),
         Some("silence") => format!("{nic} is silent"),
@@ -177,7 +188,7 @@ pub(super) fn described(nic: &str, why: &Entry) -> String {
 }
 
 /// The time of day of an RFC 3339 time in UTC.
-pub(super) fn clock(time: &str) -> String {
+pub(crate) fn clock(time: &str) -> String {
     let of_day = time.split_once('T').map_or(time, |(_, of_day)| of_day);
     format!("{}Z", of_day.get(..8).unwrap_or(of_day))
 }

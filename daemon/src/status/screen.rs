@@ -31,13 +31,12 @@ impl Status {
 
     /// Whether all is well, in one line.
     pub(crate) fn verdict(&self, colour: bool) -> String {
-        let (word, code) = match self.health.state {
-            State::Healthy => ("healthy", GREEN),
-            State::Degraded if self.health.redundancy_lost => ("DEGRADED", RED),
-            State::Degraded => ("DEGRADED", YELLOW),
-            State::NoPeer => ("NO PEER", RED),
+        let code = match self.health.state {
+            State::Healthy => GREEN,
+            State::Degraded if !self.health.redundancy_lost => YELLOW,
+            State::Degraded | State::NoPeer => RED,
         };
-        let [name, word] = [(one_line(&self.name), BOLD), (word.to_owned(), code)]
+        let [name, word] = [(one_line(&self.name), BOLD), (self.health.word().to_owned(), code)]
             .map(|(text, code)| Cell { text, colour: Some(code) }.print(colour));
         format!("{name} {word}: {}\n", one_line(&self.health.summary))
     }
@@ -79,7 +78,7 @@ impl Status {
     }
 
     /// What keeps more from being sent over the path.
-    fn limit(&self, peer: &PeerStatus, path: &PathStatus, sent: u64) -> String {
+    pub(crate) fn limit(&self, peer: &PeerStatus, path: &PathStatus, sent: u64) -> String {
         if path.tx != PathState::Up || path.rx != PathState::Up {
             let why = reason(self, peer, path);
             return why.map_or_else(
@@ -123,13 +122,12 @@ impl Status {
 }
 
 fn state(path: &PathStatus) -> Cell {
-    match (path.tx, path.rx) {
-        (PathState::Up, PathState::Up) => PathState::Up.into(),
-        (PathState::Suspect | PathState::Drained, PathState::Up) => path.tx.into(),
-        (PathState::Down, PathState::Up) => Cell { text: "in only".to_owned(), colour: Some(RED) },
-        (PathState::Up, _) => Cell { text: "out only".to_owned(), colour: Some(RED) },
-        _ => PathState::Down.into(),
-    }
+    let code = match path.state() {
+        "up" => GREEN,
+        "suspect" | "drained" => YELLOW,
+        _ => RED,
+    };
+    Cell { text: path.state().to_owned(), colour: Some(code) }
 }
 
 /// The line without what stands behind so many columns; escape codes take none.

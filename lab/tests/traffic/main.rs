@@ -39,6 +39,8 @@ mod slow_peer;
 mod stage;
 mod streams;
 mod systemd;
+mod top;
+mod traces;
 mod upgrade;
 mod vlan;
 mod window;
@@ -53,8 +55,8 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, SYSTEMD, TCPDUMP, Tool, require_daemon, require_priority,
-    require_tools, require_xdp,
+    ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
+    require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
 
@@ -82,6 +84,9 @@ enum Need {
     DaemonAndNft,
     DaemonAndPriority,
     DaemonAndSystemd,
+    DaemonAndTshark,
+    DaemonAndTmux,
+    DaemonAndSetpriv,
     Mpirun,
 }
 
@@ -167,6 +172,8 @@ fn cases() -> Vec<Case> {
         sites::cases(),
         slow_peer::cases(),
         systemd::cases(),
+        top::cases(),
+        traces::cases(),
         upgrade::cases(),
         window::cases(),
         without::cases(),
@@ -194,6 +201,9 @@ fn missing(need: Need) -> Option<String> {
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))
             .and_then(|()| tabane_kit::systemd::require()),
+        Need::DaemonAndTshark => daemon().and_then(|()| tool(TSHARK)),
+        Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
+        Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))

@@ -130,10 +130,11 @@ fn read_again(systemd: &Systemd) -> Result<()> {
     ensure!(by_hand == ["policy rr, in the file adaptive"], "the processes before did it: {by_hand:?}");
     let saved = told(systemd, &["save"])?;
     ensure!(saved == "policy rr, was adaptive\n" && status()?.changed_by_hand.is_empty(), "{saved}");
-    let edit = ["-i", "s/policy = \"rr\"/policy = \"adaptive\"/", "/etc/tabane/tb0.toml"];
-    tool::run(systemd.command("sed").args(edit))?;
+    let edits = r#"s/policy = "rr"/policy = "adaptive"/; s:/24"\]:/24", "10.78.0.1/24"]:"#;
+    tool::run(systemd.command("sed").args(["-i", edits, "/etc/tabane/tb0.toml"]))?;
     let changed = told(systemd, &["reload"])?;
-    ensure!(changed == "policy adaptive, was rr\n" && status()?.policy == "adaptive", "{changed}");
+    let want = "policy adaptive, was rr\naddress 10.78.0.1/24 added\n";
+    ensure!(changed == want && status()?.policy == "adaptive", "{changed}");
     Ok(())
 }
 

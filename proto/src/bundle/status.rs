@@ -72,6 +72,8 @@ pub struct PeerStatus {
     pub name: Name,
     /// When a cell of it arrived last.
     pub last_received: Instant,
+    /// How long gaps among its cells are waited for.
+    pub reorder_timeout: Option<Duration>,
     /// How its cells are sealed, if they are.
     pub sealed: Option<SealStatus>,
     /// The key that it has proven, if it has one of its own.
@@ -141,8 +143,14 @@ impl Bundle {
             let (session, paths) = (joined(index)?, self.links.paths(index)?);
             let sealed = session.keys.as_ref().map(SealStatus::of);
             let key = session.keys.as_ref().and_then(Keyring::peer);
-            let (node, name) = (session.node, session.name);
-            let status = PeerStatus { node, name, last_received: paths.last_received(), sealed, key };
+            let status = PeerStatus {
+                node: session.node,
+                name: session.name,
+                last_received: paths.last_received(),
+                reorder_timeout: self.receiver.reorder_timeout(index, &self.links),
+                sealed,
+                key,
+            };
             let links = paths.outbound.iter().zip(&paths.paired).zip(self.links.all()).zip(0..);
             let links = links.filter_map(|(((path, paired), link), number)| {
                 let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
