@@ -28,6 +28,8 @@ pub(super) struct Facts {
 #[derive(Clone, Debug, PartialEq)]
 struct Path {
     nic: String,
+    /// UDP port of this end.
+    port: u16,
     /// The peer's name.
     peer: String,
     /// States at both looks agree on this: whether cells leave over it, and whether the peer's are expected.
@@ -54,6 +56,8 @@ struct Path {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Silent {
     nic: String,
+    /// UDP port of this end.
+    port: u16,
     arrives: bool,
 }
 
@@ -69,17 +73,20 @@ pub(super) fn judge(facts: &Facts) -> Area {
             area.find(judge_down(path, facts.links));
         }
     }
-    for Silent { nic, arrives } in &facts.silent {
+    for Silent { nic, port, arrives } in &facts.silent {
         let (what, mend) = if *arrives {
             (
                 "no peer was ever seen there, although another machine's datagrams arrive at the wire: a firewall of this machine \
               stops them",
-                "nft list ruleset (shows what stops UDP port 7420; then `nft insert rule … udp dport 7420 accept`)",
+                format!(
+                    "nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept (`nft list ruleset` shows what stops it)"
+                ),
             )
         } else {
             (
                 "no peer was ever seen there: the wire leads elsewhere, the peer has no link there, or something stops UDP",
-                "tabane doctor (on the other machine; `ip neigh show dev NIC` shows who is on the wire)",
+                "tabane doctor (on the other machine; `ip neigh show dev NIC` shows who is on the wire)"
+                    .to_owned(),
             )
         };
         area.find(Finding::new("no-path", what, "the link carries nothing", mend).about(nic).likely());
@@ -95,7 +102,7 @@ impl Path {
 
 /// A path that is down in one direction or both.
 fn judge_down(path: &Path, links: usize) -> Finding {
-    let (nic, peer) = (&path.nic, &path.peer);
+    let (nic, port, peer) = (&path.nic, path.port, &path.peer);
     let costs =
         if links > 1 { format!("one of {links} links") } else { "all: there is no other link".to_owned() };
     let there =
@@ -109,7 +116,8 @@ fn judge_down(path: &Path, links: usize) -> Finding {
         }
         (Some(Knock::Forbidden), ..) => {
             let what = format!("this machine does not let datagrams to {peer} leave");
-            let mend = format!("nft insert rule inet filter output oifname \"{nic}\" udp dport 7420 accept");
+            let mend =
+                format!("nft insert rule inet filter output oifname \"{nic}\" udp dport {port} accept");
             Finding::new("port-closed-here", what, costs, mend)
         }
         (_, PathState::Down, PathState::Down) => {
@@ -134,7 +142,7 @@ fn judge_down(path: &Path, links: usize) -> Finding {
             let what = format!(
                 "datagrams of {peer} arrive at the wire and not at the daemon: a firewall of this machine stops them"
             );
-            let mend = format!("nft insert rule inet filter input iifname \"{nic}\" udp dport 7420 accept");
+            let mend = format!("nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept");
             Finding::new("port-closed-here", what, costs, mend)
         }
         _ => {

@@ -4,7 +4,7 @@ mod overheard;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use overheard::{Ears, Overheard};
 
@@ -30,7 +30,7 @@ pub(super) struct Facts {
 /// Greetings that arrived at the wires of NICs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
-    own_port: BTreeSet<String>,
+    own_port: BTreeMap<String, u16>,
     other_ports: BTreeSet<u16>,
 }
 
@@ -88,10 +88,12 @@ fn why_nobody(facts: &Facts) -> Finding {
         return Finding::new("stranger", what, costs, mend);
     }
     let heard = facts.heard.clone().unwrap_or_default();
-    if let Some(nic) = heard.own_port.first() {
+    if let Some((nic, port)) = heard.own_port.first_key_value() {
         let what =
             "greetings arrive at its wire and do not reach the daemon: a firewall of this machine stops them";
-        let mend = "nft insert rule inet filter input udp dport 7420 accept (`nft list ruleset` shows what stops it)";
+        let mend = format!(
+            "nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept (`nft list ruleset` shows what stops it)"
+        );
         return Finding::new("greetings-blocked", what, costs, mend).about(nic).likely();
     }
     if let Some(port) = heard.other_ports.first() {

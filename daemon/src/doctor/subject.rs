@@ -96,7 +96,7 @@ impl Subject {
                 None if link.uses_multicast() => Medium::Multicast,
                 None => Medium::Addresses(link.local),
             },
-            port: config.port,
+            port: link.first_port(config.ports()),
         });
         Ok(Self { links: links.collect(), title: format!("file {}", path.display()), bundle: None })
     }

@@ -16,6 +16,8 @@ use crate::usage::Usage;
 /// How long a bundle is watched, and how often TCP is looked at meanwhile.
 const WATCH: Duration = Duration::from_millis(1_500);
 const LOOKS: u32 = 10;
+/// Bytes of Ethernet, IPv6 and UDP before a cell.
+const HEADERS: u64 = 14 + 40 + 8;
 
 /// Everything that is read at one moment.
 struct Moment {
@@ -36,7 +38,7 @@ impl Moment {
         self.nics.iter().find(|detail| detail.nic.name == name)
     }
 
-    /// Bytes that a NIC has sent and received.
+    /// Bytes that the device, or a NIC, has sent and received.
     fn bytes(&self, nic: &str) -> [u64; 2] {
         self.nic(nic).map_or([0; 2], |detail| [detail.statistics.tx_bytes, detail.statistics.rx_bytes])
     }
@@ -103,13 +105,12 @@ fn between(name: &str, before: &Moment, after: &Moment, looks: &[Look]) -> Facts
             let path = |path: &PathStatus| {
                 let earlier =
                     earlier.and_then(|peer| peer.paths.iter().find(|other| other.link == path.link));
-                let carried = grown(before.bytes(&path.nic), after.bytes(&path.nic)).map(rate);
                 let looks: Vec<&PathStatus> =
                     looks.iter().filter_map(|look| look.path(&peer.node, path.link)).collect();
                 let waiting =
                     looks.iter().filter(|look| look.queued_bytes > 0).count() * 100 / looks.len().max(1);
                 let behind = median(looks.iter().map(|look| look.queue_behind_us).collect());
-                let mut path = path_between(earlier.unwrap_or(path), path, sends, carried);
+                let mut path = path_between(earlier.unwrap_or(path), path, sends, millis);
                 (path.waited_us, path.reports) = (behind, path.reports * 1_000 / millis);
                 path.waiting = waiting as u64;
                 path
@@ -144,15 +145,20 @@ fn busiest<'a>(
     peers.max_by_key(|(cells, ..)| *cells).map(|(_, earlier, peer)| (earlier, peer))
 }
 
-fn path_between(before: &PathStatus, path: &PathStatus, sends: bool, [sent, received]: [u64; 2]) -> Path {
+fn path_between(before: &PathStatus, path: &PathStatus, sends: bool, millis: u64) -> Path {
     let grew = |now: u64, then: u64| now.saturating_sub(then);
     let lost = grew(path.cells_lost, before.cells_lost);
     let arrived = grew(path.cells_received, before.cells_received);
     let reports = grew(path.reports, before.reports);
+    let (bytes, cells) = if sends {
+        (grew(path.bytes_sent, before.bytes_sent), grew(path.cells_sent, before.cells_sent))
+    } else {
+        (grew(path.bytes_received, before.bytes_received), arrived)
+    };
     Path {
         nic: path.nic.clone(),
         state: if sends { path.tx } else { path.rx },
-        carried: if sends { sent } else { received },
+        carried: (bytes + HEADERS * cells).saturating_mul(8_000) / millis,
         can: path.rate_bps.filter(|_| path.tx != PathState::Down),
         loss: if sends { path.loss_percent } else { lost as f64 * 100.0 / (lost + arrived).max(1) as f64 },
         reports,

@@ -30,7 +30,7 @@ pub(in crate::doctor) fn gather(
             let earlier = earlier.and_then(|peer| peer.paths.iter().find(|other| other.link == path.link));
             let Some(link) = link_of(path.link) else { continue };
             let mut facts = between(earlier.unwrap_or(path), path, &peer.name, after);
-            facts.arrives = arrives(link);
+            (facts.arrives, facts.port) = (arrives(link), link.port);
             if explained.contains(&path.nic) && !facts.is_up() {
                 continue;
             }
@@ -47,7 +47,9 @@ pub(in crate::doctor) fn gather(
     let silent = silent.filter(|_| !after.peers.is_empty());
     Facts {
         paths,
-        silent: silent.map(|link| Silent { nic: link.nic.clone(), arrives: arrives(link) }).collect(),
+        silent: silent
+            .map(|link| Silent { nic: link.nic.clone(), port: link.port, arrives: arrives(link) })
+            .collect(),
         links: after.links.len(),
     }
 }
@@ -61,6 +63,7 @@ fn between(before: &PathStatus, path: &PathStatus, peer: &str, bundle: &Bundle) 
     let last_words = events.find(|event| event.nic.as_deref() == Some(&path.nic));
     Path {
         nic: path.nic.clone(),
+        port: 0,
         peer: peer.to_owned(),
         sends: both(path.tx, before.tx),
         receives: both(path.rx, before.rx),

@@ -5,6 +5,7 @@ use super::*;
 fn sound() -> Path {
     Path {
         nic: "eth2".into(),
+        port: 7420,
         peer: "hostb".into(),
         sends: PathState::Up,
         receives: PathState::Up,
@@ -64,8 +65,11 @@ fn loss_in_either_direction_is_found_when_it_is_more_than_noise() {
 #[test]
 fn a_link_over_which_nobody_was_seen_is_found() {
     let silent = |arrives| {
-        let facts =
-            Facts { silent: vec![Silent { nic: "eth2".into(), arrives }], links: 2, ..Facts::default() };
+        let facts = Facts {
+            silent: vec![Silent { nic: "eth2".into(), port: 7420, arrives }],
+            links: 2,
+            ..Facts::default()
+        };
         judge(&facts).findings.remove(0)
     };
     assert!(silent(true).what.contains("firewall of this machine"));

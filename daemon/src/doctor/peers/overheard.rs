@@ -51,7 +51,7 @@ impl Overheard {
             {
                 let port = u32::from(link.port);
                 if (port..port + workers.max(1)).contains(&greeting.port.into()) {
-                    found.own_port.insert(link.nic.clone());
+                    found.own_port.insert(link.nic.clone(), link.port);
                 } else {
                     found.other_ports.insert(greeting.port);
                 }

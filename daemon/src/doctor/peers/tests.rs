@@ -23,7 +23,7 @@ fn a_peer_is_a_line() {
 #[test]
 fn the_first_reason_that_shows_is_told() {
     let heard = |own: &[&str], others: &[u16]| {
-        let own_port = own.iter().map(ToString::to_string).collect();
+        let own_port = own.iter().map(|nic| (nic.to_string(), 7420)).collect();
         Some(Heard { own_port, other_ports: others.iter().copied().collect() })
     };
     let both = Facts { strangers: strangers(), heard: heard(&["eth1"], &[]), ..alone() };
