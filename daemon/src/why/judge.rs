@@ -11,10 +11,10 @@ const EMPTY: u64 = 30;
 /// A link that carries less than this part of the best one is slow.
 const SLOW: u64 = 2;
 /// Percent of the peer's reports that say that it does not keep up.
-const BEHIND: u64 = 50;
+const BEHIND: u64 = 25;
 /// Of the 100 reports in a second that a peer sends over each link even when nothing comes: one that sends fewer does not get
 /// its processor.
-const REPORTS_LEAST: u64 = 70;
+const REPORTS_LEAST: u64 = 80;
 /// Percent of the time in which TCP waited for one thing, and so much that links that seem full do not matter.
 const WAITED: u64 = 30;
 const WAITED_MOSTLY: u64 = 80;

@@ -186,7 +186,7 @@ fn schedule(bundle: &Bundle<'_>, policy: &str, priority: u8) -> Result<()> {
 
 /// Programs that do nothing but run, on this processor, with the daemon's priority.
 fn hog(host: &Namespace, processor: usize) -> Result<Vec<Process>> {
-    const HOGS: usize = 5;
+    const HOGS: usize = 4;
     let hog = |_| {
         let mut command = host.command("taskset");
         command.args([
