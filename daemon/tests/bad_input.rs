@@ -218,6 +218,20 @@ fn commands_for_a_bundle_that_is_not_up() {
 }
 
 #[test]
+fn a_doctor_who_has_nothing_to_look_at() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let refusal = |arguments: &[&str]| refusal(directory.path(), arguments);
+    assert_starts(&refusal(&["doctor", "no-such-bundle"]), "no bundle named no-such-bundle is up in this");
+    assert!(refusal(&["doctor", "no-such-bundle"]).contains("; before one is: `tabane doctor --nic NIC`"));
+    assert_starts(&refusal(&["doctor", "none.toml"]), "none.toml: cannot be read: ");
+    assert_starts(
+        &refusal(&["doctor", "tb0", "--nic", "eth1"]),
+        "--nic and a bundle exclude each other; allowed: ",
+    );
+    assert_starts(&refusal(&["why", "no-such-bundle"]), "no bundle named no-such-bundle is up in this");
+}
+
+#[test]
 fn changes_of_a_bundle_that_is_not_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let name = "no-such-bundle";

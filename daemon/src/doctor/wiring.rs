@@ -25,7 +25,7 @@ pub(super) fn judge(facts: &Facts) -> Area {
             let what = format!("both send over {common}");
             let costs = "no rate is added, and both die together";
             let mend = format!(
-                "take one of them out of the bundle, or move it to a NIC of its own: tabane link remove NAME {}",
+                "take one of them out of the bundle, or move it to a NIC of its own: tabane link remove {}",
                 nics[other].name
             );
             area.find(Finding::new("same-nic", what, costs, mend).about(&names));

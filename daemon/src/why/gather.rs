@@ -206,15 +206,22 @@ fn flows(looks: &[Look], own: &BTreeSet<IpAddr>, sends: bool, millis: u64) -> Ve
             let share = |now: Duration, then: Duration| {
                 u64::try_from(now.saturating_sub(then).as_micros() / 10).unwrap_or(u64::MAX) / millis
             };
-            let seen =
-                looks.iter().filter_map(|look| look.tcp.iter().find(|other| other.inode == socket.inode));
-            let idle = seen.clone().filter(|look| look.tcp.is_some_and(|tcp| tcp.not_sent == 0)).count();
+            let seen: Vec<&SocketState> = looks
+                .iter()
+                .filter_map(|look| look.tcp.iter().find(|other| other.inode == socket.inode))
+                .collect();
+            let part = |wanted: fn(&SocketState) -> bool| {
+                let count = seen.iter().filter(|look| wanted(look)).count();
+                (count * 100 / seen.len().max(1)) as u64
+            };
             Some(Flow {
                 ends: format!("{} to {}", socket.local, socket.remote),
                 rate: carried.saturating_mul(8_000) / millis,
-                idle: (idle * 100 / seen.count().max(1)) as u64,
+                idle: part(|look| is_all_sent(look) && !is_full(look)),
                 window_limited: share(now.window_limited, then.window_limited),
-                buffer_limited: share(now.buffer_limited, then.buffer_limited),
+                // The kernel counts no buffer that a single superframe fills.
+                buffer_limited: share(now.buffer_limited, then.buffer_limited)
+                    .max(part(|look| is_all_sent(look) && is_full(look))),
                 window: now.send_window.into(),
                 buffer: if sends { socket.send_buffer } else { socket.receive_buffer }.into(),
                 unread: u64::from(socket.unread) * 100 / u64::from(socket.receive_buffer).max(1),
@@ -224,6 +231,16 @@ fn flows(looks: &[Look], own: &BTreeSet<IpAddr>, sends: bool, millis: u64) -> Ve
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.rate));
     flows.retain(|flow| flow.rate > 0);
     flows
+}
+
+/// Whether everything has left that the program has written.
+fn is_all_sent(socket: &SocketState) -> bool {
+    socket.tcp.is_some_and(|tcp| tcp.not_sent == 0)
+}
+
+/// Whether what is not acknowledged fills the send buffer: the kernel counts twice its length, or more.
+fn is_full(socket: &SocketState) -> bool {
+    socket.unsent > 0 && u64::from(socket.unsent) * 2 >= socket.send_buffer.into()
 }
 
 /// What the device itself counts as dropped is left out: gates refuse frames there, which TCP sends again later.

@@ -12,8 +12,9 @@ const EMPTY: u64 = 30;
 const SLOW: u64 = 2;
 /// Percent of the peer's reports that say that it does not keep up.
 const BEHIND: u64 = 50;
-/// Reports in a second that a peer sends even when nothing comes; one that sends fewer does not get its processor.
-const REPORTS_LEAST: u64 = 60;
+/// Of the 100 reports in a second that a peer sends over each link even when nothing comes: one that sends fewer does not get
+/// its processor.
+const REPORTS_LEAST: u64 = 70;
 /// Percent of the time in which TCP waited for one thing, and so much that links that seem full do not matter.
 const WAITED: u64 = 30;
 const WAITED_MOSTLY: u64 = 80;
@@ -100,7 +101,8 @@ fn nothing(facts: &Facts) -> Option<Found> {
 fn receiver_processor(facts: &Facts) -> Option<Found> {
     let used = || facts.paths.iter().filter(|path| path.carried > NOTHING);
     let (behind, reports) = (used().map(|path| path.behind).max()?, used().map(|path| path.reports).max()?);
-    if !facts.sends || (behind < BEHIND && reports >= REPORTS_LEAST) {
+    let usual = REPORTS_LEAST * facts.paths.iter().filter(|path| path.state == PathState::Up).count() as u64;
+    if !facts.sends || (behind < BEHIND && reports >= usual) {
         return None;
     }
     let peer = &facts.peer;
@@ -258,7 +260,7 @@ fn bound_flow(facts: &Facts) -> Option<Found> {
         full.nic,
         rate(full.carried)
     );
-    fault("bound-flow", sentence, "tabane policy NAME adaptive (one flow then uses all links)")
+    fault("bound-flow", sentence, "tabane policy adaptive (one flow then uses all links)")
 }
 
 fn processor(facts: &Facts) -> Option<Found> {

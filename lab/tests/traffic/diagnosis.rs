@@ -30,8 +30,9 @@ const WRITE: &str = "TABANE_WRITE_DOCTOR_PAGE";
 const FOUND: i32 = 3;
 
 /// All faults, in the order of the page's table: the command that is asked, the fault, and what names it.
-const FAULTS: [(&str, &str, &str); 33] = [
+const FAULTS: [(&str, &str, &str); 35] = [
     ("doctor", "a NIC with IPv6 switched off", "ipv6-disabled"),
+    ("doctor", "a NIC whose address is still being checked (DAD)", "dad-running"),
     ("doctor", "a NIC that belongs to a bridge", "nic-in-bridge"),
     ("doctor", "two MACVLANs over one NIC", "same-nic"),
     ("doctor", "a NIC at 100 Mbit/s, half duplex", "half-duplex"),
@@ -62,6 +63,7 @@ const FAULTS: [(&str, &str, &str); 33] = [
     ("why", "a policy that gives one flow one link", "bound-flow"),
     ("why", "a program that sends 5 Mbit/s and no more", "application"),
     ("why", "a tiny receive buffer of TCP at the peer", "receive-window"),
+    ("why", "a tiny send buffer of TCP here", "send-buffer"),
     ("why", "other programs on the processor of this node's daemon", "sender-processor"),
     ("why", "other programs on the processor of the peer's daemon", "receiver-processor"),
 ];

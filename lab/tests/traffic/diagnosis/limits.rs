@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("why_names_a_slow_link", Need::Daemon, slow),
         Case::new("why_names_a_policy_that_binds_flows", Need::Daemon, bound),
         Case::new("why_names_a_lossy_link", Need::Daemon, lossy),
-        Case::new("why_names_the_window_of_a_connection", Need::Daemon, window),
+        Case::new("why_names_the_window_and_the_buffer_of_a_connection", Need::Daemon, window),
         Case::new("why_names_the_processor_of_either_end", Need::DaemonAndPriority, processors),
     ]
 }
@@ -131,9 +131,12 @@ fn lossy() -> Result<()> {
     })
 }
 
-/// On a path of some milliseconds, a receive buffer of 64 kB is far less than what the links carry in a round trip.
+/// On a path of some milliseconds, buffers of 64 kB are far less than what the links carry in a round trip.
 fn window() -> Result<()> {
     with_bundles(emulated(FAST), &options()?, |topology, _| {
+        topology.host(0).set("net/ipv4/tcp_wmem", "4096 4096 4096")?;
+        named("a tiny send buffer of TCP here", "why", &under_load(topology, 1 << 20)?)?;
+        topology.host(0).set("net/ipv4/tcp_wmem", "4096 16384 4194304")?;
         for link in 0..2 {
             topology.impair_both(link, Impairment::delay(Duration::from_millis(5)))?;
         }
@@ -183,7 +186,7 @@ fn schedule(bundle: &Bundle<'_>, policy: &str, priority: u8) -> Result<()> {
 
 /// Programs that do nothing but run, on this processor, with the daemon's priority.
 fn hog(host: &Namespace, processor: usize) -> Result<Vec<Process>> {
-    const HOGS: usize = 3;
+    const HOGS: usize = 5;
     let hog = |_| {
         let mut command = host.command("taskset");
         command.args([

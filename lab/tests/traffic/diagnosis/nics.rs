@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
 use tabane_io::{Offload, Tap, TapSpec};
+use tabane_kit::bundle::program;
 use tabane_kit::netns::Namespace;
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
@@ -19,6 +20,11 @@ const ADJUSTABLE: &str = "eth9";
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("doctor_names_faults_of_nics_before_a_bundle", Need::Daemon, before_a_bundle),
+        Case::new(
+            "doctor_says_what_a_user_without_rights_cannot_see",
+            Need::DaemonAndPriority,
+            without_rights,
+        ),
         Case::new("doctor_names_half_duplex_and_gro_that_is_off", Need::DaemonAndEthtool, adjustable),
     ]
 }
@@ -50,7 +56,34 @@ fn before_a_bundle() -> Result<()> {
         host.ip(&format!("link add {name} link {} type macvlan mode bridge", nics[0]))?;
         host.ip(&format!("link set {name} up"))?;
     }
-    named("two MACVLANs over one NIC", "doctor", &look(host, ["mac1", "mac2"])?)
+    named("two MACVLANs over one NIC", "doctor", &look(host, ["mac1", "mac2"])?)?;
+
+    // The kernel asks so often, a second each, whether another machine has the address.
+    for (key, value) in [("accept_dad", "1"), ("dad_transmits", "10")] {
+        host.set(&format!("net/ipv6/conf/{}/{key}", nics[1]), value)?;
+    }
+    ["down", "up"]
+        .iter()
+        .try_for_each(|state| host.ip(&format!("link set {} {state}", nics[1])).map(drop))?;
+    named("a NIC whose address is still being checked (DAD)", "doctor", &look(host, nics)?)
+}
+
+/// What a user without rights may not see is said, and is no finding.
+fn without_rights() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    let mut command = topology.host(0).command("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program(None)?);
+    let answer = tool::run(command.args(["doctor", "--nic", &nic(0), "--nic", &nic(1)]))?;
+    ensure!(!answer.contains("finding"), "{answer}");
+    for unseen in [
+        "what the device takes",
+        "whether flows have gates",
+        "whether the links share a switch",
+        "rules of nftables",
+    ] {
+        ensure!(answer.contains(unseen), "{unseen} is not said to be unseen: {answer}");
+    }
+    Ok(())
 }
 
 /// A file whose links run over these NICs.
