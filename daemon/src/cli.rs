@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
 use crate::config::classes::policy_names;
@@ -287,6 +287,12 @@ struct OffloadFlags {
     /// No unfinished checksums on the device; also ends TSO and USO there
     #[arg(long)]
     no_checksum: bool,
+}
+
+/// The definition of the command line, from which manual pages and completions are made.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
