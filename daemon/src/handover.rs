@@ -69,6 +69,9 @@ pub(crate) struct BundleState {
     pub(crate) carrier: bool,
     /// The event log.
     pub(crate) events: Vec<Entry>,
+    /// Microseconds within which the service manager wants a sign of life, if it wants any.
+    #[serde(default)]
+    pub(crate) watched: Option<u64>,
 }
 
 impl BundleState {
@@ -80,6 +83,7 @@ impl BundleState {
         peers: usize,
         device: &Device,
         events: Vec<Entry>,
+        watched: Option<Duration>,
     ) -> Self {
         let keys = config.keys().iter().map(|key| key.hex().to_string()).collect();
         let node_key = config.nodes.key.as_ref().map(|key| key.hex().to_string());
@@ -89,6 +93,7 @@ impl BundleState {
         let Offload { checksum, tso, uso } = device.offload();
         let (takes_uso, carrier) = (device.has_uso(), device.carrier());
         let offload = [checksum, tso, uso];
+        let watched = watched.and_then(|within| u64::try_from(within.as_micros()).ok());
         Self {
             handover: VERSION,
             config,
@@ -101,6 +106,7 @@ impl BundleState {
             takes_uso,
             carrier,
             events,
+            watched,
         }
     }
 }

@@ -39,5 +39,6 @@ mod snapshot;
 pub mod status;
 mod stderr;
 mod stdout;
+mod watchdog;
 mod worker;
 mod workers;

@@ -51,7 +51,8 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, SETPRIV, SYSTEMD, TCPDUMP, Tool, require_daemon, require_tools, require_xdp,
+    ETHTOOL, IPERF3, MPIRUN, SETPRIV, STRACE, SYSTEMD, TCPDUMP, Tool, require_daemon, require_tools,
+    require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
 
@@ -184,6 +185,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))
+            .and_then(|()| tool(STRACE))
             .and_then(|()| tabane_kit::systemd::require()),
         Need::Mpirun => tool(MPIRUN),
     };
