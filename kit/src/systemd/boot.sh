@@ -16,6 +16,7 @@ for directory in run tmp var/tmp var/log etc/systemd "$systemd/system" "$systemd
     mkdir -p "$root/$directory"
     mount -t tmpfs -o mode=755 tmpfs "$root/$directory"
 done
+mkdir "$root/etc/systemd/system"
 cp -R --preserve=mode "$stage/." "$root"
 
 mount -t proc -o nosuid,noexec,nodev proc "$root/proc"

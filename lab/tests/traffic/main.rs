@@ -26,6 +26,7 @@ mod moved;
 mod narrow;
 mod neighbours;
 mod nics;
+mod package;
 mod parallel;
 mod policies;
 mod probe;
@@ -78,6 +79,7 @@ enum Need {
     DaemonAndGuest,
     DaemonAndNat,
     DaemonAndSystemd,
+    Package,
     Mpirun,
 }
 
@@ -154,6 +156,7 @@ fn cases() -> Vec<Case> {
         engines::cases(),
         narrow::cases(),
         nics::cases(),
+        package::cases(),
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
@@ -187,6 +190,7 @@ fn missing(need: Need) -> Option<String> {
             .and_then(|()| tool(SETPRIV))
             .and_then(|()| tool(STRACE))
             .and_then(|()| tabane_kit::systemd::require()),
+        Need::Package => daemon().and_then(|()| package::require()),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))
