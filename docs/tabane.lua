@@ -59,6 +59,7 @@ local FIELDS = {
   { "hello.asks", "Asks for a hello", "bool", 8, nil, 0x08 },
   { "hello.pauses", "Makes way for its successor", "bool", 8, nil, 0x10 },
   { "hello.ends", "Ends", "bool", 8, nil, 0x20 },
+  { "hello.drains", "Drains this link", "bool", 8, nil, 0x40 },
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
 
@@ -158,7 +159,8 @@ local function hello(tree, cell)
   local seals = add("hello.seals", 1, false, true):uint() % 8 >= 4
   add("hello.asks", 1, false, true)
   add("hello.pauses", 1, false, true)
-  add("hello.ends", 1)
+  add("hello.ends", 1, false, true)
+  add("hello.drains", 1)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
   if seals and cell:len() >= fixed + length + TAG then tree:add(f["group_tag"], cell(cell:len() - TAG)) end

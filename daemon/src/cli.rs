@@ -1,9 +1,14 @@
 //! The command line: which commands there are, what their flags mean, and which part of the program does them.
 //!
-//! Flags become [`Settings`] as typed; `config` checks them together with the file's values.
+//! Flags become [`Settings`] as typed; `config` checks them together with the file's values. Where a name may be left out,
+//! [`words`] tells it from what follows.
+
+mod again;
+mod live;
+mod up;
+mod words;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,19 +17,20 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-use crate::config::classes::policy_names;
+use crate::config::Config;
 use crate::config::problem::quoted;
-use crate::config::settings::{
-    AccessSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings, Settings,
-    parse_link_flag,
-};
-use crate::config::{Config, Security};
-use crate::control::{self, Request};
+use crate::config::settings::{Given, Settings};
+use crate::control::{self, AskError};
 use crate::error::{BadInput, report};
+use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
-use crate::status::Status;
+use crate::origin::Origin;
 use crate::stdout::print;
-use crate::{background, log, names, probe, remote, run, stderr};
+use crate::{background, log, names, probe, reload, remote, run, save, stderr, top, trace};
+use again::BundleAndFile;
+pub(crate) use again::read_again;
+use live::{ClassChange, LinkChange, PeerChange};
+use up::UpFlags;
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -60,13 +66,32 @@ enum Command {
         #[arg(long)]
         background: bool,
     },
-    /// Show what a running bundle does
+    /// Show in one screen how the bundles are that are up here, or the one that is named
     Status {
         #[command(flatten)]
         bundle: Bundle,
-        /// Print JSON
+        /// Print JSON, of one bundle
+        #[arg(long, conflicts_with = "verbose")]
+        json: bool,
+        /// Print all that is known, with every counter
+        #[arg(long, short)]
+        verbose: bool,
+    },
+    /// List the bundles that are up in this network namespace, and how each one is
+    List {
+        /// Print JSON: a list of what `status --json` prints
         #[arg(long)]
         json: bool,
+    },
+    /// Set a bundle up on the first machine: writes its configuration and its key, starts it, and prints what to do on the others
+    Init(InitFlags),
+    /// Set a bundle up on a further machine, from the line that `tabane init` has printed there; reads it from standard input
+    Join(JoinFlags),
+    /// Undo `init` or `join`: end the bundle, disable its service, delete its configuration and its key
+    Forget {
+        /// Name of the bundle
+        #[arg(value_parser = device_name)]
+        name: String,
     },
     /// Show what happened lately: peers and links that came and went, and what showed it
     Events {
@@ -79,43 +104,75 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Switch the policy while traffic runs
-    Policy {
+    /// Show what a running bundle does, and go on showing it: links, flows, events; keys change the policy
+    Top {
         #[command(flatten)]
-        bundle: NamedBundle,
-        /// How cells are spread over the links, as after `--policy` of `tabane up`
-        policy: String,
+        bundle: Bundle,
     },
-    /// Switch the receive engine while traffic runs
-    Receive {
+    /// Write what passes the links, or the device, to a capture file for Wireshark, until Ctrl-C
+    Trace {
         #[command(flatten)]
-        bundle: NamedBundle,
-        /// How the workers wait for frames and cells, as after `--receive` of `tabane up`
-        engine: String,
+        bundle: Bundle,
+        #[command(flatten)]
+        wishes: trace::Wishes,
+    },
+    /// Show the policy, or switch it while traffic runs
+    Policy {
+        /// Name of the bundle [default: the only one that is up]
+        #[arg(value_name = "NAME")]
+        first: Option<String>,
+        /// How cells are spread over the links, as after `--policy` of `tabane up`; without it the policy is shown
+        #[arg(value_name = "POLICY")]
+        second: Option<String>,
+    },
+    /// Show the receive engine, or switch it while traffic runs
+    Receive {
+        /// Name of the bundle [default: the only one that is up]
+        #[arg(value_name = "NAME")]
+        first: Option<String>,
+        /// How the workers wait for frames and cells, as after `--receive` of `tabane up`; without it the engine is shown
+        #[arg(value_name = "ENGINE")]
+        second: Option<String>,
     },
     /// Change the group key while traffic runs: this node sends with the first, and accepts the others, too
     Key {
-        #[command(flatten)]
-        bundle: NamedBundle,
-        /// Key files: all group keys from now on
-        #[arg(value_name = "FILE", required = true)]
-        files: Vec<PathBuf>,
+        /// Name of the bundle [default: the only one that is up], and key files: all group keys from now on
+        #[arg(value_name = "NAME|FILE", required = true)]
+        words: Vec<String>,
     },
     /// Set while traffic runs which nodes are let in; a peer with another key, or with none of its own, is out at once
     Allow {
-        #[command(flatten)]
-        bundle: NamedBundle,
-        /// Public keys of all nodes that are let in from now on
-        #[arg(value_name = "PUBLIC-KEY", required_unless_present = "everyone")]
-        keys: Vec<String>,
+        /// Name of the bundle [default: the only one that is up], and public keys of all nodes that are let in from now on
+        #[arg(value_name = "NAME|PUBLIC-KEY", required_unless_present = "everyone")]
+        words: Vec<String>,
         /// Let in every node that has the key of the group
-        #[arg(long, conflicts_with = "keys")]
+        #[arg(long)]
         everyone: bool,
     },
-    /// Add or remove a link while traffic runs
+    /// Add, remove, drain or change a link while traffic runs
     Link {
         #[command(subcommand)]
         change: LinkChange,
+    },
+    /// Name further peers on a link while traffic runs, or fewer
+    Peer {
+        #[command(subcommand)]
+        change: PeerChange,
+    },
+    /// Show or change the classes of frames that have a policy of their own, while traffic runs
+    Class {
+        #[command(subcommand)]
+        change: ClassChange,
+    },
+    /// Read the configuration file again, and change what differs while traffic runs: all of it, or nothing
+    Reload {
+        #[command(flatten)]
+        which: BundleAndFile,
+    },
+    /// Write what was changed by hand into the configuration file, beside its comments
+    Save {
+        #[command(flatten)]
+        which: BundleAndFile,
     },
     /// Measure any network, with or without a bundle: starts the program tabane-probe, which lies beside this one
     #[command(disable_help_flag = true)]
@@ -134,8 +191,12 @@ enum Command {
     },
     /// Read a configuration file and print what was understood, defaults included
     Check {
-        /// The TOML file
-        file: PathBuf,
+        /// Name of a bundle whose configuration is /etc/tabane/NAME.toml, or a configuration file: a path with `/` or `.toml`
+        #[arg(value_name = "NAME|FILE")]
+        file: String,
+        /// Do not look for the NICs: the file is another machine's
+        #[arg(long)]
+        no_nics: bool,
     },
     /// Make a new group key: 32 random bytes as 64 hexadecimal digits
     Genkey {
@@ -149,144 +210,16 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct Bundle {
-    /// Name of the bundle
-    #[arg(default_value = "tb0", value_parser = device_name)]
-    name: String,
-}
-
-#[derive(Debug, Subcommand)]
-enum LinkChange {
-    /// Add a link
-    Add {
-        #[command(flatten)]
-        bundle: NamedBundle,
-        /// As after `--link` of `tabane up`
-        #[arg(value_name = "NIC[,local=ADDR][,peer=HOST:PORT]...[,rate=RATE]")]
-        link: String,
-    },
-    /// Remove a link; cells on their way still arrive
-    Remove {
-        #[command(flatten)]
-        bundle: NamedBundle,
-        /// The link's NIC, and its local address where several links use that NIC
-        #[arg(value_name = "NIC[,local=ADDR]")]
-        link: String,
-    },
-}
-
-#[derive(Args, Debug)]
-struct NamedBundle {
-    /// Name of the bundle
+    /// Name of the bundle [default: the only one that is up]
     #[arg(value_parser = device_name)]
-    name: String,
-}
-
-/// Flags of `up`. A flag replaces the file's value; links and addresses are added to the file's.
-#[derive(Args, Debug)]
-struct UpFlags {
-    /// Configuration file (TOML)
-    config: Option<PathBuf>,
-    /// Name of the device and the bundle [default: tb0]
-    #[arg(long)]
     name: Option<String>,
-    /// One link; can be repeated. Without peers it finds them by IPv6 multicast, or, with a
-    /// local address that routers forward to, listens for them. Without any IP, as Ethernet frames:
-    /// `ether:NIC[,engine=auto|xdp|packet][,completion=WAY][,rate=RATE][,weight=N]`. In place of a NIC:
-    /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, memory that is shared with the other nodes
-    #[arg(long = "link", value_name = "NIC[,local=ADDR][,peer=HOST:PORT]...[,rate=RATE][,weight=N]", value_parser = parse_link_flag)]
-    links: Vec<LinkSettings>,
-    /// Key file, the same on every node: nodes that have it are let in, and nobody else reads or changes what the links
-    /// carry
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
-    /// Key file of this node alone, as `tabane genkey --node FILE` makes it: others may then let it in or shut it out
-    #[arg(long, value_name = "FILE")]
-    node_key: Option<PathBuf>,
-    /// Let in only nodes with this public key; can be repeated [default: every node that has the key of the group]
-    #[arg(long = "allow", value_name = "PUBLIC-KEY")]
-    allow: Vec<String>,
-    /// Neither encrypt nor authenticate: for networks of your own
-    #[arg(long)]
-    insecure: bool,
-    /// Cipher of the cells: auto, aes-256-gcm, chacha20-poly1305 or aegis-128l; auto is the processor's fastest,
-    /// or the one that the peer demands [default: auto]
-    #[arg(long)]
-    cipher: Option<String>,
-    /// UDP port of the first worker [default: 7420]
-    #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
-    port: Option<i64>,
-    /// MTU of the device, 68 to 65521; the links' MTUs do not limit it [default: 1500]
-    #[arg(long, value_name = "BYTES", value_parser = whole_number, allow_negative_numbers = true)]
-    mtu: Option<i64>,
-    #[arg(long, help = format!("How cells are spread over the links: {} [default: adaptive]", policy_names()))]
-    policy: Option<String>,
-    /// Never send a lost cell again: applications repair what a link loses
-    #[arg(long)]
-    no_repair: bool,
-    /// Link that active-backup uses while it is up
-    #[arg(long, value_name = "NIC")]
-    primary: Option<String>,
-    /// When the primary link has come back, active-backup stays on the other
-    #[arg(long)]
-    no_preempt: bool,
-    /// What makes a flow for the policy hash: layer2, layer2+3 or layer3+4 [default: layer3+4]
-    #[arg(long, value_name = "LAYERS")]
-    hash: Option<String>,
-    #[command(flatten)]
-    receive: ReceiveFlags,
-    /// Pieces of a frame that are copied into one before the device takes it: auto, gather (none), copy (all), or how
-    /// many of the first [default: auto]
-    #[arg(long, value_name = "WHICH")]
-    fragments: Option<String>,
-    /// Workers, each with a queue of the device and a thread [default: 1]
-    #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
-    workers: Option<i64>,
-    /// Address of the device, such as 10.9.0.1/24; can be repeated
-    #[arg(long = "address", value_name = "CIDR")]
-    addresses: Vec<String>,
-    /// User that the daemon becomes once all is open [default: tabane, if there is one]
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Group whose members may ask the running bundle, besides root; they may not change its keys or take it over
-    #[arg(long, value_name = "NAME")]
-    control_group: Option<String>,
-    /// Keep all rights of the user who starts it: for debuggers, never for shared machines
-    #[arg(long)]
-    no_sandbox: bool,
-    #[command(flatten)]
-    offload: OffloadFlags,
 }
 
-#[derive(Args, Debug)]
-struct ReceiveFlags {
-    /// How a worker waits for frames and cells: interrupt, timer, busy or adaptive [default: adaptive]
-    #[arg(long, value_name = "ENGINE")]
-    receive: Option<String>,
-    /// Time between two polls of the engine timer, such as 20us [default: 20 us]
-    #[arg(long, value_name = "TIME")]
-    receive_interval: Option<String>,
-    /// The largest part of a processor that a worker's engine adaptive may spin away, such as 50% [default: 90 %]
-    #[arg(long, value_name = "PERCENT")]
-    spin_share: Option<String>,
-}
-
-#[derive(Args, Debug)]
-struct OffloadFlags {
-    /// Send each cell by itself (no UDP_SEGMENT)
-    #[arg(long)]
-    no_gso: bool,
-    /// Receive each cell by itself (no UDP_GRO)
-    #[arg(long)]
-    no_gro: bool,
-    /// No TCP superframes on the device
-    #[arg(long)]
-    no_tso: bool,
-    /// No UDP superframes on the device
-    #[arg(long)]
-    no_uso: bool,
-    /// No unfinished checksums on the device; also ends TSO and USO there
-    #[arg(long)]
-    no_checksum: bool,
+impl Bundle {
+    /// The bundle that is meant.
+    fn meant(self) -> Result<String, AskError> {
+        control::meant(self.name)
+    }
 }
 
 /// The definition of the command line, from which manual pages and completions are made.
@@ -297,10 +230,11 @@ pub fn command() -> clap::Command {
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let done = match Cli::try_parse_from(&arguments) {
         // The process that resolves names says nothing but answers.
-        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(),
-        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute()),
+        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(&arguments),
+        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute(&arguments)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
@@ -312,27 +246,53 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 impl Command {
-    fn execute(self) -> anyhow::Result<()> {
+    /// Does the command; `line`: all words of the command line.
+    fn execute(self, line: &[OsString]) -> anyhow::Result<()> {
         match self {
             Command::Up(flags) => {
-                let file = flags.config.clone();
-                run::up(&load(file.as_deref(), flags.settings())?)
+                let (config, origin) = configured(*flags, line.get(2..).unwrap_or_default())?;
+                run::up(&config, origin)
             }
-            Command::Down { bundle } => Ok(control::stop(&bundle.name, DOWN_WAIT)?),
-            Command::Upgrade { bundle, background: true } => background::upgrade(&bundle.name),
-            Command::Upgrade { bundle, background: false } => run::upgrade(&bundle.name),
-            Command::Status { bundle, json } => status(&bundle.name, json),
-            Command::Events { bundle, follow, json } => remote::events(&bundle.name, follow, json),
-            Command::Policy { bundle, policy } => remote::switch_policy(&bundle.name, policy),
-            Command::Receive { bundle, engine } => remote::switch_engine(&bundle.name, engine),
-            Command::Key { bundle, files } => remote::change_keys(&bundle.name, &files),
-            Command::Allow { bundle, keys, everyone } => {
-                remote::change_allow(&bundle.name, (!everyone).then_some(keys))
+            Command::Down { bundle } => Ok(control::stop(&bundle.meant()?, DOWN_WAIT)?),
+            Command::Upgrade { bundle, background: true } => background::upgrade(&bundle.meant()?),
+            Command::Upgrade { bundle, background: false } => run::upgrade(&bundle.meant()?),
+            Command::Status { bundle, json: true, .. } => remote::status_json(&bundle.meant()?),
+            Command::Status { bundle, verbose, .. } => remote::status(bundle.name, verbose),
+            Command::List { json } => remote::list(json),
+            Command::Init(flags) => init::init(flags),
+            Command::Join(flags) => init::join(&flags),
+            Command::Forget { name } => init::forget(&name),
+            Command::Events { bundle, follow, json } => remote::events(&bundle.meant()?, follow, json),
+            Command::Top { bundle } => top::run(&bundle.meant()?),
+            Command::Trace { bundle, wishes } => trace::run(&bundle.meant()?, &wishes),
+            Command::Policy { first, second } => {
+                remote::policy(words::with_value(first, second, words::is_policy)?)
+            }
+            Command::Receive { first, second } => {
+                remote::engine(words::with_value(first, second, words::is_engine)?)
+            }
+            Command::Key { words } => {
+                let (name, files) = words::with_files(words)?;
+                remote::change_keys(&name, &files)
+            }
+            Command::Allow { words, everyone } => {
+                let (name, keys) = words::with_keys(words)?;
+                remote::change_allow(&name, (!everyone).then_some(keys))
             }
             Command::Link { change } => change.execute(),
+            Command::Peer { change } => change.execute(),
+            Command::Class { change } => change.execute(),
+            Command::Reload { which } => {
+                let (name, file) = which.meant()?;
+                reload::reload(&name, file.as_deref())
+            }
+            Command::Save { which } => {
+                let (name, file) = which.meant()?;
+                save::save(&name, file.as_deref())
+            }
             Command::Probe { arguments } => probe::execute(&arguments),
             Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
-            Command::Check { file } => print(&load(Some(&file), Settings::default())?.to_string()),
+            Command::Check { file, no_nics } => check(&file, !no_nics),
             Command::Genkey { file, node } => {
                 generate_key(file.as_deref(), if node { Owner::Node } else { Owner::Group })
             }
@@ -340,94 +300,28 @@ impl Command {
     }
 }
 
-impl LinkChange {
-    fn execute(self) -> anyhow::Result<()> {
-        match self {
-            LinkChange::Add { bundle, link } => remote::change_link(&bundle.name, &Request::LinkAdd { link }),
-            LinkChange::Remove { bundle, link } => {
-                remote::change_link(&bundle.name, &Request::LinkRemove { link })
-            }
-        }
+/// The configuration of `up`: that of the file or of the named bundle, and the flags over it; `arguments`: all of its words.
+fn configured(mut flags: UpFlags, arguments: &[OsString]) -> Result<(Config, Origin), BadInput> {
+    let file = flags.config.take().map(|given| words::file(&given)).transpose()?;
+    let (path, name) = file.unzip();
+    let mut settings = flags.settings();
+    if settings.name.is_none() {
+        settings.name = name.flatten().map(|name| Given::by_flag(name, "NAME"));
     }
+    let origin = Origin::now(path.as_deref(), arguments);
+    Ok((load(path.as_deref(), settings)?, origin))
 }
 
-impl UpFlags {
-    fn settings(self) -> Settings {
-        Settings {
-            file: None,
-            name: self.name.map(|name| Given::by_flag(name, "--name")),
-            key: self.key.map(|key| Given::by_flag(key, "--key")),
-            accept_keys: Vec::new(),
-            nodes: NodeSettings {
-                key: self.node_key.map(|key| Given::by_flag(key, "--node-key")),
-                allow: Some(self.allow)
-                    .filter(|allow| !allow.is_empty())
-                    .map(|allow| Given::by_flag(allow, "--allow")),
-            },
-            port: self.port.map(|port| Given::by_flag(port, "--port")),
-            mtu: self.mtu.map(|mtu| Given::by_flag(mtu, "--mtu")),
-            policy: self.policy.map(|policy| Given::by_flag(policy, "--policy")),
-            repair: self.no_repair.then(|| Given::by_flag(false, "--no-repair")),
-            primary: self.primary.map(|primary| Given::by_flag(primary, "--primary")),
-            preempt: self.no_preempt.then(|| Given::by_flag(false, "--no-preempt")),
-            hash: self.hash.map(|hash| Given::by_flag(hash, "--hash")),
-            classes: Vec::new(),
-            receive: self.receive.settings(),
-            fragments: self.fragments.map(|which| Given::by_flag(which, "--fragments")),
-            workers: self.workers.map(|workers| Given::by_flag(workers, "--workers")),
-            addresses: self
-                .addresses
-                .into_iter()
-                .map(|address| Given::by_flag(address, "--address"))
-                .collect(),
-            security: self.insecure.then(|| Given::by_flag(Security::None.name().to_owned(), "--insecure")),
-            cipher: self.cipher.map(|cipher| Given::by_flag(cipher, "--cipher")),
-            access: AccessSettings {
-                user: self.user.map(|user| Given::by_flag(user, "--user")),
-                control_group: self.control_group.map(|group| Given::by_flag(group, "--control-group")),
-                sandbox: self.no_sandbox.then(|| Given::by_flag(false, "--no-sandbox")),
-            },
-            tx_queue_len: None,
-            offload: self.offload.settings(),
-            links: self.links,
-        }
-    }
-}
-
-impl ReceiveFlags {
-    fn settings(self) -> ReceiveSettings {
-        ReceiveSettings {
-            engine: self.receive.map(|engine| Given::by_flag(engine, "--receive")),
-            interval: self.receive_interval.map(|time| Given::by_flag(time, "--receive-interval")),
-            spin_share: self.spin_share.map(|share| Given::by_flag(share, "--spin-share")),
-        }
-    }
-}
-
-impl OffloadFlags {
-    fn settings(&self) -> OffloadSettings {
-        let off = |flagged: bool, flag| flagged.then(|| Given::by_flag(false, flag));
-        OffloadSettings {
-            gso: off(self.no_gso, "--no-gso"),
-            gro: off(self.no_gro, "--no-gro"),
-            tso: off(self.no_tso, "--no-tso"),
-            uso: off(self.no_uso, "--no-uso"),
-            checksum: off(self.no_checksum, "--no-checksum"),
-        }
-    }
+/// Prints what is understood of a configuration, and looks whether its links can be opened here.
+fn check(file: &str, nics: bool) -> anyhow::Result<()> {
+    let (path, _) = words::file(file)?;
+    let config = load(Some(&path), Settings::default())?;
+    print(&config.to_string())?;
+    if nics { Ok(run::check_links(&config)?) } else { Ok(()) }
 }
 
 fn load(file: Option<&Path>, flags: Settings) -> Result<Config, BadInput> {
     Config::load(file, flags).map_err(BadInput::from)
-}
-
-fn status(name: &str, json: bool) -> anyhow::Result<()> {
-    let answer = control::ask(name, &Request::Status)?;
-    if json {
-        return print(&format!("{answer:#}\n"));
-    }
-    let status: Status = serde_json::from_value(answer)?;
-    print(&status.table(io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()))
 }
 
 fn generate_key(file: Option<&Path>, owner: Owner) -> anyhow::Result<()> {
@@ -441,10 +335,6 @@ fn generate_key(file: Option<&Path>, owner: Owner) -> anyhow::Result<()> {
         Owner::Group => Ok(()),
         Owner::Node => print(&format!("{}\n", public(&key.public()))),
     }
-}
-
-fn whole_number(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| "allowed: a whole number".to_owned())
 }
 
 fn device_name(text: &str) -> Result<String, String> {

@@ -14,7 +14,7 @@ pub(crate) mod classes;
 pub mod file;
 pub mod fragments;
 pub mod limits;
-mod links;
+pub(crate) mod links;
 mod nodes;
 mod print;
 pub mod problem;
@@ -34,14 +34,16 @@ use std::path::{Path, PathBuf};
 pub use access::Access;
 use address::is_ipv6_link_local;
 pub use address::{Cidr, Peer};
-pub use links::parse_link;
+pub use classes::parse_class;
+pub use links::{LinkChange, parse_change, parse_link};
 pub use nodes::{NodeConfig, parse_allow};
 use problem::{Place, Problem};
 use settings::Settings;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::{receive, reclaim};
 use tabane_io::Engine;
-use tabane_proto::{Class, PolicyKind, PolicyOptions};
+pub use tabane_proto::Class;
+use tabane_proto::{PolicyKind, PolicyOptions};
 use tabane_seal::Cipher;
 pub use window::{WindowConfig, names_window};
 
@@ -135,8 +137,10 @@ pub struct LinkConfig {
     pub peers: Vec<Peer>,
     /// Rate of the link, in bits per second; `None` means measured.
     pub rate: Option<u64>,
-    /// Its part of the traffic under `weighted`, 1 to 1,000; given for each link or for none.
+    /// Its part of the traffic under `weighted`, 1 to 1,000; in a file given for each link or for none.
     pub weight: Option<u32>,
+    /// Whether it is drained: data takes another link while one is up.
+    pub drained: bool,
     /// For a link of Ethernet frames: what moves them. Such a link has neither a local address nor named peers.
     pub ether: Option<EtherConfig>,
     /// For a link through memory: its window. Such a link has neither a local address nor named peers.
@@ -163,6 +167,24 @@ impl LinkConfig {
         self.peers.iter().filter_map(Peer::host)
     }
 
+    /// Whether it is the same link as another, which may have another rate, other peers, and the like.
+    pub fn is_same(&self, other: &LinkConfig) -> bool {
+        self.nic == other.nic && self.local == other.local
+    }
+
+    /// Whether cells take the same way as over another link of its name: a slot that one of them leaves open is no other.
+    pub fn runs_over_same(&self, other: &LinkConfig) -> bool {
+        let windows = match (&self.window, &other.window) {
+            (Some(one), Some(two)) => {
+                let bare = |window: &WindowConfig| WindowConfig { slot: None, ..window.clone() };
+                let slots = one.slot.is_none() || two.slot.is_none() || one.slot == two.slot;
+                slots && bare(one) == bare(two)
+            }
+            (one, two) => one == two,
+        };
+        windows && self.ether == other.ether
+    }
+
     /// Whether its socket takes IPv4 and IPv6: where a name leaves open which its peers have.
     pub fn takes_both_families(&self) -> bool {
         self.local.is_none() && self.names().next().is_some()
@@ -187,15 +209,23 @@ impl Config {
     /// # Errors
     /// Every problem that was found.
     pub fn load(file: Option<&Path>, flags: Settings) -> Result<Config, Vec<Problem>> {
-        let settings = match file {
-            Some(path) => {
-                let file = path.display().to_string();
-                file::parse(&file, &read(path, &file)?)?.overlaid(flags)
-            }
-            None => flags,
-        };
-        let config = resolve::resolve(&settings, Key::read)?;
-        config.check_key(&settings).map_or(Ok(config), |problem| Err(vec![problem]))
+        match file {
+            Some(path) => Config::read_text(path, &read(path, &path.display().to_string())?, flags),
+            None => Config::checked(&flags),
+        }
+    }
+
+    /// The same of `text`, the content of the file at `path`.
+    ///
+    /// # Errors
+    /// Every problem that was found.
+    pub fn read_text(path: &Path, text: &str, flags: Settings) -> Result<Config, Vec<Problem>> {
+        Config::checked(&file::parse(&path.display().to_string(), text)?.overlaid(flags))
+    }
+
+    fn checked(settings: &Settings) -> Result<Config, Vec<Problem>> {
+        let config = resolve::resolve(settings, Key::read)?;
+        config.check_key(settings).map_or(Ok(config), |problem| Err(vec![problem]))
     }
 
     /// Requires the group's key, unless the user says that cells are not to be sealed.
@@ -218,6 +248,22 @@ impl Config {
         let key = keys.first().cloned();
         let accept_keys = keys.iter().skip(1).map(|key| (PathBuf::new(), key.clone())).collect();
         Config { key, key_file: None, accept_keys, ..self }
+    }
+
+    /// The file of each of [`Self::keys`]; an empty path where it is not known.
+    pub(crate) fn key_files(&self) -> Vec<PathBuf> {
+        let first = self.key.iter().map(|_| self.key_file.clone().unwrap_or_default());
+        first.chain(self.accept_keys.iter().map(|(file, _)| file.clone())).collect()
+    }
+
+    /// The same, when its keys came from these files, as far as they are known.
+    #[must_use]
+    pub(crate) fn with_key_files(mut self, files: &[PathBuf]) -> Config {
+        self.key_file = files.first().filter(|file| !file.as_os_str().is_empty()).cloned();
+        for ((file, _), known) in self.accept_keys.iter_mut().zip(files.iter().skip(1)) {
+            file.clone_from(known);
+        }
+        self
     }
 
     /// Whether any peer is named.

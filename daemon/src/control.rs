@@ -14,6 +14,7 @@ mod client;
 mod follower;
 mod gate;
 mod outgoing;
+mod present;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -22,11 +23,15 @@ mod trust;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::PathBuf;
+
+use crate::in_force::Told;
 
 pub use client::{AskError, ask, follow, stop};
 pub(crate) use client::{open_request, refusal};
 pub use gate::Group;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+pub use present::{meant, present};
 pub use server::{BindError, Listener, Server};
 
 /// What a command may ask. Further fields are ignored, so that a newer command can ask an older bundle.
@@ -55,6 +60,9 @@ pub enum Request {
     Keys {
         /// In hexadecimal digits: the one to send with, then those that are accepted, too.
         keys: Vec<String>,
+        /// The file of each, for `save`.
+        #[serde(default)]
+        files: Vec<PathBuf>,
     },
     /// Let in only nodes with these keys; answered by `{"allowed": …}`, how many. Without a list: all of the group.
     Allow {
@@ -71,12 +79,72 @@ pub enum Request {
         /// Its NIC, and `,local=ADDRESS` where that is not enough.
         link: String,
     },
+    /// Drain a link; answered by `{"link": …}`, its number.
+    LinkDrain {
+        /// As for `LinkRemove`.
+        link: String,
+    },
+    /// End that; answered in the same way.
+    LinkResume {
+        /// As for `LinkRemove`.
+        link: String,
+    },
+    /// Change a link; answered by `{"done": […]}`, what has changed.
+    LinkSet {
+        /// The link as for `LinkRemove`, and behind it `,rate=`, `,weight=` and `,peer=`.
+        link: String,
+    },
+    /// Name a further peer on a link; answered in the same way.
+    PeerAdd {
+        /// As for `LinkRemove`.
+        link: String,
+        /// Where the peer listens.
+        peer: String,
+    },
+    /// Name a peer on a link no longer; answered in the same way.
+    PeerRemove {
+        /// As for `LinkRemove`.
+        link: String,
+        /// As it was named.
+        peer: String,
+    },
+    /// The classes of frames; answered by `{"classes": […]}`, each as after `tabane class add`.
+    Classes,
+    /// Add a class; answered by `{"number": …}`.
+    ClassAdd {
+        /// As after `tabane class add`.
+        class: String,
+        /// The number of the class before which it goes; without it goes behind all.
+        #[serde(default)]
+        before: Option<usize>,
+    },
+    /// Remove a class; answered by `{"class": …}`, what it was.
+    ClassRemove {
+        /// Its number, from 1.
+        number: usize,
+    },
+    /// What is in force, and how the bundle was started, without secrets; answered by `{"told": …, "groups": […], "origin": …}`.
+    Configuration,
+    /// Change what differs from this file; answered by `{"done": […]}`, what has changed.
+    Reload {
+        /// What the file says, with the flags of the start over it.
+        told: Told,
+        /// Its absolute path.
+        file: PathBuf,
+    },
+    /// A file says this from now on; answered by `{}`.
+    Filed {
+        /// What it says, with the flags of the start over it.
+        told: Told,
+        /// Its absolute path.
+        file: PathBuf,
+    },
     /// Hand the bundle over to the process that asks; the module `handover` says what follows.
     Upgrade,
 }
 
 /// The requests that exist, for the answer to an unknown one.
-const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, allow, link-add, link-remove or upgrade"#;
+const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, allow, link-add, link-remove, link-drain, link-resume, link-set, peer-add, peer-remove, classes, class-add, class-remove, configuration, reload, filed or upgrade"#;
 
 /// The answer that says only that it is done: `{}`.
 pub fn done() -> serde_json::Value {

@@ -8,7 +8,7 @@ use tabane_io::netlink::{self, DeviceSettings};
 use tabane_io::{Gates, Offload, Tap, TapQueue, TapSpec};
 use tabane_proto::{Bundle, Instant};
 
-use crate::config::Config;
+use crate::config::{Cidr, Config};
 use crate::error::BadInput;
 use crate::offloading::Offloading;
 use crate::reach::Reach;
@@ -90,6 +90,26 @@ impl Device {
             netlink::add_address(index, cidr.address, cidr.prefix)?;
         }
         Ok(())
+    }
+
+    /// Gives the device the addresses of `new` that `old` has not, and then takes those that `new` has not. When the kernel refuses
+    /// one, all are as before.
+    ///
+    /// # Errors
+    /// The kernel's reason, in a sentence.
+    pub(crate) fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String> {
+        let index = self.tap.index();
+        let add = |cidr: &Cidr| settled(netlink::add_address(index, cidr.address, cidr.prefix));
+        let remove = |cidr: &Cidr| settled(netlink::remove_address(index, cidr.address, cidr.prefix));
+        let added: Vec<_> = new.iter().filter(|cidr| !old.contains(cidr)).collect();
+        for (done, cidr) in added.iter().enumerate() {
+            if let Err(why) = add(cidr) {
+                added[..done].iter().try_for_each(|cidr| remove(cidr))?;
+                return Err(format!("address {cidr}: {why}"));
+            }
+        }
+        let gone = old.iter().filter(|cidr| !new.contains(cidr));
+        gone.into_iter().try_for_each(|cidr| remove(cidr).map_err(|why| format!("address {cidr}: {why}")))
     }
 
     /// Sets the device's speed to the sum of these NICs' as they report it now. Later changes are not followed: a
@@ -190,6 +210,11 @@ impl Device {
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
+}
+
+/// The result of a change of an address; what somebody has done already is done.
+fn settled(result: Result<(), netlink::NetlinkError>) -> Result<(), String> {
+    result.or_else(|error| if error.is_so_already() { Ok(()) } else { Err(error.to_string()) })
 }
 
 fn wanted(config: &Config) -> Offload {

@@ -53,7 +53,13 @@ fn code_of(error: &anyhow::Error) -> u8 {
     let taken = matches!(error.downcast_ref(), Some(BindError::AlreadyRunning { .. }));
     let refused = matches!(
         error.downcast_ref(),
-        Some(AskError::NotUp { .. } | AskError::Stranger { .. } | AskError::Refused { .. })
+        Some(
+            AskError::NotUp { .. }
+                | AskError::NoneUp
+                | AskError::Several { .. }
+                | AskError::Stranger { .. }
+                | AskError::Refused { .. }
+        )
     );
     if taken || refused { BAD_INPUT } else { RUN_TIME }
 }

@@ -7,6 +7,7 @@
 mod describe;
 mod entry;
 mod pace;
+mod troubles;
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,6 +22,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use crate::error::one_line;
 pub use entry::Entry;
 use pace::Pace;
+use troubles::Troubles;
 
 /// How many events the log keeps.
 pub(crate) const KEPT: usize = 256;
@@ -39,6 +41,8 @@ struct Kept {
     next: u64,
     /// The latest ones, oldest first.
     entries: VecDeque<Arc<Entry>>,
+    /// Those whose state lasts.
+    troubles: Troubles,
     /// Limits how many are written to stderr.
     pace: Pace,
 }
@@ -58,8 +62,13 @@ impl EventLog {
     /// No eventfd.
     pub(crate) fn after(entries: Vec<Entry>) -> io::Result<Self> {
         let next = entries.last().map_or(0, |last| last.number + 1);
-        let entries = entries.into_iter().map(Arc::new).collect();
-        Ok(Self { kept: Mutex::new(Kept { next, entries, pace: Pace::default() }), news: Waker::new()? })
+        let entries: VecDeque<_> = entries.into_iter().map(Arc::new).collect();
+        let mut troubles = Troubles::default();
+        entries.iter().for_each(|entry| troubles.note(entry));
+        Ok(Self {
+            kept: Mutex::new(Kept { next, entries, troubles, pace: Pace::default() }),
+            news: Waker::new()?,
+        })
     }
 
     /// Records an event of `worker` at CLOCK_MONOTONIC `at_ns`. `nics` name the links of this node.
@@ -74,12 +83,13 @@ impl EventLog {
         if let Some(left_out) = kept.pace.admit(at_ns) {
             write_to_log(&entry, left_out);
         }
-        let entry = Entry { number: kept.next, time, at_ns, ..entry };
+        let entry = Arc::new(Entry { number: kept.next, time, at_ns, ..entry });
         kept.next += 1;
+        kept.troubles.note(&entry);
         if kept.entries.len() == KEPT {
             kept.entries.pop_front();
         }
-        kept.entries.push_back(Arc::new(entry));
+        kept.entries.push_back(entry);
         drop(kept);
         // If this fails, followers get the event together with the next one.
         let _ = self.news.wake();
@@ -89,6 +99,11 @@ impl EventLog {
     pub(crate) fn latest(&self) -> Vec<Entry> {
         let entries = self.lock().entries.clone();
         entries.iter().map(|entry| Entry::clone(entry)).collect()
+    }
+
+    /// Events whose state lasts now, at CLOCK_MONOTONIC `now_ns`, oldest first.
+    pub(crate) fn troubles(&self, now_ns: u64) -> Vec<Entry> {
+        self.lock().troubles.last(now_ns)
     }
 
     /// Up to `most` events from number `from` on. Before them comes an entry that counts those that are no longer kept.

@@ -34,27 +34,28 @@ use tabane_io::{Offload, receive_files};
 use crate::config::Config;
 use crate::device::Device;
 use crate::events::Entry;
+use crate::in_force::{Filed, Told};
+use crate::origin::Origin;
 
 pub(crate) use give::give;
 pub(crate) use take::Takeover;
 
 /// The version of this conversation.
 const VERSION: u32 = 1;
-/// The longest line, in bytes: 256 events, and a configuration of 1 MiB.
-const LINE_BYTES_MAX: usize = 4 << 20;
+/// The longest line, in bytes: 256 events, and two configurations of 1 MiB.
+const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// What the new process needs besides the open files.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BundleState {
     /// [`VERSION`] of the old process.
     pub(crate) handover: u32,
-    /// The configuration in force, as TOML without the keys.
-    pub(crate) config: String,
-    /// The group keys in force, in hexadecimal digits; the first is the one used to send.
-    pub(crate) keys: Vec<String>,
-    /// The key of this node alone, in hexadecimal digits.
+    /// The configuration in force.
+    #[serde(flatten)]
+    pub(crate) told: Told,
+    /// What the file says, and which it is; `None`: an older version did not know.
     #[serde(default)]
-    pub(crate) node_key: Option<String>,
+    pub(crate) filed: Option<(Told, Origin)>,
     /// The address that names the node.
     pub(crate) mac: [u8; 6],
     /// Interface index of each link's NIC.
@@ -77,28 +78,21 @@ pub(crate) struct BundleState {
 impl BundleState {
     /// The state of this process's bundle. `mac` names the node, `nics` are the indices of the links' NICs.
     pub(crate) fn of(
-        config: Config,
+        config: &Config,
+        filed: Filed,
         mac: [u8; 6],
         nics: Vec<u32>,
         peers: usize,
         device: &Device,
         events: Vec<Entry>,
-        watched: Option<Duration>,
     ) -> Self {
-        let keys = config.keys().iter().map(|key| key.hex().to_string()).collect();
-        let node_key = config.nodes.key.as_ref().map(|key| key.hex().to_string());
-        let mut config = config.with_keys(&[]);
-        (config.nodes.key, config.nodes.key_file) = (None, None);
-        let config = config.to_string();
         let Offload { checksum, tso, uso } = device.offload();
         let (takes_uso, carrier) = (device.has_uso(), device.carrier());
         let offload = [checksum, tso, uso];
-        let watched = watched.and_then(|within| u64::try_from(within.as_micros()).ok());
         Self {
             handover: VERSION,
-            config,
-            keys,
-            node_key,
+            told: Told::of(config),
+            filed: Some((Told::of(&filed.config), filed.origin)),
             mac,
             nics,
             peers,
@@ -106,8 +100,14 @@ impl BundleState {
             takes_uso,
             carrier,
             events,
-            watched,
+            watched: None,
         }
+    }
+
+    /// The same where the service manager wants a sign of life `within` this time.
+    pub(crate) fn watched(self, within: Option<Duration>) -> Self {
+        let watched = within.and_then(|within| u64::try_from(within.as_micros()).ok());
+        Self { watched, ..self }
     }
 }
 

@@ -4,7 +4,7 @@
 //!   cli ── flags ──┐
 //!                  ├─ config ── Config ── run ── the data path, until a signal or `stop`
 //!   TOML file ─────┘                       │
-//!   cli ── remote, status ── control ────────┘ one JSON line each way
+//!   cli ── remote, status, top, trace ── control ┘ one JSON line each way
 //! ```
 //!
 //! A command ends in one of three ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
@@ -19,6 +19,8 @@ pub mod error;
 pub mod events;
 mod group;
 mod handover;
+pub mod in_force;
+mod init;
 pub mod key;
 mod links;
 pub mod log;
@@ -26,19 +28,24 @@ mod medium;
 mod names;
 mod notify;
 mod offloading;
+pub mod origin;
 mod priority;
 mod privileges;
 mod probe;
 mod reach;
 mod refusal;
+mod reload;
 mod remote;
 mod requests;
 pub mod run;
 mod running;
+mod save;
 mod snapshot;
 pub mod status;
 mod stderr;
 mod stdout;
+mod top;
+mod trace;
 mod watchdog;
 mod worker;
 mod workers;

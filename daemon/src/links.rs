@@ -5,6 +5,8 @@
 //! gets its command, so that a failure changes nothing.
 
 mod greeted;
+mod plan;
+mod set;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
@@ -32,6 +34,7 @@ const RECEIVE_BUFFER: usize = 7 << 20;
 
 /// The links, by number.
 pub(crate) struct Links {
+    /// As the bundle was started: here only what never changes is read.
     config: Config,
     workers: Workers,
     events: Arc<EventLog>,
@@ -53,6 +56,25 @@ struct Member {
     leaving: bool,
 }
 
+/// A link of the bundle, as it is now.
+pub(crate) struct Present {
+    pub(crate) number: u8,
+    pub(crate) config: LinkConfig,
+    /// Index of its NIC; 0: there is none.
+    pub(crate) nic: u32,
+    /// Whether its NIC was deleted.
+    pub(crate) is_gone: bool,
+    /// Whether it is being removed.
+    pub(crate) leaves: bool,
+}
+
+/// A link whose sockets are open, so that the workers need only take it in.
+struct Opened {
+    link: LinkConfig,
+    medium: Medium,
+    shares: Vec<Share>,
+}
+
 /// The socket and settings with which one worker adds a link.
 struct Share {
     socket: (String, AnyLink),
@@ -68,17 +90,22 @@ impl Links {
     }
 
     /// Adds a link; returns its number.
-    pub(crate) fn add(&self, mut link: LinkConfig) -> Result<u8, Refusal> {
+    pub(crate) fn add(&self, link: LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
-        let same = |member: &Member| member.link.nic == link.nic && member.link.local == link.local;
-        if members.iter().flatten().any(same) {
+        if members.iter().flatten().any(|member| member.link.is_same(&link)) {
             return Err(Refusal::Input(format!("link {} is in the bundle already", link.nic)));
-        }
-        if link.nic == self.config.name {
-            return Err(Refusal::Input(format!("{} is the bundle's own device", link.nic)));
         }
         if members.iter().flatten().count() == LINKS {
             return Err(Refusal::Input(format!("the bundle has {LINKS} links, as many as it can have")));
+        }
+        let opened = self.open_new(link)?;
+        self.take_in(&mut members, opened)
+    }
+
+    /// Opens the sockets of a link that is to join.
+    fn open_new(&self, mut link: LinkConfig) -> Result<Opened, Refusal> {
+        if link.nic == self.config.name {
+            return Err(Refusal::Input(format!("{} is the bundle's own device", link.nic)));
         }
         if link.ether.is_some() && !may_open_frames(&self.config) {
             let why =
@@ -90,14 +117,22 @@ impl Links {
                 "AF_XDP takes rights that the daemon has given up; allowed: engine=auto or engine=packet";
             return Err(Refusal::Input(format!("link ether:{}: {why}", link.nic)));
         }
-        if let Some(name) = link.names().next().filter(|_| !self.config.names_peers()) {
-            let why = "the bundle was started without a name, and without the process that resolves names";
-            return Err(Refusal::Input(format!(
-                "peer {name}: {why}; allowed: an address, or start it with one"
-            )));
-        }
+        self.check_names(&link)?;
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
+        Ok(Opened { link, medium, shares })
+    }
+
+    /// Names are resolved by a process that is started with the bundle, or never.
+    fn check_names(&self, link: &LinkConfig) -> Result<(), Refusal> {
+        let Some(name) = link.names().next().filter(|_| !self.config.names_peers()) else { return Ok(()) };
+        let why = "the bundle was started without a name, and without the process that resolves names";
+        Err(Refusal::Input(format!("peer {name}: {why}; allowed: an address, or start it with one")))
+    }
+
+    /// All workers take a link in; returns its number.
+    fn take_in(&self, members: &mut Vec<Option<Member>>, opened: Opened) -> Result<u8, Refusal> {
+        let Opened { link, medium, shares } = opened;
         let add = |Share { socket, settings }, answer| Command::AddLink { socket, settings, answer };
         let numbers = self.workers.ask_each(shares, add);
         let number = numbers.iter().copied().flatten().next();
@@ -119,68 +154,45 @@ impl Links {
     /// Removes a link, and returns its number when its sockets are closed. `local` distinguishes links over one NIC.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
+        self.let_go(number, &wanted.nic)?;
+        Ok(number)
+    }
+
+    /// All workers let a link go that has begun to leave.
+    fn let_go(&self, number: u8, nic: &str) -> Result<(), Refusal> {
         let gone = self.workers.ask(|answer| Command::RemoveLink { link: number, answer });
         // A worker that is too busy to answer in time still removes the link later.
         self.lock()[usize::from(number)] = None;
         if gone.len() < self.workers.count() {
-            return Err(Refusal::Failed(format!("not all workers have let link {} go yet", wanted.nic)));
+            return Err(Refusal::Failed(format!("not all workers have let link {nic} go yet")));
         }
-        self.record("link-removed", number, &wanted.nic, "left the bundle");
-        Ok(number)
+        self.record("link-removed", number, nic, "left the bundle");
+        Ok(())
     }
 
     fn begin_leaving(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
         let staying = members.iter().flatten().filter(|member| !member.leaving).count();
-        let nic = &wanted.nic;
-        let is_meant = |member: &Member| {
-            let at = wanted.local.is_none_or(|local| member.link.local == Some(local));
-            member.link.nic == *nic && at && (member.link.ether.is_some() || wanted.ether.is_none())
-        };
-        let mut meant = (0u8..)
-            .zip(members.iter_mut())
-            .filter_map(|(number, member)| Some((number, member.as_mut()?)))
-            .filter(|(_, member)| is_meant(member));
-        let refusal = match (meant.next(), meant.next()) {
-            (Some((number, member)), None) if staying > 1 && !member.leaving => {
-                member.leaving = true;
-                return Ok(number);
-            }
-            (Some((_, member)), None) if member.leaving => format!("link {nic} is on its way out already"),
-            (Some(_), None) => {
-                format!("link {nic} is the last one; `tabane down {}` ends the bundle", self.config.name)
-            }
-            (Some(_), Some(_)) => {
-                format!("there are several links over {nic}; say which: {nic},local=ADDRESS")
-            }
-            (None, _) => {
-                let names = members.iter().flatten().map(|member| member.link.nic.as_str());
-                format!(
-                    "link {nic} is not in the bundle; there are: {}",
-                    names.collect::<Vec<_>>().join(", ")
-                )
-            }
-        };
-        Err(Refusal::Input(refusal))
+        let (number, member) = find(&mut members, wanted)?;
+        if staying == 1 {
+            let (nic, name) = (&wanted.nic, &self.config.name);
+            let why = format!("link {nic} is the last one; `tabane down {name}` ends the bundle");
+            return Err(Refusal::Input(why));
+        }
+        member.leaving = true;
+        Ok(number)
     }
 
-    /// The links as they are, in the order of their numbers, laid over the configuration that the bundle was started
-    /// with; and the index of each one's NIC.
-    pub(crate) fn in_force(&self) -> Result<(Config, Vec<u32>), Refusal> {
+    /// The links, in the order of their numbers.
+    pub(crate) fn present(&self) -> Vec<Present> {
         let members = self.lock();
-        if let Some(lost) = members.iter().flatten().find(|member| member.lost || member.leaving) {
-            let nic = &lost.link.nic;
-            return Err(Refusal::Input(format!(
-                "the NIC of link {nic} is gone; `tabane link remove` takes it out"
-            )));
-        }
-        let present = || members.iter().flatten();
-        let mut config = self.config.clone();
-        let primary = config.policy_options.primary.and_then(|link| members.get(usize::from(link))?.as_ref());
-        let number = primary.and_then(|primary| present().position(|member| std::ptr::eq(member, primary)));
-        config.policy_options.primary = number.and_then(|number| u8::try_from(number).ok());
-        config.links = present().map(|member| member.link.clone()).collect();
-        Ok((config, present().map(|member| member.nic).collect()))
+        let members =
+            (0u8..).zip(members.iter()).filter_map(|(number, member)| Some((number, member.as_ref()?)));
+        let present = |(number, member): (u8, &Member)| {
+            let Member { link, nic, lost, leaving, .. } = member;
+            Present { number, config: link.clone(), nic: *nic, is_gone: *lost, leaves: *leaving }
+        };
+        members.map(present).collect()
     }
 
     /// A NIC has changed.
@@ -294,6 +306,26 @@ impl Member {
     fn new(link: LinkConfig, medium: &Medium) -> Self {
         Self { link, nic: medium.index, cell_max: medium.cell_max, lost: false, leaving: false }
     }
+}
+
+/// The member that is meant, and its number; one that is on its way out is not.
+fn find<'m>(members: &'m mut [Option<Member>], wanted: &LinkConfig) -> Result<(u8, &'m mut Member), Refusal> {
+    let nic = &wanted.nic;
+    let names: Vec<_> = members.iter().flatten().map(|member| member.link.nic.clone()).collect();
+    let is_meant = |member: &Member| {
+        let at = wanted.local.is_none_or(|local| member.link.local == Some(local));
+        member.link.nic == *nic && at && (member.link.ether.is_some() || wanted.ether.is_none())
+    };
+    let mut meant = (0u8..)
+        .zip(members.iter_mut())
+        .filter_map(|(number, member)| Some((number, member.as_mut()?)))
+        .filter(|(_, member)| is_meant(member));
+    Err(Refusal::Input(match (meant.next(), meant.next()) {
+        (Some((number, member)), None) if !member.leaving => return Ok((number, member)),
+        (Some(_), None) => format!("link {nic} is on its way out already"),
+        (Some(_), Some(_)) => format!("there are several links over {nic}; say which: {nic},local=ADDRESS"),
+        (None, _) => format!("link {nic} is not in the bundle; there are: {}", names.join(", ")),
+    }))
 }
 
 /// The detail of the event `nic-mtu`.
@@ -435,34 +467,9 @@ pub(crate) fn link_settings(
         rate: link.rate,
         speed: None,
         weight: link.weight,
+        drained: link.drained,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc::channel;
-
-    use tabane_io::Waker;
-
-    use super::*;
-
-    /// A worker that gets its command but is too busy to answer.
-    #[test]
-    fn a_link_that_a_worker_lets_go_late_is_gone() {
-        let link = |nic: &str| {
-            let (nic, peers) = (nic.to_owned(), Vec::new());
-            LinkConfig { nic, local: None, peers, rate: None, weight: None, ether: None, window: None }
-        };
-        let config = Config { links: vec![link("eth1"), link("eth2"), link("eth3")], ..Config::default() };
-        let media = [1, 2, 3].map(|index| Medium { index, cell_max: 1_452, mac: None, carrier: true });
-        let (commands, _busy) = channel();
-        let waker = Arc::new(Waker::new().expect("an eventfd"));
-        let workers = Workers::new([(commands, waker)].into_iter());
-        let links = Links::new(&config, &media, workers, Arc::new(EventLog::new().expect("an eventfd")));
-        let Err(Refusal::Failed(late)) = links.remove(&link("eth1")) else { panic!("it has answered") };
-        assert_eq!(late, "not all workers have let link eth1 go yet");
-        let Err(Refusal::Input(gone)) = links.remove(&link("eth1")) else { panic!("it was there") };
-        assert_eq!(gone, "link eth1 is not in the bundle; there are: eth2, eth3");
-        assert_eq!(links.in_force().map(|(config, _)| config.links.len()).ok(), Some(2));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! What a link runs over: a NIC, or a window of memory.
 
-use tabane_io::netlink::{self, Nic};
+use tabane_io::netlink::{self, DeviceSettings, Nic};
 use tabane_proto::CELL_LEAST;
 
 use crate::config::LinkConfig;
@@ -22,7 +22,7 @@ pub(crate) struct Medium {
 }
 
 impl Medium {
-    /// The medium of a link that is to be opened.
+    /// The medium of a link that is to be opened. A NIC that is down is raised, and stays up: who makes it a link wants to use it.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -40,6 +40,7 @@ impl Medium {
                 "link {name}: no Ethernet address; allowed after `ether:`: an Ethernet device"
             ));
         }
+        let nic = if nic.admin_up { nic } else { raised(nic) };
         if !nic.admin_up {
             return Err(format!("link {name}: the NIC is down; `ip link set {name} up` raises it"));
         }
@@ -74,6 +75,17 @@ impl Medium {
         let window = link.window.as_ref()?;
         Some(Medium { index: 0, cell_max: window.cell_max(), mac: None, carrier: true })
     }
+}
+
+/// The NIC as it is after it was raised, if that is allowed.
+fn raised(nic: Nic) -> Nic {
+    let up = DeviceSettings { up: Some(true), ..DeviceSettings::default() };
+    if let Err(error) = netlink::set_device(nic.index, &up) {
+        tracing::debug!(%error, nic = nic.name, "stays down");
+        return nic;
+    }
+    tracing::info!(nic = nic.name, "was down, and is up now");
+    netlink::nic(&nic.name).unwrap_or(nic)
 }
 
 /// The largest cell that fits into one packet of a NIC; 0 when that is too small for any.

@@ -1,15 +1,25 @@
 //! The commands that ask a running bundle, and what they print.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::termios::tcgetwinsize;
+use serde_json::Value;
 
-use crate::control::{self, Request};
+use crate::control::{self, AskError, Request};
 use crate::error::BadInput;
 use crate::events::Entry;
 use crate::key::{Key, KeyError, Owner};
+use crate::status::Status;
 use crate::stdout::print;
+
+/// A link is drained when no data has passed over it for so long, and that is waited for at most for so long.
+const QUIET_FOR: Duration = Duration::from_millis(100);
+const DRAINED_WITHIN: Duration = Duration::from_secs(2);
+/// Rates are those over this time.
+const RATES_OVER: Duration = Duration::from_millis(250);
 
 /// Prints the events of the bundle `name`, and those to come when it is to `follow`.
 pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()> {
@@ -23,20 +33,75 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
     print(&lines.map(|line| Ok(line? + "\n")).collect::<serde_json::Result<String>>()?)
 }
 
-/// Switches the policy of the bundle `name`, and prints which one it was.
-pub(crate) fn switch_policy(name: &str, policy: String) -> anyhow::Result<()> {
-    switch(name, "policy", &Request::Policy { policy })
+/// Prints the status of the bundle `name` as JSON.
+pub(crate) fn status_json(name: &str) -> anyhow::Result<()> {
+    print(&format!("{:#}\n", control::ask(name, &Request::Status)?))
 }
 
-/// Switches the receive engine of the bundle `name`, and prints which one it was.
-pub(crate) fn switch_engine(name: &str, engine: String) -> anyhow::Result<()> {
-    switch(name, "receive", &Request::Receive { engine })
+/// Prints the status of the bundle `name`, or of all that are up here, in one screen each, or all of it.
+pub(crate) fn status(name: Option<String>, verbose: bool) -> anyhow::Result<()> {
+    let names = match name {
+        Some(name) => vec![name],
+        None => control::present()?,
+    };
+    if names.is_empty() {
+        return Err(AskError::NoneUp.into());
+    }
+    let asked = |name: &String| -> anyhow::Result<Status> {
+        Ok(serde_json::from_value(control::ask(name, &Request::Status)?)?)
+    };
+    let earlier: Vec<Status> = names.iter().map(asked).collect::<Result<_, _>>()?;
+    let is_terminal = io::stdout().is_terminal();
+    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
+    let columns = is_terminal.then(columns).flatten();
+    let shown: Vec<String> = if verbose {
+        earlier.iter().map(|status| status.full(colour)).collect()
+    } else {
+        std::thread::sleep(RATES_OVER);
+        let screen = |(name, earlier)| Ok(asked(name)?.screen(Some(earlier), colour, columns));
+        names.iter().zip(&earlier).map(screen).collect::<anyhow::Result<_>>()?
+    };
+    print(&shown.join("\n"))
 }
 
-fn switch(name: &str, what: &str, request: &Request) -> anyhow::Result<()> {
-    let answer = control::ask(name, request)?;
-    let word = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
-    print(&format!("{what} {}, was {}\n", word("new"), word("old")))
+/// Prints which bundles are up here, and how each one is.
+pub(crate) fn list(json: bool) -> anyhow::Result<()> {
+    let mut statuses = Vec::new();
+    for name in control::present()? {
+        statuses.push(control::ask(&name, &Request::Status)?);
+    }
+    if json {
+        return print(&format!("{:#}\n", serde_json::Value::from(statuses)));
+    }
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines =
+        statuses.into_iter().map(|status| Ok(serde_json::from_value::<Status>(status)?.verdict(colour)));
+    print(&lines.collect::<anyhow::Result<String>>()?)
+}
+
+/// How many columns the terminal has.
+fn columns() -> Option<usize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some(size.ws_col.into()).filter(|columns| *columns > 0)
+}
+
+/// Switches the policy of a bundle, or shows it.
+pub(crate) fn policy((name, policy): (String, Option<String>)) -> anyhow::Result<()> {
+    show_or_switch(&name, "policy", policy.map(|policy| Request::Policy { policy }))
+}
+
+/// Switches the receive engine of a bundle, or shows it.
+pub(crate) fn engine((name, engine): (String, Option<String>)) -> anyhow::Result<()> {
+    show_or_switch(&name, "receive", engine.map(|engine| Request::Receive { engine }))
+}
+
+fn show_or_switch(name: &str, what: &str, request: Option<Request>) -> anyhow::Result<()> {
+    let word = |answer: &serde_json::Value, key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+    let Some(request) = request else {
+        return print(&format!("{}\n", word(&control::ask(name, &Request::Status)?, what)));
+    };
+    let answer = control::ask(name, &request)?;
+    print(&format!("{what} {}, was {}\n", word(&answer, "new"), word(&answer, "old")))
 }
 
 /// Sends the keys in `files` to the bundle `name`, which cannot open files.
@@ -44,7 +109,8 @@ pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     let read = |file: &PathBuf| Key::read(file, Owner::Group).map(|key| key.hex().to_string());
     let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
     let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
-    let answer = control::ask(name, &Request::Keys { keys })?;
+    let absolute = files.iter().map(std::path::absolute).collect::<io::Result<_>>()?;
+    let answer = control::ask(name, &Request::Keys { keys, files: absolute })?;
     let group = answer["group"].as_str().unwrap_or("?");
     print(&format!("group {group}, {} further keys accepted\n", files.len() - 1))
 }
@@ -58,11 +124,73 @@ pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Re
     }
 }
 
-/// Takes a link into the bundle `name`, or out of it.
+/// Takes a link into the bundle `name`, or out of it, or uses a drained one again.
 pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
     let answer = control::ask(name, request)?;
-    let done = if matches!(request, Request::LinkAdd { .. }) { "joined" } else { "left" };
+    let done = match request {
+        Request::LinkAdd { .. } => "joined",
+        Request::LinkResume { .. } => "carries data again",
+        _ => "left",
+    };
     print(&format!("link {} {done}\n", answer["link"]))
+}
+
+/// Drains a link of the bundle `name`, and waits until no data passes over it any more.
+pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
+    let link = control::ask(name, &Request::LinkDrain { link })?["link"].clone();
+    let passed = || -> anyhow::Result<u64> {
+        let status: Status = serde_json::from_value(control::ask(name, &Request::Status)?)?;
+        let paths = status.peers.iter().flat_map(|peer| &peer.paths);
+        let paths = paths.filter(|path| link.as_u64() == Some(path.link.into()));
+        Ok(paths.map(|path| path.bytes_sent + path.bytes_received + path.queued_bytes).sum())
+    };
+    let deadline = Instant::now() + DRAINED_WITHIN;
+    let (mut before, mut since) = (passed()?, Instant::now());
+    while since.elapsed() < QUIET_FOR {
+        if Instant::now() > deadline {
+            return print(&format!("link {link} drains, but data still comes over it from a peer\n"));
+        }
+        std::thread::sleep(QUIET_FOR / 10);
+        let now = passed()?;
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+    }
+    print(&format!("link {link} is drained: no data passes over it\n"))
+}
+
+/// Changes a link of the bundle `name`, and prints what has changed.
+pub(crate) fn set(name: &str, request: &Request) -> anyhow::Result<()> {
+    print_changes(&control::ask(name, request)?)
+}
+
+/// Prints what has changed, a line each.
+pub(crate) fn print_changes(answer: &Value) -> anyhow::Result<()> {
+    let changes: Vec<String> = serde_json::from_value(answer["done"].clone()).unwrap_or_default();
+    if changes.is_empty() {
+        return print("nothing differs\n");
+    }
+    print(&changes.into_iter().map(|change| change + "\n").collect::<String>())
+}
+
+/// Prints the classes of the bundle `name`, each with its number.
+pub(crate) fn list_classes(name: &str) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::Classes)?;
+    let classes: Vec<String> = serde_json::from_value(answer["classes"].clone()).unwrap_or_default();
+    let lines = (1..).zip(&classes).map(|(number, class)| format!("{number}  {class}\n"));
+    print(&lines.collect::<String>())
+}
+
+/// Adds a class to the bundle `name`, and prints its number.
+pub(crate) fn add_class(name: &str, class: String, before: Option<usize>) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::ClassAdd { class, before })?;
+    print(&format!("class {}\n", answer["number"]))
+}
+
+/// Removes a class of the bundle `name`, and prints what it was.
+pub(crate) fn remove_class(name: &str, number: usize) -> anyhow::Result<()> {
+    let answer = control::ask(name, &Request::ClassRemove { number })?;
+    print(&format!("was {}\n", answer["class"].as_str().unwrap_or("?")))
 }
 
 /// Prints one line of the log; `false` when stdout is closed.

@@ -1,10 +1,14 @@
 //! The answers to requests on the control socket. Its thread makes them, and asks the workers, which go on meanwhile.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod change;
+mod reload;
+
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tabane_engine::fragments::Fragments;
-use tabane_engine::receive::Method;
+use tabane_engine::receive::{self, Method};
 use tabane_io::{Waker, netlink, now_ns};
 use tabane_proto::PolicyKind;
 
@@ -14,21 +18,19 @@ use crate::config::{Config, LinkConfig, Security, names_window, parse_allow, par
 use crate::control::{self, Request};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
-use crate::group::Trust;
+use crate::in_force::InForce;
 use crate::key::{KEYS_MAX, Key, public};
 use crate::links::Links;
 use crate::refusal::Refusal;
 use crate::snapshot;
-use crate::status::{LinkStatus, Status};
+use crate::status::{Health, LinkStatus, Status};
 use crate::worker::Command;
 use crate::workers::Workers;
 
 /// What the answers are made from.
 pub(crate) struct Requests {
-    /// The configuration with which the bundle was started.
-    pub(crate) config: Config,
-    /// Which nodes it lets in now.
-    pub(crate) trust: Mutex<Trust>,
+    /// What the bundle does now.
+    pub(crate) in_force: InForce,
     pub(crate) workers: Workers,
     pub(crate) links: Arc<Links>,
     pub(crate) device: Arc<Device>,
@@ -52,12 +54,13 @@ impl Requests {
             Request::Follow | Request::Upgrade => Ok(control::done()),
             Request::Policy { policy } => self.switch_policy(policy),
             Request::Receive { engine } => self.switch_engine(engine),
-            Request::Keys { keys } => self.change_keys(keys),
+            Request::Keys { keys, files } => self.change_keys(keys, files),
             Request::Allow { allow } => self.change_allow(allow.as_deref()),
             Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
             Request::LinkRemove { link } => {
                 self.link(link).and_then(|link| self.links.remove(&link)).map(numbered)
             }
+            other => self.change(other),
         };
         match answer {
             Ok(answer) => answer,
@@ -68,12 +71,19 @@ impl Requests {
 
     /// The link that a request means.
     fn link(&self, text: &str) -> Result<LinkConfig, Refusal> {
-        parse_link(text, self.config.port).map_err(Refusal::Input)
+        parse_link(text, self.in_force.rest().port).map_err(Refusal::Input)
     }
 
     /// Switches the policy of all workers.
     fn switch_policy(&self, name: &str) -> Result<Value, Refusal> {
         let new = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
+        let old = self.set_policy(new)?;
+        Ok(json!({ "old": old.name(), "new": new.name() }))
+    }
+
+    /// The same for a policy that is known; returns the old one.
+    fn set_policy(&self, new: PolicyKind) -> Result<PolicyKind, Refusal> {
+        self.in_force.change(|config| config.policy = new);
         let old = self.workers.ask(|answer| Command::Policy { kind: new, answer });
         if old.len() < self.workers.count() {
             return Err(Refusal::Failed("not all workers answer".to_owned()));
@@ -85,13 +95,22 @@ impl Requests {
             let what = "policy".to_owned();
             self.events.keep(now_ns(), Entry { what, old_policy, policy, detail, ..Entry::default() });
         }
-        Ok(json!({ "old": old.name(), "new": new.name() }))
+        Ok(old)
     }
 
     /// Switches the receive engine of all workers.
     fn switch_engine(&self, name: &str) -> Result<Value, Refusal> {
         let new = named("receive engine", name, &Method::ALL, Method::name)?;
-        let old = self.workers.ask(|answer| Command::Receive { method: new, answer });
+        let settings = receive::Settings { method: new, ..self.in_force.rest().receive };
+        let old = self.set_engine(settings)?;
+        Ok(json!({ "old": old.name(), "new": new.name() }))
+    }
+
+    /// The same with its settings; returns the old one.
+    fn set_engine(&self, settings: receive::Settings) -> Result<Method, Refusal> {
+        let new = settings.method;
+        self.in_force.change(|config| config.receive = settings);
+        let old = self.workers.ask(|answer| Command::Receive { settings, answer });
         if old.len() < self.workers.count() {
             return Err(Refusal::Failed("not all workers answer".to_owned()));
         }
@@ -100,11 +119,11 @@ impl Requests {
             let detail = format!("receive {}, was {}", new.name(), old.name());
             self.events.keep(now_ns(), Entry { what: "receive".to_owned(), detail, ..Entry::default() });
         }
-        Ok(json!({ "old": old.name(), "new": new.name() }))
+        Ok(old)
     }
 
     /// Gives all workers other group keys.
-    fn change_keys(&self, keys: &[String]) -> Result<Value, Refusal> {
+    fn change_keys(&self, keys: &[String], files: &[PathBuf]) -> Result<Value, Refusal> {
         if !(1..=KEYS_MAX).contains(&keys.len()) {
             return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));
         }
@@ -112,21 +131,21 @@ impl Requests {
         let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
         let group = format!("{:016x}", keys[0].group());
         let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
-        self.change_trust(|trust| trust.keys = keys)?;
+        self.change_trust(|config| *config = config.clone().with_keys(&keys).with_key_files(files))?;
         self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
         Ok(json!({ "group": group }))
     }
 
     /// Lets in only nodes with these keys, or all of the group.
     fn change_allow(&self, texts: Option<&[String]>) -> Result<Value, Refusal> {
-        if self.config.security == Security::None {
+        if self.in_force.rest().security == Security::None {
             let refusal = "no node proves its key where cells are not sealed";
             return Err(Refusal::Input(refusal.to_owned()));
         }
         let sentence = |(what, allowed)| Refusal::Input(format!("{what}; allowed: {allowed}"));
         let allow = texts.map(parse_allow).transpose().map_err(sentence)?;
         let count = allow.as_ref().map(Vec::len);
-        self.change_trust(|trust| trust.allow = allow)?;
+        self.change_trust(|config| config.nodes.allow = allow)?;
         let detail = match count {
             Some(count) => format!("{count} node keys allowed"),
             None => "every node of the group allowed".to_owned(),
@@ -136,20 +155,12 @@ impl Requests {
     }
 
     /// Changes which nodes are trusted, and gives all workers the result.
-    fn change_trust(&self, change: impl FnOnce(&mut Trust)) -> Result<(), Refusal> {
-        let trust = {
-            let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
-            change(&mut trust);
-            trust.clone()
-        };
+    fn change_trust(&self, change: impl FnOnce(&mut Config)) -> Result<(), Refusal> {
+        self.in_force.change(change);
+        let trust = self.in_force.trust();
         let done = self.workers.ask(|answer| Command::Trust { trust: trust.clone(), answer });
         let all = done.len() == self.workers.count();
         all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
-    }
-
-    /// Which nodes the bundle lets in.
-    pub(crate) fn trust(&self) -> Trust {
-        self.trust.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// One status from the workers' snapshots: links and peers from the first one, counters summed over all.
@@ -161,27 +172,31 @@ impl Requests {
         counters.insert("device_unwatched".to_owned(), self.device.unwatched());
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
-        let policy = first.map_or(PolicyKind::default(), |first| first.policy);
-        let receive = first.map_or(self.config.receive.method, |first| first.receive);
+        let config = self.in_force.config();
         Status {
-            name: self.config.name.clone(),
+            health: Health::default(),
+            name: config.name,
             pid: std::process::id(),
             node: first.map_or_else(String::new, |first| first.node.clone()),
-            policy: policy.name().to_owned(),
-            receive: receive.name().to_owned(),
-            fragments: fragments_in_force(first.map_or(&self.config.fragments, |first| &first.fragments)),
-            security: self.config.security.name().to_owned(),
-            node_key: self.config.nodes.key.as_ref().map(|key| public(&key.public())),
-            allow: self.trust().allow.map(|keys| keys.iter().map(public).collect()),
-            mtu: self.config.mtu.into(),
+            policy: config.policy.name().to_owned(),
+            receive: config.receive.method.name().to_owned(),
+            fragments: fragments_in_force(first.map_or(&config.fragments, |first| &first.fragments)),
+            security: config.security.name().to_owned(),
+            node_key: config.nodes.key.as_ref().map(|key| public(&key.public())),
+            allow: config.nodes.allow.map(|keys| keys.iter().map(public).collect()),
+            file: self.in_force.filed().origin.file.map(|file| file.display().to_string()),
+            changed_by_hand: self.in_force.changed_by_hand(),
+            mtu: config.mtu.into(),
             cell_bytes: first.map_or(0, |first| first.cell_bytes),
-            workers: self.config.workers.into(),
+            workers: config.workers.into(),
             now_ns: now_ns(),
             links: links.into_iter().map(as_its_nic_is).collect(),
             peers: snapshot::peers(&workers),
             counters,
+            troubles: self.events.troubles(now_ns()),
             events: self.events.latest(),
         }
+        .judged()
     }
 }
 
@@ -201,7 +216,10 @@ fn as_its_nic_is(link: LinkStatus) -> LinkStatus {
         return link;
     }
     match netlink::nic(&link.nic) {
-        Ok(nic) => LinkStatus { carrier: nic.carrier, mtu: nic.mtu, ..link },
+        Ok(nic) => {
+            let link_local = nic.link_local.map(|address| address.to_string());
+            LinkStatus { carrier: nic.carrier, mtu: nic.mtu, link_local, ..link }
+        }
         Err(_) => LinkStatus { carrier: false, ..link },
     }
 }

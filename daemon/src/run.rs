@@ -9,34 +9,38 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tabane_engine::fragments::Fragments;
-use tabane_io::netlink::Watch;
+use tabane_io::netlink::{self, Watch};
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, ethtool, now_ns};
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
-use crate::config::{Config, Security};
+use crate::config::{Config, LinkConfig, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::group::{Protection, Trust};
 use crate::handover::Takeover;
+use crate::in_force::Filed;
 use crate::links::{self, Addresses};
 use crate::medium::Medium;
 use crate::names::Resolver;
 use crate::notify::Notify;
+use crate::origin::Origin;
 use crate::priority;
 use crate::privileges::Privileges;
 use crate::running::{Handle, Running};
 use crate::stderr;
 use crate::worker::{Command, Shared, Worker};
 
-/// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over.
+/// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over. `origin`: how
+/// the configuration came to be.
 ///
 /// # Errors
 /// Whatever kept the bundle from starting or made it end.
-pub fn up(config: &Config) -> anyhow::Result<()> {
+pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
+    let filed = Filed { config: config.clone(), origin };
     let privileges = Privileges::plan(config)?;
     let signals = Signals::block().context("cannot wait for signals")?;
     let resolver = Resolver::start(config).context("cannot start the process that resolves names")?;
@@ -49,7 +53,7 @@ pub fn up(config: &Config) -> anyhow::Result<()> {
     let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_else(links::mac_of_machine);
     let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
-    let parts = Parts { config: config.clone(), media, mac, device: Arc::new(device), events };
+    let parts = Parts { config: config.clone(), filed, media, mac, device: Arc::new(device), events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
     let (notify, listener) = (Notify::connect(), listener.open_to(privileges.control_group.clone()));
     priority::raise();
@@ -69,13 +73,14 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let mut takeover = Takeover::ask(name)?;
     let watch = Watch::new()?;
     let files = takeover.files()?;
-    let (config, state, media) = (takeover.config().clone(), takeover.state(), takeover.media()?);
+    let (config, filed) = (takeover.config().clone(), takeover.filed());
+    let (state, media) = (takeover.state(), takeover.media()?);
     let privileges = Privileges::plan(&config)?;
     let resolver = Resolver::start(&config).context("cannot start the process that resolves names")?;
     let events = EventLog::after(state.events.clone()).context("cannot make an eventfd")?;
     let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
     let (mac, peers) = (state.mac, state.peers);
-    let parts = Parts { config, media, mac, device: Arc::new(device), events: Arc::new(events) };
+    let parts = Parts { config, filed, media, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
     let notify = Notify::adopt(files.notify, state.watched.map(Duration::from_micros));
@@ -111,6 +116,8 @@ fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyho
 /// The parts of a bundle before its workers start.
 struct Parts {
     config: Config,
+    /// What the file says.
+    filed: Filed,
     media: Vec<Medium>,
     /// The address that names the node.
     mac: [u8; 6],
@@ -155,7 +162,8 @@ impl Parts {
     }
 
     fn running(self, workers: Vec<Handle>) -> anyhow::Result<Running> {
-        Running::new(&self.config, &self.media, self.mac, self.device, self.events, workers)
+        let config = (&self.config, self.filed);
+        Running::new(config, &self.media, self.mac, self.device, self.events, workers)
     }
 
     /// Which pieces of frames are copied on this machine; there are as many pieces as cells.
@@ -194,7 +202,17 @@ impl Parts {
     }
 }
 
-/// The media of all links; NICs have to be up.
+/// Looks whether the links of a configuration can be opened on this machine; a NIC that is down would be raised.
+///
+/// # Errors
+/// The first one that cannot.
+pub fn check_links(config: &Config) -> Result<(), BadInput> {
+    let is_down = |link: &LinkConfig| netlink::nic(&link.nic).is_ok_and(|nic| !nic.admin_up);
+    let open = |link: &LinkConfig| Medium::usable(link).map(drop).map_err(BadInput::new);
+    config.links.iter().filter(|link| !is_down(link)).try_for_each(open)
+}
+
+/// The media of all links.
 fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
     config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }

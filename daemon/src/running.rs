@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ use crate::config::{Config, Security};
 use crate::control::{Listener, Server, peer_of};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
-use crate::group::Trust;
 use crate::handover::{self, BundleState};
+use crate::in_force::{Filed, InForce};
 use crate::links::Links;
 use crate::medium::Medium;
 use crate::names::{self, Resolver};
@@ -86,12 +86,12 @@ impl Errors {
 }
 
 impl Running {
-    /// `media`: what the links run over.
+    /// `filed`: what the file says. `media`: what the links run over.
     ///
     /// # Errors
     /// No eventfd.
     pub(crate) fn new(
-        config: &Config,
+        (config, filed): (&Config, Filed),
         media: &[Medium],
         mac: [u8; 6],
         device: Arc<Device>,
@@ -102,17 +102,9 @@ impl Running {
         let workers = Workers::new(channels);
         let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
         let links = Arc::new(Links::new(config, media, workers.clone(), Arc::clone(&events)));
-        let (name, config) = (config.name.clone(), config.clone());
-        let trust = Mutex::new(Trust::of(&config));
-        let requests = Requests {
-            config,
-            trust,
-            workers: workers.clone(),
-            links,
-            device,
-            events,
-            stop: Arc::clone(&stop),
-        };
+        let (name, in_force) = (config.name.clone(), InForce::new(config, filed, Arc::clone(&links)));
+        let requests =
+            Requests { in_force, workers: workers.clone(), links, device, events, stop: Arc::clone(&stop) };
         let dark = (0..).zip(media).filter(|(_, medium)| !medium.carrier);
         let dark = dark.map(|(number, _)| number).collect();
         Ok(Running {
@@ -155,7 +147,7 @@ impl Running {
             let (links, events) = (Arc::clone(&self.requests.links), Arc::clone(&self.requests.events));
             names::start(resolver, links, events).context("cannot start a thread")?;
         }
-        if self.requests.config.security == Security::None {
+        if self.requests.in_force.rest().security == Security::None {
             tracing::warn!(
                 "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
             );
@@ -292,18 +284,14 @@ impl Running {
     }
 
     fn state(&self, watched: Option<Duration>) -> Result<BundleState, Refusal> {
-        let Requests { device, events, workers, links, .. } = &*self.requests;
-        let (mut config, nics) = links.in_force()?;
+        let Requests { device, events, workers, in_force, .. } = &*self.requests;
+        let (config, nics) = in_force.whole()?;
         let snapshots = workers.snapshots();
         let first = snapshots.first().filter(|_| snapshots.len() == workers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
-        config.policy = first.policy;
-        config.receive.method = first.receive;
-        let Trust { keys, allow } = self.requests.trust();
-        config.nodes.allow = allow;
-        let config = config.with_keys(&keys);
         let peers = first.peers.len();
-        Ok(BundleState::of(config, self.mac, nics, peers, device, events.latest(), watched))
+        let events = events.latest();
+        Ok(BundleState::of(&config, in_force.filed(), self.mac, nics, peers, device, events).watched(watched))
     }
 }
 

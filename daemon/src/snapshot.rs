@@ -6,7 +6,7 @@ use tabane_engine::fragments::Fragments;
 use tabane_engine::receive::{self, Receive};
 use tabane_engine::reclaim;
 use tabane_io::{AnyLink, Bounce};
-use tabane_proto::{Bundle, Counters, PolicyKind};
+use tabane_proto::{Bundle, Counters};
 
 use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
@@ -20,10 +20,6 @@ pub(crate) struct Snapshot {
     pub(crate) node: String,
     /// The core's counters.
     pub(crate) counters: Counters,
-    /// The policy in force.
-    pub(crate) policy: PolicyKind,
-    /// Its receive engine.
-    pub(crate) receive: receive::Method,
     /// Counters of the receive engine.
     pub(crate) waits: receive::Counters,
     /// Which pieces of frames are copied, and how many were.
@@ -52,6 +48,7 @@ impl Snapshot {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
             node_key: peer.key.as_ref().map(public),
+            reorder_timeout_us: peer.reorder_timeout.map(micros),
             sealed: peer.sealed.map(|keys| SealStatus {
                 epoch: keys.epoch,
                 cells_sealed: keys.cells_sealed,
@@ -65,8 +62,6 @@ impl Snapshot {
             worker,
             node: bundle.node().to_string(),
             counters: *bundle.counters(),
-            policy: bundle.policy(),
-            receive: engine.settings().method,
             waits: engine.counters(),
             fragments: bounce.fragments().clone(),
             copied: bounce.copied(),
@@ -121,6 +116,7 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
         local: link.local_addr().to_string(),
         carrier,
         mtu,
+        link_local: None,
         gso,
         gro,
         completion: completion.map(|(method, counted)| completion_status(method, &counted)),
@@ -139,22 +135,33 @@ fn completion_status(method: reclaim::Method, counted: &reclaim::Counters) -> Co
     }
 }
 
+fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathStatus {
-    let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let state = |up: bool| if up { PathState::Up } else { PathState::Down };
     let link = links.iter().find(|link| link.link == u32::from(path.link));
     PathStatus {
         link: path.link.into(),
+        peer_link: path.peer_link.map(u32::from),
         nic: link.map_or(String::new(), |link| link.nic.clone()),
         endpoint: path.endpoint.to_string(),
-        tx: if path.sending && path.suspect { PathState::Suspect } else { state(path.sending) },
+        tx: match () {
+            () if path.sending && path.drained => PathState::Drained,
+            () if path.sending && path.suspect => PathState::Suspect,
+            () => state(path.sending),
+        },
         rx: state(path.receiving),
         rtt_us: path.round_trip.map(micros),
         mtu: path.packets.map(|(packet, _)| packet),
         mtu_of_nics: path.packets.map(|(_, nics)| nics),
         skew_us: Some(micros(path.skew)),
         rate_bps: path.rate,
+        congested: path.congested,
         queued_bytes: path.queued,
+        bytes_sent: path.bytes_sent,
+        bytes_received: path.bytes_received,
         cells_sent: path.cells_sent,
         cells_received: path.cells_received,
         loss_percent: f64::from(path.lost) / 100.0,

@@ -1,18 +1,27 @@
-//! The status of a running bundle: these types are the schema of `tabane status --json`.
+//! The status of a running bundle: these types are the schema of `tabane status --json`, published as `docs/status.schema.json`.
 //!
-//! A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
+//! From one version to the next fields may be added; none loses its name, its type or its meaning without a new MINOR version and
+//! a line in the changelog. A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
 
-mod table;
+mod full;
+pub(crate) mod health;
+mod rates;
+mod screen;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::events::Entry;
+pub use health::{Health, State};
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
+    /// Whether all is well, and what is not.
+    pub health: Health,
     /// Name of the bundle and its device.
     pub name: String,
     /// Its process.
@@ -32,6 +41,12 @@ pub struct Status {
     pub node_key: Option<String>,
     /// Keys of the nodes that are let in; `null`: every node of the group is.
     pub allow: Option<Vec<String>>,
+    /// The configuration file that the bundle was started with, or has taken to; `null`: none.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// What is in force and not in the file as it was read last, a short sentence each.
+    #[serde(default)]
+    pub changed_by_hand: Vec<String>,
     /// MTU of the device, in bytes.
     pub mtu: u32,
     /// Length of a full cell, header included, in bytes.
@@ -46,12 +61,15 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// Counters since the start, by name.
     pub counters: BTreeMap<String, u64>,
+    /// Events whose state lasts, oldest first: links that are dead or lose much, NICs that are gone, strangers that greet.
+    pub troubles: Vec<Entry>,
     /// The latest events, oldest first.
     pub events: Vec<Entry>,
 }
 
 /// One link of this node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkStatus {
     /// Its number: the place in the configuration, or the first free one when it joined.
     pub link: u32,
@@ -65,6 +83,8 @@ pub struct LinkStatus {
     pub carrier: bool,
     /// MTU of the NIC, in bytes; of a link through memory, the size of a unit.
     pub mtu: u32,
+    /// Its IPv6 link-local address, once no other node has it; links without stated addresses need it.
+    pub link_local: Option<String>,
     /// Whether one call sends many cells.
     pub gso: bool,
     /// Whether one call receives many cells.
@@ -75,6 +95,7 @@ pub struct LinkStatus {
 
 /// How the kernel gives back frames that were sent, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CompletionStatus {
     /// `interrupt`, `lazy` or `adaptive`.
     pub method: String,
@@ -94,6 +115,7 @@ pub struct CompletionStatus {
 
 /// Another node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PeerStatus {
     /// Its identity.
     pub node: String,
@@ -101,6 +123,8 @@ pub struct PeerStatus {
     pub name: String,
     /// The key of its own that it has proven; `null` when it has none.
     pub node_key: Option<String>,
+    /// The reorder timeout, in microseconds: how long the first worker waits for a gap among its cells.
+    pub reorder_timeout_us: Option<u64>,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
     /// The paths to it, one over each link that leads there.
@@ -109,6 +133,7 @@ pub struct PeerStatus {
 
 /// The keys of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SealStatus {
     /// Their epoch: 1 at first, one more after each change of keys, 1 again after 255.
     pub epoch: u8,
@@ -124,9 +149,12 @@ pub struct SealStatus {
 
 /// One link as it leads to one peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathStatus {
     /// Number of the link of this node.
     pub link: u32,
+    /// Number of the peer's link at the other end.
+    pub peer_link: Option<u32>,
     /// Network interface.
     pub nic: String,
     /// Where the peer is on this link.
@@ -145,8 +173,14 @@ pub struct PathStatus {
     pub skew_us: Option<u64>,
     /// Rate of the path's bottleneck, measured or configured, in bits per second.
     pub rate_bps: Option<u64>,
+    /// Whether the window of what may be on the way held cells back lately: the way or the receiver is the bottleneck.
+    pub congested: bool,
     /// Bytes of all workers that wait for this link.
     pub queued_bytes: u64,
+    /// Bytes of data that all workers have sent to the peer, in cells with their headers and tags.
+    pub bytes_sent: u64,
+    /// Bytes of data that all workers have received from the peer, in cells with their headers.
+    pub bytes_received: u64,
     /// Cells that all workers have sent to the peer.
     pub cells_sent: u64,
     /// Cells that all workers have received from the peer.
@@ -157,12 +191,29 @@ pub struct PathStatus {
     pub cells_lost: u64,
 }
 
+impl PathStatus {
+    /// How it works, in a word for people.
+    pub(crate) fn state(&self) -> &'static str {
+        match (self.tx, self.rx) {
+            (PathState::Up, PathState::Up) => "up",
+            (PathState::Suspect, PathState::Up) => "suspect",
+            (PathState::Drained, PathState::Up) => "drained",
+            (PathState::Down, PathState::Up) => "in only",
+            (PathState::Up, _) => "out only",
+            _ => "down",
+        }
+    }
+}
+
 impl PeerStatus {
     /// Adds the counters of another worker's same paths.
     pub(crate) fn add(&mut self, other: &PeerStatus) {
         for path in &mut self.paths {
             for other in other.paths.iter().filter(|other| other.link == path.link) {
+                path.congested |= other.congested;
                 path.queued_bytes += other.queued_bytes;
+                path.bytes_sent += other.bytes_sent;
+                path.bytes_received += other.bytes_received;
                 path.cells_sent += other.cells_sent;
                 path.cells_received += other.cells_received;
                 path.cells_lost += other.cells_lost;
@@ -173,12 +224,15 @@ impl PeerStatus {
 
 /// Whether a link works in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PathState {
     /// It carries cells.
     Up,
     /// It loses so many that data avoids it as long as another link is better.
     Suspect,
+    /// It is drained at one end: data avoids it as long as another link is up.
+    Drained,
     /// It is not used until heartbeats come again.
     Down,
 }
@@ -190,18 +244,22 @@ pub(crate) fn example() -> Status {
 
 #[cfg(test)]
 const EXAMPLE: &str = r#"{
+  "health": { "state": "healthy", "redundancy_lost": false, "since": null, "summary": "1 of 1 link, 1 peer" },
   "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01/7420", "policy": "adaptive", "receive": "adaptive",
   "fragments": "auto: all at 128 B, 3 at 4096 B",
-  "security": "sealed", "node_key": null, "allow": null, "mtu": 1500,
+  "security": "sealed", "node_key": null, "allow": null,
+  "file": "/etc/tabane/tb0.toml", "changed_by_hand": ["policy rr, in the file adaptive"], "mtu": 1500,
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
-  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "gso": true, "gro": true,
+  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "link_local": "fe80::1", "gso": true, "gro": true,
     "completion": null } ],
-  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
+  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "reorder_timeout_us": 12800, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
-      "paths": [ { "link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
-                   "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "queued_bytes": 0, "cells_sent": 10, "cells_received": 12,
+      "paths": [ { "link": 0, "peer_link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
+                   "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "congested": false, "queued_bytes": 0,
+                   "bytes_sent": 14520, "bytes_received": 17424, "cells_sent": 10, "cells_received": 12,
                    "loss_percent": 0.0, "cells_lost": 0 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
+  "troubles": [],
   "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",
                 "worker": 0, "peer": "02:00:00:00:00:02/7420", "link": 1, "direction": "receiving", "signal": "burst-skew",
                 "overdue": 57, "waited_us": 3100,
@@ -221,6 +279,19 @@ mod tests {
     fn the_schema_is_the_documented_example() {
         let written = serde_json::to_value(example()).expect("serializable");
         assert_eq!(written, serde_json::from_str::<serde_json::Value>(EXAMPLE).expect("JSON"));
+    }
+
+    /// `TABANE_WRITE=1 cargo test -p tabane --lib schema` writes the page anew.
+    #[test]
+    fn the_published_schema_is_that_of_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/status.schema.json");
+        let schema = serde_json::to_value(schemars::schema_for!(Status)).expect("serializable");
+        if std::env::var_os("TABANE_WRITE").is_some() {
+            std::fs::write(path, format!("{schema:#}\n")).expect("written");
+        }
+        let published = std::fs::read_to_string(path).expect("docs/status.schema.json");
+        let published: serde_json::Value = serde_json::from_str(&published).expect("JSON");
+        assert_eq!(published, schema, "docs/status.schema.json");
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn keys_are_for_owners_alone() -> Result<(), Failed> {
         assert_eq!(stage.ask_as_member(words)?, (Some(0), String::new()), "{words:?}");
     }
     let refusal = format!(
-        "tabane: {} refuses: only root and the user who started the bundle may change its keys or take it over\n",
+        "tabane: {} refuses: only root and the user who started the bundle may change its keys, reload it or take it over\n",
         stage.name
     );
     let everyone = ["allow", &stage.name, "--everyone"];

@@ -73,7 +73,7 @@ fn another_user() -> Result<(), Failed> {
     let output = shell(&script)?;
     let done = "link 1 joined\npolicy rr, was adaptive\nlink 0 left\n\
         link-added\npolicy\nlink-removed\nnic-gone\nnic-back\n\
-        tabane: tb0 refuses: only root and the user who started the bundle may change its keys or take it over\n0\n";
+        tabane: tb0 refuses: only root and the user who started the bundle may change its keys, reload it or take it over\n0\n";
     let text = String::from_utf8(output.stdout)?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(text.starts_with(&(rights(NOBODY, "0000000000003000") + done)), "{text}\n{errors}");
@@ -85,7 +85,7 @@ fn taken_over() -> Result<(), Failed> {
     let script = format!(
         r#"{START} {RIGHTS} start "--link eth1 --user nobody"; "$TABANE" link add tb0 eth2
         for _ in 1 2; do old=$pid; "$TABANE" upgrade 2>>log & pid=$!; wait $old || exit 3
-            "$TABANE" status | grep -c "pid $pid "; rights; "$TABANE" link remove tb0 eth2; "$TABANE" link add tb0 eth2; done
+            "$TABANE" status -v | grep -c "pid $pid "; rights; "$TABANE" link remove tb0 eth2; "$TABANE" link add tb0 eth2; done
         "$TABANE" down; wait $pid; echo $?; ip -o link | grep -c ' tb0[:@]'; true"#
     );
     let output = shell(&script)?;

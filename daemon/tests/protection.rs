@@ -35,7 +35,7 @@ fn ciphers() -> Result<(), Failed> {
             far up --link eth2 --key key --address 10.9.0.2/24 $2 2>far.log & far=$!
             for _ in $(seq 500); do "$TABANE" events | grep -q link-up && far events | grep -q link-up && break; sleep 0.02; done
             ping -q -c 20 -i 0.01 -s 8000 -W 2 10.9.0.2 | grep -oE ' [0-9]+ received'
-            "$TABANE" status | grep -oE '[a-z0-9-]+ sent, [a-z0-9-]+ received|, [a-z0-9-]+, keys'
+            "$TABANE" status -v | grep -oE '[a-z0-9-]+ sent, [a-z0-9-]+ received|, [a-z0-9-]+, keys'
             far status --json | grep -oE '"cipher_[a-z]+": "[^"]+"'
             "$TABANE" down; wait $pid || exit 3; far down; wait $far || exit 4; }}
         pair "--cipher aes-256-gcm" "--cipher chacha20-poly1305"
@@ -82,7 +82,7 @@ fn stolen_node() -> Result<(), Failed> {
         until_peers 0 1; until_peers 1 1; [ $((($(date +%s%N) - began) / 1000000)) -lt 10000 ] && echo out
         wait $pings; grep -oE '[0-9]+ received' pings
         at 0 events | grep -o "its key is not in allow: node-public:$(cut -d : -f 2 public2)" | head -1 | cut -c 1-23
-        at 0 status | grep -c '^drop_not_allowed '; at 0 events | grep -c 'peer-\(left\|expired\).*'"$(at 1 status --json | grep -om1 '"node": "[^"]*' | cut -d '"' -f 4)"
+        at 0 status -v | grep -c '^drop_not_allowed '; at 0 events | grep -c 'peer-\(left\|expired\).*'"$(at 1 status --json | grep -om1 '"node": "[^"]*' | cut -d '"' -f 4)"
         ping -q -c 3 -i 0.1 -W 1 10.9.0.3 | grep -oE '[0-9]+ received'; until_peers 2 0
         at 0 upgrade 2>logu & new=$!; wait $pid0 || exit 5; until_peers 0 1; at 0 status --json | grep -c '"node_key": "node-public'
         at 0 allow tb0 node-public:00; echo $?

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tabane::config::{parse_allow, parse_link};
+use tabane::config::{parse_allow, parse_change, parse_class, parse_link};
 use tabane::control::{Listener, Request, Server, ask};
 use tabane::events::EventLog;
 use tabane::key::Key;
@@ -58,10 +58,17 @@ impl Service {
 /// What a bundle would read in a request, and the request itself.
 fn answer(request: Request) -> Value {
     match &request {
-        Request::LinkAdd { link } | Request::LinkRemove { link } => {
-            let _ = parse_link(link, PORT);
+        Request::LinkAdd { link }
+        | Request::LinkRemove { link }
+        | Request::LinkDrain { link }
+        | Request::LinkResume { link } => drop(parse_link(link, PORT)),
+        Request::LinkSet { link } => drop(parse_change(link, PORT)),
+        Request::PeerAdd { link, peer } | Request::PeerRemove { link, peer } => {
+            drop(parse_link(&format!("{link},peer={peer}"), PORT));
         }
-        Request::Keys { keys } => keys.iter().for_each(|key| drop(Key::from_hex(key))),
+        Request::ClassAdd { class, .. } => drop(parse_class(class)),
+        Request::Reload { told, .. } | Request::Filed { told, .. } => drop(told.understood()),
+        Request::Keys { keys, .. } => keys.iter().for_each(|key| drop(Key::from_hex(key))),
         Request::Allow { allow: Some(allow) } => drop(parse_allow(allow)),
         Request::Policy { policy } => {
             let _ = policy.parse::<PolicyKind>();

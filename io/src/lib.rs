@@ -1,5 +1,5 @@
 //! Linux input and output of Tabane: the TAP device, UDP and Ethernet links, links through memory, packet sockets,
-//! readiness, signals, netlink.
+//! captures, readiness, signals, netlink.
 //!
 //! The only crate of the workspace with `unsafe`. It knows no cell, lane or peer: it moves bytes
 //! between buffers of its caller and file descriptors, and never keeps a frame.
@@ -19,6 +19,7 @@
 pub mod any;
 pub mod bounce;
 mod bpf;
+pub mod capture;
 pub mod clock;
 pub mod descriptors;
 pub mod ether;
@@ -39,6 +40,7 @@ pub mod udp;
 
 pub use any::{AnyLink, Polled};
 pub use bounce::{Bounce, PIECES};
+pub use capture::{Capture, CaptureError, CaptureSpec};
 pub use clock::now_ns;
 pub use descriptors::{receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};

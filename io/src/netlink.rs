@@ -18,7 +18,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use thiserror::Error;
 
-pub use device::{DeviceSettings, add_address, set_device, set_qdisc_noqueue};
+pub use device::{DeviceSettings, add_address, remove_address, set_device, set_qdisc_noqueue};
 pub use nic::{Nic, nic, nic_names};
 pub use watch::{NicEvent, Watch};
 
@@ -50,6 +50,12 @@ pub enum NetlinkError {
 }
 
 impl NetlinkError {
+    /// Whether what was asked for is so already: an address is there, or is not there any more.
+    pub fn is_so_already(&self) -> bool {
+        let Self::Failed { source, .. } = self else { return false };
+        matches!(source.raw_os_error(), Some(libc::EEXIST | libc::EADDRNOTAVAIL))
+    }
+
     fn new(action: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM) => Self::NoPermission { action },

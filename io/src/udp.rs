@@ -32,7 +32,7 @@ use gso::Gso;
 pub const RECEIVE_MAX: usize = 16;
 
 /// The socket that is wanted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpSpec {
     /// The NIC whose link this is.
     pub nic: String,

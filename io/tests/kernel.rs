@@ -7,6 +7,7 @@ mod kernel {
     pub(super) mod hosts;
     pub(super) mod needs;
 }
+mod kernel_capture;
 mod kernel_ether;
 mod kernel_netlink;
 mod kernel_packet;
@@ -22,6 +23,7 @@ fn main() {
     let needs = Needs::probe();
     let mut trials = kernel_signals::trials(&needs);
     trials.extend(kernel_netlink::trials(&needs));
+    trials.extend(kernel_capture::trials(&needs));
     trials.extend(kernel_ether::trials(&needs));
     trials.extend(kernel_packet::trials(&needs));
     trials.extend(kernel_tap::trials(&needs));

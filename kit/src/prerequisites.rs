@@ -76,6 +76,10 @@ pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
 pub const NFT: Tool = Tool { program: "nft", package: "nftables" };
 /// Has a router forget the ports that it has given.
 pub const CONNTRACK: Tool = Tool { program: "conntrack", package: "conntrack" };
+/// Shows the fields of captured packets.
+pub const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
+/// Is a terminal without anybody in front of it.
+pub const TMUX: Tool = Tool { program: "tmux", package: "tmux" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 

@@ -35,6 +35,12 @@ pub struct Status {
     /// Keys of the nodes that it lets in; `None`: all of the group.
     #[serde(default)]
     pub allow: Option<Vec<String>>,
+    /// Its configuration file.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// What is in force and not in that file, a sentence each.
+    #[serde(default)]
+    pub changed_by_hand: Vec<String>,
     /// The links of this node.
     #[serde(default)]
     pub links: Vec<Link>,

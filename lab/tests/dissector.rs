@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use tabane_io::ether;
-use tabane_kit::prerequisites::{Tool, require_tools};
+use tabane_kit::prerequisites::{TSHARK, require_tools};
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
@@ -23,8 +23,6 @@ use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
 use tabane_seal::Cipher;
 
-/// Shows the fields of captured packets.
-const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
 /// The longest message that is written here, in bytes.
 const ROOM: usize = 1_024;
 /// A frame without a payload: to everyone, of the EtherType for local experiments.
@@ -109,6 +107,7 @@ fn hello() -> Hello {
         asks: false,
         pauses: false,
         ends: false,
+        drains: false,
         name: Name::new("h1"),
     }
 }
@@ -318,6 +317,7 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.asks", "0"),
             ("tabane.hello.pauses", "0"),
             ("tabane.hello.ends", "0"),
+            ("tabane.hello.drains", "0"),
             ("tabane.hello.name", "h1"),
         ],
     )

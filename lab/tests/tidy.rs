@@ -2,7 +2,7 @@
 //! files stay short, long ones keep their tests in a file of their own, `unsafe` stands in crate `io` only, and every
 //! file begins by saying what it is. And over the lock file: the daemon is linked with nothing that needs none of its
 //! rights. Over the rooms of the core: none imports one that stands above it. And over the pages: their links lead somewhere, and
-//! README.md names the policies that there are.
+//! docs/guide.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -123,10 +123,10 @@ fn pages_link_to_what_is_there() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// README.md is the one page that lists the policies, in the order of the core's table.
+/// docs/guide.md is the one page that lists the policies, in the order of the core's table.
 #[test]
 fn the_policies_of_the_readme_are_those_of_the_core() {
-    let page = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let page = fs::read_to_string(root().join("docs/guide.md")).expect("docs/guide.md");
     let section = page.split("### Policies\n").nth(1).and_then(|rest| rest.split("\n#").next());
     let rows = section.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| `"));
     let written: Vec<_> = rows
@@ -140,7 +140,7 @@ fn the_policies_of_the_readme_are_those_of_the_core() {
         Nature::Binds => (policy.name(), "one link"),
         Nature::Spreads | Nature::Replicates => (policy.name(), "all links"),
     });
-    assert_eq!(written, known, "a row for each policy in README.md, and a line in proto/src/policy.rs");
+    assert_eq!(written, known, "a row for each policy in docs/guide.md, and a line in proto/src/policy.rs");
 }
 
 /// Where the links of a page lead, but for those to other sites.

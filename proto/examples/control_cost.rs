@@ -130,6 +130,7 @@ impl Scene {
             asks: true,
             pauses: false,
             ends: false,
+            drains: false,
             name: tabane_proto::Name::default(),
         };
         for number in (0..=others).rev() {

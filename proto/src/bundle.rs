@@ -17,7 +17,8 @@ use crate::link::Links;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::nic::LinkSettings;
 use crate::outbox::{Outputs, Spoken};
-use crate::policy::PolicyKind;
+use crate::policy::class::Class;
+use crate::policy::{PolicyKind, PolicyOptions};
 use crate::receive::Receiver;
 use crate::receive::deliver::Frame;
 use crate::receive::pool::Buffer;
@@ -118,6 +119,15 @@ impl Bundle {
     /// bundle was made with; classes keep their policies.
     pub fn set_policy(&mut self, kind: PolicyKind) {
         self.sender.set_policy(kind);
+    }
+
+    /// Changes the options of all policies, and the classes, from the next frame on. Cells that wait stay; those of a class that
+    /// is gone leave by the bundle's policy.
+    ///
+    /// # Panics
+    /// When there are too many classes.
+    pub fn set_classes(&mut self, options: PolicyOptions, classes: &[Class]) {
+        self.sender.set_classes(options, classes);
     }
 
     /// Changes the group that this node's hellos name, and the other groups whose nodes may be peers, from the next hello
@@ -308,6 +318,25 @@ impl Bundle {
         let Some(link) = self.links.member_mut(number) else { return };
         link.settings.greet = endpoints;
         link.greet_at = now;
+    }
+
+    /// Whether each peer that is reached over these links, a bit each, is reached over another, too, which is not drained.
+    #[must_use]
+    pub fn may_drain(&self, links: u16) -> bool {
+        self.links.may_drain(links)
+    }
+
+    /// Drains a link, or ends that. Data leaves over other links from the next batch on, and the peers are asked to do the same;
+    /// heartbeats go on, so that the link is judged. It carries data only while no other link to a peer is up.
+    pub fn drain_link(&mut self, now: Instant, number: u8, drained: bool) {
+        hotplug::drain_link(now, number, drained, &mut self.split().1);
+    }
+
+    /// The user states another rate or weight for a link, or none.
+    pub fn state_link(&mut self, number: u8, rate: Option<u64>, weight: Option<u32>) {
+        if let Some(link) = self.links.member_mut(number) {
+            link.state(rate, weight);
+        }
     }
 
     /// Whether a link has this number, also one that is leaving.

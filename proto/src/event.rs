@@ -8,6 +8,7 @@ use crate::time::Instant;
 use crate::wire::hello::{Name, NodeId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 /// Events that wait for the caller; beyond this the oldest is lost.
@@ -16,6 +17,10 @@ const EVENTS: usize = 256;
 const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Refused nodes that are remembered; while there are so many, no other is reported.
 const REFUSED: usize = 16;
+/// A stranger is reported again after this time.
+const STRANGER_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Strangers that are remembered; while there are so many, no other is reported.
+const STRANGERS: usize = 8;
 
 /// What showed that a path is dead, and the figures behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +120,19 @@ pub enum Refusal {
     },
 }
 
+/// Why a greeting does not come from the group, as far as its bytes tell. Anyone can send them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mismatch {
+    /// Its tag was made with another key.
+    Key,
+    /// It bears no tag: its sender does not seal.
+    Unsealed,
+    /// It seals, and this node does not.
+    Sealed,
+    /// Nothing is sealed, and its sender has another key, or one of the two has none.
+    Group,
+}
+
 /// Something that happened, in the order in which it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -145,6 +163,15 @@ pub enum Event {
         peer: NodeId,
         /// Why.
         refusal: Refusal,
+    },
+    /// While there is no peer, somebody greets who is not of the group: perhaps the one whom the user waits for.
+    Stranger {
+        /// Our number of the link.
+        link: u8,
+        /// Where the greeting came from, as it says.
+        from: SocketAddr,
+        /// How the greeting differs.
+        mismatch: Mismatch,
     },
     /// A link works in one direction.
     LinkUp {
@@ -186,6 +213,20 @@ pub enum Event {
         /// The largest that the NICs at both ends take.
         nic: u16,
     },
+    /// A peer drains its end of a path: data takes others, if one is up.
+    LinkDrained {
+        /// The peer that it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+    },
+    /// A peer drains its end of a path no longer.
+    LinkResumed {
+        /// The peer that it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+    },
     /// A path that was suspect is used again.
     LinkTrusted {
         /// The peer it leads to.
@@ -203,6 +244,8 @@ pub(crate) struct Events {
     waiting: VecDeque<Event>,
     /// Nodes that were refused lately, and when they were reported.
     refused: Vec<(NodeId, Instant)>,
+    /// Strangers that were reported lately, and when.
+    strangers: Vec<(IpAddr, Instant)>,
 }
 
 impl Events {
@@ -227,6 +270,15 @@ impl Events {
         }
     }
 
+    /// Somebody greets who is not of the group. The event is reported once in [`STRANGER_AGAIN_AFTER`] of each address.
+    pub(crate) fn meet(&mut self, now: Instant, link: u8, from: SocketAddr, mismatch: Mismatch) {
+        self.strangers.retain(|(_, since)| now.since(*since) < STRANGER_AGAIN_AFTER);
+        if self.strangers.len() < STRANGERS && self.strangers.iter().all(|(known, _)| *known != from.ip()) {
+            self.strangers.push((from.ip(), now));
+            self.log(Event::Stranger { link, from, mismatch });
+        }
+    }
+
     /// A peer is no longer allowed. It is reported even when [`REFUSED`] others were, and not again when it returns soon.
     pub(crate) fn shut_out(&mut self, now: Instant, peer: NodeId, refusal: Refusal) {
         self.refused.retain(|(node, _)| *node != peer);
@@ -241,6 +293,20 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strangers_fill_no_log() {
+        let mut events = Events::default();
+        let from = |number: u16| SocketAddr::from(([192, 0, 2, number.to_be_bytes()[1]], 1_024 + number));
+        let meet = |events: &mut Events, seconds: u64| {
+            let now = Instant::from_nanos(seconds * 1_000_000_000);
+            (0..1_000).for_each(|number| events.meet(now, 0, from(number), Mismatch::Key));
+            core::iter::from_fn(|| events.pop()).count()
+        };
+        assert_eq!(meet(&mut events, 1), STRANGERS);
+        assert_eq!(meet(&mut events, 60), 0);
+        assert_eq!(meet(&mut events, 61), STRANGERS, "who is still there is reported again");
+    }
 
     #[test]
     fn a_path_may_work_although_nothing_was_received_and_not_when_it_cannot_be_used() {

@@ -12,12 +12,13 @@ pub(crate) mod handover;
 pub(crate) mod hotplug;
 pub(crate) mod membership;
 
+use crate::event::Mismatch;
 use crate::group::handover::Handover;
 use crate::link::Links;
 use crate::outbox::Outputs;
 use crate::receive::Receiver;
 use crate::send::{Around, Sender};
-use crate::session::Sessions;
+use crate::session::{Origin, Sessions};
 use crate::settings::Settings;
 use crate::time::Instant;
 use crate::wire::hello::{Hello, Name};
@@ -61,6 +62,14 @@ impl Parts<'_> {
     pub(crate) fn fit_cells(&mut self) {
         self.send_lost_again();
         self.sender.fit_cells(self.polled, self.links, self.sessions);
+    }
+
+    /// Somebody greets who is not of the group. That is news while this node has no peer.
+    pub(crate) fn meet_stranger(&mut self, now: Instant, origin: Origin, hello: &Hello, mismatch: Mismatch) {
+        let is_alone = self.sessions.table().iter().all(|session| !session.is_joined());
+        if is_alone && hello.node != self.sessions.node() {
+            self.out.events.meet(now, origin.link, origin.from, mismatch);
+        }
     }
 
     /// Sends cells again over other links that may be lost on links that were left. Returns how many numbers were looked up.
@@ -123,6 +132,7 @@ impl Group {
             asks: path.is_some_and(|path| path.endpoint.is_none() || path.outdated),
             pauses: self.handover.is_draining(),
             ends: self.ends,
+            drains: state.settings.drained,
             name: self.name,
         }
     }

@@ -68,7 +68,7 @@ pub mod wire;
 pub use bundle::Bundle;
 pub use bundle::status::{Held, PathStatus, PeerStatus, SealStatus};
 pub use counters::Counters;
-pub use event::{Direction, Event, Expiry, Refusal, Signal};
+pub use event::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
 pub use fdb::Fdb;
 pub use group::handover::PAUSE;
 pub use group::hotplug::GRACE;

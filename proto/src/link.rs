@@ -100,6 +100,18 @@ impl Links {
         &mut self.own
     }
 
+    /// Whether data has another way to each peer that it reaches over these links, a bit each, than them.
+    pub(crate) fn may_drain(&self, links: u16) -> bool {
+        let is_other = |place: usize| links & 1 << place == 0;
+        let serves = |place: usize| is_other(place) && self.own[place].serves();
+        let has_way = |paths: &Paths| {
+            let mut up = paths.outbound.iter().zip(0..).filter(|(path, _)| path.up);
+            let is_used = up.clone().any(|(_, place)| !is_other(place));
+            !is_used || up.any(|(path, place)| serves(place) && !path.is_drained_there)
+        };
+        (0..self.own.len()).any(serves) && self.all_paths().all(has_way)
+    }
+
     /// The link of this number, if it belongs to the bundle.
     pub(crate) fn member_mut(&mut self, number: u8) -> Option<&mut Link> {
         self.own.get_mut(usize::from(number)).filter(|link| link.is_member())
@@ -211,6 +223,7 @@ impl Links {
         link: u8,
         index: u16,
         header: &Header,
+        data: usize,
         out: &mut Outputs,
     ) -> Option<Range<u64>> {
         // A heartbeat over a link that leaves, or that is too small for cells, brings no path up.
@@ -225,6 +238,7 @@ impl Links {
             out.counters.drop_session += 1;
             return None;
         };
+        path.bytes += data as u64;
         path.health.handle_late(now, path.next_seq() - 1);
         let was_silent = now.since(path.health.last_received()) >= LATELY;
         let change = path.health.handle_cell(now, rises, alone);
@@ -282,8 +296,7 @@ impl Links {
         let Some(paths) = self.paths_mut(index) else { return };
         let received = paths.cells_received();
         let path = &mut paths.outbound[usize::from(link)];
-        path.mark(sent);
-        path.congestion.handle_sent(now, path.next_seq(), bytes as u64);
+        path.handle_sent(now, sent, bytes as u64);
         let due = path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect());
         paths.heartbeat_at = paths.heartbeat_at.min(due);
     }

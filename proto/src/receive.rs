@@ -164,6 +164,11 @@ impl Receiver {
         }
     }
 
+    /// The reorder timeout of a peer's lanes.
+    pub(crate) fn reorder_timeout(&self, index: u16, links: &Links) -> Option<Duration> {
+        Some(self.get(index)?.timeout.latest(round_trip(links, index, self.repair)))
+    }
+
     /// Bytes of memory that a peer's lanes take.
     pub(crate) fn bytes(&self, index: u16) -> usize {
         self.get(index).map_or(0, Lanes::bytes)

@@ -27,9 +27,9 @@ use crate::counters::Counters;
 use crate::fdb::view::View;
 use crate::gate;
 use crate::link::Links;
-use crate::policy::class::Policies;
+use crate::policy::class::{Class, Policies};
 use crate::policy::classify::Mac;
-use crate::policy::{Choice, PolicyKind};
+use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::send::deferred::Deferred;
 use crate::send::fit::{Fit, cell_that_fits};
 use crate::send::lane::FlowLanes;
@@ -190,6 +190,12 @@ impl Sender {
     /// Frames are distributed by another policy, from the next batch on.
     pub(crate) fn set_policy(&mut self, kind: PolicyKind) {
         self.policies.set(kind);
+    }
+
+    /// Policies have these options, and frames these classes, from the next frame on.
+    pub(crate) fn set_classes(&mut self, options: PolicyOptions, classes: &[Class]) {
+        self.policies.set_rules(options, classes);
+        self.unpark();
     }
 
     pub(crate) fn policy(&self) -> PolicyKind {

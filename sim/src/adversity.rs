@@ -26,6 +26,9 @@ const HOSTILE: u32 = 100_000;
 /// The deeds of the member in such runs.
 pub const DEEDS: &[Deed] = &Deed::ALL;
 
+/// Runs in a million in which nodes drain links, all of them perhaps.
+const DRAINED: u32 = 60_000;
+
 /// Runs in a million in which routers' queues stand behind the NICs of some links.
 const ROUTERS: u32 = 60_000;
 
@@ -39,7 +42,7 @@ const RELENTLESS_FRAMES: u32 = 60;
 /// Adds to a plan what its seed says.
 pub(crate) fn add(seed: u64, plan: &mut Plan) {
     let mut random = Random::new(seed, Stream::Adversity);
-    let adversities: [(u32, Adversity); 8] = [
+    let adversities: [(u32, Adversity); 9] = [
         (SLOW, slow),
         (LATE, late),
         (STORM, storm),
@@ -48,6 +51,7 @@ pub(crate) fn add(seed: u64, plan: &mut Plan) {
         (HOSTILE, hostile),
         (ROUTERS, routers),
         (NARROW, narrow),
+        (DRAINED, drained),
     ];
     for (chance, adversity) in adversities {
         let mut own = random.fork();
@@ -147,6 +151,20 @@ fn narrow(random: &mut Random, plan: &mut Plan) {
         let (begins, ends) =
             if own.chance(500_000) { (begins, Some(TROUBLE_ENDS)) } else { (Duration::ZERO, None) };
         plan.faults.push(FaultPeriod { fault: Fault::Narrow(link, bytes), begins, ends });
+    }
+}
+
+/// Links, each by chance, that a node drains for a while.
+fn drained(random: &mut Random, plan: &mut Plan) {
+    let links = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
+    for link in 0..=links {
+        let mut own = random.fork();
+        let begins = own.span(Duration::ZERO..=TROUBLE_ENDS * 3 / 4);
+        let ends = Some(begins + own.span(Duration::from_millis(1)..=TROUBLE_ENDS / 4));
+        let node = node(&mut own, plan);
+        if own.chance(700_000) {
+            plan.faults.push(FaultPeriod { fault: Fault::Drained(link, node), begins, ends });
+        }
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Fault {
     NoCarrier(LinkNumber, Where),
     /// A node takes the link out of its bundle, and takes it in again when this ends.
     Removed(LinkNumber, NodeNumber),
+    /// A node drains the link, until this ends.
+    Drained(LinkNumber, NodeNumber),
     /// So many datagrams in a million are lost on the way to the nodes; when it ends, none.
     Loss(LinkNumber, u32),
     /// Nothing longer than so many bytes passes, and nobody says so; when it ends, everything does.
@@ -49,6 +51,7 @@ impl Fault {
             | Self::Deaf(link, _)
             | Self::NoCarrier(link, _)
             | Self::Removed(link, _)
+            | Self::Drained(link, _)
             | Self::Loss(link, _)
             | Self::Narrow(link, _)
             | Self::NoMemory(link, _) => Some(link),

@@ -1,4 +1,4 @@
-//! A node takes a cable out of its bundle while frames flow, and back in.
+//! A node takes a cable out of its bundle while frames flow, and back in, or drains it.
 //!
 //! Part of [`crate::node`]. The bundle gives its links numbers of its own; a cable keeps its place. A socket stays open until
 //! the bundle has no link of its number any more.
@@ -41,6 +41,13 @@ impl Node {
         self.socket(nic).carrier = Some(carrier);
         world.greeted_anew();
         true
+    }
+
+    /// Drains the link at the end of a cable, or ends that; nothing, when the cable is not in the bundle.
+    pub(crate) fn drain(&mut self, world: &Surroundings<'_>, nic: u8, drained: bool) {
+        if let Some(number) = self.number(nic) {
+            self.bundle.drain_link(self.clock(world.now), number, drained);
+        }
     }
 
     /// Closes the sockets of links that are gone; datagrams in them are lost, and so are those that arrive later.

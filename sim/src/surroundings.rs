@@ -280,6 +280,7 @@ fn describe_event(event: &tabane_proto::Event) -> String {
         Event::PeerLeft { peer } => format!("PEER {peer} left"),
         Event::PeerExpired { peer, expiry } => format!("PEER {peer} expired: {expiry:?}"),
         Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
+        Event::Stranger { link, from, mismatch } => format!("STRANGER {from} on {link}: {mismatch:?}"),
         Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
         Event::LinkDown { peer, link, direction, signal } => {
             format!("LINK {link} to {peer} down, {direction:?}: {signal:?}")
@@ -287,6 +288,8 @@ fn describe_event(event: &tabane_proto::Event) -> String {
         Event::LinkSuspect { peer, link, lost } => {
             format!("LINK {link} to {peer} suspect, loses {lost}/10000")
         }
+        Event::LinkDrained { peer, link } => format!("{peer} drains its end of link {link}"),
+        Event::LinkResumed { peer, link } => format!("{peer} does not drain its end of link {link} any more"),
         Event::LinkTrusted { peer, link, lost } => {
             format!("LINK {link} to {peer} trusted, loses {lost}/10000")
         }

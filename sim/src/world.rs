@@ -292,6 +292,7 @@ impl<'t> World<'t> {
                 self.set_carrier_loss(link, at, begins);
             }
             Fault::Removed(link, node) => self.set_removed(link, node, begins),
+            Fault::Drained(link, node) => self.set_drained(link, node, begins),
             Fault::Loss(link, per_million) => {
                 let per_million = if begins { per_million } else { 0 };
                 self.surroundings.network.set_loss(|other| other == link, per_million);
@@ -353,6 +354,15 @@ impl<'t> World<'t> {
                 let later = surroundings.now + tabane_proto::GRACE / 4;
                 surroundings.agenda.push(later, Event::Fault(Fault::Removed(link, node), false));
             }
+        }
+        state.turn(surroundings);
+    }
+
+    fn set_drained(&mut self, link: LinkNumber, node: u8, drained: bool) {
+        let Self { nodes, surroundings, .. } = self;
+        let state = &mut nodes[usize::from(node)];
+        for place in surroundings.network.places(link, Some(node)) {
+            state.drain(surroundings, place.nic, drained);
         }
         state.turn(surroundings);
     }

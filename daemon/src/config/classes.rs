@@ -2,7 +2,7 @@
 
 use super::LinkConfig;
 use super::limits::{CLASSES, DSCP, FRAME_SIZE, PORT};
-use super::problem::{Problem, quoted};
+use super::problem::{Place, Problem, quoted};
 use super::settings::{ClassSettings, Given, Settings};
 use super::typed::{number, word};
 use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
@@ -36,6 +36,62 @@ pub(super) fn resolve_classes(problems: &mut Vec<Problem>, settings: &Settings) 
         return Vec::new();
     }
     typed.iter().filter_map(|class| resolve_class(problems, class)).collect()
+}
+
+/// One class as text: `max_size=`, `dscp=`, `protocol=` and `port=`, of which a frame must match those that are given, and `policy=`.
+///
+/// # Errors
+/// What is wrong with it and what is allowed, in one sentence.
+pub fn parse_class(text: &str) -> Result<Class, String> {
+    const ALLOWED: &str = "max_size=, dscp=, protocol=, port=, policy=";
+    let place = Place::flag(format!("class {text}"));
+    let (number, word) = (None::<Given<i64>>, None::<Given<String>>);
+    let mut typed = ClassSettings {
+        place: place.clone(),
+        max_size: number.clone(),
+        dscp: number.clone(),
+        port: number,
+        protocol: word.clone(),
+        policy: word,
+    };
+    for part in text.split(',') {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let number = || match value.parse() {
+            Ok(number) => Ok(Given::new(number, place.part(key))),
+            Err(_) => Err(format!("{} is no number; allowed: {key}=N", quoted(part))),
+        };
+        let word = || Given::new(value.to_owned(), place.part(key));
+        let twice = match key {
+            "max_size" => typed.max_size.replace(number()?).is_some(),
+            "dscp" => typed.dscp.replace(number()?).is_some(),
+            "port" => typed.port.replace(number()?).is_some(),
+            "protocol" => typed.protocol.replace(word()).is_some(),
+            "policy" => typed.policy.replace(word()).is_some(),
+            _ => return Err(format!("unknown part {}; allowed: {ALLOWED}", quoted(part))),
+        };
+        if twice {
+            return Err(format!("{} is given twice; allowed: once", quoted(key)));
+        }
+    }
+    let mut problems = Vec::new();
+    match (resolve_class(&mut problems, &typed), problems.first()) {
+        (Some(class), None) => Ok(class),
+        (_, problem) => Err(problem.map_or_else(String::new, ToString::to_string)),
+    }
+}
+
+/// A class as [`parse_class`] reads it.
+pub(crate) fn print_parts(class: &Class) -> String {
+    let matches = &class.matches;
+    let number = |key: &str, value: Option<u16>| value.map(|value| format!("{key}={value}"));
+    let parts = [
+        number("max_size", matches.max_size),
+        number("dscp", matches.dscp.map(u16::from)),
+        matches.protocol.map(|protocol| format!("protocol={}", protocol_name(protocol))),
+        number("port", matches.port),
+        Some(format!("policy={}", class.policy.name())),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(",")
 }
 
 /// The names of all policies, for people.
@@ -86,4 +142,35 @@ fn resolve_class(problems: &mut Vec<Problem>, typed: &ClassSettings) -> Option<C
     let given = typed.policy.as_ref()?;
     let policy = word(problems, Some(given), &PolicyKind::ALL, PolicyKind::name, PolicyKind::default());
     Some(Class { matches, policy })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_as_text_reads_back() {
+        for text in [
+            "protocol=udp,port=53,policy=duplicate",
+            "max_size=256,policy=rr",
+            "max_size=1500,dscp=46,protocol=tcp,port=22,policy=hash",
+        ] {
+            assert_eq!(parse_class(text).map(|class| print_parts(&class)), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_class_says_why() {
+        let why = |text| parse_class(text).expect_err(text);
+        assert_eq!(
+            why("port=53,colour=red"),
+            "unknown part `colour=red`; allowed: max_size=, dscp=, protocol=, port=, policy="
+        );
+        assert_eq!(why("dscp=x,policy=rr"), "`dscp=x` is no number; allowed: dscp=N");
+        assert_eq!(why("dscp=1,dscp=2"), "`dscp` is given twice; allowed: once");
+        assert!(why("dscp=64,policy=rr").contains("64 is out of range"));
+        assert!(why("policy=rr").contains("nothing is given that frames must match"));
+        assert!(why("port=53").contains("no `policy` is given"));
+        assert!(why("port=53,policy=adaptve").contains("did you mean `adaptive`?"));
+    }
 }

@@ -112,6 +112,7 @@ fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
         peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
         rate: section.text("rate", BITRATE_ALLOWED),
         weight: section.number("weight"),
+        drained: section.switch("drained"),
         engine: section.text("engine", "the name of an engine"),
         completion: section.text("completion", "`interrupt`, `lazy` or `adaptive`"),
         kind: section.text("kind", "`udp`, `ether` or `mem`"),
@@ -186,7 +187,7 @@ mod tests {
                 &"conf/tb0.toml:5: offload.gso: found a whole number; allowed: true or false".into()
             )
         );
-        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight, engine, completion, kind, path, unit, ring, slots, slot, poll";
+        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight, drained, engine, completion, kind, path, unit, ring, slots, slot, poll";
         assert!(found.contains(&nic.into()), "{found:#?}");
         assert!(
             found

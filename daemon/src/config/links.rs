@@ -45,7 +45,6 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
         }
         links.push(link);
     }
-    check_weights(problems, settings);
     links
 }
 
@@ -60,6 +59,54 @@ pub fn parse_link(text: &str, port: u16) -> Result<LinkConfig, String> {
         (Some(link), None) => Ok(link),
         (_, problem) => Err(problem.map_or_else(String::new, ToString::to_string)),
     }
+}
+
+/// How people name a link: by its NIC, or the path of its window, and by its local address, if it has one.
+pub(crate) fn link_name(link: &LinkConfig) -> String {
+    let kind = if link.ether.is_some() { "ether:" } else { "" };
+    let local = link.local.map(|local| format!(",local={local}")).unwrap_or_default();
+    format!("{kind}{}{local}", link.nic)
+}
+
+/// The peers of a link as people read them.
+pub(crate) fn print_peers(peers: &[Peer]) -> String {
+    let names = peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    if names.is_empty() { "none".to_owned() } else { names }
+}
+
+/// What changes of a link while it is in the bundle; `None` stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    /// The link that is meant, by its NIC, and by its local address where several links use that NIC.
+    pub link: LinkConfig,
+    /// Its rate, or `None` from now on.
+    pub rate: Option<Option<u64>>,
+    /// Its weight, or `None` from now on.
+    pub weight: Option<Option<u32>>,
+    /// Its peers.
+    pub peers: Option<Vec<Peer>>,
+}
+
+/// A change of a link as text: the link, `rate=` with a rate or `measured`, `weight=` with a number or `none`, `peer=` for each of its
+/// peers. `port` completes peers that name none.
+///
+/// # Errors
+/// What is wrong with it and what is allowed, in one sentence.
+pub fn parse_change(text: &str, port: u16) -> Result<LinkChange, String> {
+    const NO_RATE: &str = "rate=measured";
+    const NO_WEIGHT: &str = "weight=none";
+    let has = |start: &str| text.split(',').skip(1).any(|part| part.starts_with(start));
+    let stated = text.split(',').filter(|part| ![NO_RATE, NO_WEIGHT].contains(part));
+    let link = parse_link(&stated.collect::<Vec<_>>().join(","), port)?;
+    if !["rate=", "weight=", "peer="].into_iter().any(has) {
+        return Err(format!("nothing is to change of link {}; allowed: rate=, weight=, peer=", link.nic));
+    }
+    Ok(LinkChange {
+        rate: has("rate=").then_some(link.rate),
+        weight: has("weight=").then_some(link.weight),
+        peers: has("peer=").then(|| link.peers.clone()),
+        link,
+    })
 }
 
 fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
@@ -77,8 +124,13 @@ fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
     false
 }
 
-/// Weights are relative, so all links have one or none has.
-fn check_weights(problems: &mut Vec<Problem>, settings: &Settings) {
+/// Weights are relative, so all links have one or none has; and data needs a link that is not drained. While a bundle runs, links may
+/// come to less: one by one.
+pub(super) fn check_together(problems: &mut Vec<Problem>, settings: &Settings) {
+    if let Some(last) = settings.links.last().filter(|_| settings.links.iter().all(is_drained)) {
+        let place = last.drained.as_ref().map_or(&last.place, |given| &given.place);
+        problems.push(Problem::new(place, "all links are drained", "one at least that is not"));
+    }
     let without = settings.links.iter().find(|link| link.weight.is_none());
     let with = settings.links.iter().find_map(|link| link.weight.as_ref());
     if let (Some(without), Some(_)) = (without, with) {
@@ -109,7 +161,8 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) ->
     let peers = peers(problems, typed, port);
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, port);
-    Some(LinkConfig { nic: nic?, local, peers, rate, weight, ether: None, window: None })
+    let drained = is_drained(typed);
+    Some(LinkConfig { nic: nic?, local, peers, rate, weight, drained, ether: None, window: None })
 }
 
 /// A link of Ethernet frames.
@@ -144,6 +197,7 @@ fn resolve_ether_link(
         peers: Vec::new(),
         rate,
         weight,
+        drained: is_drained(typed),
         ether: Some(ether),
         window: None,
     })
@@ -158,8 +212,12 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
     }
     let (rate, weight) = share(problems, typed);
     let window = resolve_window(problems, &typed.place, &typed.window)?;
-    let (nic, local, peers) = (window.link_name(), None, Vec::new());
-    Some(LinkConfig { nic, local, peers, rate, weight, ether: None, window: Some(window) })
+    let (nic, local, peers, drained) = (window.link_name(), None, Vec::new(), is_drained(typed));
+    Some(LinkConfig { nic, local, peers, rate, weight, drained, ether: None, window: Some(window) })
+}
+
+fn is_drained(typed: &LinkSettings) -> bool {
+    typed.drained.as_ref().is_some_and(|given| given.value)
 }
 
 /// Rate and weight.
@@ -229,4 +287,27 @@ fn check_not_itself(
     let Some(own) = own.filter(|own| peers.contains(own)) else { return };
     let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
     problems.push(Problem::new(place, format!("peer {own} is this node itself"), "endpoints of other nodes"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_names_what_it_changes() {
+        let change = parse_change("eth1,local=192.0.2.1,rate=measured,weight=none", 7420).expect("a change");
+        assert_eq!((change.rate, change.weight, change.peers), (Some(None), Some(None), None));
+        assert_eq!(change.link.local, Some(IpAddr::from([192, 0, 2, 1])));
+        let change = parse_change("eth1,rate=1 Gbit/s,weight=3,peer=198.51.100.7", 7420).expect("a change");
+        assert_eq!((change.rate, change.weight), (Some(Some(1_000_000_000)), Some(Some(3))));
+        assert_eq!(change.peers.map(|peers| peers[0].to_string()), Some("198.51.100.7:7420".to_owned()));
+        let why = |text| parse_change(text, 7420).expect_err(text);
+        assert_eq!(why("eth1"), "nothing is to change of link eth1; allowed: rate=, weight=, peer=");
+        assert!(
+            why("eth1,rate=fast").starts_with("link eth1: rate: unknown unit `fast`"),
+            "{}",
+            why("eth1,rate=fast")
+        );
+        assert!(why("eth1,colour=red").starts_with("unknown part `colour=red`"));
+    }
 }

@@ -104,7 +104,11 @@ impl fmt::Display for LinkConfig {
         match self.weight {
             Some(weight) => writeln!(f, "weight = {weight}"),
             None => writeln!(f, "# weight: the rate"),
+        }?;
+        if self.drained {
+            writeln!(f, "drained = true  # data takes another link while one is up")?;
         }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
 use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments};
 use super::limits::{ADDRESSES, MTU, PORT, TX_QUEUE_LEN, WORKERS};
-use super::links::resolve_links;
+use super::links::{check_together, resolve_links};
 use super::nodes::{check_sealed, resolve_nodes};
 use super::problem::{Problem, in_order, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
@@ -31,56 +31,68 @@ pub fn resolve(
     read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
 ) -> Result<Config, Vec<Problem>> {
     let mut problems = Vec::new();
+    let config = resolved(&mut problems, settings, read_key);
+    check_together(&mut problems, settings);
+    in_order(problems).map_or(Ok(config), Err)
+}
+
+/// The same for a configuration in force, whose links may have come to less than what a file has to say.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_in_force(
+    settings: &Settings,
+    read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
+) -> Result<Config, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let config = resolved(&mut problems, settings, read_key);
+    in_order(problems).map_or(Ok(config), Err)
+}
+
+fn resolved(
+    problems: &mut Vec<Problem>,
+    settings: &Settings,
+    read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
+) -> Config {
     let default = Config::default();
-    let port = number(&mut problems, settings.port.as_ref(), PORT, default.port);
-    let workers = number(&mut problems, settings.workers.as_ref(), WORKERS, default.workers);
-    let links = resolve_links(&mut problems, settings, port);
+    let port = number(problems, settings.port.as_ref(), PORT, default.port);
+    let workers = number(problems, settings.workers.as_ref(), WORKERS, default.workers);
+    let links = resolve_links(problems, settings, port);
     let group_key = |path: &Path| read_key(path, Owner::Group);
     let config = Config {
-        name: name(&mut problems, settings.name.as_ref(), default.name),
-        key: settings.key.as_ref().and_then(|given| key(&mut problems, given, group_key)),
+        name: name(problems, settings.name.as_ref(), default.name),
+        key: settings.key.as_ref().and_then(|given| key(problems, given, group_key)),
         key_file: settings.key.as_ref().map(|key| key.value.clone()),
-        accept_keys: accept_keys(&mut problems, settings, group_key),
-        nodes: resolve_nodes(&mut problems, &settings.nodes, &read_key),
+        accept_keys: accept_keys(problems, settings, group_key),
+        nodes: resolve_nodes(problems, &settings.nodes, &read_key),
         port,
-        mtu: number(&mut problems, settings.mtu.as_ref(), MTU, default.mtu),
-        policy: word(
-            &mut problems,
-            settings.policy.as_ref(),
-            &PolicyKind::ALL,
-            PolicyKind::name,
-            default.policy,
-        ),
+        mtu: number(problems, settings.mtu.as_ref(), MTU, default.mtu),
+        policy: word(problems, settings.policy.as_ref(), &PolicyKind::ALL, PolicyKind::name, default.policy),
         repair: settings.repair.as_ref().map_or(default.repair, |given| given.value),
-        policy_options: resolve_options(&mut problems, settings, &links),
-        classes: resolve_classes(&mut problems, settings),
-        receive: receive_engine(&mut problems, &settings.receive, default.receive),
-        fragments: value(&mut problems, settings.fragments.as_ref(), FRAGMENTS_ALLOWED, parse_fragments)
+        policy_options: resolve_options(problems, settings, &links),
+        classes: resolve_classes(problems, settings),
+        receive: receive_engine(problems, &settings.receive, default.receive),
+        fragments: value(problems, settings.fragments.as_ref(), FRAGMENTS_ALLOWED, parse_fragments)
             .unwrap_or(default.fragments),
         workers,
-        addresses: addresses(&mut problems, &settings.addresses),
+        addresses: addresses(problems, &settings.addresses),
         security: word(
-            &mut problems,
+            problems,
             settings.security.as_ref(),
             &Security::ALL,
             Security::name,
             default.security,
         ),
-        cipher: word(&mut problems, settings.cipher.as_ref(), &CIPHERS, cipher_name, default.cipher),
-        access: resolve_access(&mut problems, &settings.access),
-        tx_queue_len: number(
-            &mut problems,
-            settings.tx_queue_len.as_ref(),
-            TX_QUEUE_LEN,
-            default.tx_queue_len,
-        ),
+        cipher: word(problems, settings.cipher.as_ref(), &CIPHERS, cipher_name, default.cipher),
+        access: resolve_access(problems, &settings.access),
+        tx_queue_len: number(problems, settings.tx_queue_len.as_ref(), TX_QUEUE_LEN, default.tx_queue_len),
         offload: offload(&settings.offload, &default.offload),
         links,
     };
-    check_ports(&mut problems, settings, &config);
-    check_own_name(&mut problems, settings, &config);
-    check_sealed(&mut problems, &settings.nodes, &config);
-    in_order(problems).map_or(Ok(config), Err)
+    check_ports(problems, settings, &config);
+    check_own_name(problems, settings, &config);
+    check_sealed(problems, &settings.nodes, &config);
+    config
 }
 
 fn name(problems: &mut Vec<Problem>, given: Option<&Given<String>>, default: String) -> String {

@@ -177,6 +177,8 @@ pub struct LinkSettings {
     pub rate: Option<Given<String>>,
     /// Its part of the traffic.
     pub weight: Option<Given<i64>>,
+    /// Whether it is drained.
+    pub drained: Option<Given<bool>>,
     /// What moves the cells of a link of Ethernet frames.
     pub engine: Option<Given<String>>,
     /// How the kernel gives back frames that AF_XDP has sent.
@@ -226,6 +228,7 @@ impl LinkSettings {
             peers: Vec::new(),
             rate: None,
             weight: None,
+            drained: None,
             engine: None,
             completion: None,
             place: place.clone(),

@@ -44,6 +44,7 @@ fn a_link_is_enough() {
         peers: Vec::new(),
         rate: None,
         weight: None,
+        drained: false,
         ether: None,
         window: None,
     };
@@ -294,7 +295,7 @@ fn peers_may_be_named() {
 
 #[test]
 fn the_examples_of_pages_are_understood() {
-    let pages = [include_str!("../../../README.md"), include_str!("../../../docs/two-sites.md")];
+    let pages = [include_str!("../../../docs/guide.md"), include_str!("../../../docs/two-sites.md")];
     let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
     let files: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
     let files: Vec<_> = files.into_iter().filter(|file| file.contains("[[link]]")).collect();
@@ -403,6 +404,20 @@ fn an_ethernet_link_has_a_nic_and_no_addresses() {
 }
 
 #[test]
+fn a_link_may_be_drained_and_not_all() {
+    let two = "[[link]]\nnic = 'eth1'\ndrained = true\n[[link]]\nnic = 'eth2'\n";
+    let drained: Vec<_> = config(two).expect("valid").links.iter().map(|link| link.drained).collect();
+    assert_eq!(drained, [true, false]);
+    assert_eq!(
+        link_problem("drained = true"),
+        "tb.toml:3: link.drained: all links are drained; allowed: one at least that is not"
+    );
+    let settings = file::parse("tb.toml", "[[link]]\nnic = 'eth1'\ndrained = true\n").expect("well formed");
+    let in_force = resolve::resolve_in_force(&settings, |_, _| Ok(ZERO_KEY));
+    assert!(in_force.is_ok_and(|config| config.links[0].drained), "it may come to that");
+}
+
+#[test]
 fn a_window_of_memory_is_a_link() {
     let typed = config("[[link]]\nkind = 'mem'\npath = '/dev/shm/tb0'\n").expect("valid").links;
     let window = typed[0].window.clone().expect("a window");
@@ -491,7 +506,9 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     );
     btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
         let weigh = links.values().all(|(_, _, _, weight, ..)| weight.is_some());
+        let last = links.keys().next_back().cloned();
         let links = links.into_iter().map(|(nic, (local, (peers, names), rate, weight, window, ether))| {
+            let drained = rate.is_some() && last.as_ref() != Some(&nic);
             let weight = weight.filter(|_| weigh);
             if let Some(window) = window {
                 let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
@@ -502,13 +519,15 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
                     peers,
                     rate,
                     weight,
+                    drained,
                     ether: None,
                     window: Some(window),
                 };
             }
             let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
             if ether.is_some() {
-                return LinkConfig { nic, local: None, peers: Vec::new(), rate, weight, ether, window: None };
+                let (local, peers, window) = (None, Vec::new(), None);
+                return LinkConfig { nic, local, peers, rate, weight, drained, ether, window };
             }
             let first = local.or(peers.keys().next().copied());
             let ours = |peer: &IpAddr| {
@@ -518,7 +537,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
             let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
             let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
             let local = local.filter(|_| !peers.is_empty());
-            LinkConfig { nic, local, peers, rate, weight, ether, window: None }
+            LinkConfig { nic, local, peers, rate, weight, drained, ether, window: None }
         });
         links.collect()
     })

@@ -28,6 +28,15 @@ pub enum AskError {
         /// Name of the bundle.
         name: String,
     },
+    /// No name is given, and nobody serves any here.
+    #[error("no bundle is up in this network namespace")]
+    NoneUp,
+    /// No name is given, and several are served here.
+    #[error("several bundles are up; say which: {}", names.join(", "))]
+    Several {
+        /// Their names.
+        names: Vec<String>,
+    },
     /// Another user serves this name; nothing was sent to it.
     #[error(
         "{name} is served by uid {uid} (pid {pid}), and gets no request; allowed: root, yourself, or user {USUAL_USER}"
@@ -154,7 +163,7 @@ pub(crate) fn open_request(name: &str, request: &Request) -> Result<UnixStream, 
 }
 
 /// A connection to whoever serves the name, if that is to be trusted.
-fn connect(name: &str) -> Result<UnixStream, AskError> {
+pub(super) fn connect(name: &str) -> Result<UnixStream, AskError> {
     let stream = UnixStream::connect_addr(&address(name)?).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             AskError::NotUp { name: name.to_owned() }

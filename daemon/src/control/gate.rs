@@ -33,10 +33,17 @@ pub(super) enum Right {
 impl Right {
     /// Why it does not include a request; `None` when it does.
     pub(super) fn refusal(self, request: &Request) -> Option<&'static str> {
-        let concerns_keys =
-            matches!(request, Request::Keys { .. } | Request::Allow { .. } | Request::Upgrade);
-        (concerns_keys && self != Self::Owner)
-            .then_some("only root and the user who started the bundle may change its keys or take it over")
+        let concerns_keys = matches!(
+            request,
+            Request::Keys { .. }
+                | Request::Allow { .. }
+                | Request::Reload { .. }
+                | Request::Filed { .. }
+                | Request::Upgrade
+        );
+        (concerns_keys && self != Self::Owner).then_some(
+            "only root and the user who started the bundle may change its keys, reload it or take it over",
+        )
     }
 }
 
@@ -75,5 +82,30 @@ impl Gate {
             return Ok(Ok(Right::Operator));
         }
         Ok(Err(format!("only root, the user who runs the bundle and members of group {name} may ask")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_force::Told;
+
+    #[test]
+    fn what_may_change_keys_is_for_owners() {
+        let (told, file) = (Told::default(), std::path::PathBuf::from("/etc/tabane/tb0.toml"));
+        let owners = [
+            Request::Keys { keys: Vec::new(), files: Vec::new() },
+            Request::Allow { allow: None },
+            Request::Reload { told: told.clone(), file: file.clone() },
+            Request::Filed { told, file },
+            Request::Upgrade,
+        ];
+        for request in owners {
+            assert!(Right::Operator.refusal(&request).is_some(), "{request:?}");
+            assert_eq!(Right::Owner.refusal(&request), None);
+        }
+        for request in [Request::Configuration, Request::LinkDrain { link: "eth1".to_owned() }] {
+            assert_eq!(Right::Operator.refusal(&request), None, "{request:?}");
+        }
     }
 }

@@ -28,8 +28,9 @@ use crate::events::EventLog;
 pub(super) const CLIENTS_MAX: usize = 16;
 /// Followers of the event log served at once; further ones are refused.
 pub(super) const FOLLOWERS_MAX: usize = 64;
-/// Longest request line, in bytes.
-pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
+/// Longest request line, in bytes: a configuration.
+pub(super) const LINE_BYTES_MAX: usize = 1 << 20;
+const TOO_LONG: &str = "the request is longer than 1 MiB";
 /// How long a client may take to send its request, and to take its answer.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Requests of one client per turn.
@@ -310,6 +311,8 @@ pub(super) struct Client {
     right: Right,
     /// Bytes received and not yet answered: one line and one read at most.
     input: Vec<u8>,
+    /// So many of them, the first ones, hold no end of a line.
+    searched: usize,
     /// The answer under way.
     output: Outgoing,
     /// When the client is dropped unless it goes on.
@@ -330,7 +333,8 @@ impl Client {
         };
         let deadline = now + CLIENT_TIMEOUT;
         let (input, output) = (Vec::new(), Outgoing::default());
-        let mut client = Client { stream, right, input, output, deadline, closing: false, leaves: None };
+        let (searched, closing, leaves) = (0, false, None);
+        let mut client = Client { stream, right, input, searched, output, deadline, closing, leaves };
         if let Some(refusal) = refusal {
             client.close_with(&refusal);
             client.flush().ok()?;
@@ -345,7 +349,11 @@ impl Client {
 
     /// When its turn comes although the socket is not ready: now, if a request is left from its last turn.
     fn wakes_at(&self, now: Instant) -> Instant {
-        if self.output.is_empty() && self.input.contains(&b'\n') { now } else { self.deadline }
+        if self.output.is_empty() && self.input[self.searched..].contains(&b'\n') {
+            now
+        } else {
+            self.deadline
+        }
     }
 
     /// Serves the client as far as possible without waiting; `false` when it is done.
@@ -364,11 +372,11 @@ impl Client {
             if self.leaves.is_some() {
                 return Ok(true);
             }
-            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+            if let Some(end) = self.line_end() {
                 self.answer(end, handler);
                 self.deadline = now + CLIENT_TIMEOUT;
             } else if self.input.len() > LINE_BYTES_MAX {
-                self.close_with("the request is longer than 65536 bytes");
+                self.close_with(TOO_LONG);
             } else if !self.read()? {
                 return Ok(true);
             }
@@ -376,9 +384,17 @@ impl Client {
         Ok(true)
     }
 
+    /// Where the first line ends, if it does.
+    fn line_end(&mut self) -> Option<usize> {
+        let end = self.input[self.searched..].iter().position(|byte| *byte == b'\n');
+        let end = end.map(|end| self.searched + end);
+        self.searched = end.unwrap_or(self.input.len());
+        end
+    }
+
     fn answer(&mut self, end: usize, handler: &mut impl FnMut(Request) -> Value) {
         if end > LINE_BYTES_MAX {
-            return self.close_with("the request is longer than 65536 bytes");
+            return self.close_with(TOO_LONG);
         }
         let request = serde_json::from_slice(&self.input[..end]);
         let refusal = request.as_ref().ok().and_then(|request| self.right.refusal(request));
@@ -389,6 +405,7 @@ impl Client {
             (Err(_), _) => self.close_with(&format!("unknown request; allowed: {REQUESTS}")),
         }
         self.input.drain(..=end);
+        self.searched = 0;
     }
 
     fn close_with(&mut self, error: &str) {

@@ -113,7 +113,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn a_line_of_64_kib_is_the_longest() {
+fn a_line_of_1_mib_is_the_longest() {
     let name = name_for("long");
     let _server = serve(&name);
     let mut longest = b"{\"do\":\"status\"}".to_vec();
@@ -124,7 +124,7 @@ fn a_line_of_64_kib_is_the_longest() {
     let mut stream = connect(&name);
     // The server may close before it has taken all.
     let _ = stream.write_all(&longest);
-    assert_eq!(next_answer(&stream)["error"], "the request is longer than 65536 bytes");
+    assert_eq!(next_answer(&stream)["error"], "the request is longer than 1 MiB");
 }
 
 #[test]

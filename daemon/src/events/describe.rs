@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tabane_proto::{Direction, Event, Expiry, Refusal, Signal};
+use std::net::SocketAddr;
+
+use tabane_proto::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
 
 use super::Entry;
 use crate::key::public;
@@ -17,6 +19,7 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         Event::PeerLeft { peer } => about("peer-left", peer, "silent for too long, or restarted".to_owned()),
         Event::PeerExpired { peer, expiry } => about("peer-expired", peer, expired(*expiry)),
         Event::PeerRefused { peer, refusal } => about("peer-refused", peer, refused(*refusal)),
+        Event::Stranger { link, from, mismatch } => met(*link, *from, *mismatch, nics),
         Event::LinkUp { peer, link, direction } => {
             let entry = about("link-up", peer, String::new());
             on_link(entry, *link, *direction, nics)
@@ -27,6 +30,12 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         }
         Event::LinkSuspect { peer, link, lost } => {
             losing(about("link-suspect", peer, String::new()), *link, *lost, nics)
+        }
+        Event::LinkDrained { peer, link } => {
+            draining(about("link-drained", peer, String::new()), *link, nics)
+        }
+        Event::LinkResumed { peer, link } => {
+            draining(about("link-resumed", peer, String::new()), *link, nics)
         }
         Event::LinkTrusted { peer, link, lost } => {
             losing(about("link-trusted", peer, String::new()), *link, *lost, nics)
@@ -55,6 +64,14 @@ fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
     let entry = on_link(entry, link, Direction::Sending, nics);
     let detail = format!("{} loses {:.1} % of the cells", entry.detail, f64::from(lost) / 100.0);
     Entry { lost_ppm: Some(lost * 100), detail, ..entry }
+}
+
+/// Adds a link of this node whose other end is drained, or is not any more.
+fn draining(entry: Entry, link: u8, nics: &[String]) -> Entry {
+    let does =
+        if entry.what == "link-drained" { "drains its end" } else { "does not drain its end any more" };
+    let entry = on_link(entry, link, Direction::Sending, nics);
+    Entry { detail: format!("{}: the peer {does}", entry.detail), ..entry }
 }
 
 /// Adds a link of this node and the largest packets that its path and the NICs take.
@@ -95,6 +112,21 @@ fn with_signal(entry: Entry, signal: Signal) -> Entry {
     let waited_us = waited.map(|waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
     let detail = format!("{}: {why}", entry.detail);
     Entry { signal: Some(name.to_owned()), overdue, waited_us, detail, ..entry }
+}
+
+/// Who greets on a link of this node, and what the user may have meant.
+fn met(link: u8, from: SocketAddr, mismatch: Mismatch, nics: &[String]) -> Entry {
+    let nic = nics.get(usize::from(link)).cloned();
+    let why = match mismatch {
+        Mismatch::Key => "has another key; give both nodes the same key file",
+        Mismatch::Unsealed => "does not seal and this node does; set the same `security` on both",
+        Mismatch::Sealed => "seals and this node does not; set the same `security` on both",
+        Mismatch::Group => {
+            "has another key, or one of the two has none; give both nodes the same key file, or none"
+        }
+    };
+    let detail = format!("{}: {from} {why}", nic.as_deref().unwrap_or("?"));
+    Entry { what: "stranger".to_owned(), link: Some(link.into()), nic, detail, ..Entry::default() }
 }
 
 fn refused(refusal: Refusal) -> String {
@@ -153,6 +185,11 @@ mod tests {
         let micros = Duration::from_micros;
         vec![
             Event::PeerJoined { peer, name: Name::new("hostb"), sealed: true },
+            Event::Stranger {
+                link: 0,
+                from: "[fe80::2%3]:7420".parse().expect("an endpoint"),
+                mismatch: Mismatch::Key,
+            },
             Event::PeerExpired { peer, expiry: Expiry::KeyDropped },
             Event::LinkUp { peer, link: 1, direction: sending },
             down(1, receiving, Signal::BurstSkew { overdue: 57, waited: micros(3_100) }),
@@ -162,6 +199,8 @@ mod tests {
             down(0, sending, Signal::SendError),
             Event::LinkSuspect { peer, link: 1, lost: 1_460 },
             Event::PathMtu { peer, link: 1, packet: 1_400, nic: 1_500 },
+            Event::LinkDrained { peer, link: 1 },
+            Event::LinkResumed { peer, link: 1 },
         ]
     }
 

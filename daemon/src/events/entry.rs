@@ -8,6 +8,7 @@ use crate::error::one_line;
 
 /// Something that happened. A field that does not apply is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Entry {
     /// Counts the events of the bundle since its start, from 0.
     pub number: u64,

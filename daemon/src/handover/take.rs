@@ -8,11 +8,12 @@ use serde_json::Value;
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{BundleState, Talk, VERSION, Word};
-use crate::config::{Config, LinkConfig, file, resolve};
+use crate::config::{Config, LinkConfig};
 use crate::control::{AskError, Request, open_request, refusal};
-use crate::key::Key;
+use crate::in_force::Filed;
 use crate::links;
 use crate::medium::Medium;
+use crate::origin::Origin;
 
 /// Time for the old process to answer, and to let its workers drain.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -23,6 +24,7 @@ pub(crate) struct Takeover {
     name: String,
     state: BundleState,
     config: Config,
+    filed: Filed,
 }
 
 /// The open files of one worker.
@@ -54,12 +56,24 @@ impl Takeover {
             return Err(failed(name, &format!("it hands over by version {theirs}, this is {ours}")).into());
         }
         let state: BundleState = serde_json::from_value(answer)?;
-        let config = config_of(&state).map_err(|reason| failed(name, &reason))?;
-        Ok(Takeover { talk, name: name.to_owned(), state, config })
+        let config = state.told.understood().map_err(|reason| failed(name, &reason))?;
+        let filed = match &state.filed {
+            Some((told, origin)) => {
+                let config = told.understood().map_err(|reason| failed(name, &reason))?;
+                Filed { config, origin: origin.clone() }
+            }
+            None => Filed { config: config.clone(), origin: Origin::default() },
+        };
+        Ok(Takeover { talk, name: name.to_owned(), state, config, filed })
     }
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What the file says.
+    pub(crate) fn filed(&self) -> Filed {
+        self.filed.clone()
     }
 
     pub(crate) fn state(&self) -> &BundleState {
@@ -113,18 +127,6 @@ impl Takeover {
         };
         taken().map_err(|error| failed(&self.name, &error.to_string()))
     }
-}
-
-/// The configuration in force. The state holds the keys themselves, as this process may not see their files.
-fn config_of(state: &BundleState) -> Result<Config, String> {
-    let settings = file::parse("its configuration", &state.config);
-    let config = settings.and_then(|settings| resolve::resolve(&settings, Key::read));
-    let mut config =
-        config.map_err(|problems| problems.first().map_or(String::new(), ToString::to_string))?;
-    let keys: Option<Vec<Key>> = state.keys.iter().map(|hex| Key::from_hex(hex)).collect();
-    let node_key = state.node_key.as_ref().map(|hex| Key::from_hex(hex).ok_or("its node's key is no key"));
-    config.nodes.key = node_key.transpose()?;
-    Ok(config.with_keys(&keys.ok_or("its key is no key")?))
 }
 
 fn failed(name: &str, reason: &str) -> AskError {

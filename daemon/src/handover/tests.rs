@@ -16,9 +16,8 @@ const SOON: Duration = Duration::from_secs(10);
 fn state() -> BundleState {
     BundleState {
         handover: VERSION,
-        config: Config { links: Vec::new(), ..Config::default() }.to_string(),
-        keys: Vec::new(),
-        node_key: None,
+        told: Told::of(&Config::default()),
+        filed: None,
         mac: [2, 0, 0, 0, 0, 1],
         nics: Vec::new(),
         peers: 0,

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use tabane_engine::receive;
 use tabane_io::AnyLink;
-use tabane_proto::{Instant, LinkSettings, PolicyKind};
+use tabane_proto::{Class, Instant, LinkSettings, PolicyKind, PolicyOptions};
 
 use super::drain::Drain;
 use super::{Worker, clock};
@@ -57,6 +58,35 @@ pub(crate) enum Command {
         /// Where the first worker of each peer listens.
         endpoints: Vec<SocketAddr>,
     },
+    /// Tell whether each peer is reached over another link than these, which is not drained.
+    MayDrain {
+        /// A bit for each link.
+        links: u16,
+        /// Where the worker says so.
+        answer: Sender<bool>,
+    },
+    /// Treat a link as the user states it.
+    State {
+        /// Its number.
+        link: u8,
+        /// Its rate in bits per second.
+        rate: Option<u64>,
+        /// Its part of the traffic.
+        weight: Option<u32>,
+        /// Whether data takes others.
+        drained: bool,
+        /// Signalled when that is done.
+        answer: Sender<()>,
+    },
+    /// Distribute frames by these classes and options.
+    Classes {
+        /// Options of all policies; the primary is a number of a link.
+        options: PolicyOptions,
+        /// The classes.
+        classes: Arc<[Class]>,
+        /// Signalled when that is done.
+        answer: Sender<()>,
+    },
     /// Tell from where peers are received: the link, and where the peer's first worker listens.
     Received(Sender<Vec<(u8, SocketAddr)>>),
     /// Remove a link.
@@ -76,7 +106,7 @@ pub(crate) enum Command {
     /// Switch the receive engine.
     Receive {
         /// The new one.
-        method: receive::Method,
+        settings: receive::Settings,
         /// Where the worker sends the old one.
         answer: Sender<receive::Method>,
     },
@@ -154,24 +184,6 @@ impl Worker {
                 let _ = answer.send(self.received());
             }
             Command::RemoveLink { link, answer } => self.remove(now, link, answer),
-            Command::Policy { kind, answer } => {
-                let old = self.bundle.policy();
-                if old != kind {
-                    self.bundle.set_policy(kind);
-                }
-                let _ = answer.send(old);
-            }
-            Command::Receive { method, answer } => {
-                let settings = self.engine.settings();
-                if settings.method != method {
-                    self.engine.change(now, receive::Settings { method, ..settings });
-                }
-                let _ = answer.send(settings.method);
-            }
-            Command::Trust { trust, answer } => {
-                self.shared.protection.apply(&mut self.bundle, &trust);
-                let _ = answer.send(());
-            }
             Command::Snapshot(answer) => {
                 let links = (0..).zip(self.nics.iter().zip(&self.links));
                 let links =
@@ -199,8 +211,46 @@ impl Worker {
                 self.bundle.resume();
             }
             Command::TakeOver { peers } => self.bundle.take_over(now, peers),
+            other => self.switch(now, other),
         }
         false
+    }
+
+    /// Does a command of those that change how the worker works, or ask for that.
+    fn switch(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::MayDrain { links, answer } => {
+                let _ = answer.send(self.bundle.may_drain(links));
+            }
+            Command::State { link, rate, weight, drained, answer } => {
+                self.bundle.state_link(link, rate, weight);
+                self.bundle.drain_link(now, link, drained);
+                let _ = answer.send(());
+            }
+            Command::Classes { options, classes, answer } => {
+                self.bundle.set_classes(options, &classes);
+                let _ = answer.send(());
+            }
+            Command::Policy { kind, answer } => {
+                let old = self.bundle.policy();
+                if old != kind {
+                    self.bundle.set_policy(kind);
+                }
+                let _ = answer.send(old);
+            }
+            Command::Receive { settings, answer } => {
+                let old = self.engine.settings();
+                if old != settings {
+                    self.engine.change(now, settings);
+                }
+                let _ = answer.send(old.method);
+            }
+            Command::Trust { trust, answer } => {
+                self.shared.protection.apply(&mut self.bundle, &trust);
+                let _ = answer.send(());
+            }
+            _ => {}
+        }
     }
 
     /// From where peers are received.

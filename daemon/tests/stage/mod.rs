@@ -10,7 +10,7 @@ const NICS: &str = "ip link add eth1 type veth peer name eth2; ip link set eth1 
 
 /// Starts `tabane up` with the words of `$1` and waits until it can be asked.
 pub(crate) const START: &str = r#"
-start() { case "$1" in *--key*) open=;; *) open=--insecure;; esac; "$TABANE" up $open $1 2>log & pid=$!; for _ in $(seq 200); do "$TABANE" status $2 >/dev/null 2>&1 && return; sleep 0.02; done; cat log >&2; exit 99; }
+start() { case "$1" in *--key*) open=;; *) open=--insecure;; esac; "$TABANE" up $open $1 2>log & pid=$!; for _ in $(seq 200); do "$TABANE" status $2 --json >/dev/null 2>&1 && return; sleep 0.02; done; cat log >&2; exit 99; }
 "#;
 
 /// A trial's body.

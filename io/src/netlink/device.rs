@@ -46,13 +46,27 @@ pub fn set_device(index: u32, settings: &DeviceSettings) -> Result<(), NetlinkEr
 /// # Errors
 /// [`NetlinkError`]; `EEXIST` when the device has the address already.
 pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
+    let message = RouteNetlinkMessage::NewAddress(address_message(index, address, prefix));
+    change(message, NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|error| NetlinkError::new("add an address to the device", error))
+}
+
+/// Takes an address from the device.
+///
+/// # Errors
+/// [`NetlinkError`]; `EADDRNOTAVAIL` when the device does not have it.
+pub fn remove_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
+    change(RouteNetlinkMessage::DelAddress(address_message(index, address, prefix)), 0)
+        .map_err(|error| NetlinkError::new("take an address from the device", error))
+}
+
+fn address_message(index: u32, address: IpAddr, prefix: u8) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.index = index;
     message.header.prefix_len = prefix;
     message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
-    change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
-        .map_err(|error| NetlinkError::new("add an address to the device", error))
+    message
 }
 
 /// Takes the queueing discipline off a TAP. The kernel then reports a full ring to the sending socket as local

@@ -18,10 +18,10 @@ use crate::stage::{FAST, options, plan, ready, send_file, with_bundles, with_lin
 use crate::{Case, Need};
 
 /// Links of the bundle, and the one that leaves.
-const LINKS: usize = 3;
-const CHANGED: usize = 1;
+pub(crate) const LINKS: usize = 3;
+pub(crate) const CHANGED: usize = 1;
 /// What each carries: so little that a busy machine fills them.
-const RATE: Bitrate = Bitrate::mbit(50);
+pub(crate) const RATE: Bitrate = Bitrate::mbit(50);
 /// Duration of the connection, in which the change is done so often.
 const SECONDS: u32 = 7;
 const ROUNDS: usize = 3;
@@ -97,29 +97,41 @@ fn told(sender: &Bundle<'_>) -> Result<[u64; 2]> {
 
 /// Runs both flows while the change is done again and again. What the bundle's own queue takes from a flow, to tell it of
 /// congestion, is not counted: without a change that happens now and then, too.
-fn under_load(change: impl Fn(&Topology, &mut [Bundle<'_>]) -> Result<()>) -> Result<()> {
-    with_bundles(plan(&[RATE; LINKS]), &options()?, |topology, bundles| {
-        let _server = Server::start(topology.host(1), Stream::Tcp)?;
-        let before = told(&bundles[0])?;
-        let at = SocketAddr::new(address(1), 0);
-        let limit = 4 * Duration::from_secs(SECONDS.into());
-        let datagrams = Sequence::start(topology.host(0), topology.host(1), at, PACE, limit)?;
-        let flow = Flow::tcp(address(1), SECONDS).start(topology.host(0))?;
-        let changed = (0..ROUNDS).try_for_each(|_| change(topology, &mut *bundles));
-        let (tcp, datagrams) = (flow.finish(), datagrams.finish()?);
-        changed.context("the change")?;
-        let tcp = tcp?;
-        let after = told(&bundles[0])?;
-        let [shortened, dropped] = [after[0] - before[0], after[1] - before[1]];
-        let said = || format!("{tcp:?}, {shortened} shortened, {dropped} dropped, {datagrams:?}");
+pub(crate) fn under_load(change: impl Fn(&Topology, &mut [Bundle<'_>]) -> Result<()>) -> Result<()> {
+    with_bundles(plan(&[RATE; LINKS]), &options()?, |topology, bundles| load(topology, bundles, change))
+}
 
-        let share = tcp.gbps * 1e9 / (LINKS as u64 * RATE.bits_per_second()) as f64;
-        ensure!(share >= SHARE_MIN, "{share:.2} of what the links carry: {}", said());
-        ensure!(tcp.retransmits <= shortened + dropped + RESENT_MAX, "segments were lost: {}", said());
-        ensure!(datagrams.sent >= SENT_MIN, "the datagrams were held up: {}", said());
-        ensure!(datagrams.lost_at_ns.len() as u64 <= dropped, "datagrams were lost: {}", said());
-        let wrong = datagrams.doubled + datagrams.overtaken + datagrams.damaged;
-        ensure!(wrong == 0, "datagrams came wrong: {}", said());
-        Ok(())
-    })
+/// The same over bundles that are there.
+pub(crate) fn load(
+    topology: &Topology,
+    bundles: &mut [Bundle<'_>],
+    change: impl Fn(&Topology, &mut [Bundle<'_>]) -> Result<()>,
+) -> Result<()> {
+    let _server = Server::start(topology.host(1), Stream::Tcp)?;
+    let before = told(&bundles[0])?;
+    let at = SocketAddr::new(address(1), 0);
+    let limit = 4 * Duration::from_secs(SECONDS.into());
+    let datagrams = Sequence::start(topology.host(0), topology.host(1), at, PACE, limit)?;
+    let flow = Flow::tcp(address(1), SECONDS).start(topology.host(0))?;
+    let changed = (0..ROUNDS).try_for_each(|_| change(topology, &mut *bundles));
+    let (tcp, datagrams) = (flow.finish(), datagrams.finish()?);
+    changed.context("the change")?;
+    let tcp = tcp?;
+    let after = told(&bundles[0])?;
+    let [shortened, dropped] = [after[0] - before[0], after[1] - before[1]];
+    let said = || format!("{tcp:?}, {shortened} shortened, {dropped} dropped, {datagrams:?}");
+
+    let share = tcp.gbps * 1e9 / (LINKS as u64 * RATE.bits_per_second()) as f64;
+    ensure!(share >= SHARE_MIN, "{share:.2} of what the links carry: {}", said());
+    ensure!(tcp.retransmits <= shortened + dropped + RESENT_MAX, "segments were lost: {}", said());
+    ensure!(datagrams.sent >= SENT_MIN, "the datagrams were held up: {}", said());
+    ensure!(datagrams.lost_at_ns.len() as u64 <= dropped, "datagrams were lost: {}", said());
+    let wrong = datagrams.doubled + datagrams.overtaken + datagrams.damaged;
+    ensure!(wrong == 0, "datagrams came wrong: {}", said());
+    let (again, lost) = (tcp.retransmits, datagrams.lost_at_ns.len());
+    println!(
+        "{again} segments sent again, {lost} of {} datagrams lost, {:.2} Gbit/s",
+        datagrams.sent, tcp.gbps
+    );
+    Ok(())
 }

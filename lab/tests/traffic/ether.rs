@@ -175,7 +175,7 @@ fn by_xdp(mtu: u32) -> Result<()> {
         for (host, bundle) in topology.hosts().iter().zip(&mut *bundles) {
             let status = bundle.status()?;
             ensure!(status.cell_bytes == u64::from(mtu) - HEAD, "cells of {} B", status.cell_bytes);
-            let table = bundle.ask(&["status", DEVICE])?;
+            let table = bundle.ask(&["status", DEVICE, "--verbose"])?;
             ensure!(table.matches("ether/xdp").count() == LINKS, "{table}");
             ensure!(host.ip("link show")?.matches("xdp").count() >= LINKS, "no programs at the NICs");
             bundle.kill()?;
@@ -198,7 +198,7 @@ fn xdp_replacement() -> Result<()> {
             Ok(())
         })?;
         for bundle in bundles {
-            let table = bundle.ask(&["status", DEVICE])?;
+            let table = bundle.ask(&["status", DEVICE, "--verbose"])?;
             ensure!(table.matches("ether/packet").count() == LINKS, "{table}");
         }
         Ok(())

@@ -22,6 +22,7 @@ mod forwarded;
 mod frames;
 mod jumbo;
 mod lab;
+mod live;
 mod moved;
 mod narrow;
 mod neighbours;
@@ -38,6 +39,8 @@ mod slow_peer;
 mod stage;
 mod streams;
 mod systemd;
+mod top;
+mod traces;
 mod upgrade;
 mod vlan;
 mod window;
@@ -52,8 +55,8 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, SETPRIV, STRACE, SYSTEMD, TCPDUMP, Tool, require_daemon, require_tools,
-    require_xdp,
+    ETHTOOL, IPERF3, MPIRUN, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
+    require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
 
@@ -80,6 +83,9 @@ enum Need {
     DaemonAndNat,
     DaemonAndSystemd,
     Package,
+    DaemonAndTshark,
+    DaemonAndTmux,
+    DaemonAndSetpriv,
     Mpirun,
 }
 
@@ -151,6 +157,7 @@ fn cases() -> Vec<Case> {
         frames::cases(),
         carrier::cases(),
         changes::cases(),
+        live::cases(),
         classes::cases(),
         configured::cases(),
         engines::cases(),
@@ -164,6 +171,8 @@ fn cases() -> Vec<Case> {
         sites::cases(),
         slow_peer::cases(),
         systemd::cases(),
+        top::cases(),
+        traces::cases(),
         upgrade::cases(),
         window::cases(),
         without::cases(),
@@ -191,6 +200,9 @@ fn missing(need: Need) -> Option<String> {
             .and_then(|()| tool(STRACE))
             .and_then(|()| tabane_kit::systemd::require()),
         Need::Package => daemon().and_then(|()| package::require()),
+        Need::DaemonAndTshark => daemon().and_then(|()| tool(TSHARK)),
+        Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
+        Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))

@@ -26,7 +26,11 @@ const KEY: &str = "7365727669636573206172652073746172746564206279206120736572766
 const LINKS: usize = 2;
 /// A further link, which leads nowhere: the service may start the process that resolves names.
 const NAMED: &str = "[[link]]\nnic = \"lo\"\npeers = [\"localhost:9\"]\n";
+/// The first reload has the same program take over, the second one the next version's.
 const RELOADS: usize = 2;
+/// The version of the programs here, and where the program of another one lies until it is installed.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const NEXT: &str = "tabane.next";
 const FILE: u64 = 4 << 20;
 /// Sent through the reloads, for some seconds.
 const LONG_FILE: u64 = 96 << 20;
@@ -51,7 +55,8 @@ fn unit() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let (host, directory) = (topology.host(0), tempfile::tempdir()?);
     let mut peer = peer(&topology, directory.path())?;
-    let systemd = machine(host, &[])?;
+    let (next, next_version) = relabelled(&std::fs::read(program(None)?)?)?;
+    let systemd = machine(host, &[(&format!("usr/bin/{NEXT}"), &next, 0o755)])?;
     analysed(&systemd)?;
 
     systemd.systemctl(&format!("start {SERVICE}"))?;
@@ -68,7 +73,8 @@ fn unit() -> Result<()> {
         Ok(events.contains("name-resolved localhost is ").then_some(()))
     })?;
     whole(&mut peer)?;
-    reloads(&topology, &systemd, &mut peer, first)?;
+    reloads(&topology, &systemd, &mut peer, first, &next_version)?;
+    read_again(&systemd)?;
     send_file(host, topology.host(1), address(1), FILE)?;
 
     let killed = main_process(&systemd)?;
@@ -99,7 +105,7 @@ fn hung() -> Result<()> {
     let mut peer = peer(&topology, directory.path())?;
     let systemd = machine(host, &[("etc/systemd/system/tabane@.service.d/watched.conf", WATCHED, 0o644)])?;
     systemd.systemctl(&format!("start {SERVICE}"))?;
-    reloads(&topology, &systemd, &mut peer, main_process(&systemd)?)?;
+    systemd.systemctl(&format!("reload {SERVICE}"))?;
     let hangs = main_process(&systemd)?;
     let sign = || systemd.property(SERVICE, "WatchdogTimestampMonotonic");
     let last = sign()?;
@@ -158,11 +164,53 @@ fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
 /// What `/etc/tabane/tb0.toml` says.
 fn config() -> String {
     let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
-    format!("address = [\"{}/24\"]\n{links}{NAMED}", address(0))
+    format!("policy = \"adaptive\"\naddress = [\"{}/24\"]\n{links}{NAMED}", address(0))
 }
 
-/// Another process each time, while the unit stays active and connections in both directions live on.
-fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first: u32) -> Result<()> {
+/// The program as another version is, and that version: its number stands in for all that differs.
+fn relabelled(program: &[u8]) -> Result<(Vec<u8>, String)> {
+    let (start, last) = VERSION.split_at(VERSION.len() - 1);
+    let other = format!("{start}{}", if last == "9" { "8" } else { "9" });
+    let (from, to) = (VERSION.as_bytes(), other.as_bytes());
+    let mut changed = program.to_vec();
+    let places: Vec<usize> =
+        (0..program.len() - from.len()).filter(|at| program[*at..].starts_with(from)).collect();
+    ensure!(!places.is_empty() && from.len() == to.len(), "no version {VERSION} in the program");
+    places.into_iter().for_each(|at| changed[at..at + to.len()].copy_from_slice(to));
+    Ok((changed, other))
+}
+
+/// What the unit's program says on its host.
+fn told(systemd: &Systemd, arguments: &[&str]) -> Result<String> {
+    tool::run(systemd.command("tabane").args(arguments))
+}
+
+/// The unit's file is read again under the flags of the unit: its key is the service manager's. What was changed by hand is saved.
+fn read_again(systemd: &Systemd) -> Result<()> {
+    let status =
+        || Ok::<Status, anyhow::Error>(serde_json::from_str(&told(systemd, &["status", DEVICE, "--json"])?)?);
+    let by_hand = status()?.changed_by_hand;
+    ensure!(by_hand == ["policy rr, in the file adaptive"], "the processes before did it: {by_hand:?}");
+    let saved = told(systemd, &["save"])?;
+    ensure!(saved == "policy rr, was adaptive\n" && status()?.changed_by_hand.is_empty(), "{saved}");
+    let edits = r#"s/policy = "rr"/policy = "adaptive"/; s:/24"\]:/24", "10.78.0.1/24"]:"#;
+    tool::run(systemd.command("sed").args(["-i", edits, "/etc/tabane/tb0.toml"]))?;
+    let changed = told(systemd, &["reload"])?;
+    let want = "policy adaptive, was rr\naddress 10.78.0.1/24 added\n";
+    ensure!(changed == want && status()?.policy == "adaptive", "{changed}");
+    Ok(())
+}
+
+/// Another process each time, while the unit stays active and connections in both directions live on; the last one is of another
+/// version. What was changed by hand stays.
+fn reloads(
+    topology: &Topology,
+    systemd: &Systemd,
+    peer: &mut Bundle<'_>,
+    first: u32,
+    next: &str,
+) -> Result<()> {
+    told(systemd, &["policy", "rr"])?;
     let since = systemd.property(SERVICE, "ActiveEnterTimestampMonotonic")?;
     let flow = |from: usize, to: usize| {
         let at = SocketAddr::new(address(to), 0);
@@ -170,7 +218,11 @@ fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first:
     };
     let flows = [flow(0, 1)?, flow(1, 0)?];
     let mut processes = vec![first];
-    for _ in 0..RELOADS {
+    for reload in 1..=RELOADS {
+        if reload == RELOADS {
+            // As a package manager does.
+            tool::run(systemd.command("mv").args([&format!("/usr/bin/{NEXT}"), "/usr/bin/tabane"]))?;
+        }
         systemd.systemctl(&format!("reload {SERVICE}"))?;
         let now = main_process(systemd)?;
         ensure!(!processes.contains(&now), "the bundle stays with process {now}");
@@ -181,6 +233,11 @@ fn reloads(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, first:
     for flow in flows {
         let outcome = flow.finish()?;
         ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");
+        println!("through {RELOADS} processes: {} bytes, {:?}", outcome.bytes, outcome.gaps.longest());
+    }
+    let events = told(systemd, &["events"])?;
+    for version in [VERSION, next] {
+        ensure!(events.contains(&format!("version {version} took over")), "{version}: {events}");
     }
     let active = [
         systemd.property(SERVICE, "ActiveState")? == "active",

@@ -86,7 +86,7 @@ impl Bundle {
         match header.kind {
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::parse(payload)?;
-                if self.account(now, origin.link, peer, header) {
+                if self.account(now, origin.link, peer, header, 0) {
                     self.links.follow(origin, peer, header);
                     if heartbeat.padding > 0 {
                         self.links.note_probe(peer, header);
@@ -96,7 +96,7 @@ impl Bundle {
             }
             Kind::Repair => {
                 let request = Request::parse(payload)?;
-                if self.account(now, origin.link, peer, header) {
+                if self.account(now, origin.link, peer, header, 0) {
                     let (sender, mut around) = self.sending(now);
                     sender.handle_request(peer, &request, &mut around);
                 }
@@ -105,7 +105,7 @@ impl Bundle {
                 #[expect(clippy::cast_possible_truncation, reason = "HEADER is 16")]
                 let payload =
                     Piece { start: cell.start + HEADER as u16, length: cell.length - HEADER as u16, ..cell };
-                if self.account(now, origin.link, peer, header) {
+                if self.account(now, origin.link, peer, header, cell.length.into()) {
                     self.group.handover_mut().handle_data(now);
                     let Self { receiver, links, out, .. } = self;
                     receiver.handle_data(now, peer, header, payload, links, &mut out.counters);
@@ -113,7 +113,7 @@ impl Bundle {
             }
             Kind::Hello => {
                 let hello = Hello::parse(payload)?;
-                if self.account(now, origin.link, peer, header) && hello.link == header.link {
+                if self.account(now, origin.link, peer, header, 0) && hello.link == header.link {
                     let (group, mut parts) = self.split();
                     group.handle_sealed_hello(now, origin, peer, &hello, &mut parts);
                 }
@@ -123,9 +123,11 @@ impl Bundle {
         Ok(())
     }
 
-    /// Notes that a cell has arrived over its path, and asks for missing cells; `false` when it is of another session.
-    fn account(&mut self, now: Instant, link: u8, peer: u16, header: &Header) -> bool {
-        let Some(missing) = self.links.account(now, link, peer, header, &mut self.out) else { return false };
+    /// Notes that a cell with so many bytes of data has arrived over its path, and asks for missing cells; `false` when it is of
+    /// another session.
+    fn account(&mut self, now: Instant, link: u8, peer: u16, header: &Header, data: usize) -> bool {
+        let missing = self.links.account(now, link, peer, header, data, &mut self.out);
+        let Some(missing) = missing else { return false };
         if !missing.is_empty() {
             self.out.counters.cells_missed += missing.end - missing.start;
             self.receiver.miss(now, peer, header.link, missing, &mut self.out.outbox);

@@ -19,12 +19,16 @@ use core::time::Duration;
 pub struct PathStatus {
     /// Our link.
     pub link: u8,
+    /// The peer's link at its other end, once that is known.
+    pub peer_link: Option<u8>,
     /// Where the peer listens.
     pub endpoint: SocketAddr,
     /// Whether this node sends data over it.
     pub sending: bool,
     /// Whether data avoids the path because of its losses.
     pub suspect: bool,
+    /// Whether data avoids the path because one of its ends drains it.
+    pub drained: bool,
     /// The share of our cells that the path loses, in parts of 10,000.
     pub lost: u32,
     /// Whether this node takes the path from the peer for usable.
@@ -39,6 +43,12 @@ pub struct PathStatus {
     pub rate: Option<u64>,
     /// Bytes that wait in the link.
     pub queued: u64,
+    /// Whether the window of what may be on the way held cells back lately: the way or the receiver is the bottleneck.
+    pub congested: bool,
+    /// Bytes of data cells sent, headers and tags included.
+    pub bytes_sent: u64,
+    /// Bytes of data cells received, headers included.
+    pub bytes_received: u64,
     /// Cells sent on the link, of every kind.
     pub cells_sent: u64,
     /// Cells received on the peer's link.
@@ -56,6 +66,8 @@ pub struct PeerStatus {
     pub name: Name,
     /// When a cell of it arrived last.
     pub last_received: Instant,
+    /// How long gaps among its cells are waited for.
+    pub reorder_timeout: Option<Duration>,
     /// How its cells are sealed, if they are.
     pub sealed: Option<SealStatus>,
     /// The key that it has proven, if it has one of its own.
@@ -125,16 +137,24 @@ impl Bundle {
             let (session, paths) = (joined(index)?, self.links.paths(index)?);
             let sealed = session.keys.as_ref().map(SealStatus::of);
             let key = session.keys.as_ref().and_then(Keyring::peer);
-            let (node, name) = (session.node, session.name);
-            let status = PeerStatus { node, name, last_received: paths.last_received(), sealed, key };
+            let status = PeerStatus {
+                node: session.node,
+                name: session.name,
+                last_received: paths.last_received(),
+                reorder_timeout: self.receiver.reorder_timeout(index, &self.links),
+                sealed,
+                key,
+            };
             let links = paths.outbound.iter().zip(&paths.paired).zip(self.links.all()).zip(0..);
             let links = links.filter_map(|(((path, paired), link), number)| {
                 let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
                 Some(PathStatus {
                     link: number,
+                    peer_link: *paired,
                     endpoint: path.endpoint?,
                     sending: path.up,
                     suspect: path.loss.is_suspect(),
+                    drained: path.is_drained(&link.settings),
                     lost: path.loss.share(),
                     receiving: inbound.is_some_and(|inbound| inbound.health.is_up()),
                     round_trip: path.round_trip,
@@ -142,6 +162,9 @@ impl Bundle {
                     skew: path.skew,
                     rate: path.rate(link).map(|bytes| bytes.saturating_mul(8)),
                     queued: link.queued(),
+                    congested: path.congestion.was_limited(self.polled),
+                    bytes_sent: path.bytes_sent(),
+                    bytes_received: inbound.map_or(0, |inbound| inbound.bytes),
                     cells_sent: path.sent(),
                     cells_received: inbound.map_or(0, |inbound| inbound.received),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),

@@ -1,5 +1,6 @@
 //! Whole bundles, without I/O.
 
+mod drain;
 mod endpoints;
 mod fdb;
 mod fit;

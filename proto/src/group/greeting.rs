@@ -6,7 +6,7 @@
 //!
 //! Invariant: nothing that somebody without the group key can repeat changes an endpoint, a pairing or a session.
 
-use crate::event::{Event, Refusal};
+use crate::event::{Event, Mismatch, Refusal};
 use crate::group::membership::{FORGET_AFTER, admit_as, answer_hello, greet_soon, join, pair, part};
 use crate::group::{Group, Parts};
 use crate::link::Links;
@@ -47,6 +47,10 @@ impl Group {
                     self.handle_greeting(now, origin, &hello, parts);
                 } else {
                     parts.out.counters.drop_tag += 1;
+                    if let Ok(hello) = Hello::parse(cell.get(HEADER..).unwrap_or_default()) {
+                        let mismatch = if hello.seals { Mismatch::Key } else { Mismatch::Unsealed };
+                        parts.meet_stranger(now, origin, &hello, mismatch);
+                    }
                 }
             }
             Kind::Handshake => {
@@ -240,7 +244,8 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
     if prefers || !works {
         return Some(origin.from);
     }
-    path.endpoint.filter(|_| path.cell_max != hello.cell_max)
+    let is_news = path.cell_max != hello.cell_max || path.is_drained_there != hello.drains;
+    path.endpoint.filter(|_| is_news)
 }
 
 /// Asks a peer for a hello on a link.

@@ -73,6 +73,17 @@ pub(crate) fn resize_link(now: Instant, number: u8, cell_max: u16, parts: &mut P
     parts.fit_cells();
 }
 
+/// A link is drained from now on, or is not any more: the peers get a hello at once, and each later greeting says so, too.
+pub(crate) fn drain_link(now: Instant, number: u8, drained: bool, parts: &mut Parts<'_>) {
+    let Some(link) = parts.links.member_mut(number).filter(|link| link.settings.drained != drained) else {
+        return;
+    };
+    link.settings.drained = drained;
+    link.greet_at = now;
+    queue_hellos(parts, |link| link == number);
+    parts.sender.unpark();
+}
+
 /// Repeats the farewells of links that leave, until they are gone.
 pub(crate) fn see_off(now: Instant, parts: &mut Parts<'_>) {
     for number in (0u8..).take(parts.links.all().len()) {

@@ -8,7 +8,7 @@
 //!
 //! Invariant: a session number is given to one peer at a time, and state of a former incarnation ends with it.
 
-use crate::event::{Event, Refusal, Signal};
+use crate::event::{Event, Mismatch, Refusal, Signal};
 use crate::group::{Group, Parts};
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
@@ -57,7 +57,8 @@ impl Group {
     ) {
         if hello.group != self.group && !self.others.contains(&hello.group) {
             parts.out.counters.drop_group += 1;
-            return;
+            let mismatch = if hello.seals { Mismatch::Sealed } else { Mismatch::Group };
+            return parts.meet_stranger(now, origin, hello, mismatch);
         }
         if hello.node == parts.sessions.node() || !parts.links[origin.link].is_member() {
             return;
@@ -285,6 +286,15 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     path.endpoint = Some(origin.from);
     path.cell_max = hello.cell_max;
     path.outdated = false;
+    if core::mem::replace(&mut path.is_drained_there, hello.drains) != hello.drains {
+        let (peer, link) = (paths.node, origin.link);
+        parts.out.events.log(if hello.drains {
+            Event::LinkDrained { peer, link }
+        } else {
+            Event::LinkResumed { peer, link }
+        });
+        parts.sender.unpark();
+    }
 }
 
 /// Forgets peers from which no link has received for long. A silent peer is always due, for its paths are judged.

@@ -80,6 +80,8 @@ const USUAL_MOST: u64 = WHOLE / 40;
 const CHANCE: u64 = 3;
 /// Loss that tells of a policer, which has no queue.
 const HEAVY: u64 = WHOLE / 10;
+/// Who asks is told for so long that the window held cells back.
+const SHOWN_FOR: Duration = Duration::from_millis(250);
 /// After loss beside a queue, other loss says nothing against the path for so long.
 const OVERFLOW_FOR: Duration = Duration::from_secs(2);
 
@@ -226,6 +228,11 @@ impl Congestion {
     pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
         let room = if self.is_stuck(now) { self.window } else { self.room() };
         self.pace().map_or(room, |pace| room.min(bytes_in(pace, BATCH)))
+    }
+
+    /// Whether the window held cells back within the last [`SHOWN_FOR`].
+    pub(crate) fn was_limited(&self, now: Instant) -> bool {
+        self.limited.is_some_and(|at| now.since(at) < SHOWN_FOR)
     }
 
     /// Whether cells that were lost lately may have found a queue full: that says nothing against the path.

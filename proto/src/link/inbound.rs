@@ -26,6 +26,8 @@ pub(crate) struct Inbound {
     pub(crate) lingers: bool,
     /// Cells received.
     pub(crate) received: u64,
+    /// Bytes of its data cells, headers included.
+    pub(crate) bytes: u64,
     /// Cells found missing.
     pub(crate) missed: u64,
     /// The number after the highest that was received.
@@ -49,6 +51,7 @@ impl Inbound {
             health: Health::new(now),
             lingers: false,
             received: 0,
+            bytes: 0,
             missed: 0,
             next_seq: first,
             last_heartbeat: None,

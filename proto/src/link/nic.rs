@@ -52,6 +52,8 @@ pub struct LinkSettings {
     pub speed: Option<u64>,
     /// Its part of the traffic under `weighted`, at least 1; counts when every link has one.
     pub weight: Option<u32>,
+    /// Whether it is drained: data takes another link, if one is up.
+    pub drained: bool,
 }
 
 impl LinkSettings {
@@ -59,7 +61,8 @@ impl LinkSettings {
     #[must_use]
     pub fn new(cell_max: u16) -> Self {
         let (rate, speed, weight) = (None, None, None);
-        Self { cell_max, headers: 40 + 8, greet: Vec::new(), multicast: true, rate, speed, weight }
+        let headers = 40 + 8;
+        Self { cell_max, headers, greet: Vec::new(), multicast: true, rate, speed, weight, drained: false }
     }
 }
 
@@ -128,6 +131,12 @@ impl Link {
         }
     }
 
+    /// The user states another rate or weight, or none.
+    pub(crate) fn state(&mut self, rate: Option<u64>, weight: Option<u32>) {
+        (self.settings.rate, self.settings.weight) = (rate, weight);
+        self.rate.stated = rate.map(|bits| bits / 8);
+    }
+
     /// The I/O has read it at `now`, and may have left something there.
     pub(crate) fn handle_read(&mut self, now: Instant, is_behind: bool) {
         self.is_behind = is_behind;
@@ -154,6 +163,11 @@ impl Link {
     /// Whether anything may be sent through it.
     pub(crate) fn carries(&self) -> bool {
         self.carrier && self.takes_cells()
+    }
+
+    /// Whether data may take it as it takes any other.
+    pub(crate) fn serves(&self) -> bool {
+        self.is_member() && self.carries() && !self.settings.drained
     }
 
     pub(crate) fn is_vacant(&self) -> bool {

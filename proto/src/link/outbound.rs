@@ -26,6 +26,17 @@ pub(crate) const ESTIMATE_MAX: Duration = Duration::from_secs(2);
 /// In the log: nothing to repair (a heartbeat, or sent again already).
 const NOTHING: u64 = u64::MAX;
 
+/// How much data avoids a path that is up: it takes those paths that it avoids least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Avoidance {
+    /// Not at all.
+    None,
+    /// It loses much, or may carry less than its NICs take.
+    Doubted,
+    /// One of its ends drains it.
+    Drained,
+}
+
 /// One direction of one link.
 #[derive(Debug)]
 pub(crate) struct Outbound {
@@ -37,6 +48,8 @@ pub(crate) struct Outbound {
     pub(crate) outdated: bool,
     /// The largest cell that the peer's NIC takes, in bytes.
     pub(crate) cell_max: u16,
+    /// Whether the peer drains its end.
+    pub(crate) is_drained_there: bool,
     /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
     pub(crate) up: bool,
     /// It is down only because cells are not received, so it is better than nothing: both may just not have been scheduled.
@@ -51,6 +64,8 @@ pub(crate) struct Outbound {
     first: u64,
     /// The next link number.
     next_seq: u64,
+    /// Bytes of the data cells that were sent, headers and tags included.
+    bytes: u64,
     /// The number after the highest that the peer has received.
     received: u64,
     /// What went out under numbers before this one was looked up when the link was left: nothing is to be repaired there.
@@ -82,6 +97,7 @@ impl Outbound {
             asked: None,
             outdated: false,
             cell_max: 0,
+            is_drained_there: false,
             up: false,
             doubted: false,
             obey_reports_from: now,
@@ -89,6 +105,7 @@ impl Outbound {
             round_trip: None,
             first: 0,
             next_seq: 0,
+            bytes: 0,
             received: 0,
             looked_up: 0,
             log: VecDeque::new(),
@@ -116,6 +133,20 @@ impl Outbound {
         self.cell_max.min(link_max).min(self.path_mtu.size())
     }
 
+    /// Whether an end drains it; `link`: ours.
+    pub(crate) fn is_drained(&self, link: &LinkSettings) -> bool {
+        self.is_drained_there || link.drained
+    }
+
+    /// How much data avoids it; `link`: our end.
+    pub(crate) fn avoidance(&self, link: &LinkSettings) -> Avoidance {
+        match () {
+            () if self.is_drained(link) => Avoidance::Drained,
+            () if self.loss.is_suspect() || self.path_mtu.is_unconfirmed() => Avoidance::Doubted,
+            () => Avoidance::None,
+        }
+    }
+
     /// A session begins: numbers count from `first`.
     pub(crate) fn begin(&mut self, first: u64) {
         (self.first, self.next_seq, self.received, self.departed) = (first, first, first, first);
@@ -141,6 +172,7 @@ impl Outbound {
     pub(crate) fn withdraw(&mut self) {
         self.endpoint = None;
         self.asked = None;
+        self.is_drained_there = false;
         self.up = false;
         self.doubted = false;
         self.skew = Duration::ZERO;
@@ -200,6 +232,18 @@ impl Outbound {
     pub(crate) fn void_seqs(&mut self, count: usize) {
         let from = self.log.len() - count;
         self.log.range_mut(from..).for_each(|slot| *slot = NOTHING);
+    }
+
+    /// Bytes of the data cells that were sent, headers and tags included.
+    pub(crate) fn bytes_sent(&self) -> u64 {
+        self.bytes
+    }
+
+    /// `bytes` of data went out, after which the link had been given `port_sent`.
+    pub(crate) fn handle_sent(&mut self, now: Instant, port_sent: u64, bytes: u64) {
+        self.bytes += bytes;
+        self.mark(port_sent);
+        self.congestion.handle_sent(now, self.next_seq, bytes);
     }
 
     /// The link had been given `port_sent` bytes when the last number went out.

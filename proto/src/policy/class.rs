@@ -83,6 +83,14 @@ impl Policies {
         self.policies[0] = Policy::new(kind, &self.options);
     }
 
+    /// Changes the options of all policies, and the rules. Cells that wait bear the numbers of the rules of before.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub(crate) fn set_rules(&mut self, options: PolicyOptions, classes: &[Class]) {
+        *self = Self::new(self.kind(), options, classes);
+    }
+
     /// What decides over a frame of `size` bytes.
     pub(crate) fn classify(&self, headers: &Headers<'_>, size: usize) -> Treatment {
         let rule = self.rules.iter().position(|rule| rule.holds(headers, size));
@@ -93,9 +101,11 @@ impl Policies {
         Treatment { class, flow }
     }
 
-    /// The policy of this treatment.
+    /// The policy of this treatment; the bundle's, when the rule is gone.
     pub(crate) fn of(&mut self, treatment: Treatment) -> &mut Policy {
-        &mut self.policies[usize::from(treatment.class)]
+        let class = usize::from(treatment.class);
+        let known = if class < self.policies.len() { class } else { 0 };
+        &mut self.policies[known]
     }
 }
 
@@ -128,6 +138,19 @@ mod tests {
         assert!(holds(small, &query(0), 256) && !holds(small, &query(0), 257));
         assert!(!holds(dns, &[0; 60], 60), "not IP");
         assert!(holds(Match::default(), &[], 0), "a rule that names nothing matches everything");
+    }
+
+    #[test]
+    fn a_cell_that_waits_outlives_the_rule_that_it_fell_under() {
+        let voice = Match { dscp: Some(46), ..Match::default() };
+        let rule = Class { matches: voice, policy: PolicyKind::Duplicate };
+        let options = PolicyOptions::default();
+        let mut policies = Policies::new(PolicyKind::Adaptive, options, &[rule, rule]);
+        let waits = [1, 2].map(|class| Treatment { class, flow: 0 });
+        policies.set_rules(options, &[Class { policy: PolicyKind::RoundRobin, ..rule }]);
+        let kinds = waits.map(|treatment| policies.of(treatment).kind());
+        assert_eq!(kinds, [PolicyKind::RoundRobin, PolicyKind::Adaptive]);
+        assert_eq!(policies.classify(&Headers::parse(&query(46)), 60).class, 1);
     }
 
     #[test]

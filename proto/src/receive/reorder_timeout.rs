@@ -45,6 +45,11 @@ impl ReorderTimeout {
     /// The timeout now. `round_trip`: with repair, to the peer and back.
     pub(crate) fn wait(&mut self, now: Instant, round_trip: Option<Duration>) -> Duration {
         self.roll(now);
+        self.latest(round_trip)
+    }
+
+    /// The timeout as it was when something was measured or asked for last.
+    pub(crate) fn latest(&self, round_trip: Option<Duration>) -> Duration {
         let skew = 2 * self.largest[0].max(self.largest[1]);
         let repair = round_trip.map_or(Duration::ZERO, |round_trip| NOTICE + 2 * round_trip);
         (skew + repair).clamp(SHORTEST, LONGEST)
@@ -72,6 +77,7 @@ mod tests {
         assert_eq!(timeout.wait(at(2_000), None), SHORTEST, "no gap for two periods");
         timeout.saw_skew(at(2_100), Duration::from_millis(3));
         assert_eq!(timeout.wait(at(2_100), None), Duration::from_millis(6));
+        assert_eq!(timeout.latest(None), Duration::from_millis(6), "what is shown is what was waited");
         assert_eq!(timeout.wait(at(3_100), None), Duration::from_millis(6));
         assert_eq!(timeout.wait(at(4_200), None), SHORTEST);
         timeout.saw_skew(at(4_200), Duration::from_secs(9));

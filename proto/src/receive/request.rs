@@ -4,6 +4,8 @@
 //! cells lose requests. The other side: `send::repair`.
 
 use crate::link::Links;
+use crate::link::nic::Link;
+use crate::link::outbound::Outbound;
 use crate::outbox::{Control, Outbox, Written, header};
 use crate::receive::Receiver;
 use crate::receive::lanes::Lanes;
@@ -61,8 +63,8 @@ impl Receiver {
         }
     }
 
-    /// Writes a request. A lost one would not be repeated, so it goes twice, over two links where there are two. If all
-    /// links that are up are full, it goes when one of them takes cells again.
+    /// Writes a request. A lost one would not be repeated, so it goes twice, over two links where there are two, rather over those
+    /// that are not drained. If all links that are up are full, it goes when one of them takes cells again.
     pub(crate) fn write_request(
         &mut self,
         now: Instant,
@@ -78,7 +80,8 @@ impl Receiver {
         }
         let paths = links.paths(index)?.outbound.iter().zip(links.all()).zip(0u8..);
         let up = paths.filter(|((path, link), _)| path.up && path.endpoint.is_some() && !link.full);
-        let shortest = up.min_by_key(|((_, link), number)| (Some(*number) == after, link.queued()));
+        let rank = |path: &Outbound, link: &Link| (path.is_drained(&link.settings), link.queued());
+        let shortest = up.min_by_key(|((path, link), number)| (Some(*number) == after, rank(path, link)));
         let (_, link) = shortest?;
         let request = if after.is_none() {
             outbox.push_first(Control::Repair { peer: index, after: Some(link) });

@@ -405,11 +405,12 @@ impl Queue {
         // Each round drops a record, but for the last.
         while let Some(record) = self.chain.record(ring) {
             let Some(slot) = self.chain.first() else { return };
-            let behind =
-                self.chain.cells() - (record.at + PREFIX + record.length).div_ceil(ring.payload_max());
+            let own = (record.at + PREFIX + record.length).div_ceil(ring.payload_max());
+            let behind = self.chain.cells() - own;
             let sojourn = now.since(ring.cell(slot).since);
-            // A superframe is the least that its sender can have here, and he is told otherwise before it is many.
-            let few = if self.has_superframes { ring.span() } else { 1 };
+            // A packet, or a superframe, is the least that its sender can have here (MAXPACKET of RFC 8289), and he is told
+            // otherwise before it is many.
+            let few = if self.has_superframes { ring.span() } else { own };
             if !self.codel.judge(now, limits, sojourn, behind <= few) {
                 return;
             }

@@ -138,8 +138,8 @@ impl Sender {
         }
     }
 
-    /// Lists the links to a peer that are up and take cells of so many bytes, without those that are suspect or whose MTU is not
-    /// confirmed unless all are; the doubted ones when none is up.
+    /// Lists the links to a peer that are up and take cells of so many bytes, as far as data avoids none of them more than another;
+    /// the doubted ones when none is up.
     pub(super) fn list_choices(&mut self, index: u16, bytes: usize, around: &Around<'_>) {
         self.choices.clear();
         let paths = around.links.paths(index).filter(|_| around.sessions.may_send(index));
@@ -153,20 +153,18 @@ impl Sender {
         // A cell that is too long for the only path that is up is not worth waiting for.
         let any_up = paths.outbound.iter().any(|path| path.up);
         let usable = |path: &Outbound| if any_up { path.up } else { path.doubted };
-        // A path that has just come up may carry less than its NICs take.
-        let is_avoided = |path: &Outbound| path.loss.is_suspect() || path.path_mtu.is_unconfirmed();
-        let all_avoided = fitting().all(|((path, _), _)| !usable(path) || is_avoided(path));
-        let chosen = |path: &Outbound| usable(path) && is_avoided(path) == all_avoided;
-        self.choices.extend(fitting().filter(|((path, _), _)| chosen(path)).map(|((path, link), number)| {
-            Choice {
-                link: number,
-                wait: link.wait(),
-                rate: path.rate(link),
-                speed: link.settings.speed.map(|bits| bits / 8),
-                weight: link.settings.weight,
-                skew: path.skew,
-                full: link.full || path.congestion.is_full(around.now),
-            }
+        let avoidance = |path: &Outbound, link: &Link| path.avoidance(&link.settings);
+        let ways = || fitting().filter(|((path, _), _)| usable(path));
+        let least = ways().map(|((path, link), _)| avoidance(path, link)).min();
+        let chosen = ways().filter(|((path, link), _)| Some(avoidance(path, link)) == least);
+        self.choices.extend(chosen.map(|((path, link), number)| Choice {
+            link: number,
+            wait: link.wait(),
+            rate: path.rate(link),
+            speed: link.settings.speed.map(|bits| bits / 8),
+            weight: link.settings.weight,
+            skew: path.skew,
+            full: link.full || path.congestion.is_full(around.now),
         }));
     }
 

@@ -93,6 +93,8 @@ pub struct Hello {
     pub pauses: bool,
     /// The speaker ends, and takes all its links out.
     pub ends: bool,
+    /// The speaker drains this link: data to it takes another, if there is one.
+    pub drains: bool,
     /// For people.
     pub name: Name,
 }
@@ -104,6 +106,7 @@ const SEALS: u8 = 4;
 const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
+const DRAINS: u8 = 64;
 
 /// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
 /// node.
@@ -145,6 +148,7 @@ impl Hello {
             asks: capabilities & ASKS != 0,
             pauses: capabilities & PAUSES != 0,
             ends: capabilities & ENDS != 0,
+            drains: capabilities & DRAINS != 0,
             name,
         })
     }
@@ -167,6 +171,7 @@ impl Hello {
             (self.asks, ASKS),
             (self.pauses, PAUSES),
             (self.ends, ENDS),
+            (self.drains, DRAINS),
         ];
         bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
     }
@@ -193,6 +198,7 @@ mod tests {
             asks: false,
             pauses: false,
             ends: false,
+            drains: false,
             name: Name::new("h1"),
         }
     }
@@ -207,6 +213,7 @@ mod tests {
             (Hello { asks: true, ..none }, 8),
             (Hello { pauses: true, ..none }, 16),
             (Hello { ends: true, ..none }, 32),
+            (Hello { drains: true, ..none }, 64),
         ];
         for (hello, bit) in hellos {
             let mut bytes = [0; HELLO_MAX];

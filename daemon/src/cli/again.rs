@@ -1,0 +1,133 @@
+//! The command line with which a bundle was started, read once more: its flags lie over its file as they did then.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser};
+
+use super::words::is_file;
+use super::{Cli, Command};
+use crate::config::Config;
+use crate::config::settings::{Given, Settings};
+use crate::control::{self, AskError};
+use crate::error::BadInput;
+use crate::origin::Origin;
+
+/// A bundle and a file, each of which may be left out.
+#[derive(Args, Debug)]
+pub(super) struct BundleAndFile {
+    /// Name of the bundle [default: the only one that is up]
+    #[arg(value_name = "NAME")]
+    first: Option<String>,
+    /// Configuration file: a path with `/` or `.toml` [default: the one that the bundle was started with, or
+    /// /etc/tabane/NAME.toml]
+    #[arg(value_name = "FILE")]
+    second: Option<PathBuf>,
+}
+
+impl BundleAndFile {
+    /// The bundle that is meant, and the file.
+    pub(super) fn meant(self) -> Result<(String, Option<PathBuf>), AskError> {
+        let (name, file) = self.split();
+        Ok((control::meant(name)?, file))
+    }
+
+    fn split(self) -> (Option<String>, Option<PathBuf>) {
+        match (self.first, self.second) {
+            (Some(file), None) if is_file(&file) => (None, Some(PathBuf::from(file))),
+            both => both,
+        }
+    }
+}
+
+/// What a bundle called `name` would be, started from `text`, the content of `file`. Flags of its start lie over the file with which
+/// they were given.
+pub(crate) fn read_again(name: &str, file: &Path, text: &str, origin: &Origin) -> Result<Config, BadInput> {
+    let is_own = origin.file.as_deref() == Some(file);
+    let mut flags = if is_own { flags(origin)? } else { Settings::default() };
+    let as_called = || Given::by_flag(name.to_owned(), "--name");
+    flags.name = flags.name.or_else(|| (is_own || !says_name(file, text)).then(as_called));
+    Config::read_text(file, text, flags).map_err(BadInput::from)
+}
+
+fn says_name(file: &Path, text: &str) -> bool {
+    let settings = crate::config::file::parse(&file.display().to_string(), text);
+    settings.is_ok_and(|settings| settings.name.is_some())
+}
+
+/// The flags of the start, with their paths as they were meant then.
+fn flags(origin: &Origin) -> Result<Settings, BadInput> {
+    let line = ["tabane", "up"].into_iter().map(OsString::from);
+    let line = line.chain(origin.arguments.iter().map(OsString::from));
+    let Ok(Cli { command: Command::Up(flags) }) = Cli::try_parse_from(line) else {
+        let why = "the flags with which the bundle was started are none of this version";
+        return Err(BadInput::new(format!("{why}: {}", origin.arguments.join(" "))));
+    };
+    let mut settings = flags.settings();
+    let paths = [&mut settings.key, &mut settings.nodes.key];
+    for path in paths.into_iter().flatten() {
+        path.value = origin.directory.join(&path.value);
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: &str = "security = 'none'\n[[link]]\nnic = 'eth1'\n";
+
+    fn origin(file: &str, arguments: &[&str]) -> Origin {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        Origin { file: Some(PathBuf::from(file)), arguments, directory: PathBuf::from("/somewhere") }
+    }
+
+    #[test]
+    fn flags_lie_over_the_file_of_the_start_again() {
+        let origin =
+            origin("/etc/tb.toml", &["tb.toml", "--name", "wire", "--mtu", "9000", "--link", "eth2"]);
+        let read = |file: &str| {
+            let config = read_again("wire", Path::new(file), LINK, &origin).expect("valid");
+            (config.name, config.mtu, config.links.len())
+        };
+        assert_eq!(read("/etc/tb.toml"), ("wire".to_owned(), 9_000, 2));
+        assert_eq!(read("/etc/other.toml"), ("wire".to_owned(), 1_500, 1), "but over no other file");
+        let named = format!("name = 'tb7'\n{LINK}");
+        let config = read_again("wire", Path::new("/etc/other.toml"), &named, &origin).expect("valid");
+        assert_eq!(config.name, "tb7", "the bundle refuses that");
+    }
+
+    #[test]
+    fn paths_among_the_flags_start_where_they_did() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("k"), "0f".repeat(32)).expect("written");
+        let mut origin = origin("/etc/tb.toml", &["/etc/tb.toml", "--key", "k"]);
+        let text = "[[link]]\nnic = 'eth1'\n";
+        let read = |origin: &Origin| read_again("tb0", Path::new("/etc/tb.toml"), text, origin);
+        assert!(read(&origin).is_err_and(|error| error.to_string().contains("cannot read /somewhere/k")));
+        origin.directory = directory.path().to_owned();
+        assert_eq!(read(&origin).expect("valid").keys().len(), 1);
+    }
+
+    #[test]
+    fn flags_that_no_version_knows_are_named() {
+        let origin = origin("/etc/tb.toml", &["--wings", "2"]);
+        let why = read_again("tb0", Path::new("/etc/tb.toml"), LINK, &origin).expect_err("no such flag");
+        assert!(why.to_string().ends_with("none of this version: --wings 2"), "{why}");
+    }
+
+    #[test]
+    fn a_word_is_a_bundle_or_a_file() {
+        let split = |first: Option<&str>, second: Option<&str>| {
+            let first = first.map(str::to_owned);
+            BundleAndFile { first, second: second.map(PathBuf::from) }.split()
+        };
+        let file = |name: &str| Some(PathBuf::from(name));
+        let name = || Some("wire".to_owned());
+        assert_eq!(split(None, None), (None, None));
+        assert_eq!(split(Some("wire"), None), (name(), None));
+        assert_eq!(split(Some("wire.toml"), None), (None, file("wire.toml")));
+        assert_eq!(split(Some("./wire"), None), (None, file("./wire")));
+        assert_eq!(split(Some("wire"), Some("x")), (name(), file("x")));
+    }
+}

@@ -1,0 +1,70 @@
+//! Which bundles are up in this network namespace: the kernel lists the sockets that they listen on.
+//!
+//! Source: `/proc/net/unix` (proc_net(5)); flag 0x10000 (`__SO_ACCEPTCON`) marks a socket that listens.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use super::AskError;
+use super::client::connect;
+
+/// Sockets of this network namespace.
+const SOCKETS: &str = "/proc/self/net/unix";
+/// Of a socket that listens.
+const LISTENS: u32 = 0x1_0000;
+
+/// The names of all bundles that are up here, sorted; without those of users whom a command does not ask.
+///
+/// # Errors
+/// The kernel's list cannot be read.
+pub fn present() -> io::Result<Vec<String>> {
+    let listed = names(&std::fs::read_to_string(SOCKETS)?);
+    Ok(listed.into_iter().filter(|name| connect(name).is_ok()).collect())
+}
+
+/// The bundle that a command means: the one that is named, else the only one that is up.
+///
+/// # Errors
+/// [`AskError::NoneUp`], [`AskError::Several`].
+pub fn meant(name: Option<String>) -> Result<String, AskError> {
+    if let Some(name) = name {
+        return Ok(name);
+    }
+    let mut names = present()?;
+    match (names.pop(), names.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => Err(AskError::Several { names: [names, vec![last]].concat() }),
+        (None, _) => Err(AskError::NoneUp),
+    }
+}
+
+fn names(sockets: &str) -> BTreeSet<String> {
+    sockets.lines().filter_map(name).map(str::to_owned).collect()
+}
+
+/// The name of the bundle that listens on the socket of this line.
+fn name(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
+    let path = words.nth(3)?;
+    path.strip_prefix("@tabane/").filter(|_| flags & LISTENS != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sockets_that_listen_name_a_bundle() {
+        let sockets = "\
+Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 20101 @tabane/tb1
+0000000000000000: 00000003 00000000 00000000 0001 03 20102 @tabane/tb0
+0000000000000000: 00000002 00000000 00010000 0001 01 20103 @tabane/tb0
+0000000000000000: 00000002 00000000 00010000 0001 01 20104 /run/tabane/tb2
+0000000000000000: 00000002 00000000 00010000 0001 01 20105
+rubbish
+";
+        assert_eq!(names(sockets).into_iter().collect::<Vec<_>>(), ["tb0", "tb1"]);
+    }
+}

@@ -1,0 +1,109 @@
+//! The configuration in force: what the bundle does now, and what of it its file does not say.
+//!
+//! ```text
+//!   commands, reload ── change() ──>  InForce: all but the links ──┐
+//!                 links::Links:  each link as it is now ───────────┴── config() ──> status, handover, reload, save
+//!                                   the file as it was read last ───── changed_by_hand()
+//! ```
+//!
+//! Invariant: each value has one place, here or in [`Links`]; who tells of it asks [`InForce::config`].
+
+mod difference;
+mod told;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::Config;
+use crate::group::Trust;
+use crate::links::{Links, Present};
+use crate::origin::Origin;
+use crate::refusal::Refusal;
+pub(crate) use difference::{Difference, Part, differences, link_differences};
+pub use told::Told;
+
+/// The configuration in force.
+pub(crate) struct InForce {
+    links: Arc<Links>,
+    /// All but the links; the primary is a number of a link.
+    rest: Mutex<Config>,
+    filed: Mutex<Filed>,
+}
+
+/// What the file says.
+#[derive(Clone, Debug)]
+pub(crate) struct Filed {
+    /// The file, as it was read last, with the flags over it.
+    pub(crate) config: Config,
+    /// Which file that is.
+    pub(crate) origin: Origin,
+}
+
+impl InForce {
+    /// Of a bundle that has begun with `config`, over `links`.
+    pub(crate) fn new(config: &Config, filed: Filed, links: Arc<Links>) -> InForce {
+        let rest = Config { links: Vec::new(), ..config.clone() };
+        InForce { links, rest: Mutex::new(rest), filed: Mutex::new(filed) }
+    }
+
+    /// All of it, without links that are on their way out.
+    pub(crate) fn config(&self) -> Config {
+        let present: Vec<_> = self.links.present().into_iter().filter(|link| !link.leaves).collect();
+        self.over(&present)
+    }
+
+    /// The same for another process, which can take a bundle over only while it is whole; and the index of each link's NIC.
+    ///
+    /// # Errors
+    /// A link's NIC is gone, or it is on its way out.
+    pub(crate) fn whole(&self) -> Result<(Config, Vec<u32>), Refusal> {
+        let present = self.links.present();
+        if let Some(lost) = present.iter().find(|link| link.is_gone || link.leaves) {
+            let nic = &lost.config.nic;
+            return Err(Refusal::Input(format!(
+                "the NIC of link {nic} is gone; `tabane link remove` takes it out"
+            )));
+        }
+        Ok((self.over(&present), present.iter().map(|link| link.nic).collect()))
+    }
+
+    /// The links laid over the rest: the primary is one of them, by its place.
+    fn over(&self, present: &[Present]) -> Config {
+        let mut config = self.rest().clone();
+        let primary = config.policy_options.primary;
+        let place = primary.and_then(|primary| present.iter().position(|link| link.number == primary));
+        config.policy_options.primary = place.and_then(|place| u8::try_from(place).ok());
+        config.links = present.iter().map(|link| link.config.clone()).collect();
+        config
+    }
+
+    /// All but the links, to be read.
+    pub(crate) fn rest(&self) -> MutexGuard<'_, Config> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what the workers do from now on.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.rest());
+    }
+
+    /// Which nodes the bundle lets in.
+    pub(crate) fn trust(&self) -> Trust {
+        Trust::of(&self.rest())
+    }
+
+    /// What the file says.
+    pub(crate) fn filed(&self) -> Filed {
+        self.filed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The file says something else now, or another file does.
+    pub(crate) fn file(&self, filed: Filed) {
+        *self.filed.lock().unwrap_or_else(PoisonError::into_inner) = filed;
+    }
+
+    /// What is in force and not in the file, a short sentence each.
+    pub(crate) fn changed_by_hand(&self) -> Vec<String> {
+        let filed = self.filed();
+        differences(&filed.config, &self.config()).iter().map(Difference::beside_file).collect()
+    }
+}

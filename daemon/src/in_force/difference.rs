@@ -1,0 +1,296 @@
+//! How one configuration differs from another, key by key, with a short sentence for each.
+
+use crate::config::classes::print_parts;
+use crate::config::fragments::print_fragments;
+use crate::config::links::{link_name, print_peers};
+use crate::config::units::{print_bitrate, print_interval, print_share};
+use crate::config::{Config, LinkConfig};
+use crate::key::{Key, public};
+
+/// What of a bundle differs, as far as it takes another step to change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What cannot change while the bundle runs.
+    Fixed,
+    Policy,
+    /// Options of the policies, and classes.
+    Classes,
+    Receive,
+    /// Group keys, and which nodes are let in.
+    Trust,
+    Addresses,
+    Links,
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) part: Part,
+    /// The key, or what is there in one of the two alone.
+    pub(crate) what: String,
+    /// As the first configuration has it; `None`: not at all.
+    old: Option<String>,
+    /// As the second one has it.
+    new: Option<String>,
+}
+
+impl Difference {
+    /// The second configuration is in force, the first is the file's.
+    pub(crate) fn beside_file(&self) -> String {
+        let what = &self.what;
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => format!("{what} {new}, in the file {old}"),
+            (None, _) => format!("{what}, not in the file"),
+            (Some(_), None) => format!("no {what}, which is in the file"),
+        }
+    }
+
+    /// The second configuration has taken the place of the first.
+    pub(crate) fn change(&self) -> String {
+        let what = &self.what;
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => format!("{what} {new}, was {old}"),
+            (None, _) => format!("{what} added"),
+            (Some(_), None) => format!("{what} removed"),
+        }
+    }
+}
+
+/// What differs between `old` and `new`, in the order of a file.
+pub(crate) fn differences(old: &Config, new: &Config) -> Vec<Difference> {
+    let values = values(old).into_iter().zip(values(new));
+    let mut found: Vec<Difference> = values
+        .filter(|((_, _, old), (_, _, new))| old != new)
+        .map(|((part, what, old), (_, _, new))| change(part, what, old, new))
+        .collect();
+    for ((part, old), (_, new)) in lists(old).into_iter().zip(lists(new)) {
+        compare_lists(&mut found, part, &old, &new);
+    }
+    compare_links(&mut found, old, new);
+    found
+}
+
+/// What differs between a link as it was and as it is.
+pub(crate) fn link_differences(old: &LinkConfig, new: &LinkConfig) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare_link(&mut found, old, new);
+    found
+}
+
+fn change(part: Part, what: impl Into<String>, old: String, new: String) -> Difference {
+    Difference { part, what: what.into(), old: Some(old), new: Some(new) }
+}
+
+/// What every configuration has one of: its key, and its text.
+fn values(config: &Config) -> Vec<(Part, &'static str, String)> {
+    let Config { links, name, key, nodes, .. } = config;
+    let Config { port, mtu, policy, repair, policy_options, receive, fragments, workers, .. } = config;
+    let Config { security, cipher, access, tx_queue_len, offload, .. } = config;
+    let primary = policy_options.primary.and_then(|primary| links.get(usize::from(primary)));
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    let whose = nodes.allow.as_ref().map_or("every node of the group", |_| "the nodes of a list");
+    vec![
+        (Part::Fixed, "name", name.clone()),
+        (Part::Trust, "group key", or_none(key.as_ref().map(group))),
+        (Part::Fixed, "node_key", or_none(nodes.key.as_ref().map(|key| public(&key.public())))),
+        (Part::Trust, "allow", whose.to_owned()),
+        (Part::Fixed, "port", port.to_string()),
+        (Part::Fixed, "mtu", mtu.to_string()),
+        (Part::Policy, "policy", policy.name().to_owned()),
+        (Part::Fixed, "repair", repair.to_string()),
+        (Part::Classes, "primary", or_none(primary.map(link_name))),
+        (Part::Classes, "preempt", policy_options.preempt.to_string()),
+        (Part::Classes, "hash", policy_options.hash.name().to_owned()),
+        (Part::Receive, "receive", receive.method.name().to_owned()),
+        (Part::Receive, "receive_interval", print_interval(receive.interval)),
+        (Part::Receive, "spin_share", print_share(receive.share)),
+        (Part::Fixed, "fragments", print_fragments(fragments)),
+        (Part::Fixed, "workers", workers.to_string()),
+        (Part::Fixed, "security", security.name().to_owned()),
+        (Part::Fixed, "cipher", cipher.map_or("auto", tabane_seal::Cipher::name).to_owned()),
+        (Part::Fixed, "user", or_none(access.user.clone())),
+        (Part::Fixed, "control_group", or_none(access.control_group.clone())),
+        (Part::Fixed, "sandbox", access.sandbox.to_string()),
+        (Part::Fixed, "tx_queue_len", tx_queue_len.to_string()),
+        (Part::Fixed, "offload.gso", offload.gso.to_string()),
+        (Part::Fixed, "offload.gro", offload.gro.to_string()),
+        (Part::Fixed, "offload.tso", offload.tso.to_string()),
+        (Part::Fixed, "offload.uso", offload.uso.to_string()),
+        (Part::Fixed, "offload.checksum", offload.checksum.to_string()),
+    ]
+}
+
+fn group(key: &Key) -> String {
+    format!("{:016x}", key.group())
+}
+
+/// What a configuration has any number of.
+fn lists(config: &Config) -> [(Part, Vec<String>); 4] {
+    let accepted = config.accept_keys.iter().map(|(_, key)| format!("accepted group key {}", group(key)));
+    let allowed = config.nodes.allow.iter().flatten().map(|key| format!("allowed node {}", public(key)));
+    let addresses = config.addresses.iter().map(|address| format!("address {address}"));
+    let classes = config.classes.iter().map(|class| format!("class {}", print_parts(class)));
+    [
+        (Part::Trust, accepted.collect()),
+        (Part::Trust, allowed.collect()),
+        (Part::Addresses, addresses.collect()),
+        (Part::Classes, classes.collect()),
+    ]
+}
+
+fn compare_lists(found: &mut Vec<Difference>, part: Part, old: &[String], new: &[String]) {
+    let before = found.len();
+    for item in old.iter().filter(|item| !new.contains(item)) {
+        found.push(Difference { part, what: item.clone(), old: Some(String::new()), new: None });
+    }
+    for item in new.iter().filter(|item| !old.contains(item)) {
+        found.push(Difference { part, what: item.clone(), old: None, new: Some(String::new()) });
+    }
+    if part == Part::Classes && old != new && found.len() == before {
+        found.push(change(part, "order of classes", old.join("; "), new.join("; ")));
+    }
+}
+
+fn compare_links(found: &mut Vec<Difference>, old: &Config, new: &Config) {
+    let part = Part::Links;
+    for link in old.links.iter().filter(|link| !new.links.iter().any(|other| other.is_same(link))) {
+        let what = format!("link {}", link_name(link));
+        found.push(Difference { part, what, old: Some(String::new()), new: None });
+    }
+    for link in &new.links {
+        match old.links.iter().find(|other| other.is_same(link)) {
+            Some(before) => compare_link(found, before, link),
+            None => {
+                let what = format!("link {}", link_name(link));
+                found.push(Difference { part, what, old: None, new: Some(String::new()) });
+            }
+        }
+    }
+}
+
+/// The same link in two configurations. A slot that one of them leaves open is no difference.
+fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig) {
+    let name = link_name(new);
+    let mut compare = |part, key: &str, texts: [String; 2]| {
+        let [old, new] = texts;
+        if old != new {
+            found.push(change(part, format!("link {name}: {key}"), old, new));
+        }
+    };
+    if !old.runs_over_same(new) {
+        compare(Part::Fixed, "kind", ["another".to_owned(), "this".to_owned()]);
+    }
+    let both = |text: fn(&LinkConfig) -> String| [text(old), text(new)];
+    compare(Part::Links, "peers", both(|link| print_peers(&link.peers)));
+    compare(Part::Links, "rate", both(|link| link.rate.map_or("measured".to_owned(), print_bitrate)));
+    compare(
+        Part::Links,
+        "weight",
+        both(|link| link.weight.map_or("none".to_owned(), |weight| weight.to_string())),
+    );
+    compare(Part::Links, "drained", both(|link| if link.drained { "yes" } else { "no" }.to_owned()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{file, parse_link, resolve};
+    use tabane_proto::PolicyKind;
+
+    fn config(text: &str) -> Config {
+        let settings = file::parse("tb.toml", text).expect("well formed");
+        resolve::resolve(&settings, |_, _| Ok(Key([1; 32]))).expect("valid")
+    }
+
+    fn found(old: &Config, new: &Config) -> Vec<String> {
+        differences(old, new).iter().map(Difference::beside_file).collect()
+    }
+
+    const LINKS: &str = "[[link]]\nnic = 'eth1'\n[[link]]\nnic = 'eth2'\nrate = '1 Gbit/s'\n";
+
+    #[test]
+    fn what_is_equal_does_not_differ() {
+        let text = format!("key = 'k'\npolicy = 'rr'\naddress = ['10.9.0.1/24']\n{LINKS}");
+        assert_eq!(differences(&config(&text), &config(&text)), []);
+        let slot = |slot| {
+            let link = parse_link(&format!("mem:/dev/shm/tb0{slot}"), 7420).expect("a link");
+            Config { links: vec![link], ..Config::default() }
+        };
+        assert_eq!(differences(&slot(""), &slot(",slot=1")), [], "the first free slot");
+        assert_eq!(found(&slot(",slot=0"), &slot(",slot=1")).len(), 1);
+    }
+
+    #[test]
+    fn each_difference_is_a_sentence() {
+        let old = config(&format!("address = ['10.9.0.1/24']\n{LINKS}"));
+        let mut new = Config { policy: PolicyKind::RoundRobin, addresses: Vec::new(), ..old.clone() };
+        new.links[1].rate = None;
+        new.links[1].drained = true;
+        new.links[0] = parse_link("eth3,peer=198.51.100.7", 7420).expect("a link");
+        assert_eq!(
+            found(&old, &new),
+            [
+                "policy rr, in the file adaptive",
+                "no address 10.9.0.1/24, which is in the file",
+                "no link eth1, which is in the file",
+                "link eth3, not in the file",
+                "link eth2: rate measured, in the file 1 Gbit/s",
+                "link eth2: drained yes, in the file no",
+            ]
+        );
+        let changes: Vec<_> = differences(&old, &new).iter().map(Difference::change).collect();
+        assert_eq!(
+            changes[..3],
+            ["policy rr, was adaptive", "address 10.9.0.1/24 removed", "link eth1 removed"]
+        );
+        let parts: Vec<_> = differences(&old, &new).iter().map(|difference| difference.part).collect();
+        assert_eq!(parts[..3], [Part::Policy, Part::Addresses, Part::Links]);
+    }
+
+    #[test]
+    fn classes_differ_by_what_they_say_and_by_their_order() {
+        let [dns, voice] = ["{ protocol = 'udp', port = 53 }", "{ dscp = 46 }"]
+            .map(|matches| format!("[[class]]\nmatch = {matches}\npolicy = 'duplicate'\n"));
+        let with = |classes: &[&String]| {
+            let classes: String = classes.iter().map(|class| class.as_str()).collect();
+            config(&format!("{classes}{LINKS}"))
+        };
+        assert_eq!(
+            found(&with(&[&voice]), &with(&[&voice, &dns])),
+            ["class protocol=udp,port=53,policy=duplicate, not in the file"]
+        );
+        assert!(found(&with(&[&dns, &voice]), &with(&[&voice, &dns]))[0].starts_with("order of classes "));
+    }
+
+    /// Each key of a bundle that `tabane check` prints, with a value or without one, is compared.
+    #[test]
+    fn no_key_is_forgotten() {
+        const OTHERWISE: [&str; 3] = ["key", "accept_keys", "address"];
+        let config = config(LINKS);
+        let compared: Vec<&str> = values(&config).into_iter().map(|(_, key, _)| key).collect();
+        let printed = config.to_string();
+        let (bundle, _links) = printed.split_once("\n[[link]]").expect("links");
+        let lines = bundle.lines().filter(|line| !line.is_empty() && *line != "[offload]");
+        let keys: Vec<&str> =
+            lines.filter_map(|line| line.trim_start_matches("# ").split([' ', ':']).next()).collect();
+        assert!(keys.len() > 25, "{keys:?}");
+        for key in keys {
+            let offload = format!("offload.{key}");
+            let names = [key, offload.as_str()];
+            let is_compared = names.iter().any(|name| compared.contains(name)) || OTHERWISE.contains(&key);
+            assert!(is_compared, "{key} is not compared");
+        }
+    }
+
+    #[test]
+    fn what_cannot_change_is_told_apart() {
+        let old = config(LINKS);
+        let mut new = Config { port: 7500, mtu: 9000, ..old.clone() };
+        new.offload.gso = false;
+        let fixed: Vec<_> = differences(&old, &new).into_iter().map(|one| (one.part, one.what)).collect();
+        assert_eq!(fixed, ["port", "mtu", "offload.gso"].map(|key| (Part::Fixed, key.to_owned())));
+        let ether = parse_link("ether:eth1", 7420).expect("a link");
+        let kinds = differences(&old, &Config { links: vec![ether, old.links[1].clone()], ..old.clone() });
+        assert_eq!(kinds.iter().map(|kind| kind.part).collect::<Vec<_>>(), [Part::Fixed]);
+    }
+}

@@ -1,0 +1,113 @@
+//! A configuration as one process tells it to another: as TOML, and beside it the keys, for a daemon opens no files.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, file, resolve};
+use crate::key::Key;
+
+/// A configuration on its way to another process.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// As TOML, without the keys.
+    pub config: String,
+    /// The group keys, in hexadecimal digits; the first is the one used to send.
+    pub keys: Vec<String>,
+    /// The files that they came from, as far as they are known: an empty path is not.
+    #[serde(default)]
+    pub key_files: Vec<PathBuf>,
+    /// The key of this node alone, in hexadecimal digits.
+    #[serde(default)]
+    pub node_key: Option<String>,
+    /// The file that it came from.
+    #[serde(default)]
+    pub node_key_file: Option<PathBuf>,
+}
+
+impl Told {
+    /// What is to be told of a configuration.
+    pub(crate) fn of(config: &Config) -> Told {
+        let mut bare = config.clone().with_keys(&[]);
+        (bare.nodes.key, bare.nodes.key_file) = (None, None);
+        Told {
+            config: bare.to_string(),
+            keys: config.keys().iter().map(|key| key.hex().to_string()).collect(),
+            key_files: config.key_files(),
+            node_key: config.nodes.key.as_ref().map(|key| key.hex().to_string()),
+            node_key_file: config.nodes.key_file.clone(),
+        }
+    }
+
+    /// The same without secrets.
+    pub(crate) fn without_keys(self) -> Told {
+        Told { keys: Vec::new(), node_key: None, ..self }
+    }
+
+    /// The configuration that was told.
+    ///
+    /// # Errors
+    /// What about it cannot be understood, in one sentence.
+    pub fn understood(&self) -> Result<Config, String> {
+        let settings = file::parse("its configuration", &self.config);
+        let config = settings.and_then(|settings| resolve::resolve_in_force(&settings, Key::read));
+        let first = |problems: Vec<_>| problems.first().map_or(String::new(), ToString::to_string);
+        let mut config: Config = config.map_err(first)?;
+        let keys: Option<Vec<Key>> = self.keys.iter().map(|hex| Key::from_hex(hex)).collect();
+        let node_key = self.node_key.as_ref().map(|hex| Key::from_hex(hex).ok_or("its node's key is no key"));
+        config.nodes.key = node_key.transpose()?;
+        config.nodes.key_file.clone_from(&self.node_key_file);
+        Ok(config.with_keys(&keys.ok_or("its key is no key")?).with_key_files(&self.key_files))
+    }
+}
+
+/// Keeps the keys out of logs.
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Told({} keys, {:?})", self.keys.len(), self.config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{LinkConfig, parse_link};
+
+    fn config() -> Config {
+        let links = ["eth1", "eth2,peer=198.51.100.7,rate=1 Gbit/s"].map(|text| parse_link(text, 7420));
+        let mut links: Vec<LinkConfig> = links.into_iter().collect::<Result<_, _>>().expect("links");
+        links[1].drained = true;
+        let config = Config { links, ..Config::default() };
+        let mut config = config.with_keys(&[Key([1; 32]), Key([2; 32])]);
+        config.nodes.key = Some(Key([3; 32]));
+        config
+    }
+
+    #[test]
+    fn what_is_told_is_understood_and_logs_no_key() {
+        let config = config().with_key_files(&[PathBuf::from("/new.key"), PathBuf::new()]);
+        let told = Told::of(&config);
+        assert_eq!(told.understood(), Ok(config));
+        let logged = format!("{told:?}");
+        assert!(!logged.contains("0101") && !logged.contains("0303"), "{logged}");
+        assert!(told.without_keys().understood().is_ok_and(|config| config.keys().is_empty()));
+    }
+
+    /// A weight for one link alone, and no link that is not drained: both may have come about by hand.
+    #[test]
+    fn links_are_as_they_came_to_be() {
+        let mut config = config();
+        config.links[0].weight = Some(2);
+        config.links[0].drained = true;
+        assert_eq!(Told::of(&config).understood(), Ok(config));
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_refused() {
+        let told = Told { config: "mtu = 7\n[[link]]\nnic = 'eth1'\n".to_owned(), ..Told::default() };
+        assert!(told.understood().is_err_and(|why| why.contains("mtu: 7 is out of range")));
+        let told = Told { keys: vec!["00".to_owned()], ..Told::of(&config()) };
+        assert_eq!(told.understood(), Err("its key is no key".to_owned()));
+    }
+}

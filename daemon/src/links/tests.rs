@@ -1,0 +1,28 @@
+//! Links that leave a running bundle, and come back.
+
+use std::sync::mpsc::channel;
+
+use tabane_io::Waker;
+
+use super::*;
+
+/// A worker that gets its command but is too busy to answer.
+#[test]
+fn a_link_that_a_worker_lets_go_late_is_gone() {
+    let link = |nic: &str| {
+        let (nic, peers) = (nic.to_owned(), Vec::new());
+        let (rate, weight, ether) = (None, None, None);
+        LinkConfig { nic, local: None, peers, rate, weight, drained: false, ether, window: None }
+    };
+    let config = Config { links: vec![link("eth1"), link("eth2"), link("eth3")], ..Config::default() };
+    let media = [1, 2, 3].map(|index| Medium { index, cell_max: 1_452, mac: None, carrier: true });
+    let (commands, _busy) = channel();
+    let waker = Arc::new(Waker::new().expect("an eventfd"));
+    let workers = Workers::new([(commands, waker)].into_iter());
+    let links = Links::new(&config, &media, workers, Arc::new(EventLog::new().expect("an eventfd")));
+    let Err(Refusal::Failed(late)) = links.remove(&link("eth1")) else { panic!("it has answered") };
+    assert_eq!(late, "not all workers have let link eth1 go yet");
+    let Err(Refusal::Input(gone)) = links.remove(&link("eth1")) else { panic!("it was there") };
+    assert_eq!(gone, "link eth1 is not in the bundle; there are: eth2, eth3");
+    assert_eq!(links.present().len(), 2);
+}

@@ -1,0 +1,126 @@
+//! Requests that change links and classes, and those of `reload` and `save`.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tabane_io::now_ns;
+use tabane_proto::Class;
+
+use super::{Requests, numbered};
+use crate::config::classes::{parse_class, print_parts};
+use crate::config::limits::CLASSES;
+use crate::config::{LinkConfig, parse_change};
+use crate::control::{self, Request};
+use crate::events::Entry;
+use crate::in_force::{Filed, Told};
+use crate::key::Key;
+use crate::refusal::Refusal;
+use crate::worker::Command;
+
+impl Requests {
+    /// Answers one of these requests.
+    pub(super) fn change(&self, request: &Request) -> Result<Value, Refusal> {
+        match request {
+            Request::LinkDrain { link } => self.links.drain(&self.link(link)?).map(numbered),
+            Request::LinkResume { link } => self.links.resume(&self.link(link)?).map(numbered),
+            Request::LinkSet { link } => {
+                let port = self.in_force.rest().port;
+                let change = parse_change(link, port).map_err(Refusal::Input)?;
+                self.links.set(change).map(|changes| told(&changes))
+            }
+            Request::PeerAdd { link, peer } => {
+                self.links.add_peers(&self.link_with_peer(link, peer)?).map(|changes| told(&changes))
+            }
+            Request::PeerRemove { link, peer } => {
+                self.links.remove_peers(&self.link_with_peer(link, peer)?).map(|changes| told(&changes))
+            }
+            Request::Classes => {
+                let classes: Vec<String> = self.in_force.rest().classes.iter().map(print_parts).collect();
+                Ok(json!({ "classes": classes }))
+            }
+            Request::ClassAdd { class, before } => self.add_class(class, *before),
+            Request::ClassRemove { number } => self.remove_class(*number),
+            Request::Configuration => Ok(self.configuration()),
+            Request::Reload { told, file } => self.reload(told, file.clone()),
+            Request::Filed { told, file } => {
+                let config = told.understood().map_err(Refusal::Input)?;
+                let origin = self.in_force.filed().origin.with_file(file.clone());
+                self.in_force.file(Filed { config, origin });
+                Ok(control::done())
+            }
+            _ => Ok(control::done()),
+        }
+    }
+
+    fn link_with_peer(&self, link: &str, peer: &str) -> Result<LinkConfig, Refusal> {
+        self.link(&format!("{link},peer={peer}"))
+    }
+
+    /// What is in force, without secrets: the group keys by their numbers.
+    fn configuration(&self) -> Value {
+        let config = self.in_force.config();
+        let groups: Vec<String> =
+            config.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect();
+        let told = Told::of(&config).without_keys();
+        json!({ "told": told, "groups": groups, "origin": self.in_force.filed().origin })
+    }
+
+    fn add_class(&self, text: &str, before: Option<usize>) -> Result<Value, Refusal> {
+        let class = parse_class(text).map_err(Refusal::Input)?;
+        let mut classes = self.in_force.rest().classes.clone();
+        let place = before.map_or(classes.len(), |number| number.wrapping_sub(1));
+        if place > classes.len() {
+            return Err(no_such_class(place.wrapping_add(1), classes.len()));
+        }
+        if classes.contains(&class) {
+            return Err(Refusal::Input(format!("class {} is there already", print_parts(&class))));
+        }
+        if !CLASSES.hold_count(classes.len() + 1) {
+            return Err(Refusal::Input(format!("there are {} classes; allowed: {CLASSES}", classes.len())));
+        }
+        classes.insert(place, class);
+        self.set_classes(classes)?;
+        Ok(json!({ "number": place + 1 }))
+    }
+
+    fn remove_class(&self, number: usize) -> Result<Value, Refusal> {
+        let mut classes = self.in_force.rest().classes.clone();
+        if !(1..=classes.len()).contains(&number) {
+            return Err(no_such_class(number, classes.len()));
+        }
+        let class = classes.remove(number - 1);
+        self.set_classes(classes)?;
+        Ok(json!({ "class": print_parts(&class) }))
+    }
+
+    fn set_classes(&self, classes: Vec<Class>) -> Result<(), Refusal> {
+        let list = classes.iter().map(print_parts).collect::<Vec<_>>().join("; ");
+        let detail = if list.is_empty() { "no class".to_owned() } else { list };
+        self.in_force.change(|config| config.classes = classes);
+        self.send_classes()?;
+        self.events.keep(now_ns(), Entry { what: "classes".to_owned(), detail, ..Entry::default() });
+        Ok(())
+    }
+
+    /// Gives all workers the classes and the options of policies that are in force.
+    pub(super) fn send_classes(&self) -> Result<(), Refusal> {
+        let (options, classes) = {
+            let config = self.in_force.rest();
+            (config.policy_options, Arc::<[Class]>::from(config.classes.clone()))
+        };
+        let done =
+            self.workers.ask(|answer| Command::Classes { options, classes: Arc::clone(&classes), answer });
+        let all = done.len() == self.workers.count();
+        all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+    }
+}
+
+fn told(changes: &[String]) -> Value {
+    json!({ "done": changes })
+}
+
+fn no_such_class(number: usize, count: usize) -> Refusal {
+    Refusal::Input(match count {
+        0 => format!("there is no class {number}: frames have no class"),
+        count => format!("there is no class {number}; allowed: 1 to {count}"),
+    })
+}

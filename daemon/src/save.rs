@@ -1,0 +1,139 @@
+//! `tabane save`: writes what was changed by hand into the configuration file, and leaves the rest as the user wrote it.
+//!
+//! The command reads the file, compares what it says with what is in force, and edits the keys that differ (`save/edit.rs`). The result
+//! is checked as `tabane check` does before it takes the place of the file.
+
+mod edit;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use crate::cli::read_again;
+use crate::config::{Config, read};
+use crate::control::{self, Request};
+use crate::error::BadInput;
+use crate::in_force::{Difference, Told, differences};
+use crate::key::Key;
+use crate::reload::Running;
+use crate::stdout::print;
+use edit::Edit;
+
+/// Writes what is in force of the bundle `name` into its file, or into `file`, and prints what has changed there.
+pub(crate) fn save(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
+    let running = Running::ask(name)?;
+    let file = running.file(name, file)?;
+    let in_force = running.told.understood().map_err(BadInput::new)?;
+    let Some(text) = existing(&file)? else { return save_whole(name, &running, &in_force, &file) };
+    let before = read_again(name, &file, &text, &running.origin)?;
+    let mut edit = Edit::of(&file, &text, &before)?;
+    edit.take(&in_force)?;
+    let keys = edit.take_keys(&running.groups, &running.told.key_files);
+    let edited = edit.text();
+    let after = read_again(name, &file, &edited, &running.origin)?;
+    if edited != text {
+        replace(&file, &edited).map_err(|error| unwritable(&file, &error))?;
+    }
+    control::ask(name, &Request::Filed { told: Told::of(&after), file: file.clone() })?;
+    let mut lines: Vec<String> =
+        differences(&bare(&before), &bare(&after)).iter().map(Difference::change).collect();
+    lines.extend(keys);
+    if lines.is_empty() {
+        lines.push(format!("nothing in {} had to change", file.display()));
+    }
+    lines.extend(left(&running.groups, &after, &in_force));
+    print(&lines.into_iter().map(|line| line + "\n").collect::<String>())
+}
+
+/// A new file with all that is in force.
+fn save_whole(name: &str, running: &Running, in_force: &Config, file: &Path) -> anyhow::Result<()> {
+    let mut edit = Edit::of(file, &in_force.to_string(), in_force)?;
+    edit.take_keys(&running.groups, &running.told.key_files);
+    edit.take_node_key(running.told.node_key_file.as_deref());
+    let text = edit.text();
+    let config = read_again(name, file, &text, &running.origin)?;
+    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o644).open(file)?;
+    new.write_all(text.as_bytes()).and_then(|()| new.sync_all()).map_err(|error| unwritable(file, &error))?;
+    control::ask(name, &Request::Filed { told: Told::of(&config), file: file.to_owned() })?;
+    print(&format!("{} says what is in force\n", file.display()))
+}
+
+/// What still differs from the file: a flag of `tabane up` lies over it, or the file of a key is not known.
+fn left(groups: &[String], after: &Config, in_force: &Config) -> Vec<String> {
+    let mut left: Vec<String> =
+        differences(&bare(after), &bare(in_force)).iter().map(Difference::beside_file).collect();
+    if group_numbers(after) != groups {
+        left.push("group keys".to_owned());
+    }
+    let why = "still differs: a flag of `tabane up` lies over the file, or a start is needed";
+    left.into_iter().map(|what| format!("{what}: {why}")).collect()
+}
+
+/// The configuration without keys: those of a running bundle are not told.
+fn bare(config: &Config) -> Config {
+    let mut bare = config.clone().with_keys(&[]);
+    bare.nodes.key = None;
+    bare
+}
+
+/// The numbers of the group keys.
+fn group_numbers(config: &Config) -> Vec<String> {
+    config.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect()
+}
+
+/// The text of the file; `None`: there is none.
+fn existing(file: &Path) -> Result<Option<String>, BadInput> {
+    if !file.exists() {
+        return Ok(None);
+    }
+    read(file, &file.display().to_string()).map(Some).map_err(BadInput::from)
+}
+
+/// Puts another file in the place of one, with its owner and mode: a reader finds the old text or the new one.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let file = fs::canonicalize(file)?;
+    let old = fs::metadata(&file)?;
+    let mut new = file.clone().into_os_string();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let mut written = OpenOptions::new().write(true).create_new(true).mode(old.mode()).open(&new)?;
+    let done = written
+        .write_all(text.as_bytes())
+        .and_then(|()| written.set_permissions(old.permissions()))
+        .and_then(|()| fchown(&written, Some(old.uid()), Some(old.gid())))
+        .and_then(|()| written.sync_all())
+        .and_then(|()| fs::rename(&new, &file));
+    if done.is_err() {
+        // The first error is the one to report.
+        let _ = fs::remove_file(&new);
+    }
+    done
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> BadInput {
+    BadInput::new(format!("cannot write {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_keeps_its_mode() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (file, link) = (directory.path().join("tb.toml"), directory.path().join("link.toml"));
+        fs::write(&file, "old").expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("permissions");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        replace(&link, "new").expect("replaced");
+        assert_eq!(fs::read_to_string(&file).expect("text"), "new");
+        assert_eq!(fs::metadata(&file).expect("there").mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        fs::write(directory.path().join("tb.toml.new"), "somebody else's").expect("written");
+        assert!(replace(&file, "newer").is_err());
+        assert_eq!(fs::read_to_string(&file).expect("text"), "new");
+    }
+}

@@ -1,0 +1,242 @@
+//! Edits a configuration file: keys get other values, links and classes come and go; comments and order stay.
+
+use std::path::{Path, PathBuf};
+
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+
+use crate::config::units::{print_bitrate, print_interval, print_share};
+use crate::config::{Class, Config, LinkConfig, file};
+use crate::error::BadInput;
+use crate::key::public;
+
+/// A file that is being edited.
+pub(super) struct Edit<'a> {
+    document: DocumentMut,
+    /// What it says before, with flags over it: links of flags come last.
+    before: &'a Config,
+    /// How many links the file itself has.
+    links: usize,
+    file: PathBuf,
+}
+
+impl<'a> Edit<'a> {
+    /// `before`: what `text`, the content of `file`, says.
+    ///
+    /// # Errors
+    /// It writes links or classes in a way that is not edited.
+    pub(super) fn of(path: &Path, text: &str, before: &'a Config) -> Result<Self, BadInput> {
+        let name = path.display().to_string();
+        let settings = file::parse(&name, text).map_err(BadInput::from)?;
+        let not_toml = |error: toml_edit::TomlError| BadInput::new(format!("{name}: {}", error.message()));
+        let document: DocumentMut = text.parse().map_err(not_toml)?;
+        for key in ["link", "class"] {
+            if document.get(key).is_some_and(|item| !item.is_array_of_tables()) {
+                let why = format!("`save` writes tables [[{key}]] alone, and finds a list");
+                return Err(BadInput::new(format!("{name}: {key}: {why}")));
+            }
+        }
+        Ok(Self { document, before, links: settings.links.len(), file: path.to_owned() })
+    }
+
+    /// The text as it is now.
+    pub(super) fn text(&self) -> String {
+        self.document.to_string()
+    }
+
+    /// Writes what `now` has otherwise, but for keys and what cannot change while a bundle runs.
+    ///
+    /// # Errors
+    /// There would be no link left.
+    pub(super) fn take(&mut self, now: &Config) -> Result<(), BadInput> {
+        let before = self.before;
+        if before.policy != now.policy {
+            self.set("policy", now.policy.name());
+        }
+        self.take_options(now);
+        let (old, new) = (before.receive, now.receive);
+        if old.method != new.method {
+            self.set("receive", new.method.name());
+        }
+        if old.interval != new.interval {
+            self.set("receive_interval", print_interval(new.interval));
+        }
+        if old.share != new.share {
+            self.set("spin_share", print_share(new.share));
+        }
+        if before.nodes.allow != now.nodes.allow {
+            match &now.nodes.allow {
+                Some(keys) => self.set("allow", keys.iter().map(public).collect::<Array>()),
+                None => drop(self.document.remove("allow")),
+            }
+        }
+        if before.classes != now.classes {
+            self.take_classes(&now.classes);
+        }
+        self.take_links(now)
+    }
+
+    fn take_options(&mut self, now: &Config) {
+        let (old, new) = (&self.before.policy_options, &now.policy_options);
+        let nic = |config: &Config, place: Option<u8>| {
+            place.and_then(|place| config.links.get(usize::from(place))).map(|link| link.nic.clone())
+        };
+        let primary = nic(now, new.primary);
+        if nic(self.before, old.primary) != primary {
+            match primary {
+                Some(nic) => self.set("primary", nic),
+                None => drop(self.document.remove("primary")),
+            }
+        }
+        if old.preempt != new.preempt {
+            self.set("preempt", new.preempt);
+        }
+        if old.hash != new.hash {
+            self.set("hash", new.hash.name());
+        }
+    }
+
+    /// Writes the files of the group keys whose numbers are `groups`, when the file has others; a sentence when it does.
+    pub(super) fn take_keys(&mut self, groups: &[String], files: &[PathBuf]) -> Option<String> {
+        if super::group_numbers(self.before) == groups {
+            return None;
+        }
+        let (first, others) = files.split_first()?;
+        if files.iter().any(|file| file.as_os_str().is_empty()) {
+            return Some("group keys: their files are not known, so the file keeps what it has".to_owned());
+        }
+        let text = |file: &PathBuf| file.display().to_string();
+        self.set("key", text(first));
+        if !others.is_empty() || self.document.contains_key("accept_keys") {
+            self.set("accept_keys", others.iter().map(text).collect::<Array>());
+        }
+        Some(format!("key {}", first.display()))
+    }
+
+    /// Writes the file of this node's key.
+    pub(super) fn take_node_key(&mut self, file: Option<&Path>) {
+        if let Some(file) = file {
+            self.set("node_key", file.display().to_string());
+        }
+    }
+
+    fn set(&mut self, key: &str, value: impl Into<Value>) {
+        set(self.document.as_table_mut(), key, value.into());
+    }
+
+    /// Classes that stay keep their tables.
+    fn take_classes(&mut self, now: &[Class]) {
+        let mut old: Vec<(Class, Table)> = match self.document.remove("class") {
+            Some(Item::ArrayOfTables(tables)) => self.before.classes.iter().copied().zip(tables).collect(),
+            _ => Vec::new(),
+        };
+        let mut tables = ArrayOfTables::new();
+        for class in now {
+            let known = old.iter().position(|(other, _)| other == class);
+            let table = known.map_or_else(|| class_table(class), |known| old.remove(known).1);
+            tables.push(without_place(table));
+        }
+        if !tables.is_empty() {
+            self.document.insert("class", Item::ArrayOfTables(tables));
+        }
+    }
+
+    fn take_links(&mut self, now: &Config) -> Result<(), BadInput> {
+        let own = &self.before.links[..self.links.min(self.before.links.len())];
+        let present = |link: &LinkConfig| now.links.iter().find(|other| other.is_same(link));
+        let added: Vec<_> =
+            now.links.iter().filter(|link| !self.before.links.iter().any(|old| old.is_same(link))).collect();
+        let changes = own.iter().any(|link| present(link) != Some(link)) || !added.is_empty();
+        if !changes {
+            return Ok(());
+        }
+        let file = self.file.display();
+        let item = self.document.entry("link").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+        let tables = item.as_array_of_tables_mut();
+        let tables = tables.ok_or_else(|| BadInput::new(format!("{file}: link: not a list of tables")))?;
+        for (place, old) in own.iter().enumerate().rev() {
+            match (present(old), tables.get_mut(place)) {
+                (Some(new), Some(table)) => edit_link(table, old, new),
+                (None, _) => drop(tables.remove(place)),
+                (Some(_), None) => {}
+            }
+        }
+        added.into_iter().for_each(|link| tables.push(link_table(link)));
+        Ok(())
+    }
+}
+
+/// Sets a key, whose comment stays.
+fn set(table: &mut Table, key: &str, mut value: Value) {
+    match table.get_mut(key) {
+        Some(Item::Value(old)) => {
+            *value.decor_mut() = old.decor().clone();
+            *old = value;
+        }
+        _ => drop(table.insert(key, Item::Value(value))),
+    }
+}
+
+fn set_or_remove(table: &mut Table, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => set(table, key, value),
+        None => drop(table.remove(key)),
+    }
+}
+
+/// Writes of a link what may change while it is in a bundle.
+fn edit_link(table: &mut Table, old: &LinkConfig, new: &LinkConfig) {
+    if old.peers != new.peers {
+        let peers = new.peers.iter().map(ToString::to_string).collect::<Array>();
+        set_or_remove(table, "peers", (!peers.is_empty()).then(|| peers.into()));
+    }
+    if old.rate != new.rate {
+        set_or_remove(table, "rate", new.rate.map(|rate| print_bitrate(rate).into()));
+    }
+    if old.weight != new.weight {
+        set_or_remove(table, "weight", new.weight.map(|weight| i64::from(weight).into()));
+    }
+    if old.drained != new.drained {
+        set_or_remove(table, "drained", new.drained.then(|| true.into()));
+    }
+}
+
+/// A link as `tabane check` prints it, without comments and without what is nothing.
+fn link_table(link: &LinkConfig) -> Table {
+    let printed: DocumentMut = link.to_string().parse().unwrap_or_default();
+    let printed = printed.get("link").and_then(Item::as_array_of_tables).and_then(|tables| tables.get(0));
+    let mut table = Table::new();
+    for (key, item) in printed.into_iter().flat_map(Table::iter) {
+        let Some(value) = item.as_value() else { continue };
+        if value.as_array().is_some_and(Array::is_empty) {
+            continue;
+        }
+        let mut value = value.clone();
+        value.decor_mut().clear();
+        table.insert(key, Item::Value(value));
+    }
+    table.decor_mut().set_prefix("\n");
+    table
+}
+
+fn class_table(class: &Class) -> Table {
+    let mut matches = InlineTable::new();
+    for part in crate::config::classes::print_parts(class).split(',') {
+        let Some((key, value)) = part.split_once('=').filter(|(key, _)| *key != "policy") else { continue };
+        let number = value.parse::<i64>().map(Value::from);
+        matches.insert(key, number.unwrap_or_else(|_| value.into()));
+    }
+    let mut table = Table::new();
+    table.insert("match", Item::Value(matches.into()));
+    table.insert("policy", Item::Value(class.policy.name().into()));
+    table.decor_mut().set_prefix("\n");
+    table
+}
+
+/// A table that follows the one before it, wherever it stood.
+fn without_place(mut table: Table) -> Table {
+    table.set_position(None);
+    table
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! Changes of a running bundle: links that are drained, a file that is read again, what was changed by hand and is saved.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, address, program};
+use tabane_kit::counters::received_bytes;
+use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
+
+use crate::changes::{CHANGED, LINKS, RATE, load, under_load};
+use crate::faults::carry;
+use crate::stage::{FAST, options, plan, ready, send_both_ways, under_a_file, with_bundles};
+use crate::{Case, Need};
+
+/// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
+const QUIET_BYTES_MAX: u64 = 128 << 10;
+const FILE: u64 = 4 << 20;
+const KEY: &str = "6c697665206368616e676573206f6620612072756e6e696e672062756e646c65";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "a_link_that_is_drained_and_resumes_under_load_loses_nothing",
+            Need::DaemonAndIperf,
+            || under_load(drain_and_resume),
+        ),
+        Case::new("a_drained_link_may_be_pulled_and_is_better_than_none", Need::Daemon, drained),
+        Case::new(
+            "a_file_that_is_read_again_under_load_loses_nothing",
+            Need::DaemonAndIperf,
+            reload_under_load,
+        ),
+        Case::new("a_file_is_taken_whole_or_not_at_all", Need::Daemon, whole_or_not),
+        Case::new("what_was_changed_by_hand_is_shown_kept_and_saved", Need::Daemon, by_hand),
+        Case::new("keys_of_a_file_that_is_read_again_are_spoken", Need::Daemon, keys),
+        Case::new("a_peer_that_is_named_later_is_found", Need::Daemon, named_later),
+    ]
+}
+
+/// Waits until both ends have stopped sending data over the link.
+fn until_drained(bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
+    bundles.iter_mut().try_for_each(|bundle| {
+        let is_drained = |path: &tabane_kit::status::Path| path.link == link && path.tx == "drained";
+        bundle.wait_until("a drained link", |status| status.peers[0].paths.iter().any(is_drained)).map(drop)
+    })
+}
+
+fn drain_and_resume(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    carry(topology, CHANGED)?;
+    let said = bundles[0].ask(&["link", "drain", DEVICE, &nic(CHANGED)])?;
+    ensure!(said == format!("link {CHANGED} is drained: no data passes over it\n"), "{said}");
+    until_drained(bundles, CHANGED)?;
+    let received =
+        |host: usize| Ok::<_, anyhow::Error>(received_bytes(topology.host(host), [&nic(CHANGED)])?[0]);
+    let before = [received(0)?, received(1)?];
+    carry(topology, 0)?;
+    for (host, before) in before.iter().enumerate() {
+        let carried = received(host)? - before;
+        ensure!(carried <= QUIET_BYTES_MAX, "host {host} received {carried} B over the drained link");
+    }
+    bundles[0].ask(&["link", "resume", DEVICE, &nic(CHANGED)])?;
+    ready(bundles, LINKS)?;
+    carry(topology, CHANGED)
+}
+
+/// The sentence with which a command is refused.
+fn refused(bundle: &Bundle<'_>, arguments: &[&str]) -> Result<String> {
+    match bundle.ask(arguments) {
+        Ok(answer) => bail!("{arguments:?} is done: {answer}"),
+        Err(error) => Ok(format!("{error:#}")),
+    }
+}
+
+fn drained() -> Result<()> {
+    with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
+        bundles[0].ask(&["link", "drain", DEVICE, &nic(1)])?;
+        until_drained(bundles, 1)?;
+        for (bundle, link) in [(0, nic(0)), (1, nic(0))] {
+            let why = refused(&bundles[bundle], &["link", "drain", DEVICE, &link])?;
+            ensure!(why.contains(&format!("link {link} carries on: it is the last one that works")), "{why}");
+        }
+        let outcome = under_a_file(topology, FILE, || {
+            carry(topology, 0)?;
+            topology.pull_cable(0, 1)?;
+            carry(topology, 0)
+        })?;
+        println!("a drained cable pulled: {:?}", outcome.gaps.longest());
+        topology.plug_cable(0, 1)?;
+        until_drained(bundles, 1)?;
+        let outcome = under_a_file(topology, FILE, || {
+            carry(topology, 0)?;
+            topology.kill_switch(0)?;
+            // The drained link carries the rest.
+            carry(topology, 1)
+        })?;
+        println!("the other one died: {:?}", outcome.gaps.longest());
+        topology.revive_switch(0)?;
+        bundles[0].ask(&["link", "resume", DEVICE, &nic(1)])?;
+        ready(bundles, 2)?;
+        let why = refused(&bundles[0], &["link", "resume", DEVICE, &nic(1)])?;
+        ensure!(why.contains(&format!("link {} is not drained", nic(1))), "{why}");
+        Ok(())
+    })
+}
+
+/// Bundles whose configuration is in files.
+struct Files {
+    directory: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Result<Files> {
+        let directory = tempfile::tempdir()?;
+        fs::write(directory.path().join("key"), KEY)?;
+        Ok(Files { directory })
+    }
+
+    fn path(&self, host: usize) -> PathBuf {
+        self.directory.path().join(format!("{host}.toml"))
+    }
+
+    /// Writes what the file of a host says besides its name, key and address.
+    fn write(&self, host: usize, rest: &str) -> Result<()> {
+        let head = format!(
+            "# host {host}\nname = \"{DEVICE}\"\nkey = \"key\"\naddress = [\"{}/24\"]\n",
+            address(host)
+        );
+        Ok(fs::write(self.path(host), head + rest)?)
+    }
+
+    fn read(&self, host: usize) -> Result<String> {
+        Ok(fs::read_to_string(self.path(host))?)
+    }
+
+    fn start<'a>(&self, topology: &'a Topology) -> Result<Vec<Bundle<'a>>> {
+        let start =
+            |(host, namespace)| Bundle::start_from(namespace, &program(None)?, DEVICE, &self.path(host));
+        topology.hosts().iter().enumerate().map(start).collect()
+    }
+}
+
+fn tables(links: &[usize]) -> String {
+    links.iter().map(|link| format!("\n[[link]]  # {link}\nnic = \"{}\"\n", nic(*link))).collect()
+}
+
+/// Another policy, a class, a link less, and all of it back; at both ends.
+fn reload_under_load() -> Result<()> {
+    let topology = Topology::build(plan(&[RATE; LINKS]))?;
+    let files = Files::new()?;
+    let all = tables(&[0, CHANGED, 2]);
+    let fewer = "policy = \"rr\"\n[[class]]\nmatch = { port = 53 }\npolicy = \"duplicate\"\n".to_owned()
+        + &tables(&[0, 2])
+        + "rate = \"50 Mbit/s\"\n";
+    for host in 0..2 {
+        files.write(host, &all)?;
+    }
+    let mut bundles = files.start(&topology)?;
+    ready(&mut bundles, LINKS)?;
+    load(&topology, &mut bundles, |topology, bundles| {
+        for (text, links) in [(&fewer, LINKS - 1), (&all, LINKS)] {
+            carry(topology, 2)?;
+            for (host, bundle) in bundles.iter().enumerate() {
+                files.write(host, text)?;
+                bundle.ask(&["reload", DEVICE])?;
+            }
+            ready(bundles, links)?;
+            for bundle in bundles.iter() {
+                let status = bundle.status()?;
+                let policy = if links == LINKS { "adaptive" } else { "rr" };
+                ensure!(status.policy == policy && status.changed_by_hand.is_empty(), "{status:?}");
+            }
+        }
+        carry(topology, CHANGED)
+    })?;
+    Bundle::stop_all(bundles)
+}
+
+fn whole_or_not() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    let files = Files::new()?;
+    let both = tables(&[0, 1]);
+    for host in 0..2 {
+        files.write(host, &both)?;
+    }
+    let mut bundles = files.start(&topology)?;
+    ready(&mut bundles, 2)?;
+    let bundle = &bundles[0];
+    let wrong = [
+        (format!("policy = \"rr\"\nmtu = 9000\nport = 7500\n{both}"), "port and mtu cannot change"),
+        (format!("policy = \"rr\"\n{both}[[link]]\nnic = \"nowhere\"\n"), "link nowhere: no such NIC"),
+        (
+            format!("policy = \"rr\"\n{both}peers = [\"198.51.100.7\"]\n"),
+            "its socket does not go with these peers",
+        ),
+        (format!("policy = \"rrr\"\n{both}"), "0.toml:5: policy: `rrr` is unknown"),
+    ];
+    for (text, why) in &wrong {
+        files.write(0, text)?;
+        let said = refused(bundle, &["reload", DEVICE])?;
+        ensure!(said.contains(why), "{said} in place of {why}");
+        let status = bundle.status()?;
+        let links: Vec<_> = status.peers[0].paths.iter().map(|path| path.nic.clone()).collect();
+        ensure!(
+            status.policy == "adaptive" && links == [nic(0), nic(1)],
+            "something has changed: {status:?}"
+        );
+        ensure!(status.changed_by_hand.is_empty(), "{:?}", status.changed_by_hand);
+    }
+    files.write(0, &both)?;
+    let unchanged = bundle.ask(&["reload"])?;
+    ensure!(unchanged == "nothing differs\n", "{unchanged}");
+    let text = files.read(0)?.replace("/24\"]", "/24\", \"10.78.0.1/24\"]");
+    fs::write(files.path(0), text)?;
+    let more = bundle.ask(&["reload", DEVICE])?;
+    let addresses = || topology.host(0).ip(&format!("-brief address show dev {DEVICE}"));
+    ensure!(more == "address 10.78.0.1/24 added\n" && addresses()?.contains("10.78.0.1/24"), "{more}");
+    files.write(0, &both)?;
+    bundle.ask(&["reload", DEVICE])?;
+    ensure!(!addresses()?.contains("10.78.0.1/24"), "{}", addresses()?);
+    send_both_ways(&topology, FILE)?;
+    Bundle::stop_all(bundles)
+}
+
+fn by_hand() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    let files = Files::new()?;
+    for host in 0..2 {
+        files.write(host, &format!("policy = \"adaptive\"  # as ever\n{}", tables(&[0, 1])))?;
+    }
+    let mut bundles = files.start(&topology)?;
+    ready(&mut bundles, 2)?;
+    let (first, link) = (&bundles[0], nic(1));
+    let changes: [&[&str]; 5] = [
+        &["policy", DEVICE, "rr"],
+        &["receive", DEVICE, "interrupt"],
+        &["link", "set", DEVICE, &format!("{link},rate=150 Mbit/s")],
+        &["link", "drain", DEVICE, &link],
+        &["class", "add", DEVICE, "protocol=udp,port=53,policy=duplicate"],
+    ];
+    for change in changes {
+        first.ask(change)?;
+    }
+    let classes = first.ask(&["class", "list"])?;
+    ensure!(classes == "1  protocol=udp,port=53,policy=duplicate\n", "{classes}");
+    let told = [
+        "policy rr, in the file adaptive".to_owned(),
+        "receive interrupt, in the file adaptive".to_owned(),
+        "class protocol=udp,port=53,policy=duplicate, not in the file".to_owned(),
+        format!("link {link}: rate 150 Mbit/s, in the file measured"),
+        format!("link {link}: drained yes, in the file no"),
+    ];
+    let status = first.status()?;
+    ensure!(status.changed_by_hand == told, "{:?}", status.changed_by_hand);
+    ensure!(status.file.as_deref() == files.path(0).to_str(), "{:?}", status.file);
+    let table = first.ask(&["status", DEVICE])?;
+    ensure!(table.contains("changed by hand: policy rr, in the file adaptive\n"), "{table}");
+
+    bundles[0].upgrade()?;
+    until_drained(&mut bundles, 1)?;
+    let kept = bundles[0].status()?;
+    ensure!(kept.changed_by_hand == told && kept.policy == "rr", "{kept:?}");
+    send_both_ways(&topology, FILE)?;
+
+    let saved = bundles[0].ask(&["save", DEVICE])?;
+    ensure!(saved.lines().count() == told.len(), "{saved}");
+    let text = files.read(0)?;
+    for line in ["# host 0\n", "policy = \"rr\"  # as ever\n", "[[link]]  # 1\n", "drained = true\n"] {
+        ensure!(text.contains(line), "{line} is not in {text}");
+    }
+    ensure!(bundles[0].status()?.changed_by_hand.is_empty());
+    let again = bundles[0].ask(&["reload", DEVICE])?;
+    ensure!(again == "nothing differs\n", "{again}");
+    elsewhere(&bundles[0], &files.directory.path().join("elsewhere.toml"))?;
+    Bundle::stop_all(bundles)
+}
+
+/// A group changes its key by its files, in the three rounds of a change; then by hand, and the file follows.
+fn keys() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST]))?;
+    let files = Files::new()?;
+    fs::write(files.directory.path().join("new"), KEY.replace('6', "7"))?;
+    for host in 0..2 {
+        files.write(host, &tables(&[0]))?;
+    }
+    let mut bundles = files.start(&topology)?;
+    ready(&mut bundles, 1)?;
+    for round in [
+        "key = \"key\"\naccept_keys = [\"new\"]\n",
+        "key = \"new\"\naccept_keys = [\"key\"]\n",
+        "key = \"new\"\n",
+    ] {
+        for (host, bundle) in bundles.iter().enumerate() {
+            files.write(host, &tables(&[0]))?;
+            fs::write(files.path(host), files.read(host)?.replace("key = \"key\"\n", round))?;
+            let said = bundle.ask(&["reload", DEVICE])?;
+            ensure!(said.contains("group key"), "{said}");
+        }
+        send_both_ways(&topology, FILE)?;
+    }
+    let old = files.directory.path().join("key");
+    let (old, first) = (old.to_str().context("a path")?, &bundles[0]);
+    first.ask(&["key", DEVICE, files.directory.path().join("new").to_str().context("a path")?, old])?;
+    let by_hand = first.status()?.changed_by_hand;
+    ensure!(by_hand.len() == 1 && by_hand[0].starts_with("accepted group key "), "{by_hand:?}");
+    first.ask(&["save", DEVICE])?;
+    let text = files.read(0)?;
+    ensure!(text.contains(&format!("accept_keys = [\"{old}\"]\n")), "{text}");
+    ensure!(first.status()?.changed_by_hand.is_empty());
+    Bundle::stop_all(bundles)
+}
+
+/// What is in force, in a new file: the bundle takes to it.
+fn elsewhere(bundle: &Bundle<'_>, file: &Path) -> Result<()> {
+    let path = file.to_str().context("a path")?;
+    bundle.ask(&["save", DEVICE, path])?;
+    let status = bundle.status()?;
+    ensure!(status.file.as_deref() == Some(path) && status.changed_by_hand.is_empty(), "{status:?}");
+    let again = bundle.ask(&["reload", path])?;
+    ensure!(again == "nothing differs\n", "{again}");
+    Ok(())
+}
+
+/// Both listen, and nobody greets, until one is told where the other is.
+fn named_later() -> Result<()> {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST]) })?;
+    let options = options()?;
+    let mut bundles = Vec::new();
+    for (number, host) in topology.hosts().iter().enumerate() {
+        let link = format!("{},local={}", nic(0), address_of(0, number));
+        bundles.push(Bundle::start(host, number, &[link], &options)?);
+    }
+    for bundle in &mut bundles {
+        let alone = bundle.wait_until("a bundle without peers", |_| true)?;
+        ensure!(alone.peers.is_empty(), "{alone:?}");
+    }
+    let (link, peer) = (nic(0), address_of(0, 1).to_string());
+    let added = bundles[0].ask(&["peer", "add", DEVICE, &link, &peer])?;
+    ensure!(added.contains(&format!("peers {peer}:7420, was none")), "{added}");
+    ready(&mut bundles, 1)?;
+    let twice = refused(&bundles[0], &["peer", "add", DEVICE, &link, &peer])?;
+    ensure!(twice.contains("already"), "{twice}");
+    send_both_ways(&topology, FILE)?;
+    bundles[0].ask(&["peer", "remove", DEVICE, &link, &peer])?;
+    ensure!(bundles[0].status()?.peers.len() == 1, "a peer that has joined is sent away");
+    Bundle::stop_all(bundles)
+}

@@ -1,0 +1,232 @@
+//! `tabane top` in a real terminal: what it shows while a link dies, the policy changes and the bundle ends, what it leaves
+//! behind, and that it goes without rights.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tabane_kit::bundle::{self, DEVICE};
+use tabane_kit::clock::{milliseconds_between, monotonic_ns, wait_for};
+use tabane_kit::netns::Namespace;
+use tabane_kit::process::Process;
+use tabane_kit::status::LINK_DOWN;
+use tabane_kit::tool;
+use tabane_kit::topology::nic;
+use tempfile::TempDir;
+
+use crate::faults::carry;
+use crate::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+/// Bytes of a transfer that is under way while a link dies.
+const FILE: u64 = 24 << 20;
+/// How soon a screen shows what the daemon knows.
+const SOON_MS: f64 = 1_000.0;
+const WITHIN: Duration = Duration::from_secs(10);
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("top_shows_a_link_that_dies_and_changes_the_policy", Need::DaemonAndTmux, watch),
+        Case::new("top_outlives_its_bundle", Need::DaemonAndTmux, outlive),
+        Case::new("top_gives_the_terminal_back", Need::DaemonAndTmux, give_back),
+        Case::new("top_goes_without_the_right_to_see_flows", Need::DaemonAndTmux, without_rights),
+    ]
+}
+
+/// A terminal of a server of its own, which ends with its value.
+struct Terminal<'a> {
+    host: &'a Namespace,
+    /// The server's socket, and what the shell in it writes.
+    folder: TempDir,
+}
+
+impl<'a> Terminal<'a> {
+    /// A terminal of 80 columns and 24 lines, in which `before` and then `tabane top` runs, and then notes its exit code.
+    fn start(host: &'a Namespace, before: &str) -> Result<Self> {
+        let terminal = Self { host, folder: TempDir::new()? };
+        let program = bundle::program(None)?;
+        let line = format!(
+            "stty -g >{0}; {before} '{1}' top {DEVICE}; echo \"ended with $?\"; stty -g >{2}; exec cat",
+            terminal.file("before").display(),
+            program.display(),
+            terminal.file("after").display(),
+        );
+        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &line])?;
+        Ok(terminal)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.host.command("tmux");
+        command.env("LC_ALL", "C.UTF-8").arg("-S").arg(self.file("socket"));
+        tool::run(command.args(arguments))
+    }
+
+    /// What it shows.
+    fn screen(&self) -> Result<String> {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Whether a letter has a colour (SGR 38 of ECMA-48).
+    fn has_colours(&self) -> Result<bool> {
+        let screen = self.tmux(&["capture-pane", "-p", "-e"])?;
+        Ok(screen.contains("38;5;"))
+    }
+
+    fn press(&self, keys: &[&str]) -> Result<()> {
+        self.tmux(&[&["send-keys"], keys].concat()).map(drop)
+    }
+
+    fn resize(&self, across: u16, down: u16) -> Result<()> {
+        self.tmux(&["resize-window", "-x", &across.to_string(), "-y", &down.to_string()]).map(drop)
+    }
+
+    /// Waits until the screen is as wanted, and gives it.
+    fn shows(&self, what: &str, wanted: impl Fn(&str) -> bool) -> Result<String> {
+        let shown = wait_for(what, WITHIN, || {
+            let screen = self.screen()?;
+            Ok(wanted(&screen).then_some(screen))
+        });
+        shown.with_context(|| self.screen().unwrap_or_default())
+    }
+
+    /// The process of `tabane top`, a child of the shell.
+    fn top(&self) -> Result<Pid> {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"])?;
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", shell.trim()))?;
+        Ok(Pid::from_raw(children.trim().parse().with_context(|| format!("one child: {children}"))?))
+    }
+
+    /// Waits for its end with this exit code, and checks that it left nothing behind.
+    fn ended(&self, code: u8) -> Result<()> {
+        self.shows("the end", |screen| screen.contains(&format!("ended with {code}")))?;
+        let before = fs::read_to_string(self.file("before"))?;
+        let after = wait_for("the terminal's settings", WITHIN, || {
+            let after = fs::read_to_string(self.file("after")).unwrap_or_default();
+            Ok(after.ends_with('\n').then_some(after))
+        })?;
+        ensure!(before == after, "the terminal has other settings: {after}, before {before}");
+        let state = self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"])?;
+        ensure!(state.trim() == "0 1", "another screen, or no cursor: {state}");
+        Ok(())
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        // Without a server there is nothing to end.
+        let _ = self.tmux(&["kill-server"]);
+    }
+}
+
+/// Whether a screen shows that all is well.
+fn is_healthy(screen: &str) -> bool {
+    screen.contains(&format!("healthy: {LINKS} of {LINKS} links, 1 peer"))
+}
+
+/// Whether a screen has a row that begins with this link and holds this word.
+fn has_row(screen: &str, link: usize, word: &str) -> bool {
+    screen.lines().any(|line| line.starts_with(&format!("{} ", nic(link))) && line.contains(word))
+}
+
+fn watch() -> Result<()> {
+    const VICTIM: usize = 1;
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        let terminal = Terminal::start(topology.host(0), "")?;
+        terminal.shows("both links", |screen| {
+            is_healthy(screen) && (0..LINKS).all(|link| has_row(screen, link, "up"))
+        })?;
+        ensure!(terminal.has_colours()?, "no colours");
+        under_a_file(topology, FILE, || {
+            carry(topology, VICTIM)?;
+            let killed = topology.kill_switch(VICTIM)?.before_ns;
+            let screen = terminal.shows("the dead link", |screen| screen.contains("DEGRADED"))?;
+            let shown = monotonic_ns()?;
+            let known = bundles[0]
+                .wait_until("its end", |status| status.first_event(LINK_DOWN, VICTIM, killed).is_some())?;
+            let known = known.first_event(LINK_DOWN, VICTIM, killed).map_or(0, |event| event.at_ns);
+            let took = milliseconds_between(known, shown);
+            ensure!(took <= SOON_MS, "{took} ms after the daemon knew:\n{screen}");
+            terminal.shows("its row, and why since when", |screen| {
+                let is_reason = |line: &str| line.contains(&nic(VICTIM)) && line.contains(" since ");
+                ["down", "in only", "out only"].iter().any(|word| has_row(screen, VICTIM, word))
+                    && screen.lines().skip(1).any(is_reason)
+            })?;
+            topology.revive_switch(VICTIM).map(drop)
+        })?;
+        terminal.shows("both links again", is_healthy)?;
+
+        terminal.press(&["p", "Down", "Enter"])?;
+        terminal.shows("the answer", |screen| screen.contains("policy rr, was adaptive"))?;
+        ensure!(bundles[0].status()?.policy == "rr", "another policy");
+        for (view, sign) in [("2", "HEALTH"), ("3", "FLOW"), ("4", "EVENT"), ("h", "this help")] {
+            terminal.press(&[view])?;
+            terminal.shows(sign, |screen| screen.contains(sign))?;
+        }
+        terminal.press(&["x", "1"])?;
+        terminal.resize(120, 40)?;
+        terminal.shows("a wide screen", |screen| screen.contains("limited by") && screen.contains("mtu"))?;
+        terminal.resize(40, 20)?;
+        terminal.shows("a narrow screen", |screen| {
+            is_healthy(screen) && !screen.contains("share") && has_row(screen, 0, "up")
+        })?;
+        terminal.press(&["q"])?;
+        terminal.ended(0)
+    })
+}
+
+fn outlive() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        let terminal = Terminal::start(topology.host(0), "")?;
+        terminal.shows("a healthy bundle", is_healthy)?;
+        bundles[0].stop_for_now()?.success("the daemon")?;
+        terminal.shows("that it is gone", |screen| {
+            screen.contains("is not up; waiting for it to come back") && has_row(screen, 0, "up")
+        })?;
+        bundles[0].start_again()?;
+        ready(bundles, LINKS)?;
+        terminal.shows("that it is back", is_healthy)?;
+        // Frames of the new device are seen, too.
+        terminal.press(&["3"])?;
+        let peer = bundle::address(1).to_string();
+        let mut ping = topology.host(0).command("ping");
+        let pings = Process::start({
+            ping.args(["-c", "100", "-i", "0.1", &peer]);
+            ping
+        })?;
+        terminal.shows("the flow of a ping", |screen| screen.contains("icmp") && screen.contains(&peer))?;
+        pings.stop().map(drop)
+    })
+}
+
+fn give_back() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options()?, |topology, _| {
+        for signal in [Signal::SIGTERM, Signal::SIGINT] {
+            let terminal = Terminal::start(topology.host(0), "")?;
+            terminal.shows("a screen", |screen| screen.contains("healthy"))?;
+            kill(terminal.top()?, signal)?;
+            terminal.ended(0)?;
+        }
+        let terminal = Terminal::start(topology.host(0), "")?;
+        terminal.shows("a screen", |screen| screen.contains("healthy"))?;
+        terminal.press(&["C-c"])?;
+        terminal.ended(0)
+    })
+}
+
+fn without_rights() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options()?, |topology, _| {
+        let terminal = Terminal::start(topology.host(0), "NO_COLOR=1 setpriv --bounding-set -net_raw")?;
+        terminal.shows("the reason", |screen| screen.contains("flows cannot be seen: no permission"))?;
+        ensure!(!terminal.has_colours()?, "colours in spite of NO_COLOR");
+        terminal.press(&["q"])?;
+        terminal.ended(0)
+    })
+}

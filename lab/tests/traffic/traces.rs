@@ -1,0 +1,198 @@
+//! `tabane trace`: what is in the file is what passed, as tshark reads it with the project's dissector.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::Signal;
+use tabane_kit::bundle::{self, DEVICE, address};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::process::{Ending, Process};
+use tabane_kit::status::Status;
+use tabane_kit::tool;
+use tabane_kit::topology::{Topology, nic};
+use tempfile::TempDir;
+
+use crate::stage::{FAST, options, options_with, plan, send_both_ways, with_bundles, with_links};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+/// Bytes of each transfer.
+const FILE: u64 = 8 << 20;
+/// Cells of a link that may be between a counter and the capture at one end of a trace: in the NIC's queue, or heartbeats.
+const UNDER_WAY: u64 = 100;
+const PINGS: usize = 3;
+/// How long a trace takes to begin and to end.
+const PROMPTLY: Duration = Duration::from_secs(10);
+
+pub(crate) fn cases() -> Vec<Case> {
+    let cells = |name, parts: &'static str, policy| {
+        Case::new(name, Need::DaemonAndTshark, move || cells(parts, policy))
+    };
+    vec![
+        cells("a_trace_has_the_cells_that_the_counters_count", "", "adaptive"),
+        cells("a_trace_has_the_cells_of_ethernet_links", "ether:", "rr"),
+        Case::new("a_trace_of_frames_has_the_pings", Need::DaemonAndTshark, frames),
+        Case::new("a_trace_goes_into_a_pipe", Need::DaemonAndTshark, pipe),
+        Case::new("a_trace_without_rights_says_so", Need::DaemonAndSetpriv, without_rights),
+    ]
+}
+
+/// A trace under way.
+struct Trace(Process);
+
+impl Trace {
+    /// Starts it, and waits until it captures: then the head of the file is written.
+    fn start(host: &Namespace, file: &Path, arguments: &[&str]) -> Result<Trace> {
+        let mut command = host.command(bundle::program(None)?);
+        command.args(["trace", DEVICE, "--output"]).arg(file).args(arguments);
+        let mut process = Process::start(command)?;
+        let begun = wait_for("a trace that captures", PROMPTLY, || {
+            let bytes = fs::metadata(file).map_or(0, |file| file.len());
+            Ok((bytes > 0 || !process.is_running()?).then_some(bytes))
+        })?;
+        if begun == 0 {
+            bail!("it has ended: {}", process.stop()?.last_words());
+        }
+        Ok(Trace(process))
+    }
+
+    /// Ends it as Ctrl-C does; gives its last words.
+    fn end(self) -> Result<String> {
+        self.0.signal(Signal::SIGINT)?;
+        let ending: Ending = self.0.wait(PROMPTLY)?;
+        let said = ending.complaint.clone();
+        ending.success("the trace")?;
+        said.lines().last().map(str::to_owned).context("it says nothing at its end")
+    }
+}
+
+/// What tshark reads in a file: these fields of each packet, packets without the first of them left out.
+fn read(file: &Path, fields: &[&str]) -> Result<Vec<Vec<String>>> {
+    let dissector = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tabane.lua");
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-X", &format!("lua_script:{dissector}"), "-T", "fields", "-r"]).arg(file);
+    tshark.args(fields.iter().flat_map(|field| ["-e", field]));
+    let text = tool::run(&mut tshark)?;
+    let packets = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
+    Ok(packets.filter(|packet| packet.first().is_some_and(|field| !field.is_empty())).collect())
+}
+
+/// Cells of each link that were sent, and received.
+fn counted(status: &Status) -> Vec<[u64; 2]> {
+    status.peers[0].paths.iter().map(|path| [path.cells_sent, path.cells_received]).collect()
+}
+
+fn cells(kind: &str, policy: &str) -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let parts = if kind.is_empty() { "" } else { ",engine=packet" };
+    let links: Vec<String> = (0..LINKS).map(|link| format!("{kind}{}{parts}", nic(link))).collect();
+    with_links(&topology, &links, &options_with(&["--policy", policy])?, |topology, bundles| {
+        let folder = TempDir::new()?;
+        let file = folder.path().join("cells.pcapng");
+        let trace = Trace::start(topology.host(0), &file, &[])?;
+        let before = counted(&bundles[0].status()?);
+        send_both_ways(topology, FILE)?;
+        let after = counted(&bundles[0].status()?);
+        let said = trace.end()?;
+        ensure!(said.ends_with(", 0 lost"), "{said}");
+
+        let fields = ["tabane.kind", "frame.interface_name", "frame.packet_flags_direction"];
+        let packets = read(&file, &fields)?;
+        for (link, (before, after)) in before.iter().zip(&after).enumerate() {
+            for (way, direction) in ["2", "1"].into_iter().enumerate() {
+                let wanted = after[way] - before[way];
+                let here =
+                    packets.iter().filter(|packet| packet[1] == nic(link) && number(&packet[2]) == direction);
+                let found: u64 = here.map(|packet| packet[0].split(',').count() as u64).sum();
+                ensure!(wanted > FILE / 2 / 1_500 / 4, "link {link} took no part: {wanted} cells");
+                ensure!(
+                    found.abs_diff(wanted) <= UNDER_WAY,
+                    "link {link}, direction {direction}: {found} cells, {wanted} counted"
+                );
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A number that some versions of tshark write as hexadecimal.
+fn number(field: &str) -> &str {
+    field.trim_start_matches("0x").trim_start_matches('0')
+}
+
+fn frames() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, _| {
+        let folder = TempDir::new()?;
+        let file = folder.path().join("frames.pcapng");
+        let trace = Trace::start(topology.host(0), &file, &["--frames", "--size", "200"])?;
+        let count = PINGS.to_string();
+        tool::run(topology.host(0).command("ping").args([
+            "-c",
+            &count,
+            "-i",
+            "0.2",
+            &address(1).to_string(),
+        ]))?;
+        trace.end()?;
+        let packets = read(
+            &file,
+            &["icmp.type", "frame.interface_name", "frame.packet_flags_direction", "frame.time_epoch"],
+        )?;
+        // A request is sent, and its answer received.
+        let ways: Vec<[&str; 2]> = packets.iter().map(|packet| [&*packet[0], number(&packet[2])]).collect();
+        ensure!(ways == [["8", "2"], ["0", "1"]].repeat(PINGS), "{packets:?}");
+        ensure!(packets.iter().all(|packet| packet[1] == DEVICE), "{packets:?}");
+        let nanoseconds =
+            |packet: &Vec<String>| packet[3].split_once('.').is_some_and(|(_, rest)| rest.len() == 9);
+        ensure!(packets.iter().all(nanoseconds), "{packets:?}");
+        Ok(())
+    })
+}
+
+/// As before `wireshark -k -i -`; and a reader that has seen enough.
+fn pipe() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options()?, |topology, bundles| {
+        let trace = |rest: &str| {
+            let program = bundle::program(None)?;
+            let line = format!("'{}' trace {DEVICE} --output - {rest}", program.display());
+            let ending = Process::start(shell(topology.host(0), &line))?.wait(PROMPTLY)?;
+            let complaint = ending.complaint.clone();
+            Ok::<_, anyhow::Error>((ending.success(rest)?, complaint))
+        };
+        let (read, said) = trace("--seconds 1 | tshark -n -r - -T fields -e frame.interface_name | sort -u")?;
+        ensure!(read.trim() == nic(0), "{read} {said}");
+        let (code, said) = trace("| head -c 100 >/dev/null; echo ${PIPESTATUS[0]}")?;
+        ensure!(code.trim() == "0" && said.contains("nobody reads the trace any more"), "{code} {said}");
+        bundles[0].still_running()
+    })
+}
+
+fn shell(host: &Namespace, line: &str) -> Command {
+    let mut command = host.command("bash");
+    command.args(["-c", line]);
+    command
+}
+
+fn without_rights() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options()?, |topology, _| {
+        let asked = |arguments: &[&str]| {
+            let mut command = topology.host(0).command("setpriv");
+            command.args(["--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]);
+            command.arg(bundle::program(None)?).args(["trace", DEVICE]).args(arguments);
+            Process::start(command)?.wait(PROMPTLY)
+        };
+        for what in ["--cells", "--frames"] {
+            let ending = asked(&[what, "--output", "/dev/null"])?;
+            let said = ending.last_words();
+            ensure!(ending.status.code() == Some(2) && said.contains("CAP_NET_RAW"), "{said}");
+        }
+        let ending = asked(&["--link", "eth99"])?;
+        let said = ending.last_words();
+        ensure!(ending.status.code() == Some(2) && said.contains(&nic(0)), "{said}");
+        Ok(())
+    })
+}
