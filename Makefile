@@ -23,6 +23,7 @@ help:
 	@echo "    in guests with Debian's kernel: rivals netem vlan guests moderation"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
+	@echo "    RUN=trace ARGS='--seed 2'                    a made-up trace of a radio link"
 	@echo "make sim        seeds SEEDS=0..5000 of the simulation; SEED=7 replays one,"
 	@echo "                ARGS='--nightly 0..100000' uses all processors and goes on"
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target (needs a nightly toolchain);"
@@ -228,7 +229,7 @@ fuzz: rust
 	@rustup run nightly rustc --version >/dev/null 2>&1 || { echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 2; }
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked --version 0.13.2 cargo-fuzz
 	tar --extract --gzip --skip-old-files --file fuzz/found.tar.gz --directory fuzz/corpus
-	cd fuzz && for target in cell reassemble handshake recorded bundle control window config; do \
+	cd fuzz && for target in cell reassemble handshake recorded bundle control window config overheard; do \
 	    cargo +nightly fuzz run --fuzz-dir . --features coverage $$target -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; \
 	done
 

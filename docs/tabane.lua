@@ -60,8 +60,10 @@ local FIELDS = {
   { "hello.pauses", "Makes way for its successor", "bool", 8, nil, 0x10 },
   { "hello.ends", "Ends", "bool", 8, nil, 0x20 },
   { "hello.drains", "Drains this link", "bool", 8, nil, 0x40 },
+  { "hello.states", "States what it wants to receive", "bool", 8, nil, 0x80 },
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
+  { "hello.receives", "Wants to receive at most (kbit/s)", "uint32" },
 
   { "group_tag", "Group tag", "bytes" },
 
@@ -144,7 +146,11 @@ end
 
 local function hello(tree, cell)
   local fixed = HEADER + 34
-  local complaint = too_short(tree, cell, fixed) or too_short(tree, cell, fixed + cell(fixed - 1, 1):uint())
+  local complaint = too_short(tree, cell, fixed)
+  if complaint then return complaint end
+  local states = cell(fixed - 2, 1):uint() >= 128
+  local ends = fixed + cell(fixed - 1, 1):uint() + (states and 4 or 0)
+  complaint = too_short(tree, cell, ends)
   if complaint then return complaint end
   local add = fields_from(tree, cell, HEADER)
   local mac, port = add("hello.node", 6), add("hello.port", 2)
@@ -160,13 +166,16 @@ local function hello(tree, cell)
   add("hello.asks", 1, false, true)
   add("hello.pauses", 1, false, true)
   add("hello.ends", 1, false, true)
-  add("hello.drains", 1)
+  add("hello.drains", 1, false, true)
+  add("hello.states", 1)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
-  if seals and cell:len() >= fixed + length + TAG then tree:add(f["group_tag"], cell(cell:len() - TAG)) end
+  local receives = states and add("hello.receives", 4):uint()
+  if seals and cell:len() >= ends + TAG then tree:add(f["group_tag"], cell(cell:len() - TAG)) end
   if link >= LINKS then return complain(tree, "link " .. link .. " is out of range") end
   if workers == 0 then return complain(tree, "no workers") end
   if length > NAME_MAX then return complain(tree, "a name of " .. length .. " bytes") end
+  if receives == 0 then return complain(tree, "it wants to receive nothing") end
   return "hello from " .. name:string() .. ", " .. tostring(mac:ether()) .. "/" .. port:uint()
 end
 

@@ -21,16 +21,18 @@ use crate::config::Config;
 use crate::config::problem::quoted;
 use crate::config::settings::{Given, Settings};
 use crate::control::{self, AskError};
+use crate::doctor::{self, Asked};
 use crate::error::{BadInput, report};
 use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::origin::Origin;
 use crate::stdout::print;
-use crate::{background, log, names, probe, reload, remote, run, save, stderr, top, trace};
+use crate::{background, log, names, probe, reload, remote, run, save, stderr, top, trace, why};
 use again::BundleAndFile;
 pub(crate) use again::read_again;
 use live::{ClassChange, LinkChange, PeerChange};
 use up::UpFlags;
+pub(crate) use words::is_file;
 
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
@@ -92,6 +94,25 @@ enum Command {
         /// Name of the bundle
         #[arg(value_parser = device_name)]
         name: String,
+    },
+    /// Look for what is wrong on this machine and on a bundle's paths, and for what mends it; exit code 3 when something is
+    Doctor {
+        /// A running bundle, or a configuration file (`./FILE`, `FILE.toml`) [default: the only bundle that is up]
+        target: Option<String>,
+        /// A NIC to look at before there is a bundle; can be repeated
+        #[arg(long = "nic", value_name = "NIC")]
+        nics: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Watch a running bundle for a moment, and say what keeps it from being faster
+    Why {
+        #[command(flatten)]
+        bundle: Bundle,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Show what happened lately: peers and links that came and went, and what showed it
     Events {
@@ -262,6 +283,8 @@ impl Command {
             Command::Init(flags) => init::init(flags),
             Command::Join(flags) => init::join(&flags),
             Command::Forget { name } => init::forget(&name),
+            Command::Doctor { target, nics, json } => doctor::doctor(&Asked { target, nics, json }),
+            Command::Why { bundle, json } => why::why(&bundle.meant()?, json),
             Command::Events { bundle, follow, json } => remote::events(&bundle.meant()?, follow, json),
             Command::Top { bundle } => top::run(&bundle.meant()?),
             Command::Trace { bundle, wishes } => trace::run(&bundle.meant()?, &wishes),

@@ -16,8 +16,10 @@ pub mod fragments;
 pub mod limits;
 pub(crate) mod links;
 mod nodes;
+mod ports;
 mod print;
 pub mod problem;
+mod rate;
 pub mod resolve;
 pub mod settings;
 pub mod table;
@@ -37,7 +39,9 @@ pub use address::{Cidr, Peer};
 pub use classes::parse_class;
 pub use links::{LinkChange, parse_change, parse_link};
 pub use nodes::{NodeConfig, parse_allow};
+pub use ports::Ports;
 use problem::{Place, Problem};
+pub use rate::LinkRate;
 use settings::Settings;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::{receive, reclaim};
@@ -65,7 +69,7 @@ pub struct Config {
     pub accept_keys: Vec<(PathBuf, Key)>,
     /// Keys of nodes.
     pub nodes: NodeConfig,
-    /// UDP port of the first worker; worker i uses `port + i`, which exists.
+    /// UDP port of the first worker; worker i uses `port + i`, which exists. Names the node, and links may have others.
     pub port: u16,
     /// MTU of the device, 68 to 65,521 bytes.
     pub mtu: u16,
@@ -132,11 +136,13 @@ pub struct LinkConfig {
     /// Local address, or the one that stands for any of its family; `None` takes the NIC's IPv6 link-local address, or any of
     /// the peers' family.
     pub local: Option<IpAddr>,
+    /// UDP port of its first worker; `None`: the bundle's. Only of links over UDP.
+    pub port: Option<u16>,
     /// Where the other nodes listen: endpoints of one family, and names. Empty means multicast discovery, or, with a local
     /// address that routers forward to, that the link only listens.
     pub peers: Vec<Peer>,
-    /// Rate of the link, in bits per second; `None` means measured.
-    pub rate: Option<u64>,
+    /// What it carries at most, as far as it is stated.
+    pub rate: LinkRate,
     /// Its part of the traffic under `weighted`, 1 to 1,000; in a file given for each link or for none.
     pub weight: Option<u32>,
     /// Whether it is drained: data takes another link while one is up.
@@ -157,6 +163,17 @@ pub struct EtherConfig {
 }
 
 impl LinkConfig {
+    /// UDP port of its first worker in a bundle with these ports.
+    pub fn first_port(&self, ports: Ports) -> u16 {
+        self.port.unwrap_or(ports.first)
+    }
+
+    /// Whether both would receive at one place: over one NIC, from one address, at a port that is a worker's of both.
+    pub fn collides(&self, other: &LinkConfig, ports: Ports) -> bool {
+        let distance = self.first_port(ports).abs_diff(other.first_port(ports));
+        self.nic == other.nic && self.local == other.local && distance < ports.workers
+    }
+
     /// Whether peers are looked for by multicast: where none are named, over link-local addresses.
     pub fn uses_multicast(&self) -> bool {
         self.peers.is_empty() && self.local.is_none_or(is_ipv6_link_local)
@@ -169,7 +186,7 @@ impl LinkConfig {
 
     /// Whether it is the same link as another, which may have another rate, other peers, and the like.
     pub fn is_same(&self, other: &LinkConfig) -> bool {
-        self.nic == other.nic && self.local == other.local
+        self.nic == other.nic && self.local == other.local && self.port == other.port
     }
 
     /// Whether cells take the same way as over another link of its name: a slot that one of them leaves open is no other.

@@ -1,7 +1,7 @@
 //! How a command ends when it fails: sentences on stderr and an exit code.
 //!
 //! Inside the binary errors are [`anyhow::Error`]s. Only this module decides which of them are the
-//! user's to correct (exit code 2) and which are failures at run time (exit code 1).
+//! user's to correct (exit code 2), which are failures at run time (exit code 1), and which are findings (exit code 3).
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,6 +14,8 @@ use crate::stderr::Stderr;
 const RUN_TIME: u8 = 1;
 /// Exit code when the input or the machine does not allow what was asked.
 const BAD_INPUT: u8 = 2;
+/// Exit code when `tabane doctor` has found something.
+const FOUND: u8 = 3;
 
 /// A request that is impossible with this input or on this machine: a sentence for each reason, without the
 /// leading `tabane: `.
@@ -36,6 +38,14 @@ impl From<Vec<Problem>> for BadInput {
     }
 }
 
+/// Something is wrong with what was looked at; it has been printed.
+#[derive(Debug, thiserror::Error)]
+#[error("{count} {}", if *count == 1 { "finding" } else { "findings" })]
+pub(crate) struct Found {
+    /// How many findings.
+    pub(crate) count: usize,
+}
+
 /// Prints `error` on stderr, each sentence on a line of its own, and gives the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let (sentences, code) = match error.downcast_ref::<BadInput>() {
@@ -50,6 +60,9 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<Found>().is_some() {
+        return FOUND;
+    }
     let taken = matches!(error.downcast_ref(), Some(BindError::AlreadyRunning { .. }));
     let refused = matches!(
         error.downcast_ref(),
@@ -88,6 +101,7 @@ mod tests {
         let error = Err::<(), _>(taken).context("starting").expect_err("an error");
         assert_eq!(code_of(&error), BAD_INPUT);
         assert_eq!(code_of(&anyhow::anyhow!("broken")), RUN_TIME);
+        assert_eq!(code_of(&Found { count: 2 }.into()), FOUND);
         let error = Err::<(), _>(BadInput::new("no such NIC")).context("starting").expect_err("an error");
         assert!(error.downcast_ref::<BadInput>().is_some());
     }

@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 
 use crate::config::classes::policy_names;
 use crate::config::problem::quoted;
-use crate::config::{Cidr, LinkConfig, parse_link};
+use crate::config::{Cidr, LinkConfig, Ports, parse_link};
 use crate::control;
 use crate::error::BadInput;
 use crate::key::{Key, KeyError, Owner};
@@ -168,7 +168,8 @@ impl MachineFlags {
 
     fn links(&self, asker: &Asker, port: u16) -> Result<Vec<LinkConfig>, BadInput> {
         let typed = if self.links.is_empty() { ask_for_links(asker)? } else { self.links.clone() };
-        let parse = |text: &String| parse_link(text, port).map_err(BadInput::new);
+        let ports = Ports { first: port, ..Ports::default() };
+        let parse = |text: &String| parse_link(text, ports).map_err(BadInput::new);
         typed.iter().map(parse).collect()
     }
 

@@ -7,14 +7,16 @@
 //!   cli ── remote, status, top, trace ── control ┘ one JSON line each way
 //! ```
 //!
-//! A command ends in one of three ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
-//! cannot be done with this input or on this machine ([`error`]). Each error is one sentence on one line.
+//! A command ends in one of four ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
+//! cannot be done with this input or on this machine; 3, `doctor` has found something ([`error`]). Each error is one
+//! sentence on one line.
 
 mod background;
 pub mod cli;
 pub mod config;
 pub mod control;
 mod device;
+mod doctor;
 pub mod error;
 pub mod events;
 mod group;
@@ -46,6 +48,8 @@ mod stderr;
 mod stdout;
 mod top;
 mod trace;
+mod usage;
 mod watchdog;
+mod why;
 mod worker;
 mod workers;

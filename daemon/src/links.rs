@@ -30,7 +30,7 @@ use greeted::greeted;
 pub(crate) use greeted::{Addresses, of_worker};
 
 /// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
-const RECEIVE_BUFFER: usize = 7 << 20;
+pub(crate) const RECEIVE_BUFFER: usize = 7 << 20;
 
 /// The links, by number.
 pub(crate) struct Links {
@@ -92,7 +92,8 @@ impl Links {
     /// Adds a link; returns its number.
     pub(crate) fn add(&self, link: LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
-        if members.iter().flatten().any(|member| member.link.is_same(&link)) {
+        let ports = self.config.ports();
+        if members.iter().flatten().any(|member| member.link.collides(&link, ports)) {
             return Err(Refusal::Input(format!("link {} is in the bundle already", link.nic)));
         }
         if members.iter().flatten().count() == LINKS {
@@ -151,7 +152,7 @@ impl Links {
         Ok(number)
     }
 
-    /// Removes a link, and returns its number when its sockets are closed. `local` distinguishes links over one NIC.
+    /// Removes a link, and returns its number when its sockets are closed. `local` and `port` distinguish links over one NIC.
     pub(crate) fn remove(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let number = self.begin_leaving(wanted)?;
         self.let_go(number, &wanted.nic)?;
@@ -312,9 +313,12 @@ impl Member {
 fn find<'m>(members: &'m mut [Option<Member>], wanted: &LinkConfig) -> Result<(u8, &'m mut Member), Refusal> {
     let nic = &wanted.nic;
     let names: Vec<_> = members.iter().flatten().map(|member| member.link.nic.clone()).collect();
+    let is_exact = members.iter().flatten().any(|member| member.link.is_same(wanted));
     let is_meant = |member: &Member| {
-        let at = wanted.local.is_none_or(|local| member.link.local == Some(local));
-        member.link.nic == *nic && at && (member.link.ether.is_some() || wanted.ether.is_none())
+        let at = wanted.local.is_none_or(|local| member.link.local == Some(local))
+            && wanted.port.is_none_or(|port| member.link.port == Some(port));
+        let is_named = if is_exact { member.link.is_same(wanted) } else { member.link.nic == *nic && at };
+        is_named && (member.link.ether.is_some() || wanted.ether.is_none())
     };
     let mut meant = (0u8..)
         .zip(members.iter_mut())
@@ -323,7 +327,9 @@ fn find<'m>(members: &'m mut [Option<Member>], wanted: &LinkConfig) -> Result<(u
     Err(Refusal::Input(match (meant.next(), meant.next()) {
         (Some((number, member)), None) if !member.leaving => return Ok((number, member)),
         (Some(_), None) => format!("link {nic} is on its way out already"),
-        (Some(_), Some(_)) => format!("there are several links over {nic}; say which: {nic},local=ADDRESS"),
+        (Some(_), Some(_)) => {
+            format!("there are several links over {nic}; say which: {nic},local=ADDRESS or {nic},port=N")
+        }
         (None, _) => format!("link {nic} is not in the bundle; there are: {}", names.join(", ")),
     }))
 }
@@ -435,7 +441,7 @@ fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
         nic: link.nic.clone(),
         local: link.local.or(any),
         both_families: link.takes_both_families(),
-        port: config.port + number,
+        port: link.first_port(config.ports()) + number,
         gso: config.offload.gso,
         gro: config.offload.gro,
         receive_buffer: RECEIVE_BUFFER,
@@ -464,7 +470,8 @@ pub(crate) fn link_settings(
         headers: u16::try_from(crate::medium::headers(link)).unwrap_or_default(),
         greet: of_worker(greeted(link, addresses), number),
         multicast: link.uses_multicast(),
-        rate: link.rate,
+        rate: link.rate.up,
+        receives: link.rate.down,
         speed: None,
         weight: link.weight,
         drained: link.drained,

@@ -33,7 +33,7 @@ pub(crate) use account::USUAL_USER;
 pub(crate) struct Privileges {
     /// `None`: all rights are kept.
     account: Option<Account>,
-    /// UDP port of the first worker.
+    /// The lowest UDP port.
     port: u16,
     /// Whether links are opened later that need packet sockets.
     frames: bool,
@@ -50,7 +50,7 @@ impl Privileges {
         let access = &config.access;
         let account = if access.sandbox { Some(Account::find(access.user.as_deref())?) } else { None };
         let control_group = access.control_group.as_deref().map(account::group).transpose()?;
-        Ok(Self { account, port: config.port, frames: may_open_frames(config), control_group })
+        Ok(Self { account, port: config.lowest_port(), frames: may_open_frames(config), control_group })
     }
 
     /// Stages 3 to 6.

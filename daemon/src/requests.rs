@@ -71,7 +71,7 @@ impl Requests {
 
     /// The link that a request means.
     fn link(&self, text: &str) -> Result<LinkConfig, Refusal> {
-        parse_link(text, self.in_force.rest().port).map_err(Refusal::Input)
+        parse_link(text, self.in_force.rest().ports()).map_err(Refusal::Input)
     }
 
     /// Switches the policy of all workers.

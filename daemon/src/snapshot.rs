@@ -166,5 +166,8 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
         cells_received: path.cells_received,
         loss_percent: f64::from(path.lost) / 100.0,
         cells_lost: path.cells_missed,
+        queue_behind_us: micros(path.queue_behind),
+        reports: path.reports,
+        reports_behind: path.reports_behind,
     }
 }

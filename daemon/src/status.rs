@@ -189,6 +189,12 @@ pub struct PathStatus {
     pub loss_percent: f64,
     /// Cells of the peer that were lost on the way.
     pub cells_lost: u64,
+    /// How long cells wait behind the NIC, in microseconds: in a router's queue, or at the peer until it reads them.
+    pub queue_behind_us: u64,
+    /// The peer's reports about this node's cells, of all workers.
+    pub reports: u64,
+    /// Of these, how many said that cells still waited in the peer's socket: it does not read as fast as they come.
+    pub reports_behind: u64,
 }
 
 impl PathStatus {
@@ -217,6 +223,8 @@ impl PeerStatus {
                 path.cells_sent += other.cells_sent;
                 path.cells_received += other.cells_received;
                 path.cells_lost += other.cells_lost;
+                path.reports += other.reports;
+                path.reports_behind += other.reports_behind;
             }
         }
     }
@@ -257,7 +265,7 @@ const EXAMPLE: &str = r#"{
       "paths": [ { "link": 0, "peer_link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "congested": false, "queued_bytes": 0,
                    "bytes_sent": 14520, "bytes_received": 17424, "cells_sent": 10, "cells_received": 12,
-                   "loss_percent": 0.0, "cells_lost": 0 } ] } ],
+                   "loss_percent": 0.0, "cells_lost": 0, "queue_behind_us": 40, "reports": 4, "reports_behind": 1 } ] } ],
   "counters": { "frames_sent": 1, "drop_no_peer": 0 },
   "troubles": [],
   "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",

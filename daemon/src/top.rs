@@ -117,18 +117,21 @@ impl Top {
                 self.picture = Picture::of(&status, &self.history, self.meter.flows());
             }
             News::Silence(reason) => self.ui.gone = Some(one_line(&reason)),
-            News::Answer(answer) => self.ui.said = Some(said(&answer)),
+            News::Answer(request, answer) => self.ui.said = Some(said(&request, &answer)),
         }
     }
 }
 
 /// What the bundle answered, in a sentence.
-fn said(answer: &Result<Value, AskError>) -> (Level, String) {
-    match answer {
-        Ok(answer) => match (answer["new"].as_str(), answer["old"].as_str()) {
-            (Some(new), Some(old)) => (Level::Good, one_line(&format!("policy {new}, was {old}"))),
-            _ => (Level::Good, "done".to_owned()),
-        },
-        Err(error) => (Level::Bad, one_line(&error.to_string())),
-    }
+fn said(request: &Request, answer: &Result<Value, AskError>) -> (Level, String) {
+    let sentence = match (request, answer) {
+        (_, Err(error)) => return (Level::Bad, one_line(&error.to_string())),
+        (Request::Policy { policy }, Ok(answer)) => {
+            format!("policy {policy}, was {}", answer["old"].as_str().unwrap_or_default())
+        }
+        (Request::LinkDrain { link }, _) => format!("{link} is drained: data takes the other links"),
+        (Request::LinkResume { link }, _) => format!("{link} is used again"),
+        _ => "done".to_owned(),
+    };
+    (Level::Good, one_line(&sentence))
 }

@@ -218,6 +218,25 @@ fn commands_for_a_bundle_that_is_not_up() {
 }
 
 #[test]
+fn changes_of_a_bundle_that_is_not_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = "no-such-bundle";
+    let commands: [&[&str]; 7] = [
+        &["reload", name],
+        &["save", name, "./tb.toml"],
+        &["link", "drain", name, "eth1"],
+        &["link", "set", name, "eth1,weight=1"],
+        &["peer", "add", name, "eth1", "198.51.100.7"],
+        &["class", "list", name],
+        &["class", "add", name, "port=53,policy=rr"],
+    ];
+    for command in commands {
+        let sentence = refusal(directory.path(), command);
+        assert_eq!(sentence, "no bundle named no-such-bundle is up in this network namespace", "{command:?}");
+    }
+}
+
+#[test]
 fn keys_are_never_overwritten() {
     let directory = tempfile::tempdir().expect("a directory");
     let made = tabane(directory.path(), &["genkey", "key"]);

@@ -92,6 +92,14 @@ pub fn recorded(bytes: &[u8]) {
     pair.assert_alive();
 }
 
+/// Packets that the doctor overhears: what is understood of one is still understood when more stands behind it.
+pub fn overheard(bytes: &[u8]) {
+    if let Some(heard) = tabane_io::overhear::parse(bytes) {
+        let longer = [bytes, &[0xff; 8]].concat();
+        assert_eq!(tabane_io::overhear::parse(&longer), Some(heard));
+    }
+}
+
 /// The control socket: whatever a client sends, every line that comes back is JSON, and the next client is served.
 pub fn control(bytes: &[u8]) {
     let service = Service::start();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tabane::config::{parse_allow, parse_change, parse_class, parse_link};
+use tabane::config::{Ports, parse_allow, parse_change, parse_class, parse_link};
 use tabane::control::{Listener, Request, Server, ask};
 use tabane::events::EventLog;
 use tabane::key::Key;
@@ -17,7 +17,7 @@ use tabane_proto::PolicyKind;
 
 /// An answer comes within this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
-const PORT: u16 = 7420;
+const PORTS: Ports = Ports { first: 7420, workers: 1 };
 
 /// A service.
 pub(crate) struct Service {
@@ -61,10 +61,10 @@ fn answer(request: Request) -> Value {
         Request::LinkAdd { link }
         | Request::LinkRemove { link }
         | Request::LinkDrain { link }
-        | Request::LinkResume { link } => drop(parse_link(link, PORT)),
-        Request::LinkSet { link } => drop(parse_change(link, PORT)),
+        | Request::LinkResume { link } => drop(parse_link(link, PORTS)),
+        Request::LinkSet { link } => drop(parse_change(link, PORTS)),
         Request::PeerAdd { link, peer } | Request::PeerRemove { link, peer } => {
-            drop(parse_link(&format!("{link},peer={peer}"), PORT));
+            drop(parse_link(&format!("{link},peer={peer}"), PORTS));
         }
         Request::ClassAdd { class, .. } => drop(parse_class(class)),
         Request::Reload { told, .. } | Request::Filed { told, .. } => drop(told.understood()),

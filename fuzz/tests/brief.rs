@@ -1,6 +1,6 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{bundle, cell, config, control, handshake, reassemble, recorded, window};
+use tabane_fuzz::{bundle, cell, config, control, handshake, overheard, reassemble, recorded, window};
 
 /// Inputs for each body, and for the one that takes longest.
 const INPUTS: u64 = 3_000;
@@ -119,6 +119,14 @@ fn any_request() {
 #[test]
 fn any_configuration() {
     over_inputs(&[include_bytes!("../corpus/config/all.toml")], config);
+}
+
+#[test]
+fn any_packet() {
+    let valid: [&[u8]; 2] =
+        [include_bytes!("../corpus/overheard/datagram"), include_bytes!("../corpus/overheard/refusal")];
+    valid.iter().for_each(|bytes| assert!(tabane_io::overhear::parse(bytes).is_some()));
+    over_inputs(&valid, overheard);
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! The speed of a device, as `ethtool` shows it.
+//! What `ethtool` shows of a device: its speed, what its ends can do, and which offloads are on.
 //!
-//! By `ETHTOOL_GSET` and `ETHTOOL_SSET`, whose structure has one size on all kernels. A TAP device shows whatever was
-//! set last, and 10 Mbit/s before.
+//! The speed by `ETHTOOL_GSET` and `ETHTOOL_SSET`, whose structure has one size on all kernels. A TAP device shows whatever
+//! was set last, and 10 Mbit/s before. What the ends can do: [`modes`].
 //!
 //! Source: `struct ethtool_cmd` in `include/uapi/linux/ethtool.h`, `tun_set_link_ksettings` in `drivers/net/tun.c` of
 //! Linux 6.18.
+
+mod modes;
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,6 +14,7 @@ use std::os::fd::AsRawFd;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use crate::sockets::check;
+pub use modes::{Negotiated, negotiated};
 
 const GET: u32 = 1;
 const SET: u32 = 2;
@@ -59,7 +62,36 @@ pub fn set_speed(device: &str, mbits: u32) -> io::Result<()> {
     ask(device, Settings { command: SET, speed: low, speed_high: high, duplex: FULL_DUPLEX, ..now }).map(drop)
 }
 
-fn ask(device: &str, mut settings: Settings) -> io::Result<Settings> {
+/// What the kernel or the NIC does for packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offloading {
+    /// Merges received packets (GRO).
+    Merge = 0x2b,
+    /// Segments what is sent as late as possible (GSO).
+    Segment = 0x23,
+    /// Segments TCP in the NIC (TSO).
+    SegmentTcp = 0x1e,
+    /// Computes checksums of what is sent.
+    Checksum = 0x16,
+}
+
+/// `struct ethtool_value`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    command: u32,
+    value: u32,
+}
+
+/// Whether a device has this switched on; `None`: it does not say.
+#[must_use]
+pub fn offloads(device: &str, what: Offloading) -> Option<bool> {
+    let answer = ask(device, Value { command: what as u32, value: 0 }).ok()?;
+    Some(answer.value != 0)
+}
+
+/// Sends a request to the driver; its answer has the same structure.
+fn ask<T>(device: &str, mut settings: T) -> io::Result<T> {
     let any = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
     // SAFETY: a request of zeros is a valid one.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -70,7 +102,8 @@ fn ask(device: &str, mut settings: Settings) -> io::Result<Settings> {
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_data = (&raw mut settings).cast();
-    // SAFETY: the kernel reads and writes one `Settings`, which lives until the call returns.
+    // SAFETY: the kernel reads and writes one structure of the command in its first field, which is `T` and lives until the
+    // call returns.
     check(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })?;
     Ok(settings)
 }

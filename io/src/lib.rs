@@ -25,15 +25,18 @@ pub mod descriptors;
 pub mod ether;
 pub mod ethtool;
 pub mod gate;
+pub mod knock;
 pub mod link;
 pub mod mem;
 pub mod netlink;
 pub mod notice;
+pub mod overhear;
 #[cfg(feature = "lab")]
 pub mod packet;
 pub mod peer;
 pub mod poll;
 mod run;
+pub mod segment;
 mod sockets;
 pub mod tap;
 pub mod udp;

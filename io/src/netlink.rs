@@ -5,21 +5,28 @@
 //!
 //! Source: `rtnetlink(7)`, Linux `net/core/rtnetlink.c`, `net/sched/sch_api.c`.
 
+mod detail;
 mod device;
+mod diag;
 mod nic;
+mod route;
 mod watch;
 
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use thiserror::Error;
 
+pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details};
 pub use device::{DeviceSettings, add_address, remove_address, set_device, set_qdisc_noqueue};
+pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 pub use nic::{Nic, nic, nic_names};
+pub use route::route_to;
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.
@@ -56,7 +63,7 @@ impl NetlinkError {
         matches!(source.raw_os_error(), Some(libc::EEXIST | libc::EADDRNOTAVAIL))
     }
 
-    fn new(action: &'static str, source: io::Error) -> Self {
+    pub(crate) fn new(action: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM) => Self::NoPermission { action },
             _ => Self::Failed { action, source },
@@ -69,23 +76,26 @@ const RECEIVE_ROOM: usize = 64 * 1024;
 
 /// Asks for a list and gives its entries.
 fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-    exchange(request, NLM_F_DUMP)
+    exchange(NETLINK_ROUTE, request, NLM_F_DUMP)
 }
 
 /// Asks for a change and waits until it is made. `flags` beside those of any request.
 fn change(request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-    exchange(request, NLM_F_ACK | flags).map(drop)
+    exchange(NETLINK_ROUTE, request, NLM_F_ACK | flags).map(drop)
 }
 
 /// Sends one request and collects the answers up to the acknowledgement or the end of the list.
-fn exchange(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
+fn exchange<M>(protocol: isize, request: M, flags: u16) -> io::Result<Vec<M>>
+where
+    M: NetlinkSerializable + NetlinkDeserializable,
+{
+    let mut socket = Socket::new(protocol)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
 
     let mut header = NetlinkHeader::default();
     (header.flags, header.sequence_number) = (NLM_F_REQUEST | flags, 1);
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
     message.finalize();
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);
@@ -108,7 +118,7 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNet
 
 /// The messages of one received datagram, in order; `None` for one that cannot be parsed, as of a kernel that is newer
 /// than this program. After a truncated one there are none.
-fn parse(mut bytes: &[u8]) -> Vec<Option<NetlinkPayload<RouteNetlinkMessage>>> {
+fn parse<M: NetlinkDeserializable>(mut bytes: &[u8]) -> Vec<Option<NetlinkPayload<M>>> {
     let mut payloads = Vec::new();
     while let Some(length) = bytes.first_chunk().map(|length| u32::from_ne_bytes(*length) as usize) {
         payloads.push(NetlinkMessage::deserialize(bytes).ok().map(|message| message.payload));
@@ -121,6 +131,11 @@ fn parse(mut bytes: &[u8]) -> Vec<Option<NetlinkPayload<RouteNetlinkMessage>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What would be parsed of answers about NICs.
+    fn parse(bytes: &[u8]) -> Vec<Option<NetlinkPayload<RouteNetlinkMessage>>> {
+        super::parse(bytes)
+    }
 
     fn done() -> Vec<u8> {
         let mut message =

@@ -14,6 +14,7 @@ mod kernel_packet;
 mod kernel_signals;
 mod kernel_tap;
 mod kernel_udp;
+mod kernel_wires;
 
 use kernel::needs::Needs;
 use libtest_mimic::Arguments;
@@ -28,5 +29,6 @@ fn main() {
     trials.extend(kernel_packet::trials(&needs));
     trials.extend(kernel_tap::trials(&needs));
     trials.extend(kernel_udp::trials(&needs));
+    trials.extend(kernel_wires::trials(&needs));
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -99,10 +99,22 @@ impl<'a> Bundle<'a> {
         links: &[String],
         options: &Options,
     ) -> Result<Vec<Bundle<'a>>> {
+        Bundle::start_each(topology, |_| links.to_vec(), options)
+    }
+
+    /// The same over the links that `links` tells for each host, as many for one as for another.
+    ///
+    /// # Errors
+    /// As [`Bundle::start_all`].
+    pub fn start_each(
+        topology: &'a Topology,
+        links: impl Fn(usize) -> Vec<String>,
+        options: &Options,
+    ) -> Result<Vec<Bundle<'a>>> {
         let hosts = topology.hosts().iter().enumerate();
-        let mut bundles: Vec<Bundle<'a>> =
-            hosts.map(|(number, host)| Bundle::start(host, number, links, options)).collect::<Result<_>>()?;
-        let (peers, links) = (bundles.len() - 1, links.len());
+        let start = |(number, host)| Bundle::start(host, number, &links(number), options);
+        let mut bundles: Vec<Bundle<'a>> = hosts.map(start).collect::<Result<_>>()?;
+        let (peers, links) = (bundles.len() - 1, links(0).len());
         for bundle in &mut bundles {
             bundle.wait_until(&format!("{peers} peers over {links} links"), |status| {
                 status.is_ready(peers, links)

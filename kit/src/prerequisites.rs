@@ -143,6 +143,15 @@ pub fn require_xdp() -> Result<(), Missing> {
     }
 }
 
+/// Checks that this process may give programs priorities above the usual one.
+///
+/// # Errors
+/// It is not root, or of a user namespace only.
+pub fn require_priority() -> Result<(), Missing> {
+    let lack = || Missing::new("priorities need root outside of user namespaces".to_owned());
+    if is_all_powerful() { Ok(()) } else { Err(lack()) }
+}
+
 /// Whether this process is root, and not of a user namespace only.
 #[must_use]
 pub fn is_all_powerful() -> bool {

@@ -137,6 +137,9 @@ pub struct Path {
     pub cells_received: u64,
     /// Cells of the peer that never arrived on it.
     pub cells_lost: u64,
+    /// Share of the cells to the peer that was lost lately, in percent.
+    #[serde(default)]
+    pub loss_percent: f64,
 }
 
 /// A change of state.

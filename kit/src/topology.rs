@@ -15,6 +15,7 @@ mod drawing;
 mod fault;
 mod link;
 mod port;
+mod router;
 
 use std::net::Ipv4Addr;
 
@@ -25,6 +26,7 @@ use crate::emulator::Emulator;
 use crate::machine::processors;
 use crate::netns::Namespace;
 pub use link::{LinkPlan, RouterPlan};
+pub use router::Pacer;
 
 /// How the hosts' NICs of one link are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,12 @@ impl Topology {
         ensure!((2..=99).contains(&plan.hosts), "{} hosts: 2 to 99 are possible", plan.hosts);
         ensure!((1..=99).contains(&plan.links.len()), "{} links: 1 to 99 are possible", plan.links.len());
         ensure!(plan.wiring == Wiring::Switch || plan.hosts == 2, "a wire joins 2 hosts, not {}", plan.hosts);
+        let translates = |link: &LinkPlan| link.router.is_some_and(|router| router.translates);
+        let is_translated = plan.links.iter().any(translates);
+        ensure!(
+            !is_translated || plan.hosts == 2 && plan.addressed && plan.wiring == Wiring::Switch,
+            "a router translates between 2 hosts with addresses, in the place of a switch"
+        );
         let named = |kind: char, number: usize| Namespace::create(format!("{kind}{}", number + 1));
         let mut hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
         if plan.pinned {

@@ -9,3 +9,4 @@ pub mod engines;
 pub mod guests;
 pub mod moderation;
 pub mod soak;
+pub mod trace;

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use tabane_kit::prerequisites::{Missing, Tool};
 use tabane_kit::report::Expected;
 use tabane_kit::sandbox::{self, Side};
-use tabane_lab::commands::{apps, attack, bench, compare, demo, engines, guests, moderation, soak};
+use tabane_lab::commands::{apps, attack, bench, compare, demo, engines, guests, moderation, soak, trace};
 use tabane_lab::scenario::{self, known::Known};
 use tabane_papers::{self as papers, skew};
 
@@ -31,6 +31,7 @@ enum Command {
     Known(Known),
     Run(scenario::Options),
     Compare(compare::Options),
+    Trace(trace::Options),
 }
 
 /// What runs in a sandbox.
@@ -92,6 +93,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Known(known) => known.run(),
         Command::Run(options) => scenario::run(options),
         Command::Compare(options) => compare::run(options),
+        Command::Trace(options) => trace::run(options),
     }
 }
 

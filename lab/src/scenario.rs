@@ -6,7 +6,7 @@
 //! 1. [`cases`], [`mod@file`], [`units`], [`mod@print`]: from the file's text to [`plan`]s, and back.
 //! 2. [`able`]: what a place cannot do, in one sentence.
 //! 3. [`contestant`] (with [`tunnel`] and [`netem`]): who carries the flows.
-//! 4. [`course`]: what becomes of the links, step by step.
+//! 4. [`course`] (with [`trace`]): what becomes of the links, step by step.
 //! 5. [`simulated`], [`measured`] (with its [`flows`], [`counts`], [`deaths`]): one run, from the links to the figures
 //!    ([`figure`]).
 //! 6. [`summary`]: place beside place and case above case, against what is wanted.
@@ -29,6 +29,7 @@ mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod tunnel;
 mod units;
 

@@ -99,6 +99,7 @@ fn hello() -> Hello {
         session: 0x0102,
         your_session: 0,
         cell_max: 1_452,
+        receives: Some(50_000),
         link: 1,
         workers: 1,
         takes_uso: true,
@@ -318,7 +319,9 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.pauses", "0"),
             ("tabane.hello.ends", "0"),
             ("tabane.hello.drains", "0"),
+            ("tabane.hello.states", "1"),
             ("tabane.hello.name", "h1"),
+            ("tabane.hello.receives", "50000"),
         ],
     )
 }
@@ -481,7 +484,7 @@ fn dissected_refused() -> Result<()> {
         (with(0, 0x15), "kind 5 is not known"),
         (with(2, 16), "the link or the lane is out of range"),
         (with(3, 1), "the link or the lane is out of range"),
-        (cut, "51 bytes where 52 are needed"),
+        (cut, "55 bytes where 56 are needed"),
     ];
     let cells = refused.each_ref().map(|(cell, _)| cell.clone());
     let expected = refused.map(|(_, complaint)| vec![complaint.to_owned(), String::new()]);

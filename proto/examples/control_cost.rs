@@ -122,6 +122,7 @@ impl Scene {
             session: 7,
             your_session: 0,
             cell_max: 1_452,
+            receives: None,
             link: 0,
             workers: 1,
             takes_uso: true,

@@ -332,11 +332,9 @@ impl Bundle {
         hotplug::drain_link(now, number, drained, &mut self.split().1);
     }
 
-    /// The user states another rate or weight for a link, or none.
-    pub fn state_link(&mut self, number: u8, rate: Option<u64>, weight: Option<u32>) {
-        if let Some(link) = self.links.member_mut(number) {
-            link.state(rate, weight);
-        }
+    /// The user states other rates for a link, for what it sends and what it receives in bits per second, or another weight, or none.
+    pub fn state_link(&mut self, now: Instant, number: u8, rates: [Option<u64>; 2], weight: Option<u32>) {
+        hotplug::state_link(now, number, rates, weight, &mut self.split().1);
     }
 
     /// Whether a link has this number, also one that is leaving.

@@ -124,6 +124,7 @@ impl Group {
             session: session.map_or(0, |session| session.session_in),
             your_session: session.map_or(0, |session| session.session_out),
             cell_max: state.settings.cell_max,
+            receives: state.settings.receives.map(kilobits),
             link,
             workers: self.workers,
             takes_uso: self.takes_uso,
@@ -136,4 +137,9 @@ impl Group {
             name: self.name,
         }
     }
+}
+
+/// A rate in the unit of hellos.
+fn kilobits(bits: u64) -> u32 {
+    u32::try_from(bits.div_ceil(1_000)).unwrap_or(u32::MAX).max(1)
 }

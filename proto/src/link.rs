@@ -5,15 +5,17 @@
 //!   outbound   numbers and log of what was sent          inbound    numbers and delay of what came
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
 //!   path_mtu   how long cells may be on the way of a path
-//!   congestion how much may be on the way of a path, by the queue that its bottleneck has
-//!   health     which path is dead: black_hole, adaptive_timeout, incast, hold_down;    loss   which one is suspect
+//!   congestion how much may be on the way of a path, by the queue that its bottleneck has;    ceiling   what is stated
+//!   health     which path is dead: black_hole, gaps, adaptive_timeout, incast, hold_down;    loss   which one is suspect
 //! ```
 //!
 //! When a path is left, [`Links::take_lost`] names the cells that may be lost with it; the sender repeats them over others.
 
 mod adaptive_timeout;
 pub(crate) mod black_hole;
+mod ceiling;
 mod congestion;
+mod gaps;
 pub(crate) mod health;
 mod heartbeat;
 mod heartbeat_pacing;
@@ -290,13 +292,16 @@ impl Links {
     }
 
     /// A batch left over a link; heartbeats follow.
-    pub(crate) fn handle_sent(&mut self, now: Instant, index: u16, link: u8, bytes: usize) {
-        self[link].handle_sent(bytes);
-        let sent = self[link].sent();
+    pub(crate) fn handle_sent(&mut self, now: Instant, (index, link): (u16, u8), cells: usize, bytes: usize) {
+        let state = &mut self[link];
+        state.handle_sent(bytes);
+        let (sent, packets) = (state.sent(), state.bytes_of(cells, bytes));
+        state.ceiling.handle_sent(now, packets);
         let Some(paths) = self.paths_mut(index) else { return };
         let received = paths.cells_received();
         let path = &mut paths.outbound[usize::from(link)];
         path.handle_sent(now, sent, bytes as u64);
+        path.ceiling.handle_sent(now, packets);
         let due = path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect());
         paths.heartbeat_at = paths.heartbeat_at.min(due);
     }

@@ -3,6 +3,7 @@
 //! Each adversity is drawn from a stream of its own, so that a new one changes no seed that does not draw it. A constant here
 //! says how often seeds draw it; 0 switches it off, and the others stay as they are.
 
+use crate::competitor::CompetitorSettings;
 use crate::fault::{Fault, FaultPeriod};
 use crate::flow::{Flow, Pace, Sizes};
 use crate::frame::Heading;
@@ -35,6 +36,13 @@ const ROUTERS: u32 = 60_000;
 /// Runs in a million in which some links carry less than their NICs take.
 const NARROW: u32 = 100_000;
 
+/// Runs in a million with routers whose rates follow a radio link's, with such that send in turns, and with flows of others in them.
+const RADIO: u32 = 30_000;
+const TURNS: u32 = 30_000;
+const COMPETING: u32 = 30_000;
+/// How long each rate of a radio link lasts.
+const RADIO_STEP: Duration = Duration::from_millis(20);
+
 /// Frames of a storm, and of a flow that never backs off: as many as take some milliseconds to compute.
 const STORM_FRAMES: u32 = 5_000;
 const RELENTLESS_FRAMES: u32 = 60;
@@ -42,7 +50,7 @@ const RELENTLESS_FRAMES: u32 = 60;
 /// Adds to a plan what its seed says.
 pub(crate) fn add(seed: u64, plan: &mut Plan) {
     let mut random = Random::new(seed, Stream::Adversity);
-    let adversities: [(u32, Adversity); 9] = [
+    let adversities: [(u32, Adversity); 12] = [
         (SLOW, slow),
         (LATE, late),
         (STORM, storm),
@@ -52,6 +60,9 @@ pub(crate) fn add(seed: u64, plan: &mut Plan) {
         (ROUTERS, routers),
         (NARROW, narrow),
         (DRAINED, drained),
+        (RADIO, radio),
+        (TURNS, turns),
+        (COMPETING, competing),
     ];
     for (chance, adversity) in adversities {
         let mut own = random.fork();
@@ -135,6 +146,47 @@ fn routers(random: &mut Random, plan: &mut Plan) {
             cable.router = Some(router);
         }
     }
+}
+
+/// Routers whose rates fall and rise by up to a third each 20 ms, between 5 and 50 Mbit/s.
+fn radio(random: &mut Random, plan: &mut Plan) {
+    routers(random, plan);
+    let links = plan.topology.nodes[0].cables.iter().filter(|cable| cable.router.is_some());
+    for link in links.map(|cable| cable.link).collect::<Vec<_>>() {
+        let mut own = random.fork();
+        let mut kilobits = own.within(5_000..=50_000);
+        let mut begins = Duration::ZERO;
+        while begins < TROUBLE_ENDS {
+            kilobits = (kilobits * own.within(67..=150) / 100).clamp(5_000, 50_000);
+            let fault = Fault::Rate(link, u32::try_from(kilobits).unwrap_or(u32::MAX));
+            let ends = (begins + RADIO_STEP).min(TROUBLE_ENDS);
+            plan.faults.push(FaultPeriod { fault, begins, ends: Some(ends) });
+            begins = ends;
+        }
+    }
+}
+
+/// Routers that send each few milliseconds, and have room for what comes in between.
+fn turns(random: &mut Random, plan: &mut Plan) {
+    routers(random, plan);
+    let turns = random.span(Duration::from_millis(1)..=Duration::from_millis(10));
+    each_router(plan, |router| {
+        let least = RouterSettings::tail(router.rate, 2 * turns).queue;
+        (router.turns, router.queue) = (turns, router.queue.max(least));
+    });
+}
+
+/// Routers with a flow of somebody else, until all trouble ends.
+fn competing(random: &mut Random, plan: &mut Plan) {
+    routers(random, plan);
+    let round_trip = random.span(Duration::from_millis(1)..=Duration::from_millis(50));
+    let begins = random.span(Duration::ZERO..=TROUBLE_ENDS / 2);
+    each_router(plan, |router| router.competitor = Some(CompetitorSettings { round_trip, begins }));
+}
+
+fn each_router(plan: &mut Plan, change: impl Fn(&mut RouterSettings)) {
+    let cables = plan.topology.nodes.iter_mut().flat_map(|node| &mut node.cables);
+    cables.filter_map(|cable| cable.router.as_mut()).for_each(change);
 }
 
 /// Links, each by chance, that carry less than their NICs take: always, or for a while. A path that becomes narrow in silence loses the

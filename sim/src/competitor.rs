@@ -44,6 +44,8 @@ pub(crate) struct Competitor {
     /// What Reno's window would be.
     reno: f64,
     in_flight: f64,
+    /// It sends nothing more.
+    ended: bool,
     /// Losses until then belong to one congestion event.
     recovers_until: Instant,
     /// Segments that left the router.
@@ -61,6 +63,7 @@ impl Competitor {
             floor: FIRST_WINDOW,
             reno: FIRST_WINDOW,
             in_flight: 0.0,
+            ended: false,
             recovers_until: Instant::default(),
             passed: 0,
             lost: 0,
@@ -69,9 +72,14 @@ impl Competitor {
 
     /// Sends one more segment if the window allows it; returns whether it did.
     pub(crate) fn sends(&mut self) -> bool {
-        let sends = self.in_flight + 1.0 <= self.window;
+        let sends = !self.ended && self.in_flight + 1.0 <= self.window;
         self.in_flight += f64::from(u8::from(sends));
         sends
+    }
+
+    /// It sends nothing more.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
     }
 
     /// A segment is acknowledged.

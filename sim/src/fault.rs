@@ -27,6 +27,8 @@ pub enum Fault {
     Loss(LinkNumber, u32),
     /// Nothing longer than so many bytes passes, and nobody says so; when it ends, everything does.
     Narrow(LinkNumber, u16),
+    /// The link's routers carry so many kbit/s; when it ends, what they did.
+    Rate(LinkNumber, u32),
     /// The node's kernel has no memory for one in eight of the batches that the node sends on the link.
     NoMemory(LinkNumber, NodeNumber),
     /// A node's process is not scheduled.
@@ -54,6 +56,7 @@ impl Fault {
             | Self::Drained(link, _)
             | Self::Loss(link, _)
             | Self::Narrow(link, _)
+            | Self::Rate(link, _)
             | Self::NoMemory(link, _) => Some(link),
             Self::Pause(_) | Self::Suspend(_) | Self::Slow(..) | Self::Late(..) | Self::Restart(_) => None,
         }

@@ -7,7 +7,7 @@
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Cable, Passage, Place};
-use crate::competitor::{Competitor, Fate, SEGMENT};
+use crate::competitor::{Competitor, CompetitorSettings, Fate, SEGMENT};
 use crate::fault::Where;
 use crate::hostile::Said;
 use crate::random::Random;
@@ -125,6 +125,28 @@ impl Network {
                 agenda.push(at, Event::Router(place, own.turn));
             }
         }
+    }
+
+    /// A link's routers have another rate, or their own again.
+    pub(crate) fn set_rate(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Instant,
+        number: LinkNumber,
+        rate: Option<u64>,
+    ) {
+        for place in self.places(number, None) {
+            let Some(router) = &mut self.cable(place).router else { continue };
+            if let Some(at) = router.set_rate(now, rate) {
+                agenda.push(at, Event::Router(place, router.turn));
+            }
+        }
+    }
+
+    /// Flows that compete send nothing more.
+    pub(crate) fn end_rivals(&mut self) {
+        let routers = self.cables.iter_mut().flatten().filter_map(|cable| cable.router.as_mut());
+        routers.filter_map(|router| router.competitor.as_mut()).for_each(Competitor::end);
     }
 
     /// An outage begins: datagrams on their way from the switch are lost.
@@ -309,6 +331,16 @@ impl Network {
     /// The flow that competes on the way to a node.
     pub(crate) fn rival(&mut self, to: Place) -> Option<&mut Competitor> {
         self.cable(to).router.as_mut()?.competitor.as_mut()
+    }
+
+    /// A flow competes on the way to a node from now on; returns whether that is so.
+    pub(crate) fn add_rival(&mut self, to: Place, settings: CompetitorSettings) -> bool {
+        let router = self.cable(to).router.as_mut().filter(|router| router.competitor.is_none());
+        let is_new = router.is_some();
+        if let Some(router) = router {
+            router.competitor = Some(Competitor::new(settings));
+        }
+        is_new
     }
 
     /// When each competing flow begins, and where.

@@ -228,6 +228,8 @@ fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Setting
         greet: if node.multicast { Vec::new() } else { others(number, cable, topology) },
         multicast: node.multicast,
         weight: cable.weight,
+        rate: cable.sends,
+        receives: cable.receives,
         ..LinkSettings::new(cable.cell_max)
     };
     let identity = NodeId::new([2, 0, 0, 0, 0, number], 7420);

@@ -39,6 +39,8 @@ pub struct RouterSettings {
     pub drops: Drops,
     /// The flow that shares the queue.
     pub competitor: Option<CompetitorSettings>,
+    /// It sends in turns, each so long after the one before, what its rate allows in that time; zero: whenever it may.
+    pub turns: Duration,
 }
 
 impl RouterSettings {
@@ -47,7 +49,7 @@ impl RouterSettings {
     pub fn tail(rate: u64, span: Duration) -> Self {
         let bits = u128::from(rate) * u128::from(nanos(span));
         let queue = u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX).max(2 * FRAME);
-        Self { rate, queue, drops: Drops::Tail, competitor: None }
+        Self { rate, queue, drops: Drops::Tail, competitor: None, turns: Duration::ZERO }
     }
 }
 
@@ -71,12 +73,16 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Router {
     settings: RouterSettings,
+    /// Its own rate.
+    usual: u64,
     entries: VecDeque<Entry>,
     /// Bytes that wait, the one that is leaving included.
     queued: u64,
     /// Bits, times a billion, that the first entry still has to send at `served`.
     left: u128,
     served: Instant,
+    /// When it would be done with the first entry if it sent steadily.
+    done: Instant,
     /// The number of the event that is due.
     pub(crate) turn: u64,
     codel: CoDel,
@@ -87,10 +93,12 @@ impl Router {
     pub(crate) fn new(settings: RouterSettings) -> Self {
         Self {
             settings,
+            usual: settings.rate,
             entries: VecDeque::new(),
             queued: 0,
             left: 0,
             served: Instant::default(),
+            done: Instant::default(),
             turn: 0,
             codel: CoDel::default(),
             competitor: settings.competitor.map(Competitor::new),
@@ -130,6 +138,13 @@ impl Router {
         (!self.entries.is_empty()).then(|| self.leaves(now))
     }
 
+    /// Another rate, or its own again; the same is returned.
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<u64>) -> Option<Instant> {
+        let rate = rate.unwrap_or(self.usual);
+        let settings = RouterSettings { rate, ..self.settings };
+        self.set(now, &settings)
+    }
+
     /// The first one has left: hands it over, and those that `CoDel` drops behind it. Returns when the next one leaves.
     pub(crate) fn pop(
         &mut self,
@@ -146,7 +161,10 @@ impl Router {
                 dropped.extend(self.take());
             }
         }
-        let next = (!self.entries.is_empty()).then(|| self.serve(now));
+        // Steadily, the next one would have begun when this one was done.
+        let begins = |next: &Entry| self.done.max(next.since).min(now);
+        let begins = self.entries.front().map(begins);
+        let next = begins.map(|begins| self.serve(begins));
         (sent, next)
     }
 
@@ -167,7 +185,12 @@ impl Router {
         self.served = now;
         self.turn += 1;
         let span = self.left.div_ceil(u128::from(self.settings.rate));
-        now + Duration::from_nanos(u64::try_from(span).unwrap_or(u64::MAX))
+        self.done = now + Duration::from_nanos(u64::try_from(span).unwrap_or(u64::MAX));
+        let turns = nanos(self.settings.turns);
+        if turns == 0 {
+            return self.done;
+        }
+        Instant::from_nanos(nanos(self.done.since(Instant::default())).next_multiple_of(turns))
     }
 }
 

@@ -102,6 +102,8 @@ impl Link {
             coalesce: self.coalesce,
             cell_max: self.cell_max,
             weight: None,
+            sends: None,
+            receives: None,
             router: self.router,
         }
     }
@@ -125,6 +127,10 @@ pub struct CableSettings {
     pub cell_max: u16,
     /// The nic's part of the traffic under `weighted`.
     pub weight: Option<u32>,
+    /// The most that the node is to send there, in bits per second, if its configuration states that.
+    pub sends: Option<u64>,
+    /// The most that it wants to receive from each peer there.
+    pub receives: Option<u64>,
     /// The router between the switch and the node, if any.
     pub router: Option<RouterSettings>,
 }

@@ -5,7 +5,7 @@
 
 use crate::agenda::Event;
 use crate::cable::Place;
-use crate::competitor::{Fate, SEGMENT};
+use crate::competitor::{CompetitorSettings, Fate, SEGMENT};
 use crate::fault::{Fault, FaultPeriod, Where};
 use crate::flow::Flow;
 use crate::hostile::Hostility;
@@ -110,6 +110,15 @@ impl<'t> World<'t> {
         network.set_link(agenda, *now, number, link);
     }
 
+    /// A flow begins to compete on a link's way to a node; nothing happens where there is no router, or one competes already.
+    pub fn compete(&mut self, place: Place, round_trip: Duration) {
+        let begins = self.now().since(Instant::default());
+        let settings = CompetitorSettings { round_trip, begins };
+        if self.surroundings.network.add_rival(place, settings) {
+            self.surroundings.compete(place, Fate::Begins);
+        }
+    }
+
     /// Bytes that a flow which competes on a link's way to a node has brought through the router so far.
     #[must_use]
     pub fn competed(&mut self, place: Place) -> u64 {
@@ -163,11 +172,12 @@ impl<'t> World<'t> {
         self.surroundings.injector.count(kind)
     }
 
-    /// From now on no link loses anything by chance, nothing is injected, and hosts begin with empty devices.
+    /// From now on no link loses anything by chance, nothing is injected, nobody competes, and hosts begin with empty devices.
     pub fn end_trouble(&mut self) {
         self.inject(None);
         self.surroundings.traffic.forget_waiting();
         self.surroundings.network.set_loss(|_| true, 0);
+        self.surroundings.network.end_rivals();
     }
 
     /// Runs the world for `span`.
@@ -296,6 +306,11 @@ impl<'t> World<'t> {
             Fault::Loss(link, per_million) => {
                 let per_million = if begins { per_million } else { 0 };
                 self.surroundings.network.set_loss(|other| other == link, per_million);
+            }
+            Fault::Rate(link, kilobits) => {
+                let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+                let rate = begins.then(|| u64::from(kilobits) * 1_000);
+                network.set_rate(agenda, *now, link, rate);
             }
             Fault::Narrow(link, bytes) => {
                 self.surroundings.network.set_passes(link, begins.then_some(bytes));

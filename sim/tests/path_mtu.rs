@@ -88,27 +88,27 @@ fn a_path_that_becomes_narrow_in_a_transfer_carries_on_and_grows_again() {
     }
 }
 
-/// Heartbeats of a slow path are so rare that its receiver takes it for dead; it is asked before it is used again.
+/// Heartbeats of a slow path are rare, and they are all that comes of it until the cells are shorter.
 #[test]
-fn a_slow_path_that_becomes_narrow_goes_down_once_at_most() {
-    let router = RouterSettings::tail(20_000_000, Duration::from_millis(50));
-    let link = Link { router: Some(router), delay: Duration::from_millis(10), ..Link::GIGABIT };
-    for seed in 0..SEEDS {
-        let mut world = world(seed, &[link; 2]);
-        world.settle(Duration::from_secs(1)).unwrap();
-        let flow = world.start(transfer());
-        world.run_for(Duration::from_secs(2)).unwrap();
-        let since = world.begin(narrow(1, 1_400));
-        world.run_for(Duration::from_secs(2)).unwrap();
-        assert_eq!(found(&world, since, 1).last(), Some(&1_400), "seed {seed}");
-        let downs = against(&world, since).len();
-        println!("seed {seed}: {:?}", against(&world, since));
-        assert!(downs <= 2, "seed {seed}: each end says it once: {:?}", against(&world, since));
-        let settled = world.now();
-        world.run_for(Duration::from_secs(2)).unwrap();
-        let share = world.goodput(flow, settled) / 40e6;
-        assert!(share > 0.8, "seed {seed}: {share}");
-        assert!(against(&world, settled).is_empty());
+fn a_slow_path_that_becomes_narrow_in_a_transfer_stays_up() {
+    for (rate, way) in [(5, 10), (20, 10), (20, 0), (50, 1), (80, 10), (95, 0)] {
+        let router = RouterSettings::tail(rate * 1_000_000, Duration::from_millis(50));
+        let link = Link { router: Some(router), delay: Duration::from_millis(way), ..Link::GIGABIT };
+        for seed in 0..3 {
+            let case = format!("{rate} Mbit/s, {way} ms, seed {seed}");
+            let mut world = world(seed, &[link; 2]);
+            world.settle(Duration::from_secs(1)).unwrap();
+            let flow = world.start(transfer());
+            world.run_for(Duration::from_secs(2)).unwrap();
+            let since = world.begin(narrow(1, 1_400));
+            world.run_for(Duration::from_secs(2)).unwrap();
+            assert_eq!(found(&world, since, 1).last(), Some(&1_400), "{case}");
+            let settled = world.now();
+            world.run_for(Duration::from_secs(2)).unwrap();
+            let share = world.goodput(flow, settled) / (2e6 * rate as f64);
+            assert!(share > 0.8, "{case}: {share}");
+            assert!(against(&world, since).is_empty(), "{case}: {:?}", against(&world, since));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A router's queue behind the NICs, as the world simulates it.
 
 use core::time::Duration;
+use tabane_proto::Event;
 use tabane_sim::cable::Place;
 use tabane_sim::competitor::CompetitorSettings;
 use tabane_sim::flow::{Flow, Pace, Sizes};
@@ -58,6 +59,35 @@ fn a_competing_flow_alone_takes_the_routers_rate_and_codel_keeps_its_queue_short
         println!("{drops:?}: {speed:.1} Mbit/s, {waited:.1} ms of queue");
         assert!(speed >= 45.0, "{drops:?}: {speed}");
         assert!((least..=most).contains(&waited), "{drops:?}: {waited} ms");
+    }
+}
+
+/// A modem sends when it is its turn. A flow that begins finds a path of which nobody knows how long its turns are.
+#[test]
+fn a_router_that_sends_in_turns_is_not_dead_between_them() {
+    for (rates, turns) in [([50, 20], 3), ([50, 20], 5), ([50, 20], 10), ([200, 100], 5), ([500, 200], 4)] {
+        let links = rates.map(|rate| {
+            let turns = Duration::from_millis(turns);
+            let tail = RouterSettings::tail(rate * MEGABIT, Duration::from_millis(100));
+            Link { router: Some(RouterSettings { turns, ..tail }), ..Link::GIGABIT }
+        });
+        let mut world = settled(&links);
+        let sum = rates.iter().sum::<u64>() * MEGABIT;
+        let mut shares = Vec::new();
+        for _ in 0..3 {
+            let flow = world.start(window(sum, Duration::from_millis(20)));
+            world.run_for(Duration::from_secs(1)).unwrap();
+            let since = world.now();
+            world.run_for(Duration::from_secs(1)).unwrap();
+            shares.push(world.goodput(flow, since) / sum as f64);
+            world.stop(flow);
+            world.run_for(Duration::from_millis(300)).unwrap();
+        }
+        println!("{rates:?}, turns of {turns} ms: {shares:.2?} of the sum");
+        let downs = world.log().iter().filter(|entry| matches!(entry.event, Event::LinkDown { .. }));
+        let downs: Vec<_> = downs.collect();
+        assert!(downs.is_empty(), "{rates:?}, turns of {turns} ms: {downs:?}");
+        assert!(shares.iter().all(|share| *share >= 0.9), "{rates:?}, turns of {turns} ms: {shares:?}");
     }
 }
 

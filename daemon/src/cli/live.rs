@@ -14,7 +14,7 @@ pub(super) enum LinkChange {
         #[command(flatten)]
         bundle: Bundle,
         /// As after `--link` of `tabane up`
-        #[arg(value_name = "NIC[,local=ADDR][,peer=HOST:PORT]...[,rate=RATE]")]
+        #[arg(value_name = "NIC[,local=ADDR][,port=N][,peer=HOST:PORT]...[,rate=RATE]")]
         link: String,
     },
     /// Remove a link; cells on their way still arrive
@@ -44,13 +44,15 @@ pub(super) enum LinkChange {
         #[arg(value_name = "NIC[,local=ADDR]")]
         link: String,
     },
-    /// Change a link's rate (or `measured`), its weight (or `none`), or its peers, all of which are named
+    /// Change a link's rate (or `measured`), also `down=` and `up=`, its weight (or `none`), or its peers, all of which are named
     #[command(allow_missing_positional = true)]
     Set {
         #[command(flatten)]
         bundle: Bundle,
         /// The link as for `remove`, and what changes
-        #[arg(value_name = "NIC[,local=ADDR][,rate=RATE][,weight=N][,peer=HOST:PORT]...")]
+        #[arg(
+            value_name = "NIC[,local=ADDR][,port=N][,rate=RATE|,down=RATE,up=RATE][,weight=N][,peer=HOST:PORT]..."
+        )]
         link: String,
     },
 }

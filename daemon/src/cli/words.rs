@@ -75,7 +75,7 @@ pub(super) fn with_two(mut words: Vec<String>) -> Result<(String, [String; 2]), 
 }
 
 /// Whether a word is the path of a file and no name of a bundle.
-pub(super) fn is_file(word: &str) -> bool {
+pub(crate) fn is_file(word: &str) -> bool {
     word.contains('/') || word.ends_with(".toml")
 }
 

@@ -36,6 +36,14 @@ impl Peer {
         if let Self::Address(endpoint) = self { Some(*endpoint) } else { None }
     }
 
+    /// UDP port of its first worker.
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::Address(endpoint) => endpoint.port(),
+            Self::Name { port, .. } => *port,
+        }
+    }
+
     /// The name, where one is stated.
     pub fn host(&self) -> Option<&str> {
         if let Self::Name { host, .. } = self { Some(host) } else { None }

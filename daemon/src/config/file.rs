@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::fragments::FRAGMENTS_ALLOWED;
 use super::problem::{Place, Problem};
+use super::rate::RATE_ALLOWED;
 use super::settings::{
-    AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, ReceiveSettings,
-    Settings, WindowSettings,
+    AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, RateSettings,
+    ReceiveSettings, Settings, WindowSettings,
 };
 use super::table::{self, Key, Section, read};
 use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
@@ -109,8 +110,9 @@ fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
         place,
         nic: section.text("nic", "the name of a network interface"),
         local: section.text("local", "an address of this node"),
+        port: section.number("port"),
         peers: section.texts("peers", "a list such as [\"198.51.100.7:7420\"]"),
-        rate: section.text("rate", BITRATE_ALLOWED),
+        rate: rate(section),
         weight: section.number("weight"),
         drained: section.switch("drained"),
         engine: section.text("engine", "the name of an engine"),
@@ -118,6 +120,17 @@ fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
         kind: section.text("kind", "`udp`, `ether` or `mem`"),
         window: window(section),
     }
+}
+
+/// A rate for both directions, or a table with one for each.
+fn rate(section: &mut Section<'_, '_>) -> RateSettings {
+    let both = |given| RateSettings { both: Some(given), ..RateSettings::default() };
+    let rate = section.text_or_table("rate", "link.rate.", RATE_ALLOWED, both, |section| RateSettings {
+        both: None,
+        down: section.text("down", BITRATE_ALLOWED),
+        up: section.text("up", BITRATE_ALLOWED),
+    });
+    rate.unwrap_or_default()
 }
 
 fn window(section: &mut Section<'_, '_>) -> WindowSettings {
@@ -187,7 +200,7 @@ mod tests {
                 &"conf/tb0.toml:5: offload.gso: found a whole number; allowed: true or false".into()
             )
         );
-        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate, weight, drained, engine, completion, kind, path, unit, ring, slots, slot, poll";
+        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, port, peers, rate, weight, drained, engine, completion, kind, path, unit, ring, slots, slot, poll";
         assert!(found.contains(&nic.into()), "{found:#?}");
         assert!(
             found

@@ -3,16 +3,20 @@
 //! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only; with another local
 //! address it waits for peers that name it. A link without a local address that names a peer takes both families.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, SocketAddr};
 
 use super::address::{LOCAL_ALLOWED, PEER_ALLOWED, Peer, family, parse_local, parse_peer};
-use super::limits::{LINKS, NAMES, PEERS, WEIGHT};
+use super::limits::{LINKS, NAMES, PEERS, PORT, WEIGHT};
+use super::ports::Ports;
 use super::problem::{Place, Problem, quoted};
+use super::rate::resolve_rate;
 use super::settings::{LinkSettings, Settings, parse_link_text};
 use super::typed::{number, value, word};
-use super::units::{BITRATE_ALLOWED, parse_bitrate};
 use super::window::resolve_window;
-use super::{EtherConfig, LinkConfig};
+use super::{EtherConfig, LinkConfig, LinkRate};
 use tabane_engine::reclaim;
 use tabane_io::Engine;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -20,8 +24,12 @@ use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 /// The kinds of links; UDP over a NIC by default.
 const KINDS: [&str; 3] = ["udp", "ether", "mem"];
 
-/// Checks the links of `settings`; `port` completes peers that name none.
-pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, port: u16) -> Vec<LinkConfig> {
+/// Checks the links of `settings`; `ports` complete peers that name none.
+pub(super) fn resolve_links(
+    problems: &mut Vec<Problem>,
+    settings: &Settings,
+    ports: Ports,
+) -> Vec<LinkConfig> {
     if !check_count(problems, settings) {
         return Vec::new();
     }
@@ -34,38 +42,46 @@ pub(super) fn resolve_links(problems: &mut Vec<Problem>, settings: &Settings, po
             let what = "AF_XDP serves one worker";
             problems.push(Problem::new(&given.place, what, "`auto` or `packet`, or `workers = 1`"));
         }
-        let Some(link) = resolve_link(problems, typed, port) else { continue };
-        if links.iter().any(|before| before.nic == link.nic && before.local == link.local) {
-            let what = format!("nic {} is used twice from the same address", quoted(&link.nic));
-            problems.push(Problem::new(
-                &typed.place,
-                what,
-                "each nic once, or with a `local` of its own each time",
-            ));
+        let Some(link) = resolve_link(problems, typed, ports) else { continue };
+        if let Some(before) = links.iter().find(|before| before.collides(&link, ports)) {
+            problems.push(collision(&typed.place, before, &link, ports));
         }
         links.push(link);
     }
     links
 }
 
-/// One link as text, as after `--link`; `port` completes peers that name none.
+/// One link as text, as after `--link`; `ports` complete peers that name none.
 ///
 /// # Errors
 /// What is wrong with it and what is allowed, in one sentence.
-pub fn parse_link(text: &str, port: u16) -> Result<LinkConfig, String> {
+pub fn parse_link(text: &str, ports: Ports) -> Result<LinkConfig, String> {
     let mut problems = Vec::new();
-    let link = resolve_link(&mut problems, &parse_link_text(text, "link")?, port);
+    let link = resolve_link(&mut problems, &parse_link_text(text, "link")?, ports);
     match (link, problems.first()) {
         (Some(link), None) => Ok(link),
         (_, problem) => Err(problem.map_or_else(String::new, ToString::to_string)),
     }
 }
 
-/// How people name a link: by its NIC, or the path of its window, and by its local address, if it has one.
+/// Two links would receive at one place.
+fn collision(place: &Place, before: &LinkConfig, link: &LinkConfig, ports: Ports) -> Problem {
+    let (nic, workers) = (quoted(&link.nic), ports.workers);
+    let (first, second) = (before.first_port(ports), link.first_port(ports));
+    if first == second {
+        let what = format!("nic {nic} is used twice from the same address");
+        return Problem::new(place, what, "each nic once, or with a `local` or `port` of its own each time");
+    }
+    let what = format!("ports {first} and {second} of nic {nic} are too near to each other");
+    Problem::new(place, what, format!("a port for each of {workers} workers from each of them on"))
+}
+
+/// How people name a link: by its NIC, or the path of its window, and by its local address and port, if it has them.
 pub(crate) fn link_name(link: &LinkConfig) -> String {
     let kind = if link.ether.is_some() { "ether:" } else { "" };
     let local = link.local.map(|local| format!(",local={local}")).unwrap_or_default();
-    format!("{kind}{}{local}", link.nic)
+    let port = link.port.map(|port| format!(",port={port}")).unwrap_or_default();
+    format!("{kind}{}{local}{port}", link.nic)
 }
 
 /// The peers of a link as people read them.
@@ -79,30 +95,32 @@ pub(crate) fn print_peers(peers: &[Peer]) -> String {
 pub struct LinkChange {
     /// The link that is meant, by its NIC, and by its local address where several links use that NIC.
     pub link: LinkConfig,
-    /// Its rate, or `None` from now on.
-    pub rate: Option<Option<u64>>,
+    /// Its rates.
+    pub rate: Option<LinkRate>,
     /// Its weight, or `None` from now on.
     pub weight: Option<Option<u32>>,
     /// Its peers.
     pub peers: Option<Vec<Peer>>,
 }
 
-/// A change of a link as text: the link, `rate=` with a rate or `measured`, `weight=` with a number or `none`, `peer=` for each of its
-/// peers. `port` completes peers that name none.
+/// A change of a link as text: the link, `rate=` with a rate or `measured`, or `down=` and `up=`, `weight=` with a number or `none`,
+/// `peer=` for each of its peers. `ports` complete peers that name none.
 ///
 /// # Errors
 /// What is wrong with it and what is allowed, in one sentence.
-pub fn parse_change(text: &str, port: u16) -> Result<LinkChange, String> {
+pub fn parse_change(text: &str, ports: Ports) -> Result<LinkChange, String> {
     const NO_RATE: &str = "rate=measured";
     const NO_WEIGHT: &str = "weight=none";
     let has = |start: &str| text.split(',').skip(1).any(|part| part.starts_with(start));
     let stated = text.split(',').filter(|part| ![NO_RATE, NO_WEIGHT].contains(part));
-    let link = parse_link(&stated.collect::<Vec<_>>().join(","), port)?;
-    if !["rate=", "weight=", "peer="].into_iter().any(has) {
-        return Err(format!("nothing is to change of link {}; allowed: rate=, weight=, peer=", link.nic));
+    let link = parse_link(&stated.collect::<Vec<_>>().join(","), ports)?;
+    let has_rate = ["rate=", "down=", "up="].into_iter().any(has);
+    if !has_rate && !["weight=", "peer="].into_iter().any(has) {
+        let allowed = "rate=, down=, up=, weight=, peer=";
+        return Err(format!("nothing is to change of link {}; allowed: {allowed}", link.nic));
     }
     Ok(LinkChange {
-        rate: has("rate=").then_some(link.rate),
+        rate: has_rate.then_some(link.rate),
         weight: has("weight=").then_some(link.weight),
         peers: has("peer=").then(|| link.peers.clone()),
         link,
@@ -140,11 +158,15 @@ pub(super) fn check_together(problems: &mut Vec<Problem>, settings: &Settings) {
 }
 
 /// The link, or `None` when it has no usable nic or path.
-fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Option<LinkConfig> {
+fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Option<LinkConfig> {
     let kind = word(problems, typed.kind.as_ref(), &KINDS, |kind| kind, KINDS[0]);
     for given in typed.engine.iter().chain(&typed.completion).filter(|_| kind != "ether") {
         let what = "only Ethernet frames have an engine";
         problems.push(Problem::new(&given.place, what, "this with kind = \"ether\""));
+    }
+    if let Some(given) = typed.port.as_ref().filter(|_| kind != "udp") {
+        let what = "only links over UDP have a port of their own";
+        problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
     }
     if kind == "mem" {
         return resolve_window_link(problems, typed);
@@ -158,11 +180,17 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) ->
     }
     let local = value(problems, typed.local.as_ref(), LOCAL_ALLOWED, parse_local);
     let (rate, weight) = share(problems, typed);
-    let peers = peers(problems, typed, port);
+    let port = typed.port.as_ref().map(|given| {
+        let port = number(problems, Some(given), PORT, ports.first);
+        ports.check(problems, &given.place, &format!("port {port}"), port);
+        port
+    });
+    let ports = Ports { first: port.unwrap_or(ports.first), ..ports };
+    let peers = peers(problems, typed, ports);
     check_families(problems, typed, local, &peers);
-    check_not_itself(problems, typed, local, &peers, port);
+    check_not_itself(problems, typed, local, &peers, ports.first);
     let drained = is_drained(typed);
-    Some(LinkConfig { nic: nic?, local, peers, rate, weight, drained, ether: None, window: None })
+    Some(LinkConfig { nic: nic?, local, port, peers, rate, weight, drained, ether: None, window: None })
 }
 
 /// A link of Ethernet frames.
@@ -194,6 +222,7 @@ fn resolve_ether_link(
     Some(LinkConfig {
         nic: nic?,
         local: None,
+        port: None,
         peers: Vec::new(),
         rate,
         weight,
@@ -212,8 +241,9 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
     }
     let (rate, weight) = share(problems, typed);
     let window = resolve_window(problems, &typed.place, &typed.window)?;
-    let (nic, local, peers, drained) = (window.link_name(), None, Vec::new(), is_drained(typed));
-    Some(LinkConfig { nic, local, peers, rate, weight, drained, ether: None, window: Some(window) })
+    let (nic, peers, drained) = (window.link_name(), Vec::new(), is_drained(typed));
+    let (local, port, ether) = (None, None, None);
+    Some(LinkConfig { nic, local, port, peers, rate, weight, drained, ether, window: Some(window) })
 }
 
 fn is_drained(typed: &LinkSettings) -> bool {
@@ -221,8 +251,8 @@ fn is_drained(typed: &LinkSettings) -> bool {
 }
 
 /// Rate and weight.
-fn share(problems: &mut Vec<Problem>, typed: &LinkSettings) -> (Option<u64>, Option<u32>) {
-    let rate = value(problems, typed.rate.as_ref(), BITRATE_ALLOWED, parse_bitrate);
+fn share(problems: &mut Vec<Problem>, typed: &LinkSettings) -> (LinkRate, Option<u32>) {
+    let rate = resolve_rate(problems, &typed.rate);
     (rate, typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1)))
 }
 
@@ -239,7 +269,7 @@ fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
     Some(nic.value.clone())
 }
 
-fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<Peer> {
+fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Vec<Peer> {
     if let Some(last) = typed.peers.last().filter(|_| !PEERS.hold_count(typed.peers.len())) {
         let what = format!("{} peers are too many", typed.peers.len());
         problems.push(Problem::new(&last.place, what, PEERS.to_string()));
@@ -247,8 +277,9 @@ fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, port: u16) -> Vec<Pe
     }
     let mut peers = Vec::new();
     for given in &typed.peers {
-        let parse = |text: &str| parse_peer(text, port);
+        let parse = |text: &str| parse_peer(text, ports.first);
         let Some(peer) = value(problems, Some(given), PEER_ALLOWED, parse) else { continue };
+        ports.check(problems, &given.place, &format!("peer {peer}"), peer.port());
         if peers.contains(&peer) {
             problems.push(Problem::new(&given.place, format!("{peer} is given twice"), "each peer once"));
         } else {
@@ -287,27 +318,4 @@ fn check_not_itself(
     let Some(own) = own.filter(|own| peers.contains(own)) else { return };
     let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
     problems.push(Problem::new(place, format!("peer {own} is this node itself"), "endpoints of other nodes"));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_names_what_it_changes() {
-        let change = parse_change("eth1,local=192.0.2.1,rate=measured,weight=none", 7420).expect("a change");
-        assert_eq!((change.rate, change.weight, change.peers), (Some(None), Some(None), None));
-        assert_eq!(change.link.local, Some(IpAddr::from([192, 0, 2, 1])));
-        let change = parse_change("eth1,rate=1 Gbit/s,weight=3,peer=198.51.100.7", 7420).expect("a change");
-        assert_eq!((change.rate, change.weight), (Some(Some(1_000_000_000)), Some(Some(3))));
-        assert_eq!(change.peers.map(|peers| peers[0].to_string()), Some("198.51.100.7:7420".to_owned()));
-        let why = |text| parse_change(text, 7420).expect_err(text);
-        assert_eq!(why("eth1"), "nothing is to change of link eth1; allowed: rate=, weight=, peer=");
-        assert!(
-            why("eth1,rate=fast").starts_with("link eth1: rate: unknown unit `fast`"),
-            "{}",
-            why("eth1,rate=fast")
-        );
-        assert!(why("eth1,colour=red").starts_with("unknown part `colour=red`"));
-    }
 }

@@ -8,8 +8,8 @@ use toml::Value;
 
 use super::classes::protocol_name;
 use super::fragments::print_fragments;
-use super::units::{print_bitrate, print_interval, print_share, print_size};
-use super::{Config, LinkConfig, Offload, Security, WindowConfig, cipher_name};
+use super::units::{print_interval, print_share, print_size};
+use super::{Config, LinkConfig, LinkRate, Offload, Security, WindowConfig, cipher_name};
 use tabane_io::Engine;
 use tabane_proto::Class;
 
@@ -97,10 +97,11 @@ impl fmt::Display for LinkConfig {
             Some(window) => write!(f, "{window}")?,
             None => self.print_network(f)?,
         }
-        match self.rate {
-            Some(rate) => writeln!(f, "rate = {}", text(&print_bitrate(rate))),
-            None => writeln!(f, "# rate: measured"),
-        }?;
+        if self.rate == LinkRate::default() {
+            writeln!(f, "# rate: measured")?;
+        } else {
+            writeln!(f, "rate = {}", self.rate)?;
+        }
         match self.weight {
             Some(weight) => writeln!(f, "weight = {weight}"),
             None => writeln!(f, "# weight: the rate"),
@@ -128,6 +129,10 @@ impl LinkConfig {
             Some(local) => writeln!(f, "local = {}", text(&local.to_string())),
             None if self.peers.is_empty() => writeln!(f, "# local: the IPv6 link-local address of the nic"),
             None => writeln!(f, "# local: any address of the nic"),
+        }?;
+        match self.port {
+            Some(port) => writeln!(f, "port = {port}"),
+            None => writeln!(f, "# port: the bundle's"),
         }?;
         if self.uses_multicast() {
             writeln!(f, "peers = []  # found by multicast")?;

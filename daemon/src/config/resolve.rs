@@ -12,6 +12,7 @@ use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments};
 use super::limits::{ADDRESSES, MTU, PORT, TX_QUEUE_LEN, WORKERS};
 use super::links::{check_together, resolve_links};
 use super::nodes::{check_sealed, resolve_nodes};
+use super::ports::Ports;
 use super::problem::{Problem, in_order, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
 use super::typed::{number, value, word};
@@ -57,7 +58,7 @@ fn resolved(
     let default = Config::default();
     let port = number(problems, settings.port.as_ref(), PORT, default.port);
     let workers = number(problems, settings.workers.as_ref(), WORKERS, default.workers);
-    let links = resolve_links(problems, settings, port);
+    let links = resolve_links(problems, settings, Ports { first: port, workers });
     let group_key = |path: &Path| read_key(path, Owner::Group);
     let config = Config {
         name: name(problems, settings.name.as_ref(), default.name),
@@ -179,10 +180,8 @@ fn offload(given: &OffloadSettings, default: &Offload) -> Offload {
 /// Worker i uses the i-th port after `port`: the last one must exist.
 fn check_ports(problems: &mut Vec<Problem>, settings: &Settings, config: &Config) {
     let place = settings.port.as_ref().or(settings.workers.as_ref()).map(|given| &given.place);
-    if let (Some(place), None) = (place, config.port.checked_add(config.workers - 1)) {
-        let what = format!("port {} leaves no port for each of {} workers", config.port, config.workers);
-        let highest = u16::MAX - (config.workers - 1);
-        problems.push(Problem::new(place, what, format!("at most {highest} with so many workers")));
+    if let Some(place) = place {
+        config.ports().check(problems, place, &format!("port {}", config.port), config.port);
     }
 }
 

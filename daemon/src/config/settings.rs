@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::limits::{SLOT, SLOTS, WEIGHT};
+use super::limits::{PORT, SLOT, SLOTS, WEIGHT};
 use super::problem::{Place, quoted};
 
 /// Prefix of the name of a link of Ethernet frames, before its NIC; no NIC can be called that.
@@ -171,10 +171,12 @@ pub struct LinkSettings {
     pub nic: Option<Given<String>>,
     /// Local address.
     pub local: Option<Given<String>>,
+    /// UDP port of its first worker.
+    pub port: Option<Given<i64>>,
     /// Endpoints of the other nodes, or their names.
     pub peers: Vec<Given<String>>,
-    /// Rate of the link, with unit.
-    pub rate: Option<Given<String>>,
+    /// Its rate.
+    pub rate: RateSettings,
     /// Its part of the traffic.
     pub weight: Option<Given<i64>>,
     /// Whether it is drained.
@@ -187,6 +189,17 @@ pub struct LinkSettings {
     pub kind: Option<Given<String>>,
     /// The window of a link through memory.
     pub window: WindowSettings,
+}
+
+/// The rates of a link, each with unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateSettings {
+    /// Of both directions.
+    pub both: Option<Given<String>>,
+    /// Of what it receives.
+    pub down: Option<Given<String>>,
+    /// Of what it sends.
+    pub up: Option<Given<String>>,
 }
 
 /// The window of a link through memory, as typed.
@@ -225,8 +238,9 @@ impl LinkSettings {
             kind: path.and_then(|_| given("mem")).or_else(|| ether.and_then(|_| given("ether"))),
             window: WindowSettings { path: path.and_then(given), ..WindowSettings::default() },
             local: None,
+            port: None,
             peers: Vec::new(),
-            rate: None,
+            rate: RateSettings::default(),
             weight: None,
             drained: None,
             engine: None,
@@ -302,9 +316,10 @@ impl OffloadSettings {
     }
 }
 
-/// Reads the value of `--link`: `NIC[,local=ADDRESS][,peer=HOST:PORT]…[,rate=RATE][,weight=N]`,
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,port=N][,peer=HOST:PORT]…[,rate=RATE][,weight=N]`,
 /// `ether:NIC[,engine=ENGINE][,completion=WAY][,rate=RATE][,weight=N]`, or
-/// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`.
+/// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`; `down=RATE,up=RATE` may stand in place
+/// of `rate=RATE`.
 ///
 /// # Errors
 /// What is wrong with `text` and what is allowed.
@@ -329,9 +344,12 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
             Err(_) => Err(format!("{} is no {what}; allowed: {allowed}", quoted(value))),
         };
         let twice = match key {
-            "rate" => link.rate.replace(given).is_some(),
+            "rate" => link.rate.both.replace(given).is_some(),
+            "down" => link.rate.down.replace(given).is_some(),
+            "up" => link.rate.up.replace(given).is_some(),
             "weight" => link.weight.replace(number("weight", WEIGHT)?).is_some(),
             "local" if over_ip => link.local.replace(given).is_some(),
+            "port" if over_ip => link.port.replace(number("port", PORT)?).is_some(),
             "peer" if over_ip => {
                 link.peers.push(given);
                 false
@@ -346,10 +364,13 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
             _ => {
                 let parts = match () {
                     () if in_memory => "unit=, ring=, slots=, slot=, poll=, ",
-                    () if over_ip => "local=, peer=, ",
+                    () if over_ip => "local=, port=, peer=, ",
                     () => "engine=, completion=, ",
                 };
-                return Err(format!("unknown part {}; allowed: {parts}rate=, weight=", quoted(part)));
+                return Err(format!(
+                    "unknown part {}; allowed: {parts}rate=, down=, up=, weight=",
+                    quoted(part)
+                ));
             }
         };
         if twice {
@@ -371,14 +392,18 @@ mod tests {
         assert_eq!(link.nic.expect("given").value, "eth1");
         assert_eq!(link.local.expect("given").value, "192.0.2.1");
         assert_eq!(link.peers.len(), 2);
-        assert_eq!(link.rate.expect("given").place.to_string(), "--link eth1: rate");
+        assert_eq!(link.rate.both.expect("given").place.to_string(), "--link eth1: rate");
     }
 
     #[test]
     fn a_link_flag_names_its_mistake() {
         let why = |text| parse_link_flag(text).expect_err(text);
-        assert_eq!(why("eth1,loca=1"), "unknown part `loca=1`; allowed: local=, peer=, rate=, weight=");
+        assert_eq!(
+            why("eth1,loca=1"),
+            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, down=, up=, weight="
+        );
         assert_eq!(why("eth1,weight=x"), "`x` is no weight; allowed: 1 to 1000");
+        assert_eq!(why("eth1,port=x"), "`x` is no port; allowed: 1 to 65535");
         assert_eq!(why("eth1,local=::1,local=::2"), "`local` is given twice; allowed: once");
     }
 

@@ -181,6 +181,27 @@ impl<'r, 't> Section<'r, 't> {
         self.inner(prefix, table, take)
     }
 
+    /// A string, or a table as of [`Section::table`]: what `text` or `take` made of it, if it is there.
+    pub fn text_or_table<T>(
+        &mut self,
+        key: &'static str,
+        prefix: &'static str,
+        allowed: &str,
+        text: impl FnOnce(Given<String>) -> T,
+        take: impl FnOnce(&mut Section<'_, 't>) -> T,
+    ) -> Option<T> {
+        let is_either = |value: &DeValue<'t>| value.is_str() || value.is_table();
+        let given = self.take(key, allowed, |value| is_either(value).then(|| value.clone()));
+        if self.reader.listed.is_some() {
+            return Some(self.inner(prefix, DeTable::new(), take));
+        }
+        let given = given?;
+        match given.value {
+            DeValue::Table(table) => Some(self.inner(prefix, table, take)),
+            value => Some(text(Given::new(text_of(&value)?, given.place))),
+        }
+    }
+
     /// A list of tables `[[key]]`, as [`Section::table`]; `take` gets the place of each.
     pub fn tables<T>(
         &mut self,

@@ -12,12 +12,14 @@ use crate::key::KeyError;
 use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
 
 const ZERO_KEY: Key = Key([0; 32]);
+/// The highest that leaves one for each of as many workers as there can be.
+const PORT_MAX: u16 = u16::MAX - 63;
 
-fn config(text: &str) -> Result<Config, Vec<Problem>> {
+pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     resolve::resolve(&file::parse("tb.toml", text)?, |_, _| Ok(ZERO_KEY))
 }
 
-fn problems(text: &str) -> Vec<String> {
+pub(super) fn problems(text: &str) -> Vec<String> {
     config(text).expect_err(text).iter().map(ToString::to_string).collect()
 }
 
@@ -29,7 +31,7 @@ fn problem(line: &str) -> String {
 }
 
 /// `line` in a link: one problem, in line 3.
-fn link_problem(line: &str) -> String {
+pub(super) fn link_problem(line: &str) -> String {
     let found = problems(&format!("[[link]]\nnic = \"eth1\"\n{line}\n"));
     assert_eq!(found.len(), 1, "{found:#?}");
     found[0].clone()
@@ -41,8 +43,9 @@ fn a_link_is_enough() {
     let link = LinkConfig {
         nic: "eth1".to_owned(),
         local: None,
+        port: None,
         peers: Vec::new(),
-        rate: None,
+        rate: LinkRate::default(),
         weight: None,
         drained: false,
         ether: None,
@@ -105,7 +108,8 @@ fn every_value_is_understood() {
     assert_eq!(config.group(), ZERO_KEY.group());
     assert_eq!(config.offload, Offload { uso: false, ..Offload::default() });
     assert_eq!(config.links[0].peers, [Peer::Address("198.51.100.7:9000".parse().expect("an endpoint"))]);
-    assert_eq!(config.links[0].rate, Some(2_500_000_000));
+    let both = Some(2_500_000_000);
+    assert_eq!(config.links[0].rate, LinkRate { up: both, down: both });
     assert_eq!(config.addresses.len(), 2);
 }
 
@@ -261,7 +265,7 @@ fn classes_and_options_that_cannot_be() {
 fn values_that_contradict_each_other() {
     assert_eq!(
         problem("port = 65535\nworkers = 2"),
-        "tb.toml:1: port: port 65535 leaves no port for each of 2 workers; allowed: at most 65534 with so many workers"
+        "tb.toml:1: port: port 65535 leaves no port for each of 2 workers; allowed: ports up to 65534 with so many workers"
     );
     assert_eq!(
         problem("name = \"eth1\""),
@@ -274,133 +278,15 @@ fn values_that_contradict_each_other() {
 }
 
 #[test]
-fn peers_may_be_named() {
-    let link = |text: &str| {
-        config(&format!("port = 9000\n[[link]]\nnic = 'wan0'\n{text}\n"))
-            .map(|config| config.links[0].clone())
-    };
-    let both = link("peers = ['Office.example.net', '192.0.2.7', '[2001:db8::7]:1']").expect("valid");
-    assert_eq!(both.names().collect::<Vec<_>>(), ["office.example.net"]);
-    let text = both.to_string();
-    assert!(
-        text.contains(r#"peers = ["office.example.net:9000", "192.0.2.7:9000", "[2001:db8::7]:1"]"#),
-        "{text}"
-    );
-    assert!(both.takes_both_families() && !both.is_ipv4() && !both.uses_multicast());
-    let ipv4 = link("local = '0.0.0.0'\npeers = ['office.example.net:7420']").expect("valid");
-    assert!(!ipv4.takes_both_families() && ipv4.is_ipv4() && !ipv4.reaches(Ipv6Addr::LOCALHOST.into()));
-    let listens = link("local = '::'").expect("valid");
-    assert!(listens.peers.is_empty() && !listens.uses_multicast() && !listens.is_ipv4());
-}
-
-#[test]
 fn the_examples_of_pages_are_understood() {
     let pages = [include_str!("../../../docs/guide.md"), include_str!("../../../docs/two-sites.md")];
     let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
     let files: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
     let files: Vec<_> = files.into_iter().filter(|file| file.contains("[[link]]")).collect();
-    assert_eq!(files.len(), 3);
+    assert_eq!(files.len(), 4);
     for file in files {
         assert_eq!(config(file).err(), None, "{file}");
     }
-}
-
-#[test]
-fn names_that_name_no_peer() {
-    let allowed = "ADDRESS or NAME, with or without :PORT, such as 198.51.100.7:7420, [2001:db8::7]:7420 or office.example.net:7420";
-    assert_eq!(
-        link_problem("peers = ['https://office.example.net']"),
-        format!(
-            "tb.toml:3: link.peers: `https://office.example.net` is neither an address nor a name; allowed: {allowed}"
-        )
-    );
-    let names: Vec<String> = (0..17).map(|number| format!("'host{number}'")).collect();
-    assert_eq!(
-        link_problem(&format!("peers = [{}]", names.join(", "))),
-        "tb.toml:3: link.peers: 17 names of peers are too many; allowed: 0 to 16 names for each link"
-    );
-    assert_eq!(
-        link_problem("local = '192.0.2.1'\npeers = ['office', '[2001:db8::7]:7420']"),
-        "tb.toml:4: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; \
-         allowed: one family per link, for `local` and all peers"
-    );
-}
-
-#[test]
-fn links_that_cannot_work() {
-    assert_eq!(
-        problems("mtu = 1500\n"),
-        ["tb.toml: link: no link is given; allowed: 1 to 16 links, by tables [[link]] or flags --link NIC"]
-    );
-    assert_eq!(
-        link_problem("peers = [\"[2001:db8::7]:7420\"]\nlocal = \"192.0.2.1\""),
-        "tb.toml:3: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; \
-         allowed: one family per link, for `local` and all peers"
-    );
-    assert_eq!(
-        link_problem("peers = [\"192.0.2.7\", \"192.0.2.7:7420\"]"),
-        "tb.toml:3: link.peers: 192.0.2.7:7420 is given twice; allowed: each peer once"
-    );
-    assert_eq!(
-        link_problem("peers = [\"192.0.2.1\"]\nlocal = \"192.0.2.1\""),
-        "tb.toml:3: link.peers: peer 192.0.2.1:7420 is this node itself; allowed: endpoints of other nodes"
-    );
-    assert_eq!(
-        link_problem("[[link]]\nnic = \"eth1\""),
-        "tb.toml:3: link: nic `eth1` is used twice from the same address; \
-         allowed: each nic once, or with a `local` of its own each time"
-    );
-    assert_eq!(
-        problems("[[link]]\n"),
-        ["tb.toml:1: link: no `nic` is given; allowed: nic = \"NAME\" in each [[link]]"]
-    );
-    assert!(
-        link_problem("rate = \"100 MB/s\"")
-            .contains("unit `MB/s` counts bytes, not bits; allowed: a number and")
-    );
-}
-
-#[test]
-fn one_nic_with_two_addresses_is_two_links() {
-    let text = "[[link]]\nnic = 'eth1'\nlocal = 'fe80::1'\n[[link]]\nnic = 'eth1'\nlocal = 'fe80::2'\n";
-    assert_eq!(config(text).map(|config| config.links.len()), Ok(2));
-}
-
-#[test]
-fn an_ethernet_link_has_a_nic_and_no_addresses() {
-    let typed = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nweight = 2\n").expect("valid").links;
-    assert_eq!(typed[0].ether, Some(EtherConfig::default()));
-    assert!(typed[0].nic == "eth1" && typed[0].weight == Some(2));
-    assert_eq!(parse_link("ether:eth1,weight=2", 7420), Ok(typed[0].clone()));
-    let xdp = config("[[link]]\nkind = 'ether'\nnic = 'eth1'\nengine = 'xdp'\n").expect("valid");
-    let ether = EtherConfig { engine: Engine::Xdp, ..EtherConfig::default() };
-    assert_eq!((xdp.links[0].ether, config(&xdp.to_string())), (Some(ether), Ok(xdp.clone())));
-    let lazy = parse_link("ether:eth1,engine=xdp,completion=lazy", 7420).expect("valid").ether;
-    assert_eq!(lazy.map(|ether| ether.completion), Some(reclaim::Method::Lazy));
-    assert!(link_problem("kind = 'ether'\ncompletion = 'lazy'").contains("AF_PACKET does not show"));
-    let found = problems("[[link]]\nkind = 'ether'\nnic = 'eth1'\nlocal = 'fe80::1'\n");
-    assert_eq!(
-        found,
-        ["tb.toml:4: link.local: Ethernet frames have no IP addresses; allowed: this with kind = \"udp\""]
-    );
-    assert!(link_problem("kind = 'ehter'").contains("did you mean `ether`?"));
-    let why = |text| parse_link(text, 7420).expect_err(text);
-    assert_eq!(
-        why("ether:eth1,peer=1.2.3.4:1"),
-        "unknown part `peer=1.2.3.4:1`; allowed: engine=, completion=, rate=, weight="
-    );
-    assert!(why("ether:").contains("`` cannot name a network interface"));
-    assert_eq!(
-        why("ether:eth1,engine=xpd").split("; ").next(),
-        Some("link ether:eth1: engine: `xpd` is unknown (did you mean `xdp`?)")
-    );
-    assert!(link_problem("engine = 'xdp'").contains("only Ethernet frames have an engine; allowed: this"));
-    let several = "workers = 2\n[[link]]\nkind = 'ether'\nnic = 'eth1'\nengine = 'xdp'\n";
-    assert!(
-        problems(several)[0].contains("tb.toml:5: link.engine: AF_XDP serves one worker; allowed: `auto`")
-    );
-    let both = "[[link]]\nkind = 'ether'\nnic = 'eth1'\n[[link]]\nnic = 'eth1'\n";
-    assert!(problems(both)[0].contains("nic `eth1` is used twice"));
 }
 
 #[test]
@@ -415,41 +301,6 @@ fn a_link_may_be_drained_and_not_all() {
     let settings = file::parse("tb.toml", "[[link]]\nnic = 'eth1'\ndrained = true\n").expect("well formed");
     let in_force = resolve::resolve_in_force(&settings, |_, _| Ok(ZERO_KEY));
     assert!(in_force.is_ok_and(|config| config.links[0].drained), "it may come to that");
-}
-
-#[test]
-fn a_window_of_memory_is_a_link() {
-    let typed = config("[[link]]\nkind = 'mem'\npath = '/dev/shm/tb0'\n").expect("valid").links;
-    let window = typed[0].window.clone().expect("a window");
-    assert_eq!((window.unit, window.ring, window.slots, window.slot), (4 << 10, 2 << 20, 2, None));
-    assert_eq!(window.cell_max(), 4088);
-    assert_eq!(parse_link("mem:/dev/shm/tb0", 7420), Ok(typed[0].clone()));
-    let small = parse_link("mem:/w,unit=512B,slots=4,slot=3,poll=1ms,weight=2", 7420).expect("valid");
-    assert_eq!(small.window.map(|window| (window.cell_max(), window.slot)), Some((1016, Some(3))));
-}
-
-#[test]
-fn a_window_says_what_is_wrong_with_it() {
-    let window = |line: &str| {
-        let found = problems(&format!("[[link]]\nkind = 'mem'\npath = '/w'\n{line}\n"));
-        assert_eq!(found.len(), 1, "{found:#?}");
-        found[0].clone()
-    };
-    assert_eq!(
-        window("unit = '3 KiB'"),
-        "tb.toml:4: link.unit: memory cannot be divided like this; \
-         allowed: a unit is a power of two from 512 B to 64 KiB"
-    );
-    assert!(window("ring = '64 KiB'").contains("link.ring: memory cannot be divided"));
-    assert!(window("slot = 2").contains("there is no slot 2 among 2; allowed: 0 to 1"));
-    assert!(window("poll = '1 s'").contains("unknown unit `s`"));
-    assert!(window("nic = 'eth1'").contains("neither NIC nor addresses"));
-    assert!(link_problem("unit = '4 KiB'").contains("a NIC has no window; allowed: this with kind"));
-    assert!(link_problem("kind = 'men'").contains("did you mean `mem`?"));
-    let link = |text| parse_link(text, 7420).expect_err(text);
-    assert!(link("mem:relative").contains("`relative` is no absolute path"));
-    assert!(link("mem:/sys/bus/pci/devices/0000:00:04.0/resource2").contains("allowed: slot = N"));
-    assert!(link("mem:/w,peer=1.2.3.4:1").contains("unknown part `peer=1.2.3.4:1`; allowed: unit=, ring="));
 }
 
 #[test]
@@ -482,6 +333,13 @@ fn cidr() -> impl Strategy<Value = Cidr> {
     (address(), 0..=32_u8).prop_map(|(address, prefix)| Cidr { address, prefix })
 }
 
+/// Stated for both directions, for each, for one or for none.
+fn rate() -> impl Strategy<Value = LinkRate> {
+    let rate = || option::of(1_000..=1_000_000_000_000_u64);
+    let equal = rate().prop_map(|rate| LinkRate { up: rate, down: rate });
+    prop_oneof![equal, (rate(), rate()).prop_map(|(up, down)| LinkRate { up, down })]
+}
+
 /// Windows whose path is still to be chosen.
 fn window() -> impl Strategy<Value = WindowConfig> {
     let sizes = (9..=16_u32, 17..=30_u32);
@@ -495,11 +353,11 @@ fn window() -> impl Strategy<Value = WindowConfig> {
 
 /// Links with NICs of their own, or windows; a local address appears with peers of its family only.
 fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
-    let peers = btree_map(address(), 1..=u16::MAX, 0..4);
+    let peers = btree_map(address(), 1..=PORT_MAX, 0..4);
     let link = (
-        option::of(address()),
-        (peers, btree_map("[a-z0-9_]{1,9}(-?[a-z0-9]{1,9}){0,2}\\.[a-z]{2,5}\\.?", 1..=u16::MAX, 0..3)),
-        option::of(1_000..=1_000_000_000_000_u64),
+        (option::of(address()), option::weighted(0.2, 1..=PORT_MAX)),
+        (peers, btree_map("[a-z0-9_]{1,9}(-?[a-z0-9]{1,9}){0,2}\\.[a-z]{2,5}\\.?", 1..=PORT_MAX, 0..3)),
+        rate(),
         option::weighted(0.8, 1..=1_000_u32),
         option::weighted(0.2, window()),
         option::weighted(0.2, proptest::sample::select(&[Engine::Auto, Engine::Packet][..])),
@@ -507,38 +365,40 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     btree_map("[a-z]{1,15}", link, 1..=16).prop_map(|links| {
         let weigh = links.values().all(|(_, _, _, weight, ..)| weight.is_some());
         let last = links.keys().next_back().cloned();
-        let links = links.into_iter().map(|(nic, (local, (peers, names), rate, weight, window, ether))| {
-            let drained = rate.is_some() && last.as_ref() != Some(&nic);
-            let weight = weight.filter(|_| weigh);
-            if let Some(window) = window {
-                let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
-                let (nic, peers) = (format!("mem:{}", window.path), Vec::new());
-                return LinkConfig {
-                    nic,
-                    local: None,
-                    peers,
-                    rate,
-                    weight,
-                    drained,
-                    ether: None,
-                    window: Some(window),
+        let links =
+            links.into_iter().map(|(nic, ((local, port), (peers, names), rate, weight, window, ether))| {
+                let drained = rate.up.is_some() && last.as_ref() != Some(&nic);
+                let weight = weight.filter(|_| weigh);
+                if let Some(window) = window {
+                    let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
+                    let (nic, peers) = (format!("mem:{}", window.path), Vec::new());
+                    return LinkConfig {
+                        nic,
+                        local: None,
+                        port: None,
+                        peers,
+                        rate,
+                        weight,
+                        drained,
+                        ether: None,
+                        window: Some(window),
+                    };
+                }
+                let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
+                if ether.is_some() {
+                    let (local, port, peers, window) = (None, None, Vec::new(), None);
+                    return LinkConfig { nic, local, port, peers, rate, weight, drained, ether, window };
+                }
+                let first = local.or(peers.keys().next().copied());
+                let ours = |peer: &IpAddr| {
+                    Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
                 };
-            }
-            let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
-            if ether.is_some() {
-                let (local, peers, window) = (None, Vec::new(), None);
-                return LinkConfig { nic, local, peers, rate, weight, drained, ether, window };
-            }
-            let first = local.or(peers.keys().next().copied());
-            let ours = |peer: &IpAddr| {
-                Some(*peer) != local && first.map(|one| one.is_ipv4()) == Some(peer.is_ipv4())
-            };
-            let addresses = peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from);
-            let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
-            let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
-            let local = local.filter(|_| !peers.is_empty());
-            LinkConfig { nic, local, peers, rate, weight, drained, ether, window: None }
-        });
+                let addresses = peers.into_iter().filter(|(peer, _)| ours(peer)).map(SocketAddr::from);
+                let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
+                let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
+                let local = local.filter(|_| !peers.is_empty());
+                LinkConfig { nic, local, port, peers, rate, weight, drained, ether, window: None }
+            });
         links.collect()
     })
 }

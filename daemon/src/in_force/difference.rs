@@ -3,7 +3,7 @@
 use crate::config::classes::print_parts;
 use crate::config::fragments::print_fragments;
 use crate::config::links::{link_name, print_peers};
-use crate::config::units::{print_bitrate, print_interval, print_share};
+use crate::config::units::{print_interval, print_share};
 use crate::config::{Config, LinkConfig};
 use crate::key::{Key, public};
 
@@ -182,7 +182,7 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
     }
     let both = |text: fn(&LinkConfig) -> String| [text(old), text(new)];
     compare(Part::Links, "peers", both(|link| print_peers(&link.peers)));
-    compare(Part::Links, "rate", both(|link| link.rate.map_or("measured".to_owned(), print_bitrate)));
+    compare(Part::Links, "rate", both(|link| link.rate.words()));
     compare(
         Part::Links,
         "weight",
@@ -194,7 +194,7 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{file, parse_link, resolve};
+    use crate::config::{LinkRate, Ports, file, parse_link, resolve};
     use tabane_proto::PolicyKind;
 
     fn config(text: &str) -> Config {
@@ -213,7 +213,7 @@ mod tests {
         let text = format!("key = 'k'\npolicy = 'rr'\naddress = ['10.9.0.1/24']\n{LINKS}");
         assert_eq!(differences(&config(&text), &config(&text)), []);
         let slot = |slot| {
-            let link = parse_link(&format!("mem:/dev/shm/tb0{slot}"), 7420).expect("a link");
+            let link = parse_link(&format!("mem:/dev/shm/tb0{slot}"), Ports::default()).expect("a link");
             Config { links: vec![link], ..Config::default() }
         };
         assert_eq!(differences(&slot(""), &slot(",slot=1")), [], "the first free slot");
@@ -224,9 +224,9 @@ mod tests {
     fn each_difference_is_a_sentence() {
         let old = config(&format!("address = ['10.9.0.1/24']\n{LINKS}"));
         let mut new = Config { policy: PolicyKind::RoundRobin, addresses: Vec::new(), ..old.clone() };
-        new.links[1].rate = None;
+        new.links[1].rate = LinkRate::default();
         new.links[1].drained = true;
-        new.links[0] = parse_link("eth3,peer=198.51.100.7", 7420).expect("a link");
+        new.links[0] = parse_link("eth3,peer=198.51.100.7", Ports::default()).expect("a link");
         assert_eq!(
             found(&old, &new),
             [
@@ -289,7 +289,7 @@ mod tests {
         new.offload.gso = false;
         let fixed: Vec<_> = differences(&old, &new).into_iter().map(|one| (one.part, one.what)).collect();
         assert_eq!(fixed, ["port", "mtu", "offload.gso"].map(|key| (Part::Fixed, key.to_owned())));
-        let ether = parse_link("ether:eth1", 7420).expect("a link");
+        let ether = parse_link("ether:eth1", Ports::default()).expect("a link");
         let kinds = differences(&old, &Config { links: vec![ether, old.links[1].clone()], ..old.clone() });
         assert_eq!(kinds.iter().map(|kind| kind.part).collect::<Vec<_>>(), [Part::Fixed]);
     }

@@ -72,10 +72,11 @@ impl fmt::Debug for Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{LinkConfig, parse_link};
+    use crate::config::{LinkConfig, Ports, parse_link};
 
     fn config() -> Config {
-        let links = ["eth1", "eth2,peer=198.51.100.7,rate=1 Gbit/s"].map(|text| parse_link(text, 7420));
+        let links =
+            ["eth1", "eth2,peer=198.51.100.7,rate=1 Gbit/s"].map(|text| parse_link(text, Ports::default()));
         let mut links: Vec<LinkConfig> = links.into_iter().collect::<Result<_, _>>().expect("links");
         links[1].drained = true;
         let config = Config { links, ..Config::default() };

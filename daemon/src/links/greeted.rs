@@ -49,10 +49,14 @@ impl Links {
     }
 }
 
-/// Where worker `number` of the peers listens whose first worker listens at these endpoints.
-pub(crate) fn of_worker(mut endpoints: Vec<SocketAddr>, number: u16) -> Vec<SocketAddr> {
-    endpoints.iter_mut().for_each(|endpoint| endpoint.set_port(endpoint.port() + number));
-    endpoints
+/// Where worker `number` of the peers listens whose first worker listens at these endpoints. A peer whose ports end before has
+/// no such worker.
+pub(crate) fn of_worker(endpoints: Vec<SocketAddr>, number: u16) -> Vec<SocketAddr> {
+    let moved = |mut endpoint: SocketAddr| {
+        endpoint.set_port(endpoint.port().checked_add(number)?);
+        Some(endpoint)
+    };
+    endpoints.into_iter().filter_map(moved).collect()
 }
 
 /// The endpoints that are greeted on a link: those that are stated, and those of names as far as they are known and the
@@ -80,11 +84,13 @@ fn endpoints(peer: &Peer, addresses: &[IpAddr]) -> Vec<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Ports;
 
     fn link(local: Option<&str>, peers: &[&str]) -> LinkConfig {
         let local = local.map(|local| format!(",local={local}")).unwrap_or_default();
         let peers: String = peers.iter().map(|peer| format!(",peer={peer}")).collect();
-        crate::config::parse_link(&format!("wan0{local}{peers}"), 7420).expect("a link")
+        let ports = Ports { first: 7420, workers: 1 };
+        crate::config::parse_link(&format!("wan0{local}{peers}"), ports).expect("a link")
     }
 
     #[test]
@@ -108,5 +114,8 @@ mod tests {
         assert_eq!(greeted(&ipv6, &addresses), ["[2001:db8::1]:7420"]);
         let second = of_worker(super::greeted(&ipv6, &addresses), 1);
         assert_eq!(second, ["[2001:db8::1]:7421".parse().expect("an endpoint")]);
+        let last: SocketAddr = "192.0.2.1:65535".parse().expect("an endpoint");
+        assert_eq!(of_worker(vec![last], 0), [last]);
+        assert_eq!(of_worker(vec![last], 1), [], "there is no port behind it");
     }
 }

@@ -149,13 +149,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::config::{Config, parse_change, parse_link};
+    use crate::config::{Config, LinkRate, Ports, parse_change, parse_link};
     use crate::events::EventLog;
     use crate::medium::Medium;
     use crate::workers::Workers;
 
     fn links(texts: &[&str]) -> Links {
-        let links = texts.iter().map(|text| parse_link(text, 7420).expect("a link"));
+        let links = texts.iter().map(|text| parse_link(text, Ports::default()).expect("a link"));
         let config = Config { links: links.collect(), ..Config::default() };
         let medium = Medium { index: 1, cell_max: 1_452, mac: None, carrier: true };
         let media = vec![medium; texts.len()];
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn set(links: &Links, text: &str) -> Result<Vec<String>, String> {
-        refused(links.set(parse_change(text, 7420).expect("a change")))
+        refused(links.set(parse_change(text, Ports::default()).expect("a change")))
     }
 
     fn refused<T>(result: Result<T, Refusal>) -> Result<T, String> {
@@ -181,14 +181,19 @@ mod tests {
         assert_eq!(set(&links, "eth1,rate=1 Gbit/s"), Ok(Vec::new()), "nothing changes");
         assert_eq!(set(&links, "eth1,weight=none").map(|changes| changes.len()), Ok(1));
         let first = &links.present()[0].config;
-        assert_eq!((first.rate, first.weight), (Some(1_000_000_000), None));
+        let gigabit = Some(1_000_000_000);
+        assert_eq!((first.rate, first.weight), (LinkRate { up: gigabit, down: gigabit }, None));
+        assert_eq!(
+            set(&links, "eth1,down=50 Mbit/s,up=20 Mbit/s"),
+            Ok(vec!["link eth1: rate 50 Mbit/s down and 20 Mbit/s up, was 1 Gbit/s".to_owned()])
+        );
         assert!(set(&links, "eth9,weight=1").is_err_and(|why| why.contains("is not in the bundle")));
     }
 
     #[test]
     fn peers_come_and_go_as_far_as_the_socket_goes_with_them() {
         let links = links(&["eth1", "eth2,peer=198.51.100.7"]);
-        let peer = |text: &str| parse_link(text, 7420).expect("a link");
+        let peer = |text: &str| parse_link(text, Ports::default()).expect("a link");
         let more = links.add_peers(&peer("eth2,peer=198.51.100.8"));
         assert_eq!(
             refused(more).expect("added"),
@@ -212,7 +217,7 @@ mod tests {
     #[test]
     fn what_is_drained_resumes() {
         let links = links(&["eth1", "eth2"]);
-        let [first, second] = ["eth1", "eth2"].map(|nic| parse_link(nic, 7420).expect("a link"));
+        let [first, second] = ["eth1", "eth2"].map(|nic| parse_link(nic, Ports::default()).expect("a link"));
         assert_eq!(refused(links.resume(&first)), Err("link eth1 is not drained".to_owned()));
         assert_eq!(refused(links.drain(&second)), Ok(1));
         assert_eq!(refused(links.drain(&second)), Err("link eth2 is drained already".to_owned()));

@@ -5,15 +5,12 @@ use std::sync::mpsc::channel;
 use tabane_io::Waker;
 
 use super::*;
+use crate::config::{Ports, parse_link};
 
 /// A worker that gets its command but is too busy to answer.
 #[test]
 fn a_link_that_a_worker_lets_go_late_is_gone() {
-    let link = |nic: &str| {
-        let (nic, peers) = (nic.to_owned(), Vec::new());
-        let (rate, weight, ether) = (None, None, None);
-        LinkConfig { nic, local: None, peers, rate, weight, drained: false, ether, window: None }
-    };
+    let link = |nic: &str| parse_link(nic, Ports::default()).expect("a link");
     let config = Config { links: vec![link("eth1"), link("eth2"), link("eth3")], ..Config::default() };
     let media = [1, 2, 3].map(|index| Medium { index, cell_max: 1_452, mac: None, carrier: true });
     let (commands, _busy) = channel();

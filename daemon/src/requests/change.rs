@@ -23,8 +23,7 @@ impl Requests {
             Request::LinkDrain { link } => self.links.drain(&self.link(link)?).map(numbered),
             Request::LinkResume { link } => self.links.resume(&self.link(link)?).map(numbered),
             Request::LinkSet { link } => {
-                let port = self.in_force.rest().port;
-                let change = parse_change(link, port).map_err(Refusal::Input)?;
+                let change = parse_change(link, self.in_force.rest().ports()).map_err(Refusal::Input)?;
                 self.links.set(change).map(|changes| told(&changes))
             }
             Request::PeerAdd { link, peer } => {

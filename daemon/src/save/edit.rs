@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-use crate::config::units::{print_bitrate, print_interval, print_share};
+use crate::config::units::{print_interval, print_share};
 use crate::config::{Class, Config, LinkConfig, file};
 use crate::error::BadInput;
 use crate::key::public;
@@ -190,7 +190,7 @@ fn edit_link(table: &mut Table, old: &LinkConfig, new: &LinkConfig) {
         set_or_remove(table, "peers", (!peers.is_empty()).then(|| peers.into()));
     }
     if old.rate != new.rate {
-        set_or_remove(table, "rate", new.rate.map(|rate| print_bitrate(rate).into()));
+        set_or_remove(table, "rate", new.rate.to_string().parse().ok());
     }
     if old.weight != new.weight {
         set_or_remove(table, "weight", new.weight.map(|weight| i64::from(weight).into()));

@@ -20,7 +20,7 @@ pub(super) enum News {
     /// There was no answer, and why.
     Silence(String),
     /// The answer to a request.
-    Answer(Result<Value, AskError>),
+    Answer(Request, Result<Value, AskError>),
 }
 
 /// The thread that asks; it ends when this is dropped, after the question that is under way.
@@ -67,7 +67,8 @@ fn work(name: &str, requests: &Receiver<Request>, tell: impl Fn(News) -> bool) {
     loop {
         match requests.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(request) => {
-                if !tell(News::Answer(ask(name, &request))) {
+                let answer = ask(name, &request);
+                if !tell(News::Answer(request, answer)) {
                     return;
                 }
             }

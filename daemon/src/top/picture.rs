@@ -1,5 +1,7 @@
 //! What there is to see of a bundle at one moment, as figures: the view only draws them.
 
+use std::net::SocketAddr;
+
 use super::fault::fault;
 use super::figures::{UNKNOWN, percent, time};
 use super::flows::Flows;
@@ -33,6 +35,8 @@ pub(super) struct Picture {
 pub(super) struct Row {
     pub(super) link: u32,
     pub(super) nic: String,
+    /// What the link is called in requests.
+    pub(super) request: String,
     pub(super) peer: String,
     pub(super) state: String,
     pub(super) level: Level,
@@ -144,6 +148,7 @@ fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &His
     Row {
         link: path.link,
         nic: one_line(&path.nic),
+        request: link.map_or(String::new(), |link| in_requests(link, &status.links)),
         peer: one_line(&peer.name),
         state,
         level,
@@ -189,6 +194,7 @@ fn link_row(link: &LinkStatus, status: &Status, paths: &[Row], history: &History
     Row {
         link: link.link,
         nic,
+        request: in_requests(link, &status.links),
         peer: String::new(),
         state,
         level,
@@ -211,10 +217,20 @@ fn state(path: &PathStatus, link: Option<&LinkStatus>) -> (String, Level) {
         _ if link.is_some_and(|link| !link.carrier) => ("no carrier", Level::Bad),
         "up" if path.mtu < path.mtu_of_nics => ("up", Level::Warning),
         "up" => ("up", Level::Good),
-        "suspect" => ("suspect", Level::Warning),
+        word @ ("suspect" | "drained") => (word, Level::Warning),
         other => (other, Level::Bad),
     };
     (word.to_owned(), level)
+}
+
+/// What a link is called: its NIC, and its address where several links use that NIC.
+fn in_requests(link: &LinkStatus, all: &[LinkStatus]) -> String {
+    let alone = all.iter().filter(|other| other.nic == link.nic).count() == 1;
+    let address = link.local.parse().ok().map(|local: SocketAddr| local.ip());
+    match address.filter(|address| !alone && !address.is_unspecified()) {
+        Some(address) => format!("{},local={address}", link.nic),
+        None => link.nic.clone(),
+    }
 }
 
 /// Gives each row its share of what all of them send.

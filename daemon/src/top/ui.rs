@@ -83,6 +83,11 @@ pub(super) enum Deed {
     Ask(Request),
 }
 
+/// What a key asks of the chosen link, which has a name in requests.
+type LinkKey = (char, fn(String) -> Request);
+const LINK_KEYS: [LinkKey; 2] =
+    [('d', |link| Request::LinkDrain { link }), ('r', |link| Request::LinkResume { link })];
+
 /// What the user has chosen.
 #[derive(Debug)]
 pub(super) struct Ui {
@@ -165,9 +170,23 @@ impl Ui {
             KeyCode::BackTab => {
                 self.view = View::ALL[(self.number() + View::ALL.len() - 1) % View::ALL.len()];
             }
-            code => self.choose(code, self.lines(picture)),
+            code => {
+                self.choose(code, self.lines(picture));
+                return self.key_of_link(code, picture);
+            }
         }
         None
+    }
+
+    /// What a key asks of the chosen link.
+    fn key_of_link(&self, code: KeyCode, picture: &Picture) -> Option<Deed> {
+        let (_, request) = LINK_KEYS.iter().find(|(key, _)| code == KeyCode::Char(*key))?;
+        let rows = match self.view {
+            View::Links => self.sorted(&picture.links),
+            View::Paths => self.sorted(&picture.paths),
+            View::Flows | View::Events => return None,
+        };
+        Some(Deed::Ask(request(rows.get(self.chosen())?.request.clone())))
     }
 
     fn key_of_policies(&mut self, code: KeyCode, at: usize) -> Option<Deed> {

@@ -172,7 +172,10 @@ fn keys(ui: &Ui, across: usize, palette: Palette) -> Line<'static> {
     let sort = ("s".to_owned(), format!("by {}", ui.order().name()), Style::new());
     let mut spans = Vec::new();
     let mut left = across;
-    for (key, does, style) in views.chain(others).chain([sort]) {
+    let of_link =
+        [("d", "drain"), ("r", "resume")].map(|(key, does)| (key.to_owned(), does.to_owned(), Style::new()));
+    let of_link = of_link.into_iter().filter(|_| matches!(ui.view, View::Links | View::Paths));
+    for (key, does, style) in views.chain(others).chain([sort]).chain(of_link) {
         let words = if does.is_empty() { key.clone() } else { format!("{key} {does}") };
         let gap = if does.is_empty() || spans.is_empty() { 1 } else { 2 };
         let length = words.len() + if spans.is_empty() { 0 } else { gap };

@@ -11,6 +11,7 @@ use tabane_proto::{Class, Instant, LinkSettings, PolicyKind, PolicyOptions};
 
 use super::drain::Drain;
 use super::{Worker, clock};
+use crate::config::LinkRate;
 use crate::group::Trust;
 use crate::links::of_worker;
 use crate::snapshot::Snapshot;
@@ -69,8 +70,8 @@ pub(crate) enum Command {
     State {
         /// Its number.
         link: u8,
-        /// Its rate in bits per second.
-        rate: Option<u64>,
+        /// Its rates.
+        rate: LinkRate,
         /// Its part of the traffic.
         weight: Option<u32>,
         /// Whether data takes others.
@@ -223,7 +224,7 @@ impl Worker {
                 let _ = answer.send(self.bundle.may_drain(links));
             }
             Command::State { link, rate, weight, drained, answer } => {
-                self.bundle.state_link(link, rate, weight);
+                self.bundle.state_link(now, link, [rate.up, rate.down], weight);
                 self.bundle.drain_link(now, link, drained);
                 let _ = answer.send(());
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Topology, Wiring, address, nic, port};
+use super::{Topology, Wiring, address, nic, port, router};
 use crate::clock::wait_for;
 use crate::emulator::Emulator;
 use crate::netns::Namespace;
@@ -46,6 +46,20 @@ pub struct RouterPlan {
     pub rate: Bitrate,
     /// Most bytes that wait.
     pub queue_bytes: u64,
+    /// Whether it translates the addresses of what the first of two hosts sends.
+    pub translates: bool,
+}
+
+impl RouterPlan {
+    /// Most that leaves at once.
+    pub(super) fn burst_bytes(&self) -> u64 {
+        self.rate.bytes_in(ROUTER_BURST_MILLISECONDS).max(FRAME_BURST_BYTES)
+    }
+
+    /// Its queue at so many bits per second, as `tc` takes it.
+    pub(super) fn tbf(&self, bits: u64) -> String {
+        format!("tbf rate {bits}bit burst {}b limit {}b", self.burst_bytes(), self.queue_bytes)
+    }
 }
 
 impl LinkPlan {
@@ -78,8 +92,13 @@ impl LinkPlan {
     /// Makes the switch's port `device` send at this link's rate, or at its router's.
     fn shape_port(&self, switch: &Namespace, device: &str) -> Result<()> {
         let Some(router) = self.router else { return self.shape(switch, device) };
-        let burst = router.rate.bytes_in(ROUTER_BURST_MILLISECONDS).max(FRAME_BURST_BYTES);
-        shape(switch, device, router.rate, burst, router.queue_bytes)
+        let tbf = router.tbf(router.rate.bits_per_second());
+        switch.tc(&format!("qdisc add dev {device} root {tbf}"))
+    }
+
+    /// Whether a router that translates addresses takes the place of the bridge.
+    fn translates(&self) -> bool {
+        self.router.is_some_and(|router| router.translates)
     }
 }
 
@@ -97,11 +116,13 @@ pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
     }
     let switch = &topology.switches[link];
     switch.set("net/ipv6/conf/default/disable_ipv6", "1")?;
-    if topology.plan.wiring == Wiring::Switch {
+    let translates = topology.plan.links[link].translates();
+    if topology.plan.wiring == Wiring::Switch && !translates {
         switch.ip("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0")?;
         switch.ip("link set br0 up")?;
     }
-    (0..topology.hosts.len()).try_for_each(|host| lay_to_port(topology, link, host))
+    (0..topology.hosts.len()).try_for_each(|host| lay_to_port(topology, link, host))?;
+    if translates { router::translate(switch, link) } else { Ok(()) }
 }
 
 /// Lays the cable of `host` on `link`, from a new NIC to a new port of the switch, or of what stands in its place.
@@ -109,7 +130,8 @@ pub(super) fn lay_to_port(topology: &Topology, link: usize, host: usize) -> Resu
     let (switch, plan, port) = (&topology.switches[link], topology.plan.links[link], port::name(host));
     lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
     if topology.plan.wiring == Wiring::Switch {
-        switch.ip(&format!("link set {port} master br0 mtu {} up", plan.mtu))?;
+        let bridge = if plan.translates() { "" } else { "master br0" };
+        switch.ip(&format!("link set {port} {bridge} mtu {} up", plan.mtu))?;
         plan.shape_port(switch, &port)?;
     } else {
         switch.ip(&format!("link set {port} mtu {} up", plan.mtu))?;
@@ -126,9 +148,8 @@ pub(super) fn wait_until_up(topology: &Topology, link: usize) -> Result<()> {
             Ok((state.split_whitespace().nth(1) == Some("UP")).then_some(()))
         })?;
     }
-    let Some(switch) = topology.switches.get(link).filter(|_| topology.plan.wiring == Wiring::Switch) else {
-        return Ok(());
-    };
+    let has_bridge = topology.plan.wiring == Wiring::Switch && !topology.plan.links[link].translates();
+    let Some(switch) = topology.switches.get(link).filter(|_| has_bridge) else { return Ok(()) };
     wait_for(&format!("forwarding ports of {}", switch.name()), UP_WITHIN, || {
         let ports = switch.ip("-details link show type bridge_slave")?;
         let forwarding = ports.matches("bridge_slave state forwarding").count();

@@ -2,8 +2,9 @@
 
 use super::contestant::Contestant;
 use super::course::{self, Condition};
-use super::plan::{BundleOptions, Flow, FlowKind, Link, Place, Quality, Scenario};
+use super::plan::{BundleOptions, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
 use super::tunnel::CONNECTIONS_MAX;
+use tabane_kit::prerequisites::{NFT, is_installed};
 
 /// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
@@ -20,6 +21,7 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
     let has = |wanted: fn(&FlowKind) -> bool| scenario.flows.iter().any(|flow| wanted(&flow.kind));
     let is_simulated =
         matches!(contestant, Contestant::BestLink | Contestant::Bundle(_) | Contestant::Unrepaired);
+    let has_bare = scenario.flows.iter().any(|flow| flow.bare.is_some());
     let flows: usize = scenario.flows.iter().map(|flow| flow.pairs(scenario.hosts).len()).sum();
     let why: String = if place == Place::Sim && !is_simulated {
         "the simulator has neither TCP nor a kernel".into()
@@ -35,7 +37,9 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
         "it is set up for 2 hosts".into()
     } else if contestant.needs_switches() && needs_emulator(scenario) {
         "it needs switches, and an emulated wire is none".into()
-    } else if contestant == Contestant::Netem && !scenario.faults.is_empty() {
+    } else if matches!(contestant, Contestant::Kernel(_)) && has_bare {
+        "its links have no addresses of their own".into()
+    } else if contestant == Contestant::Netem && !course::of(scenario).is_empty() {
         "its flaws stay as they are".into()
     } else {
         contestant.lacks_in(place)?
@@ -47,7 +51,8 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
 pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
     let is_flawed = |(link, condition): (usize, Condition)| {
         let own = scenario.links[link].quality;
-        let plain = Quality { rate: own.rate, router: own.router, ..Quality::default() };
+        let router = condition.quality.router;
+        let plain = Quality { rate: own.rate, router, ..Quality::default() };
         condition.quality != plain || !condition.mute.is_empty()
     };
     scenario.links.iter().any(|link| link.coalescing.is_some())
@@ -70,15 +75,30 @@ fn sim_lacks(scenario: &Scenario) -> Option<String> {
     if scenario.flows.iter().any(|flow| flow.kind == FlowKind::Quic) {
         return Some("the simulator has no QUIC".into());
     }
+    if (0..scenario.links.len()).any(|link| scenario.translates(link)) {
+        return Some("the simulator's routers translate no addresses".into());
+    }
+    if scenario.flows.iter().any(|flow| flow.bare.is_some_and(|link| !competes(scenario, flow, link))) {
+        let what = "it knows a bare flow only as one of TCP that competes at a link's router, one for each direction";
+        return Some(what.into());
+    }
     meets_others(scenario).then(|| {
         "its sources do not slow down as TCP does, so that several hosts that send to one would only fill its queues"
             .into()
     })
 }
 
+/// Whether a bare flow is one that the simulator has.
+fn competes(scenario: &Scenario, flow: &Flow, link: u8) -> bool {
+    let meets = |other: &&Flow| other.bare == Some(link) && other.to == flow.to;
+    let alone = scenario.flows.iter().filter(meets).count() == 1 && flow.count == 1 && !flow.all;
+    alone && flow.kind == FlowKind::Tcp && scenario.links[usize::from(link)].router.is_some()
+}
+
 /// Whether connections from different hosts have to share the cables of one.
 fn meets_others(scenario: &Scenario) -> bool {
-    let greedy = |flow: &&Flow| matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. });
+    let greedy =
+        |flow: &&Flow| flow.bare.is_none() && matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. });
     let greedy: Vec<&Flow> = scenario.flows.iter().filter(greedy).collect();
     let is_mesh = scenario.hosts > 2 && greedy.iter().any(|flow| flow.all);
     is_mesh
@@ -86,6 +106,9 @@ fn meets_others(scenario: &Scenario) -> bool {
 }
 
 fn wires_lack(scenario: &Scenario) -> Option<String> {
+    if (0..scenario.links.len()).any(|link| scenario.translates(link)) {
+        return routers_lack(scenario);
+    }
     (scenario.hosts > 2 && needs_emulator(scenario)).then(|| {
         format!(
             "a wire with delay, jitter, loss, corruption, coalescing, a changed rate or a dead direction joins 2 hosts, \
@@ -95,7 +118,30 @@ fn wires_lack(scenario: &Scenario) -> Option<String> {
     })
 }
 
+/// What a router that translates addresses cannot do.
+fn routers_lack(scenario: &Scenario) -> Option<String> {
+    let dies = course::conditions(scenario)
+        .into_iter()
+        .any(|(link, condition)| condition.black_hole && scenario.translates(link));
+    let why = if scenario.hosts > 2 {
+        "it joins 2 hosts"
+    } else if needs_emulator(scenario) {
+        "it is a kernel's, and has neither delay, jitter, loss, corruption nor coalescing"
+    } else if scenario.bundle.over != Over::Udp {
+        "it routes IP alone"
+    } else if dies {
+        "it is no switch that can be made a black hole"
+    } else {
+        let missing = || format!("`{}` is not installed ({})", NFT.program, NFT.package);
+        return (!is_installed(NFT.program)).then(missing);
+    };
+    Some(format!("a router with `nat`: {why}"))
+}
+
 fn guest_lacks(scenario: &Scenario) -> Option<String> {
+    if scenario.links.iter().any(|link| link.router.as_ref().is_some_and(|router| router.trace.is_some())) {
+        return Some("it does not have the file of a trace".into());
+    }
     let coalesces = |link: &Link| link.coalescing.is_some();
     scenario.links.iter().any(coalesces).then(|| {
         "an emulated processor takes longer to wake up than frames wait in a NIC, so coalescing says nothing there"

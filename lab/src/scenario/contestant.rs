@@ -220,8 +220,18 @@ impl Contestant {
             }
             Contestant::Bundle(_) | Contestant::Unrepaired | Contestant::Vlan => {
                 let over = scenario.bundle.over;
-                let links: Vec<String> = topology.nics().iter().map(|nic| over.link(nic)).collect();
-                way.bundles = Bundle::start_over(topology, &links, &self.options(scenario, daemon))?;
+                let nics = topology.nics();
+                let link = |host, (number, nic): (usize, &String)| {
+                    let way = over.link(nic);
+                    // Nobody is found through a router: the first host names the other, which listens.
+                    match scenario.translates(number).then(|| address(number, 1)) {
+                        Some(other) if host == 0 => format!("{way},peer={other}"),
+                        Some(own) => format!("{way},local={own}"),
+                        None => way,
+                    }
+                };
+                let links = |host| nics.iter().enumerate().map(|nic| link(host, nic)).collect();
+                way.bundles = Bundle::start_each(topology, links, &self.options(scenario, daemon))?;
             }
         }
         if self == Contestant::Vlan {

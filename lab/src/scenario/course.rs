@@ -1,12 +1,13 @@
 //! What becomes of the links in the course of a run: the same steps for every place, which only carries them out.
 //!
 //! While several faults of a link last, each has its effect; of two that set the same thing the later one in the file
-//! counts.
+//! counts. A rate that follows a trace is such a step each [`STEP`], beneath the faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::plan::{Fault, FaultKind, Quality, Scenario};
+use super::plan::{Fault, FaultKind, Quality, Router, Scenario};
+use super::trace::{STEP, Trace};
 
 /// What a link is like at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) struct Step {
     /// Since the start of the flows.
     pub(super) at: Duration,
     pub(super) link: usize,
+    /// Until the link changes again, or the flows end.
+    pub(super) lasts: Duration,
     pub(super) before: Condition,
     pub(super) after: Condition,
     /// It carries nothing any more in some direction, so that this has to be noticed.
@@ -42,7 +45,12 @@ impl Condition {
     fn at(scenario: &Scenario, link: usize, time: Duration) -> Condition {
         let lasts = |fault: &&Fault| fault.begins <= time && fault.ends.is_none_or(|ends| ends > time);
         let faults = scenario.faults.iter().filter(|fault| fault.link == link).filter(lasts);
-        faults.fold(Condition::at_first(scenario, link), Condition::with)
+        let mut sound = Condition::at_first(scenario, link);
+        if let Some(trace) = trace_of(scenario, link) {
+            let steps = u32::try_from(time.as_millis() / STEP.as_millis()).unwrap_or(u32::MAX);
+            sound.quality.router = Some(trace.rate(STEP * steps));
+        }
+        faults.fold(sound, Condition::with)
     }
 
     fn with(mut self, fault: &Fault) -> Condition {
@@ -73,19 +81,28 @@ pub(super) fn conditions(scenario: &Scenario) -> Vec<(usize, Condition)> {
     first.chain(of(scenario).into_iter().map(|step| (step.link, step.after))).collect()
 }
 
+/// What the rate of a link's router follows.
+fn trace_of(scenario: &Scenario, link: usize) -> Option<&Trace> {
+    scenario.links[link].router.as_ref().and_then(|router: &Router| router.trace.as_deref())
+}
+
 fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
     let faults = || scenario.faults.iter().filter(|fault| fault.link == link);
+    let rates = trace_of(scenario, link).map(|_| (0..).map(|step| STEP * step));
+    let rates = rates.into_iter().flatten().take_while(|at| *at < scenario.duration);
     let times: BTreeSet<Duration> =
-        faults().flat_map(|fault| [Some(fault.begins), fault.ends]).flatten().collect();
+        faults().flat_map(|fault| [Some(fault.begins), fault.ends]).flatten().chain(rates).collect();
     let mut before = Condition::at_first(scenario, link);
-    let step = |at: Duration| {
+    let ends = times.iter().skip(1).copied().chain([scenario.duration]).collect::<Vec<_>>();
+    let step = |(at, ends): (Duration, Duration)| {
         let after = Condition::at(scenario, link, at);
         let is_death = faults().any(|fault| fault.kind.is_death() && fault.begins == at);
-        let step = Step { at, link, before: before.clone(), after: after.clone(), is_death };
+        let lasts = ends.saturating_sub(at);
+        let step = Step { at, link, lasts, before: before.clone(), after: after.clone(), is_death };
         before = after;
         step
     };
-    times.into_iter().map(step).collect()
+    times.into_iter().zip(ends).map(step).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::course::{Condition, Step};
 use super::figure::{Figure, Measure};
-use super::plan::Scenario;
+use super::plan::{Quality, Scenario};
 use tabane_kit::bundle::Bundle;
 use tabane_kit::clock::{Moment, milliseconds_between, wait_for};
 use tabane_kit::status::{Event, LINK_DOWN, LINK_UP, Status};
@@ -35,14 +35,22 @@ impl Faults {
     /// Notes a step of the course, and when it was taken.
     pub(super) fn note(&mut self, scenario: &Scenario, step: &Step, moment: Moment) {
         let sound = Condition::at_first(scenario, step.link);
-        if step.before == sound && step.after != sound {
+        // A rate that follows a trace is no fault.
+        let is_traced =
+            scenario.links[step.link].router.as_ref().is_some_and(|router| router.trace.is_some());
+        let is_sound = |condition: &Condition| {
+            let router = if is_traced { sound.quality.router } else { condition.quality.router };
+            let quality = Quality { router, ..condition.quality };
+            Condition { quality, ..condition.clone() } == sound
+        };
+        if is_sound(&step.before) && !is_sound(&step.after) {
             self.0.push(Fault { link: step.link, began: moment, death: None, ended: None });
         }
         let Some(fault) = self.0.iter_mut().rfind(|fault| fault.link == step.link) else { return };
         if step.is_death {
             fault.death.get_or_insert(moment);
         }
-        if step.after == sound {
+        if is_sound(&step.after) {
             fault.ended = Some(moment);
         }
     }

@@ -1,5 +1,7 @@
 //! A scenario file: TOML text to a [`Scenario`], or every sentence that says what is wrong where, and what is allowed.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tabane::config::limits::Limits;
@@ -17,6 +19,7 @@ use super::plan::{
     BundleOptions, Coalescing, FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind, HOSTS_MAX, LINKS_MAX,
     Link, Over, Place, Quality, Router, Scenario, Want,
 };
+use super::trace::{TRACE_ALLOWED, Trace};
 use super::units::{SHARE_ALLOWED, SIZE_ALLOWED, Share, TIME_ALLOWED, parse_share, parse_size, parse_time};
 use crate::figures::Quantity;
 
@@ -63,7 +66,7 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
     let links = links.concat();
     let bundle = top.table("bundle", "bundle.", "a table [bundle]", |section| bundle(section, links.len()));
     let flows = top.tables("flow", "flow.", "a table [[flow]] for each kind of flow", |section, at| {
-        flow(section, &at, hosts)
+        flow(section, &at, hosts, links.len())
     });
     let faults = top.tables("fault", "fault.", "a table [[fault]] for each fault", |section, at| {
         fault(section, &at, links.len(), hosts, duration)
@@ -112,7 +115,7 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
     let router = section.table("router", "link.router.", allowed, router);
     let quality = Quality {
         rate: rate.unwrap_or(1),
-        router: router.map(|router| router.rate),
+        router: router.as_ref().map(|router| router.rate),
         delay: time(section, "delay").unwrap_or_default(),
         jitter: time(section, "jitter").unwrap_or_default(),
         loss: share(section, "loss").unwrap_or_default(),
@@ -127,10 +130,28 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
 
 fn router(section: &mut Section<'_, '_>) -> Option<Router> {
     let (rate, queue) = (section.text("rate", BITRATE_ALLOWED), section.text("queue", TIME_ALLOWED));
-    let (rate, queue) = both(section, rate, queue, "both `rate` and `queue`")?;
-    let rate = understood(section, &rate, BITRATE_ALLOWED, parse_bitrate);
+    let trace = section.text("trace", "the path of a trace");
+    let nat = section.switch("nat");
+    let allowed = "`rate` or `trace`, and `queue`";
+    if let (Some(nat), None, None, None) = (&nat, &rate, &trace, &queue) {
+        section.problems().push(Problem::new(&nat.place, "stands alone", allowed));
+    }
+    let translates = nat.is_some_and(|given| given.value);
+    if let (Some(rate), Some(_)) = (&rate, &trace) {
+        section.problems().push(Problem::new(&rate.place, "stands beside a trace", "`rate` or `trace`"));
+    }
+    let is_traced = trace.is_some();
+    let (given, queue) = both(section, trace.or(rate), queue, allowed)?;
     let queue = understood(section, &queue, TIME_ALLOWED, parse_time);
-    Some(Router { rate: rate?, queue: queue? })
+    if !is_traced {
+        let rate = understood(section, &given, BITRATE_ALLOWED, parse_bitrate)?;
+        return Some(Router { rate, trace: None, queue: queue?, translates });
+    }
+    let file = section.file();
+    let beside = |path: &str| Path::new(&*file).parent().unwrap_or(Path::new("")).join(path);
+    let read = |path: &str| Trace::read(&beside(path).display().to_string());
+    let trace = understood(section, &given, TRACE_ALLOWED, read)?;
+    Some(Router { rate: trace.mean(), trace: Some(Arc::new(trace)), queue: queue?, translates })
 }
 
 fn coalescing(section: &mut Section<'_, '_>) -> Option<Coalescing> {
@@ -186,7 +207,7 @@ fn bundle(section: &mut Section<'_, '_>, links: usize) -> BundleOptions {
     }
 }
 
-fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8) -> Flow {
+fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8, links: usize) -> Flow {
     let kind = match one_of(section, at, "kind", &FLOW_KINDS) {
         "quic" => FlowKind::Quic,
         "file" => {
@@ -211,7 +232,9 @@ fn flow(section: &mut Section<'_, '_>, at: &Where, hosts: u8) -> Flow {
             "different `from` and `to`, which are 1 and 2 if not given",
         ));
     }
-    Flow { kind, from, to, count: ranged(section, "count", COUNT, 1), all }
+    let count = ranged(section, "count", COUNT, 1);
+    let bare = place_of(section, "bare", links, " (a link of the scenario)");
+    Flow { kind, from, to, count, all, bare }
 }
 
 fn fault(section: &mut Section<'_, '_>, at: &Where, links: usize, hosts: u8, duration: Duration) -> Fault {

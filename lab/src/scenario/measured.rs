@@ -3,6 +3,8 @@
 //! Links whose flaws are rates, black holes and pulled cables have a switch each; when any link has another flaw in the
 //! course of the scenario, all are emulated wires. The buffers of TCP may grow to 32 MiB, so that long paths are filled.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -17,12 +19,13 @@ use super::deaths::Faults;
 use super::figure::Measure;
 use super::flows::{Around, Mark, Running, figures};
 use super::netem;
-use super::plan::{FlowKind, Scenario};
+use super::plan::{FlowKind, Router, Scenario};
 use tabane_kit::clock::{Moment, monotonic_ns};
 use tabane_kit::emulator::{Coalescing, Direction, Impairment};
 use tabane_kit::mptcp;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, RouterPlan, Topology, Wiring};
+use tabane_kit::topology::{LinkPlan, Pacer, Plan, RouterPlan, Topology, Wiring, address};
+use tabane_kit::workload::Stream;
 
 /// Most that the buffers of a connection may grow to.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;
@@ -70,22 +73,25 @@ pub(super) fn run(
 }
 
 fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
+    let needs_addresses = scenario.flows.iter().any(|flow| flow.bare.is_some())
+        || (0..scenario.links.len()).any(|link| scenario.translates(link));
     let is_emulated = needs_emulator(scenario) && contestant != Contestant::Netem;
     let link = |link: &super::plan::Link| {
         let rate = Bitrate::bits(link.quality.rate);
-        let queue = |router: super::plan::Router| RouterPlan {
+        let queue = |router: &Router| RouterPlan {
             rate: Bitrate::bits(router.rate),
             queue_bytes: router.queue_bytes(),
+            translates: router.translates,
         };
         let paced = LinkPlan::paced(rate);
         let burst_bytes = link.burst.unwrap_or(paced.burst_bytes);
-        LinkPlan { mtu: link.mtu.into(), router: link.router.map(queue), burst_bytes, ..paced }
+        LinkPlan { mtu: link.mtu.into(), router: link.router.as_ref().map(queue), burst_bytes, ..paced }
     };
     Plan {
         hosts: scenario.hosts.into(),
         links: scenario.links.iter().map(link).collect(),
         wiring: if is_emulated { Wiring::Emulator } else { Wiring::Switch },
-        addressed: contestant.uses_bare_links(),
+        addressed: contestant.uses_bare_links() || needs_addresses,
         pinned: false,
         seed,
     }
@@ -141,9 +147,12 @@ impl<'a> Run<'a> {
             let mut flows = Vec::new();
             for (from, to) in flow.pairs(self.scenario.hosts) {
                 let hosts = [from, to].map(|host| self.topology.host(host.into()));
-                let at = self.contestant.at(self.scenario, to, number);
+                let (at, stream) = match flow.bare {
+                    Some(link) => (SocketAddr::new(address(link.into(), to.into()).into(), 0), Stream::Tcp),
+                    None => (self.contestant.at(self.scenario, to, number), self.contestant.stream()),
+                };
                 number += 1;
-                let (stream, seed) = (self.contestant.stream(), self.seed.wrapping_add(number as u64));
+                let seed = self.seed.wrapping_add(number as u64);
                 let running =
                     Running::start(scope, flow.kind, stream, hosts, at, self.scenario.duration, seed);
                 flows.push(running.with_context(|| flow.to_string())?);
@@ -169,14 +178,20 @@ impl<'a> Run<'a> {
         let mark = || flows.iter().map(|flows| Mark::now(flows)).collect::<Result<Vec<Mark>>>();
         let count = || Counts::now(self.topology, self.contestant.policy().is_some());
         let mut faults = Faults::default();
+        let course = course::of(self.scenario);
+        let mut pacers = self.pacers(&course)?;
         let mut change = |steps: &[Step]| -> Result<()> {
             for step in steps {
                 wait_until(step.at)?;
-                faults.note(self.scenario, step, self.change(step)?);
+                let moment = self.change(step)?;
+                if let Some(pacer) = pacers.get_mut(&step.link) {
+                    let rate = step.after.quality.router.map(Bitrate::bits).context("a router's rate")?;
+                    pacer.set(rate, step.lasts)?;
+                }
+                faults.note(self.scenario, step, moment);
             }
             Ok(())
         };
-        let course = course::of(self.scenario);
         let (early, late) = course.split_at(course.partition_point(|step| step.at < self.scenario.warm_up));
         change(early)?;
         wait_until(self.scenario.warm_up)?;
@@ -184,7 +199,17 @@ impl<'a> Run<'a> {
         change(late)?;
         wait_until(self.scenario.duration)?;
         let (end, end_counts) = (mark()?, count()?);
+        pacers.into_values().try_for_each(Pacer::finish)?;
         Ok(Played { counts: [warm_counts, end_counts], marks: [warm, end], faults })
+    }
+
+    /// What changes the rates of the kernel's routers in this course, by link.
+    fn pacers(&self, course: &[Step]) -> Result<BTreeMap<usize, Pacer>> {
+        let is_kernels =
+            self.topology.plan().wiring == Wiring::Switch && self.contestant != Contestant::Netem;
+        let is_paced = |step: &&Step| is_kernels && step.before.quality.router != step.after.quality.router;
+        let links: BTreeSet<usize> = course.iter().filter(is_paced).map(|step| step.link).collect();
+        links.into_iter().map(|link| Ok((link, self.topology.pacer(link)?))).collect()
     }
 
     /// Carries out a step of the course.
@@ -213,7 +238,7 @@ impl<'a> Run<'a> {
         if self.topology.plan().wiring != Wiring::Emulator && !is_netem {
             return Ok(());
         }
-        let plan = self.scenario.links[link];
+        let plan = &self.scenario.links[link];
         let quality = condition.quality;
         let router = quality.router.map(Bitrate::bits);
         let changed = quality.rate != plan.quality.rate;
@@ -224,7 +249,7 @@ impl<'a> Run<'a> {
                 corruption: quality.corruption.of_one(),
                 // The link's own rate is that of the NICs.
                 rate: router.or_else(|| changed.then(|| Bitrate::bits(quality.rate))),
-                queue_bytes: plan.router.map(|router| router.queue_bytes()),
+                queue_bytes: plan.router.as_ref().map(Router::queue_bytes),
                 delay: quality.delay,
                 jitter: quality.jitter,
                 reorder: false,

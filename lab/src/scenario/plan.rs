@@ -2,6 +2,7 @@
 //!
 //! Hosts and links count from 0 here; in files they count from 1, as the names of namespaces and NICs do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -11,6 +12,7 @@ use tabane_proto::HashLayers;
 
 use super::contestant::Contestant;
 use super::figure::Figure;
+use super::trace::Trace;
 use super::units::Share;
 
 /// Most of each that a file may ask for, which is also what its places can be trusted with.
@@ -86,7 +88,7 @@ pub(super) enum Over {
 }
 
 /// A link between all hosts, the same in each direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) quality: Quality,
     pub(super) mtu: u16,
@@ -97,12 +99,16 @@ pub(super) struct Link {
 }
 
 /// A router's queue behind the NICs, the same in each direction; it drops its tail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Router {
-    /// Bits per second.
+    /// Bits per second; with a trace its mean.
     pub(super) rate: u64,
+    /// What the rate follows while flows run.
+    pub(super) trace: Option<Arc<Trace>>,
     /// Time of that rate for which may wait.
     pub(super) queue: Duration,
+    /// Whether it translates the addresses of what the first host sends.
+    pub(super) translates: bool,
 }
 
 impl Router {
@@ -146,6 +152,8 @@ pub(super) struct Flow {
     pub(super) count: u8,
     /// Whether there are so many from each host to each other one.
     pub(super) all: bool,
+    /// The link over which it goes by itself, past the contestant.
+    pub(super) bare: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,6 +343,11 @@ impl Scenario {
         (0..self.links.len()).max_by_key(worth).unwrap_or_default()
     }
 
+    /// Whether a router translates addresses.
+    pub(super) fn translates(&self, link: usize) -> bool {
+        self.links[link].router.as_ref().is_some_and(|router| router.translates)
+    }
+
     /// What is played one after the other: everything at once, or each flow alone, with its number.
     pub(super) fn turns(&self) -> Vec<(Option<usize>, Scenario)> {
         if !self.in_turn {
@@ -347,7 +360,9 @@ impl Scenario {
     /// Mbit/s of all links over which `flow` is sent.
     pub(super) fn mbps_of_links(&self, flow: &Flow) -> f64 {
         let senders = if flow.all { self.hosts } else { 1 };
-        self.links.iter().map(|link| link.quality.pace() as f64 / 1e6).sum::<f64>() * f64::from(senders)
+        let links =
+            self.links.iter().zip(0_u8..).filter(|(_, link)| flow.bare.is_none_or(|bare| bare == *link));
+        links.map(|(link, _)| link.quality.pace() as f64 / 1e6).sum::<f64>() * f64::from(senders)
     }
 }
 
@@ -358,8 +373,10 @@ impl std::fmt::Display for Flow {
             write!(out, "{} x ", self.count)?;
         }
         if self.all {
-            return write!(out, "{} all→all", self.kind.key());
+            write!(out, "{} all→all", self.kind.key())?;
+        } else {
+            write!(out, "{} {}→{}", self.kind.key(), self.from + 1, self.to + 1)?;
         }
-        write!(out, "{} {}→{}", self.kind.key(), self.from + 1, self.to + 1)
+        self.bare.map_or(Ok(()), |link| write!(out, ", bare over link {}", link + 1))
     }
 }

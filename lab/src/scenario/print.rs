@@ -57,8 +57,12 @@ fn print_link(link: &Link, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "mtu = {}", link.mtu)?;
     link.burst.map_or(Ok(()), |burst| writeln!(out, "burst = {}", text(&print_size(burst))))?;
     if let Some(router) = &link.router {
-        let (rate, queue) = (text(&print_bitrate(router.rate)), text(&print_time(router.queue)));
-        writeln!(out, "router = {{ rate = {rate}, queue = {queue} }}")?;
+        let rate = match &router.trace {
+            Some(trace) => format!("trace = {}", text(&trace.path)),
+            None => format!("rate = {}", text(&print_bitrate(router.rate))),
+        };
+        let (queue, nat) = (text(&print_time(router.queue)), router.translates);
+        writeln!(out, "router = {{ {rate}, queue = {queue}, nat = {nat} }}")?;
     }
     let Some(coalescing) = &link.coalescing else { return Ok(()) };
     let wait = text(&print_time(coalescing.wait));
@@ -74,7 +78,8 @@ fn print_flow(flow: &Flow, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         FlowKind::Tcp | FlowKind::Quic | FlowKind::PingPong => {}
     }
     writeln!(out, "from = {}\nto = {}\ncount = {}", flow.from + 1, flow.to + 1, flow.count)?;
-    writeln!(out, "all = {}", flow.all)
+    writeln!(out, "all = {}", flow.all)?;
+    flow.bare.map_or(Ok(()), |link| writeln!(out, "bare = {}", link + 1))
 }
 
 fn print_fault(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ use anyhow::{Result, ensure};
 use tabane_probe::stats::{quantile, sorted};
 use tabane_proto::security::Rekey;
 use tabane_proto::{Event, Instant, PolicyOptions};
+use tabane_sim::cable::Place;
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::{Flow as Traffic, Pace, Sizes};
 use tabane_sim::frame::{Heading, SHORTEST};
@@ -37,6 +38,10 @@ const TCP_HEADERS: usize = 54;
 const SUPERFRAME: usize = 65_160;
 /// Ethernet, IPv4 and UDP headers.
 const UDP_HEADERS: usize = 42;
+/// The round trip of a bare flow without a queue, at least: its end's processors take some time.
+const RIVAL_TRIP_LEAST: Duration = Duration::from_micros(500);
+/// What its segments carry, as a part of their bytes.
+const RIVAL_PAYLOAD: f64 = 1_448.0 / 1_500.0;
 /// Headers of IPv6 and UDP: the rest of a link's MTU is a cell.
 const CELL_HEADERS: u16 = 48;
 
@@ -66,8 +71,10 @@ fn play(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Me
     world.settle(SETTLED_WITHIN)?;
     let start = world.now();
     let flows = scenario.flows.iter().map(|flow| begin(&mut world, flow, scenario.hosts)).collect();
-    let run =
-        Run { scenario, contestant, links, world, start, flows, done: vec![None; scenario.flows.len()] };
+    let (entries, none) = (scenario.flows.len(), Vec::new());
+    let mut run =
+        Run { scenario, contestant, links, world, start, flows, done: vec![None; entries], rivals: none };
+    run.begin_rivals();
     run.play()
 }
 
@@ -83,6 +90,15 @@ struct Run<'a> {
     flows: Vec<Vec<FlowNumber>>,
     /// When all files of an entry had arrived.
     done: Vec<Option<Instant>>,
+    rivals: Vec<Rival>,
+}
+
+/// A bare flow, which competes at a router.
+struct Rival {
+    entry: usize,
+    place: Place,
+    /// Bytes that it had brought when the warm-up ended.
+    warm: u64,
 }
 
 impl Run<'_> {
@@ -96,8 +112,8 @@ impl Run<'_> {
             }
         }
         self.advance(self.start + self.scenario.duration)?;
-        let mut measures: Vec<Measure> =
-            (0..self.flows.len()).flat_map(|entry| self.of_time(entry)).collect();
+        let mut measures: Vec<Measure> = self.carried().flat_map(|entry| self.of_time(entry)).collect();
+        measures.extend(self.of_rivals());
         self.finish_files()?;
         self.flows.iter().flatten().for_each(|flow| self.world.stop(*flow));
         self.world.run_for(DRAINED_WITHIN)?;
@@ -111,12 +127,46 @@ impl Run<'_> {
 
     /// Goes on until `until`, and notes when files have arrived.
     fn advance(&mut self, until: Instant) -> Result<()> {
+        let warm = self.start + self.scenario.warm_up;
+        if self.world.now() < warm && warm < until {
+            self.advance(warm)?;
+            for rival in &mut self.rivals {
+                rival.warm = self.world.competed(rival.place);
+            }
+        }
         while self.world.now() < until {
             let next = if self.has_unfinished() { until.min(self.world.now() + LOOK_EVERY) } else { until };
             self.world.run_until(next)?;
             self.look_at_files();
         }
         Ok(())
+    }
+
+    /// The entries that the contestant carries.
+    fn carried(&self) -> impl Iterator<Item = usize> + use<'_> {
+        (0..self.flows.len()).filter(|entry| self.scenario.flows[*entry].bare.is_none())
+    }
+
+    /// Begins the bare flows of links that are in the world.
+    fn begin_rivals(&mut self) {
+        for (entry, flow) in self.scenario.flows.iter().enumerate() {
+            let Some(bare) = flow.bare.map(usize::from) else { continue };
+            let nic = (0_u8..).zip(&self.links).find(|(_, link)| **link == bare).map(|(nic, _)| nic);
+            let Some(place) = nic.map(|nic| Place { node: flow.to, nic }) else { continue };
+            let round_trip = (2 * self.scenario.links[bare].quality.delay).max(RIVAL_TRIP_LEAST);
+            self.world.compete(place, round_trip);
+            self.rivals.push(Rival { entry, place, warm: 0 });
+        }
+    }
+
+    fn of_rivals(&mut self) -> Vec<Measure> {
+        let seconds = (self.scenario.duration - self.scenario.warm_up).as_secs_f64();
+        let Self { world, rivals, .. } = self;
+        let speed = |rival: &Rival| {
+            let bytes = world.competed(rival.place) - rival.warm;
+            Measure::of_flow(rival.entry, Figure::Mbps, bytes as f64 * RIVAL_PAYLOAD * 8e-6 / seconds)
+        };
+        rivals.iter().map(speed).collect()
     }
 
     fn has_unfinished(&self) -> bool {
@@ -237,7 +287,7 @@ impl Run<'_> {
 
 /// The cables of `link` while it has this quality.
 fn cables(scenario: &Scenario, link: usize, quality: Quality) -> Cables {
-    let plan = scenario.links[link];
+    let plan = &scenario.links[link];
     let coalesce = plan.coalescing.map(|each| Coalesce { frames: each.frames, delay: each.wait });
     Cables {
         rate: quality.rate,
@@ -246,7 +296,7 @@ fn cables(scenario: &Scenario, link: usize, quality: Quality) -> Cables {
         loss: quality.loss.per_million,
         coalesce: coalesce.unwrap_or(Coalesce::NONE),
         cell_max: plan.mtu - CELL_HEADERS,
-        router: plan.router.map(|router| RouterSettings {
+        router: plan.router.as_ref().map(|router| RouterSettings {
             queue: router.queue_bytes(),
             ..RouterSettings::tail(quality.router.unwrap_or(router.rate), router.queue)
         }),
@@ -265,7 +315,7 @@ fn configure(node: &mut NodeSettings, scenario: &Scenario, contestant: Contestan
 
 /// Begins the flows of an entry.
 fn begin(world: &mut World<'_>, flow: &Flow, hosts: u8) -> Vec<FlowNumber> {
-    let pairs = flow.pairs(hosts).into_iter();
+    let pairs = flow.pairs(hosts).into_iter().filter(|_| flow.bare.is_none());
     pairs.map(|(from, to)| world.start(traffic(flow.kind, from, to))).collect()
 }
 

@@ -113,6 +113,34 @@ fn coalescing_is_given_whole() {
 }
 
 #[test]
+fn routers_have_a_rate_or_a_trace() {
+    let router = |keys: &str| SHORTEST.replace("[[flow]]", &format!("router = {{ {keys} }}\n[[flow]]"));
+    let found = |keys: &str| problems(&router(keys));
+    assert_eq!(
+        found("rate = \"1 Mbit/s\", trace = \"t\", queue = \"1 ms\"")[0],
+        "f.toml:3: link.router.rate: stands beside a trace; allowed: `rate` or `trace`"
+    );
+    assert!(
+        found("trace = \"none\", queue = \"1 ms\"")[0]
+            .starts_with("f.toml:3: link.router.trace: `none` cannot be read: No such file or directory")
+    );
+    assert_eq!(
+        found("queue = \"1 ms\""),
+        ["f.toml:3: link.router.queue: stands alone; allowed: `rate` or `trace`, and `queue`"]
+    );
+    assert_eq!(
+        found("nat = true"),
+        ["f.toml:3: link.router.nat: stands alone; allowed: `rate` or `trace`, and `queue`"]
+    );
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/radio.trace").display().to_string();
+    let text = router(&format!("trace = \"{trace}\", queue = \"100 ms\", nat = true"));
+    let scenario = parse("f.toml", &format!("{text}bare = 1\n")).unwrap();
+    assert!(scenario.translates(0) && scenario.flows[0].bare == Some(0));
+    assert_eq!(scenario.mbps_of_links(&scenario.flows[0]), scenario.links[0].quality.pace() as f64 / 1e6);
+    assert_eq!(parse("f.toml", &scenario.to_string()), Ok(scenario));
+}
+
+#[test]
 fn faults_take_what_their_kind_takes() {
     let text = format!(
         "{SHORTEST}[[fault]]\nkind = \"cable\"\nlink = 1\nhost = 2\nbegins = \"1 s\"\nends = \"2 s\"\n"

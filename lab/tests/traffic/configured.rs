@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, address, program};
+use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, plan, ready, received, send_both_ways};
+use crate::stage::{FAST, options, plan, ready, received, send_both_ways, whole};
 use crate::{Case, Need};
 
 const WIRE: &str = "wire7";
@@ -25,6 +27,8 @@ const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
 const TIMED: Duration = Duration::from_secs(1);
 /// Time for a program to refuse a file.
 const REFUSED_WITHIN: Duration = Duration::from_secs(10);
+/// Time for a part of a transfer.
+const MOVED_WITHIN: Duration = Duration::from_secs(20);
 /// The user and the group of nobody.
 const NOBODY: &str = "65534";
 
@@ -32,6 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("what_a_file_says_is_in_force", Need::Daemon, in_force),
         Case::new("a_wrong_file_is_refused_with_its_line", Need::Daemon, refused),
+        Case::new("stated_rates_are_kept_in_each_direction", Need::Daemon, rates),
     ]
 }
 
@@ -203,4 +208,37 @@ fn refused() -> Result<()> {
         ensure!(!devices.contains("tb0"), "a device in spite of that: {devices}");
     }
     Ok(())
+}
+
+/// One end states what its link carries each way; the other is told.
+fn rates() -> Result<()> {
+    const STATED: [(f64, &str); 2] = [(20.0, "up"), (50.0, "down")];
+    let topology = Topology::build(plan(&[FAST]))?;
+    let rates: String = STATED.iter().map(|(rate, key)| format!(",{key}={rate} Mbit/s")).collect();
+    let links = [format!("{}{rates}", nic(0)), nic(0)];
+    let mut bundles = Vec::new();
+    for (number, (host, link)) in topology.hosts().iter().zip(links).enumerate() {
+        bundles.push(Bundle::start(host, number, &[link], &options()?)?);
+    }
+    ready(&mut bundles, 1)?;
+    for (from, (stated, key)) in STATED.into_iter().enumerate() {
+        let to = 1 - from;
+        let at = SocketAddr::new(address(to), 0);
+        let transfer = Transfer::start(topology.host(from), topology.host(to), at, Source::random(FILE, 1))?;
+        let moves = |bytes: u64| {
+            let before = (transfer.arrived(), monotonic_ns()?);
+            wait_for("bytes of a transfer", MOVED_WITHIN, || {
+                let after = (transfer.arrived(), monotonic_ns()?);
+                Ok((after.0 - before.0 >= bytes).then_some(after))
+            })
+            .map(|after| (after.0 - before.0) as f64 * 8e3 / (after.1 - before.1) as f64)
+        };
+        moves(FILE / 4)?;
+        let speed = moves(FILE)?;
+        whole(transfer)?;
+        println!("{key}: {speed:.1} of {stated} Mbit/s");
+        // Cells of 1,500 bytes with their headers carry 1,416 of frames and their heads.
+        ensure!((0.8..=0.96).contains(&(speed / stated)), "{key}: {speed} of {stated} Mbit/s");
+    }
+    Bundle::stop_all(bundles)
 }

@@ -10,7 +10,7 @@ use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
 use crate::changes::{CHANGED, LINKS, RATE, load, under_load};
 use crate::faults::carry;
-use crate::stage::{FAST, options, plan, ready, send_both_ways, under_a_file, with_bundles};
+use crate::stage::{FAST, options, options_with, plan, ready, send_both_ways, under_a_file, with_bundles};
 use crate::{Case, Need};
 
 /// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
@@ -73,7 +73,7 @@ fn refused(bundle: &Bundle<'_>, arguments: &[&str]) -> Result<String> {
 }
 
 fn drained() -> Result<()> {
-    with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
+    with_bundles(plan(&[FAST; 2]), &options_with(&["--workers", "2"])?, |topology, bundles| {
         bundles[0].ask(&["link", "drain", DEVICE, &nic(1)])?;
         until_drained(bundles, 1)?;
         for (bundle, link) in [(0, nic(0)), (1, nic(0))] {

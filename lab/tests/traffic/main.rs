@@ -13,6 +13,7 @@ mod classes;
 mod configured;
 mod datagrams;
 mod device;
+mod diagnosis;
 mod emulator;
 mod engines;
 mod ether;
@@ -55,8 +56,8 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
-    require_tools, require_xdp,
+    ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
+    require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
 
@@ -81,6 +82,8 @@ enum Need {
     DaemonAndXdp,
     DaemonAndGuest,
     DaemonAndNat,
+    DaemonAndNft,
+    DaemonAndPriority,
     DaemonAndSystemd,
     Package,
     DaemonAndTshark,
@@ -146,6 +149,7 @@ fn cases() -> Vec<Case> {
         probe::cases(),
         datagrams::cases(),
         device::cases(),
+        diagnosis::cases(),
         moved::cases(),
         neighbours::cases(),
         vlan::cases(),
@@ -194,6 +198,8 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
+        Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
+        Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))

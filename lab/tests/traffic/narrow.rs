@@ -29,12 +29,13 @@ pub(crate) fn cases() -> Vec<Case> {
         .into_iter()
         .flat_map(|ip| {
             let begun = move || narrow_from_the_beginning(ip);
-            let later = move || narrow_in_a_transfer(ip);
+            let later = move || narrow_in_a_transfer(ip, None);
             [
                 Case::new(format!("narrow_path_over_{ip}_is_found_at_the_start"), Need::Daemon, begun),
                 Case::new(format!("narrow_path_over_{ip}_is_found_in_a_transfer"), Need::Daemon, later),
             ]
         })
+        .chain([Case::new("narrow_path_of_20_mbit_is_found_in_a_transfer", Need::Daemon, slow)])
         .collect()
 }
 
@@ -75,8 +76,19 @@ fn narrow_from_the_beginning(ip: Ip) -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-fn narrow_in_a_transfer(ip: Ip) -> Result<()> {
+/// On a slow path heartbeats are rare, and they are all that comes until the path's MTU is found.
+fn slow() -> Result<()> {
+    narrow_in_a_transfer(Ip::V4, Some("rate 20mbit burst 4kb limit 250kb"))
+}
+
+/// `routers`: what the router's ports send at, if not as fast as the NICs.
+fn narrow_in_a_transfer(ip: Ip, routers: Option<&str>) -> Result<()> {
     let (hosts, router) = lay(ip)?;
+    if let Some(shape) = routers {
+        for port in (0..2).flat_map(|host| (0..LINKS).map(move |link| format!("port{host}{link}"))) {
+            router.tc(&format!("qdisc change dev {port} root tbf {shape}"))?;
+        }
+    }
     let mut bundles = start(&hosts, |host, link| end(ip, host, link))?;
     let to = std::net::SocketAddr::new(address(1), 0);
     let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1))?;
@@ -94,15 +106,14 @@ fn narrow_in_a_transfer(ip: Ip) -> Result<()> {
         ensure!(event.detail.contains(&format!("packets of {packet} bytes")), "{}", event.detail);
         let took = Duration::from_nanos(event.at_ns - since);
         ensure!(took <= FOUND_WITHIN, "{packet} bytes were found after {took:?}");
-        println!("{ip}, {packet}: found after {took:?}, {:?}", against(&status, since));
-        let settled = event.at_ns;
+        println!("{ip}, {packet}: found after {took:?}");
         both_carry(&hosts, || {
             std::thread::sleep(CARRY);
             moves("bytes over both links")
         })?;
         let status = bundles[0].status()?;
-        let against = against(&status, settled);
-        ensure!(against.is_empty(), "after {packet} bytes were found: {against:?}");
+        let against = against(&status, since);
+        ensure!(against.is_empty(), "when the way became narrow, {packet} bytes: {against:?}");
         ensure!(status.cell_bytes == u64::from(packet) - ip.headers(), "cells of {} B", status.cell_bytes);
     }
     whole(transfer)?;

@@ -41,8 +41,33 @@ figure = "noticed_ms"
 at_most = 500
 "#;
 
+/// Routers: one whose rate follows a trace, over which a flow goes past the bundle, and one that translates addresses.
+const ROUTERS: &str = r#"
+about = "routers"
+in = ["namespaces"]
+duration = "3 s"
+warm_up = "1 s"
+repeats = 1
+contestants = ["best-link", "adaptive", "mptcp"]
+[[link]]
+rate = "1 Gbit/s"
+router = { trace = "steps.trace", queue = "50 ms" }
+[[link]]
+rate = "1 Gbit/s"
+router = { rate = "20 Mbit/s", queue = "50 ms", nat = true }
+[[flow]]
+kind = "tcp"
+[[flow]]
+kind = "tcp"
+bare = 1
+[[want]]
+figure = "mbps"
+at_least = 1
+"#;
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        Case::new("scenario_has_routers_with_traces_nat_and_flows_of_others", Need::DaemonAndNat, routers),
         Case::new("scenario_runs_simulated_and_measured_side_by_side", Need::Daemon, side_by_side),
         Case::new("scenario_with_an_error_names_line_and_key", Need::Nothing, wrong),
         Case::new("scenario_that_a_place_cannot_run_says_why", Need::Nothing, unable),
@@ -54,6 +79,10 @@ fn run(scenario: &str, flags: &[&str]) -> Result<(Ending, Option<Value>)> {
     let directory = tempfile::tempdir()?;
     let [file, path] = ["scenario.toml", "report.json"].map(|name| directory.path().join(name));
     fs::write(&file, scenario)?;
+    // 12 Mbit/s for half a second, and twice as much for as long.
+    let times = (1..=500).chain((501..=1_000).flat_map(|time| [time; 2]));
+    let trace: String = times.map(|time| format!("{time}\n")).collect();
+    fs::write(directory.path().join("steps.trace"), trace)?;
     let file = file.to_str().context("a path that is no text")?;
     let ending = lab_ends(&[&["run", file], flags].concat(), &path, Duration::from_secs(90))?;
     Ok((ending, fs::read_to_string(path).ok().map(|report| serde_json::from_str(&report)).transpose()?))
@@ -75,6 +104,28 @@ fn side_by_side() -> Result<()> {
     ensure!(report["scenario"].as_str().is_some_and(|text| text.contains("20 Mbit/s")), "{report}");
     let verdicts = report["verdicts"].as_array().context("no verdicts")?;
     ensure!(verdicts.len() == 5 && verdicts[0]["id"] == "runs_failed" && verdicts[0]["got"] == 0, "{report}");
+    Ok(())
+}
+
+fn routers() -> Result<()> {
+    let (ending, report) = run(ROUTERS, &[])?;
+    let report = report.with_context(|| ending.last_words())?;
+    let speed =
+        |contestant: &str, flow: u8| median(&report, &format!("namespaces.{contestant}.flow{flow}.mbps"));
+    // The trace lets 18 Mbit/s pass, of which frames of TCP carry 0.956, and the other link 20.
+    for contestant in ["best-link", "adaptive", "mptcp"] {
+        let (own, bare) = (speed(contestant, 1)?, speed(contestant, 2)?);
+        println!("{contestant}: {own:.1} Mbit/s beside {bare:.1}");
+        ensure!((2.0..18.0).contains(&bare), "{contestant}: {bare} Mbit/s of 18\n{report}");
+        ensure!(
+            (28.0..37.0).contains(&(own + bare)),
+            "{contestant}: {own} and {bare} Mbit/s of 38\n{report}"
+        );
+    }
+    let alone = speed("best-link", 1)?;
+    ensure!((15.0..19.5).contains(&alone), "{alone} Mbit/s of 20\n{report}");
+    let bare = speed("best-link", 2)?;
+    ensure!((14.0..17.6).contains(&bare), "alone over the trace: {bare} Mbit/s of 18\n{report}");
     Ok(())
 }
 

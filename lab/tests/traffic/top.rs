@@ -136,6 +136,12 @@ fn has_row(screen: &str, link: usize, word: &str) -> bool {
     screen.lines().any(|line| line.starts_with(&format!("{} ", nic(link))) && line.contains(word))
 }
 
+/// What the flow of TCP that has sent most has sent, in megabytes, cut to three digits.
+fn megabytes_sent(screen: &str) -> Option<f64> {
+    let line = screen.lines().find(|line| line.contains(" tcp "))?;
+    line.split_whitespace().nth(6)?.strip_suffix('M')?.parse().ok()
+}
+
 fn watch() -> Result<()> {
     const VICTIM: usize = 1;
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
@@ -161,11 +167,24 @@ fn watch() -> Result<()> {
             })?;
             topology.revive_switch(VICTIM).map(drop)
         })?;
+        terminal.resize(120, 40)?;
+        terminal.press(&["3"])?;
+        terminal.shows("the bytes of the file", |screen| {
+            let file = FILE as f64 / 1e6;
+            megabytes_sent(screen).is_some_and(|sent| (file - 0.1..file * 1.05).contains(&sent))
+        })?;
+        terminal.resize(80, 24)?;
+        terminal.press(&["1"])?;
         terminal.shows("both links again", is_healthy)?;
 
         terminal.press(&["p", "Down", "Enter"])?;
         terminal.shows("the answer", |screen| screen.contains("policy rr, was adaptive"))?;
         ensure!(bundles[0].status()?.policy == "rr", "another policy");
+        terminal.press(&["Down", "d"])?;
+        terminal.shows("a drained link", |screen| has_row(screen, VICTIM, "drained"))?;
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        terminal.press(&["r"])?;
+        terminal.shows("a link that is used again", |screen| has_row(screen, VICTIM, "up"))?;
         for (view, sign) in [("2", "HEALTH"), ("3", "FLOW"), ("4", "EVENT"), ("h", "this help")] {
             terminal.press(&[view])?;
             terminal.shows(sign, |screen| screen.contains(sign))?;

@@ -19,7 +19,9 @@ impl Bundle {
                 None => Some(self.write_handshake()?),
             };
             let Some(Written { link, to, length, numbered }) = written else { continue };
-            self.links[link].handle_sent(length);
+            let state = &mut self.links[link];
+            state.handle_sent(length);
+            state.ceiling.handle_sent(now, state.bytes_of(1, length));
             self.spoken = Some(Spoken { control, link, bytes: length, numbered });
             return Some(ControlMessage { link, to, bytes: self.out.outbox.written(length) });
         }

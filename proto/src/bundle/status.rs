@@ -55,6 +55,12 @@ pub struct PathStatus {
     pub cells_received: u64,
     /// Cells of the peer's link found missing.
     pub cells_missed: u64,
+    /// How long cells wait behind our NIC: in a router's queue, or at the peer until it reads them.
+    pub queue_behind: Duration,
+    /// The peer's reports about our link.
+    pub reports: u64,
+    /// Of these, how many said that our cells still waited in the peer's socket: it does not read as fast as they come.
+    pub reports_behind: u64,
 }
 
 /// One peer.
@@ -168,6 +174,9 @@ impl Bundle {
                     cells_sent: path.sent(),
                     cells_received: inbound.map_or(0, |inbound| inbound.received),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),
+                    queue_behind: path.congestion.queue(),
+                    reports: path.reports.0,
+                    reports_behind: path.reports.1,
                 })
             });
             Some((status, links))

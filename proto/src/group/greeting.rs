@@ -244,7 +244,9 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
     if prefers || !works {
         return Some(origin.from);
     }
-    let is_news = path.cell_max != hello.cell_max || path.is_drained_there != hello.drains;
+    let is_news = path.cell_max != hello.cell_max
+        || path.is_drained_there != hello.drains
+        || !path.ceiling.is_stated(hello.receives);
     path.endpoint.filter(|_| is_news)
 }
 

@@ -84,6 +84,25 @@ pub(crate) fn drain_link(now: Instant, number: u8, drained: bool, parts: &mut Pa
     parts.sender.unpark();
 }
 
+/// The user states other rates of a link, for what it sends and what it receives, or another weight: the peers get a hello at once when
+/// they have to know.
+pub(crate) fn state_link(
+    now: Instant,
+    number: u8,
+    rates: [Option<u64>; 2],
+    weight: Option<u32>,
+    parts: &mut Parts<'_>,
+) {
+    let Some(link) = parts.links.member_mut(number) else { return };
+    let is_news = link.settings.receives != rates[1];
+    link.state(rates, weight);
+    if is_news {
+        link.greet_at = now;
+        queue_hellos(parts, |link| link == number);
+    }
+    parts.sender.unpark();
+}
+
 /// Repeats the farewells of links that leave, until they are gone.
 pub(crate) fn see_off(now: Instant, parts: &mut Parts<'_>) {
     for number in (0u8..).take(parts.links.all().len()) {

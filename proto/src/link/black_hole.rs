@@ -13,10 +13,13 @@ use core::time::Duration;
 /// A path on which [`BURST`] cells or more are missing for longer than this, beyond its skew, is dead. One whose delay varies
 /// by more is given up now and then, until [`crate::link::adaptive_timeout`] allows for it.
 pub const OVERDUE_AFTER: Duration = Duration::from_millis(2);
-/// Fewer cells than this are no burst: the few may wait in a queue of the receiver, which gets [`FEW_OVERDUE_AFTER`] to run.
-pub(crate) const BURST: u64 = 8;
-/// A path on which fewer cells than [`BURST`] are missing for longer than this, beyond its skew, is dead.
-pub(crate) const FEW_OVERDUE_AFTER: Duration = Duration::from_millis(10);
+/// Fewer cells than this are no burst: the few may wait in a queue of the receiver, which gets [`FEW_OVERDUE_AFTER`] to run. Of as many,
+/// one is a heartbeat, for one follows 16 cells of data and what they left with: so a way that has begun to drop long packets alone
+/// ([`crate::link::path_mtu`]) never lacks as many.
+pub(crate) const BURST: u64 = 20;
+/// A path on which fewer cells than [`BURST`] are missing for longer than this, beyond its skew, is dead: longer than heartbeats are
+/// apart.
+pub(crate) const FEW_OVERDUE_AFTER: Duration = Duration::from_millis(15);
 
 /// What is missing on a path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,7 +93,7 @@ mod tests {
     fn a_few_cells_are_waited_for_longer_until_they_are_a_burst() {
         let mut account = Detector::default();
         account.note(at(0), BURST - 1, 0);
-        assert_eq!(account.due(0, Duration::ZERO), Some(at(10_000)));
+        assert_eq!(account.due(0, Duration::ZERO), Some(at(15_000)));
         account.note(at(5_000), BURST, 0);
         assert_eq!(account.overdue(at(5_000), 0, Duration::ZERO), Some((BURST, Duration::from_millis(5))));
     }

@@ -235,6 +235,11 @@ impl Congestion {
         self.limited.is_some_and(|at| now.since(at) < SHOWN_FOR)
     }
 
+    /// How long cells wait behind the NIC: in a router's queue, or at the peer until it reads them.
+    pub(crate) fn queue(&self) -> Duration {
+        self.queue
+    }
+
     /// Whether cells that were lost lately may have found a queue full: that says nothing against the path.
     pub(crate) fn explains_loss(&self, now: Instant) -> bool {
         self.has_overflowed(now) || self.round.queue.is_some_and(|(_, longest)| longest >= self.target() / 2)

@@ -5,7 +5,7 @@
 //! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one brought them is dead,
 //! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
 //! peers come in by the same link, cells may be waiting in the switch, and more time is given ([`crate::link::incast`]); more, too,
-//! after errors ([`crate::link::adaptive_timeout`]). When *all*
+//! after errors ([`crate::link::adaptive_timeout`]), and where a path was silent for longer lately ([`crate::link::gaps`]). When *all*
 //! links fall silent at once, it is far more likely that the peer or we did not get the processor, so that takes 200 ms.
 //!
 //! A dead link is used again after three heartbeats in a row. One that keeps falling is held down
@@ -14,12 +14,13 @@
 //! The judgement travels back in heartbeats ([`crate::link::heartbeat`]); the sender obeys it. Each direction is judged by
 //! itself, so that a link that is dead one way still serves the other.
 //!
-//! Source: P2, section 2.2. Thresholds: [`OVERDUE_AFTER`] must exceed the time in which a receiver is not scheduled (1 ms
+//! Source: P2, section 2.2. Thresholds: [`crate::OVERDUE_AFTER`] must exceed the time in which a receiver is not scheduled (1 ms
 //! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
 
 use crate::event::Signal;
 use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::{Detector, OVERDUE_AFTER};
+use crate::link::black_hole::Detector;
+use crate::link::gaps::Gaps;
 use crate::link::hold_down::HoldDown;
 use crate::link::incast::INCAST_EXTRA;
 use crate::time::Instant;
@@ -62,6 +63,7 @@ pub(crate) struct Health {
     hold: HoldDown,
     timeout: AdaptiveTimeout,
     black_hole: Detector,
+    gaps: Gaps,
 }
 
 impl Health {
@@ -77,6 +79,7 @@ impl Health {
             hold: HoldDown::new(now),
             timeout: AdaptiveTimeout::new(now),
             black_hole: Detector::default(),
+            gaps: Gaps::new(now),
         }
     }
 
@@ -96,6 +99,7 @@ impl Health {
     pub(crate) fn handle_cell(&mut self, now: Instant, heartbeat: bool, alone: bool) -> Option<Change> {
         let paused = self.last_received + 3 * HEARTBEAT_QUIET < now;
         self.last_received = now;
+        self.gaps.note(now);
         if self.up || !heartbeat {
             return None;
         }
@@ -147,7 +151,9 @@ impl Health {
             return None;
         }
         let overdue = self.black_hole.overdue(now, next, self.late(now, skew, incast));
-        if let Some((overdue, waited)) = overdue.filter(|_| now.since(self.last_received) >= OVERDUE_AFTER) {
+        if let Some((overdue, waited)) =
+            overdue.filter(|_| now.since(self.last_received) >= self.gaps.limit())
+        {
             self.timeout.doubt(next..next + overdue);
             return Some(self.down(now, Signal::BurstSkew { overdue, waited }));
         }
@@ -162,8 +168,10 @@ impl Health {
     pub(crate) fn deadline(&self, now: Instant, next: u64, skew: Duration, incast: bool) -> Option<Instant> {
         let silent = self.last_received.max(self.excused) + SILENT_FOR + skew;
         let late = self.late(now, skew, incast);
-        let overdue =
-            self.black_hole.due(next, late).map_or(silent, |due| due.max(self.last_received + OVERDUE_AFTER));
+        let overdue = self
+            .black_hole
+            .due(next, late)
+            .map_or(silent, |due| due.max(self.last_received + self.gaps.limit()));
         self.up.then(|| silent.min(overdue))
     }
 
@@ -191,13 +199,14 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::black_hole::OVERDUE_AFTER;
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1_000)
     }
 
     fn risen() -> Health {
-        let mut health = Health::new(at(0));
+        let mut health = Health { gaps: Gaps::steady(at(0)), ..Health::new(at(0)) };
         assert_eq!(health.handle_cell(at(0), true, false), None);
         assert_eq!(health.handle_cell(at(0), true, false), None);
         assert_eq!(health.handle_cell(at(0), true, false), Some(Change::Up));

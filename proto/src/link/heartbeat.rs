@@ -211,6 +211,7 @@ impl Links {
         if let Some(received) = unwrap_seq(report.next, path.received()) {
             path.handle_received(now, received, report.count, departed);
         }
+        path.reports = (path.reports.0 + 1, path.reports.1 + u64::from(report.behind));
         let next = path.next_seq();
         self.handle_probed(now, index, link, report.count, probed, out);
         let Some(paths) = self.paths_mut(index) else { return };

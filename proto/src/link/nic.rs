@@ -3,6 +3,7 @@
 //! Beside [`crate::send::transmit`]. The kernel tells how many bytes handed to it have not left yet; from that the link measures its
 //! rate while it is busy, and sets how much may wait in it, so that the queue stays short at any rate.
 
+use crate::link::ceiling::Ceiling;
 use crate::link::health::ALL_SILENT_FOR;
 use crate::link::incast::Incast;
 use crate::time::{Instant, nanos};
@@ -46,8 +47,10 @@ pub struct LinkSettings {
     pub greet: Vec<SocketAddr>,
     /// Whether peers are looked for by multicast.
     pub multicast: bool,
-    /// The rate in bits per second, if the user states it; else it is measured.
+    /// The most that this node is to send, in bits per second, if the user states it; else the rate is measured.
     pub rate: Option<u64>,
+    /// The most that it wants to receive from each peer, in bits per second, if the user states it: peers are told.
+    pub receives: Option<u64>,
     /// The NIC's speed in bits per second, if the kernel knows it: for policies, while no rate is measured.
     pub speed: Option<u64>,
     /// Its part of the traffic under `weighted`, at least 1; counts when every link has one.
@@ -60,9 +63,17 @@ impl LinkSettings {
     /// A link over IPv6 and UDP that finds its peers by multicast and measures its rate.
     #[must_use]
     pub fn new(cell_max: u16) -> Self {
-        let (rate, speed, weight) = (None, None, None);
-        let headers = 40 + 8;
-        Self { cell_max, headers, greet: Vec::new(), multicast: true, rate, speed, weight, drained: false }
+        Self {
+            cell_max,
+            headers: 40 + 8,
+            greet: Vec::new(),
+            multicast: true,
+            rate: None,
+            receives: None,
+            speed: None,
+            weight: None,
+            drained: false,
+        }
     }
 }
 
@@ -108,11 +119,12 @@ pub(crate) struct Link {
     /// Since when nothing was found waiting, and what had been handed over by then.
     free: (Instant, u64),
     rate: RateMeter,
+    pub(crate) ceiling: Ceiling,
 }
 
 impl Link {
     pub(crate) fn new(now: Instant, settings: LinkSettings) -> Self {
-        let stated = settings.rate.map(|bits| bits / 8);
+        let (stated, ceiling) = (settings.rate.map(|bits| bits / 8), Ceiling::new(settings.rate));
         Self {
             settings,
             presence: Presence::Member,
@@ -128,13 +140,16 @@ impl Link {
             asked: (now, 0),
             free: (now, 0),
             rate: RateMeter { stated, ..RateMeter::default() },
+            ceiling,
         }
     }
 
-    /// The user states another rate or weight, or none.
-    pub(crate) fn state(&mut self, rate: Option<u64>, weight: Option<u32>) {
-        (self.settings.rate, self.settings.weight) = (rate, weight);
+    /// The user states another rate, for what is sent and what is received, or weight, or none.
+    pub(crate) fn state(&mut self, [rate, receives]: [Option<u64>; 2], weight: Option<u32>) {
+        let settings = &mut self.settings;
+        (settings.rate, settings.receives, settings.weight) = (rate, receives, weight);
         self.rate.stated = rate.map(|bits| bits / 8);
+        self.ceiling.set(rate);
     }
 
     /// The I/O has read it at `now`, and may have left something there.
@@ -172,6 +187,16 @@ impl Link {
 
     pub(crate) fn is_vacant(&self) -> bool {
         self.presence == Presence::Vacant
+    }
+
+    /// Whether it takes no data now.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.full || self.ceiling.is_full(now)
+    }
+
+    /// Bytes of the packets in which so many cells, of `bytes` in all, travel.
+    pub(crate) fn bytes_of(&self, cells: usize, bytes: usize) -> u64 {
+        (bytes + cells * usize::from(self.settings.headers)) as u64
     }
 
     /// The kernel took `bytes`.

@@ -4,8 +4,10 @@
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::{Detector, OVERDUE_AFTER};
+use crate::link::black_hole::Detector;
+use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
+use crate::link::gaps::Gaps;
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::link::nic::{Link, LinkSettings};
@@ -60,6 +62,8 @@ pub(crate) struct Outbound {
     pub(crate) skew: Duration,
     /// To the peer and back, smoothed; only heartbeats measure it.
     pub(crate) round_trip: Option<Duration>,
+    /// The peer's reports about it, and those of them that said that cells still waited in the peer's socket.
+    pub(crate) reports: (u64, u64),
     /// The first link number of the session.
     first: u64,
     /// The next link number.
@@ -78,6 +82,7 @@ pub(crate) struct Outbound {
     departed: u64,
     /// When the peer's reports last showed that something new was received.
     progressed: Instant,
+    gaps: Gaps,
     black_hole: Detector,
     /// Cells before `reports` that the peer has not received, modulo 2^32.
     lacks: u32,
@@ -87,6 +92,8 @@ pub(crate) struct Outbound {
     pub(crate) timeout: AdaptiveTimeout,
     pub(crate) loss: Loss,
     pub(crate) congestion: Congestion,
+    /// What the peer wants to receive there.
+    pub(crate) ceiling: Ceiling,
     pub(crate) path_mtu: PathMtu,
 }
 
@@ -103,6 +110,7 @@ impl Outbound {
             obey_reports_from: now,
             skew: Duration::ZERO,
             round_trip: None,
+            reports: (0, 0),
             first: 0,
             next_seq: 0,
             bytes: 0,
@@ -112,6 +120,7 @@ impl Outbound {
             marks: VecDeque::new(),
             departed: 0,
             progressed: now,
+            gaps: Gaps::new(now),
             black_hole: Detector::default(),
             lacks: 0,
             pacing: Pacing::default(),
@@ -119,13 +128,30 @@ impl Outbound {
             timeout: AdaptiveTimeout::new(now),
             loss: Loss::new(now),
             congestion: Congestion::new(),
+            ceiling: Ceiling::default(),
             path_mtu: PathMtu::new(now),
         }
     }
 
     /// Bytes per second of its bottleneck, as far as it is known: the NIC of its `link`, or what stands behind it.
     pub(crate) fn rate(&self, link: &Link) -> Option<u64> {
-        self.congestion.rate().into_iter().chain(link.rate()).min()
+        self.congestion.rate().into_iter().chain(link.rate()).chain(self.ceiling.rate()).min()
+    }
+
+    /// Whether it takes no data now.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.congestion.is_full(now) || self.ceiling.is_full(now)
+    }
+
+    /// When it takes data again, if nothing else happens before.
+    pub(crate) fn opens_at(&self, now: Instant) -> Instant {
+        let opens = if self.congestion.is_full(now) { self.congestion.opens_at() } else { now };
+        opens.max(self.ceiling.opens_at())
+    }
+
+    /// Bytes that may be sent at once.
+    pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
+        self.congestion.batch_limit(now).min(self.ceiling.batch_limit())
     }
 
     /// The largest cell that it takes, as far as is known, in bytes; the link takes `link_max`.
@@ -177,6 +203,7 @@ impl Outbound {
         self.doubted = false;
         self.skew = Duration::ZERO;
         self.round_trip = None;
+        self.ceiling.set(None);
         self.path_mtu.withdraw();
         self.marks.clear();
         self.departed = self.next_seq;
@@ -279,6 +306,7 @@ impl Outbound {
             }
             self.received = received;
             self.progressed = now;
+            self.gaps.note(now);
         }
         let departed = self.departed(port_departed);
         self.black_hole.note(now, departed, self.received);
@@ -290,7 +318,7 @@ impl Outbound {
     pub(crate) fn overdue(&self, as_of: Instant) -> Option<(u64, Duration)> {
         let late = 2 * self.skew + self.timeout.extra(as_of);
         let overdue = self.black_hole.overdue(as_of, self.received, late);
-        overdue.filter(|_| as_of.since(self.progressed) >= OVERDUE_AFTER)
+        overdue.filter(|_| as_of.since(self.progressed) >= self.gaps.limit())
     }
 
     /// The link is left: the numbers that the peer has not received, each of them once. So a peer that takes a link out and in,

@@ -52,12 +52,13 @@ impl Sender {
         true
     }
 
-    /// Cells wait for a path to a peer: one that only its pace closes opens by itself.
+    /// Cells wait for a path to a peer: one that only its pace or a ceiling closes opens by itself.
     pub(super) fn wait_for_pace(&mut self, peer: u16, around: &Around<'_>) {
         let Some(paths) = around.links.paths(peer) else { return };
         let opens = self.choices.iter().filter_map(|choice| {
-            let path = paths.outbound[usize::from(choice.link)].congestion.opens_at();
-            (choice.full && path > around.now).then_some(path)
+            let path = paths.outbound[usize::from(choice.link)].opens_at(around.now);
+            let opens = path.max(around.links[choice.link].ceiling.opens_at());
+            (choice.full && opens > around.now).then_some(opens)
         });
         self.opens_at = opens.chain(self.opens_at).min();
     }

@@ -164,7 +164,7 @@ impl Sender {
             speed: link.settings.speed.map(|bits| bits / 8),
             weight: link.settings.weight,
             skew: path.skew,
-            full: link.full || path.congestion.is_full(around.now),
+            full: link.is_full(around.now) || path.is_full(around.now),
         }));
     }
 

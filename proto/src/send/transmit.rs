@@ -99,8 +99,7 @@ impl Sender {
         let treatment = self.ring.cell(self.run[0]).treatment;
         let link = self.choices[share.index].link;
         let path = &around.links.paths(index)?.outbound[usize::from(link)];
-        let room =
-            around.links[link].batch_limit().min(path.congestion.batch_limit(around.now)) / segment as u64;
+        let room = around.links[link].batch_limit().min(path.batch_limit(around.now)) / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         // Known before any number is taken: a batch that is not handed out takes none.
         let to = path.endpoint?;
@@ -171,7 +170,7 @@ impl Sender {
 
     fn sent(&mut self, now: Instant, flight: &Flight, links: &mut Links, out: &mut Outputs) {
         let counters = &mut out.counters;
-        links.handle_sent(now, flight.peer, flight.link, flight.bytes);
+        links.handle_sent(now, (flight.peer, flight.link), flight.cells, flight.bytes);
         if flight.source == Source::New
             && let Some(peer) = self.peers.get_mut(usize::from(flight.peer))
         {

@@ -11,14 +11,14 @@ use core::fmt;
 /// The longest name in bytes.
 pub const NAME_MAX: usize = 32;
 /// The longest hello, without the cell header.
-pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX;
+pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX + 4;
 
 /// A node: the MAC address of its first NIC and its UDP port, so that it is the same after a restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
 impl NodeId {
-    /// The identity of the node whose first NIC has this address and whose links use this UDP port.
+    /// The identity of the node whose first NIC has this address and whose links use this UDP port, unless they have one of their own.
     #[must_use]
     pub fn new(mac: [u8; 6], port: u16) -> Self {
         let [a, b, c, d, e, f] = mac;
@@ -77,6 +77,8 @@ pub struct Hello {
     pub your_session: u16,
     /// The largest link frame (cell with header) that the speaker's NIC takes, in bytes.
     pub cell_max: u16,
+    /// The most that the speaker wants to receive from the addressee on this link, in kbit/s; not 0.
+    pub receives: Option<u32>,
     /// The speaker's number of the link on which this is sent.
     pub link: u8,
     /// How many workers the speaker runs; both ends must run the same number.
@@ -107,6 +109,7 @@ const ASKS: u8 = 8;
 const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
 const DRAINS: u8 = 64;
+const RECEIVES: u8 = 128;
 
 /// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
 /// node.
@@ -133,6 +136,10 @@ impl Hello {
         }
         let text = core::str::from_utf8(reader.bytes(length)?).map_err(|_| Malformed::Field)?;
         let name = Name::new(text);
+        let receives = (capabilities & RECEIVES != 0).then(|| reader.u32()).transpose()?;
+        if receives == Some(0) {
+            return Err(Malformed::Field);
+        }
         Ok(Self {
             node,
             incarnation,
@@ -140,6 +147,7 @@ impl Hello {
             session,
             your_session,
             cell_max,
+            receives,
             link,
             workers,
             takes_uso: capabilities & TAKES_USO != 0,
@@ -160,6 +168,9 @@ impl Hello {
         writer.u16(self.session).u16(self.your_session).u16(self.cell_max);
         writer.u8(self.link).u8(self.workers).u8(self.capabilities());
         writer.u8(self.name.length).bytes(self.name.as_str().as_bytes());
+        if let Some(receives) = self.receives {
+            writer.u32(receives);
+        }
         writer.len()
     }
 
@@ -172,6 +183,7 @@ impl Hello {
             (self.pauses, PAUSES),
             (self.ends, ENDS),
             (self.drains, DRAINS),
+            (self.receives.is_some(), RECEIVES),
         ];
         bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
     }
@@ -190,6 +202,7 @@ mod tests {
             session: 0x0102,
             your_session: 0,
             cell_max: 1452,
+            receives: Some(50_000),
             link: 1,
             workers: 1,
             takes_uso: true,
@@ -205,7 +218,7 @@ mod tests {
 
     #[test]
     fn each_capability_is_a_bit() {
-        let none = Hello { takes_uso: false, ..example() };
+        let none = Hello { takes_uso: false, receives: None, ..example() };
         let hellos = [
             (Hello { takes_uso: true, ..none }, 1),
             (Hello { leaves: true, ..none }, 2),
@@ -214,6 +227,7 @@ mod tests {
             (Hello { pauses: true, ..none }, 16),
             (Hello { ends: true, ..none }, 32),
             (Hello { drains: true, ..none }, 64),
+            (Hello { receives: Some(1), ..none }, 128),
         ];
         for (hello, bit) in hellos {
             let mut bytes = [0; HELLO_MAX];
@@ -229,7 +243,8 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0x02, 0, 0, 0, 0, 0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
-            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x01, 0x02, b'h', b'1',
+            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x81, 0x02, b'h', b'1', 0, 0, 0xc3,
+            0x50,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Hello::parse(&bytes), Ok(example()), "padding behind it is ignored");

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::config::classes::parse_class;
-use crate::config::parse_link;
 use crate::config::resolve;
+use crate::config::{LinkRate, Ports, parse_link};
 use crate::key::Key;
 use tabane_proto::PolicyKind;
 
@@ -43,7 +43,7 @@ fn edited(change: impl FnOnce(&mut Config)) -> String {
 }
 
 fn link(text: &str) -> LinkConfig {
-    parse_link(text, 7420).expect("a link")
+    parse_link(text, Ports::default()).expect("a link")
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_value_changes_and_its_comment_stays() {
 #[test]
 fn links_come_go_and_change_where_they_stand() {
     let text = edited(|now| {
-        now.links[0].rate = None;
+        now.links[0].rate = LinkRate::default();
         now.links[1].drained = true;
         now.links.push(link("eth3,peer=198.51.100.7,weight=2,rate=10 Mbit/s"));
         now.links.iter_mut().for_each(|link| link.weight = Some(2));

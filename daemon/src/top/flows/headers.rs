@@ -166,7 +166,12 @@ fn ipv6(packet: &[u8]) -> Option<([End; 2], u8)> {
         let bytes: [u8; 16] = *packet.get(at..)?.first_chunk()?;
         Some(Ipv6Addr::from(bytes).into())
     };
-    ends([address(8)?, address(24)?], *packet.get(6)?, packet.get(40..))
+    // What groups say to each other (MLD) stands behind options for each hop.
+    let (mut protocol, mut body) = (*packet.get(6)?, packet.get(40..)?);
+    if let (0, [next, length, ..]) = (protocol, body) {
+        (protocol, body) = (*next, body.get(8 * (usize::from(*length) + 1)..).unwrap_or_default());
+    }
+    ends([address(8)?, address(24)?], protocol, Some(body))
 }
 
 fn ends(addresses: [IpAddr; 2], protocol: u8, body: Option<&[u8]>) -> Option<([End; 2], u8)> {

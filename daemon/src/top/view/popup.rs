@@ -12,11 +12,12 @@ use crate::top::style::Palette;
 use crate::top::ui::{Popup, Ui};
 
 /// The keys, and what they do.
-const HELP: [(&str, &str); 8] = [
+const HELP: [(&str, &str); 9] = [
     ("1 2 3 4, Tab", "links, paths, flows, events"),
     ("up, down", "choose a line; PgUp, PgDn, Home, End"),
     ("s", "sort by another column"),
     ("p", "change the policy"),
+    ("d, r", "drain the chosen link, resume it"),
     ("h, ?", "this help"),
     ("q, Esc", "quit"),
     ("", ""),

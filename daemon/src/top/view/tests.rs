@@ -244,8 +244,22 @@ fn keys_choose_what_is_seen_and_done() {
     let (deed, _, popup, _) = press(KeyCode::Enter);
     assert_eq!((deed, popup), (Some(Deed::Ask(Request::Policy { policy: wanted })), None));
     assert_eq!(press(KeyCode::Char('q')).0, Some(Deed::Quit));
+    press(KeyCode::Char('1'));
+    press(KeyCode::Home);
+    let link = || "eth1".to_owned();
+    assert_eq!(press(KeyCode::Char('d')).0, Some(Deed::Ask(Request::LinkDrain { link: link() })));
+    assert_eq!(press(KeyCode::Char('r')).0, Some(Deed::Ask(Request::LinkResume { link: link() })));
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(ui.key(interrupt, &picture), Some(Deed::Quit));
+}
+
+#[test]
+fn one_of_several_links_over_a_nic_is_named_by_its_address() {
+    let mut of_one_nic = status(1);
+    (of_one_nic.links[1].nic, of_one_nic.links[1].local) = ("eth1".to_owned(), "10.0.0.1:7420".to_owned());
+    let picture = Picture::of(&of_one_nic, &History::default(), flows());
+    let names: Vec<&str> = picture.links.iter().map(|row| &*row.request).collect();
+    assert_eq!(names, ["eth1,local=fe80::1", "eth1,local=10.0.0.1"]);
 }
 
 #[test]

@@ -130,10 +130,18 @@ fn without_peers_one_link_stays() {
 #[test]
 fn what_is_stated_of_a_link_counts_at_once() {
     let mut pair = pair();
-    pair.nodes[0].state_link(1, Some(80_000_000), Some(3));
+    let now = pair.now;
+    let state = |pair: &mut Pair, rates, weight| {
+        pair.nodes[0].state_link(now, 1, rates, weight);
+        pair.sent_by(0).iter().for_each(|sent| pair.deliver(sent));
+        [0, 1].map(|link: usize| pair.nodes[1].outbound()[link].ceiling.rate())
+    };
+    let told = state(&mut pair, [Some(80_000_000), Some(40_000_000)], Some(3));
+    assert_eq!(told, [None, Some(5_000_000)], "the peer knows what it may send");
     let link = &pair.nodes[0].links[1];
-    assert_eq!((link.rate(), link.settings.weight), (Some(10_000_000), Some(3)));
-    pair.nodes[0].state_link(1, None, None);
-    assert_eq!(pair.nodes[0].links[1].rate(), None);
-    pair.nodes[0].state_link(9, Some(1), None);
+    assert_eq!((link.rate(), link.ceiling.rate()), (Some(10_000_000), Some(10_000_000)));
+    assert_eq!(link.settings.weight, Some(3));
+    assert_eq!(state(&mut pair, [None, None], None), [None, None]);
+    assert_eq!((pair.nodes[0].links[1].rate(), pair.nodes[0].links[1].ceiling.rate()), (None, None));
+    pair.nodes[0].state_link(now, 9, [Some(1), None], None);
 }

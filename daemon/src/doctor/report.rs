@@ -1,0 +1,246 @@
+//! What the doctor says: areas, each sound or with findings, as text or as JSON.
+
+use serde::Serialize;
+
+use crate::error::one_line;
+use crate::stdout::wrapped;
+
+/// The names of all checks, in the order of `docs/doctor.md`.
+pub(super) const CHECKS: [&str; 56] = [
+    "no-udp-segment",
+    "no-udp-gro",
+    "no-tso-at-device",
+    "no-uso-at-device",
+    "no-tun",
+    "no-gates",
+    "device-gone",
+    "device-down",
+    "device-tso-off",
+    "device-qdisc",
+    "receive-buffer",
+    "receive-drops",
+    "tcp-buffer",
+    "nic-missing",
+    "nic-down",
+    "no-carrier",
+    "nic-in-bridge",
+    "ipv6-disabled",
+    "dad-running",
+    "dad-failed",
+    "no-link-local",
+    "half-duplex",
+    "low-speed",
+    "gso-off",
+    "gro-off",
+    "nic-gro-off",
+    "nic-gso-off",
+    "nic-checksum-off",
+    "receive-errors",
+    "send-errors",
+    "ring-overruns",
+    "carrier-flaps",
+    "unequal-mtu",
+    "same-nic",
+    "one-switch",
+    "rp-filter",
+    "firewall",
+    "peer-refused",
+    "stranger",
+    "greetings-blocked",
+    "other-port",
+    "nobody",
+    "path-dead",
+    "one-way-out",
+    "one-way-in",
+    "port-refused",
+    "port-closed-here",
+    "no-path",
+    "path-mtu",
+    "peer-mtu",
+    "loss",
+    "slow-governor",
+    "stolen-time",
+    "interrupts-on-one",
+    "slow-clock",
+    "clock-jump",
+];
+
+/// Something that is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    /// The check that found it: a name that stays.
+    pub(crate) check: &'static str,
+    /// The NIC, path or peer that it is about, where it is about one.
+    pub(crate) about: Option<String>,
+    /// What is so.
+    pub(crate) what: String,
+    /// What it costs.
+    pub(crate) costs: String,
+    /// The command, or else the deed, that mends it.
+    pub(crate) mend: String,
+    /// Whether something else may look the same; `what` says so, too.
+    pub(crate) is_likely: bool,
+    /// Whether nothing passes over the NIC that it is about.
+    #[serde(skip)]
+    pub(crate) blocks: bool,
+}
+
+impl Finding {
+    /// A finding about nothing in particular.
+    pub(crate) fn new(
+        check: &'static str,
+        what: impl Into<String>,
+        costs: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        debug_assert!(CHECKS.contains(&check), "{check} is missing in the list of checks");
+        let (what, costs, mend) = (what.into(), costs.into(), mend.into());
+        Self { check, what, costs, mend, ..Self::default() }
+    }
+
+    /// The same about a NIC, path or peer.
+    pub(crate) fn about(self, about: &str) -> Self {
+        Self { about: Some(about.to_owned()), ..self }
+    }
+
+    /// The same, where something else may look alike.
+    pub(crate) fn likely(self) -> Self {
+        Self { is_likely: true, ..self }
+    }
+
+    /// The same, where nothing passes over the NIC.
+    pub(crate) fn blocking(self) -> Self {
+        Self { blocks: true, ..self }
+    }
+}
+
+/// A part of what is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Area {
+    /// Its name.
+    pub(crate) area: &'static str,
+    /// What is so, in a line, when nothing is wrong.
+    pub(crate) summary: String,
+    /// What is wrong.
+    pub(crate) findings: Vec<Finding>,
+    /// What could not be seen, and why.
+    pub(crate) unseen: Vec<String>,
+}
+
+impl Area {
+    /// An area in which nothing was found yet.
+    pub(crate) fn new(area: &'static str, summary: impl Into<String>) -> Self {
+        Self { area, summary: summary.into(), ..Self::default() }
+    }
+
+    /// Adds a finding, if there is one.
+    pub(crate) fn find(&mut self, finding: impl Into<Option<Finding>>) {
+        self.findings.extend(finding.into());
+    }
+
+    /// Notes that something could not be seen.
+    pub(crate) fn miss(&mut self, why: impl Into<String>) {
+        self.unseen.push(why.into());
+    }
+
+    fn text(&self) -> String {
+        const NAME: usize = 11;
+        let head = match self.findings.len() {
+            0 => format!("sound: {}", self.summary),
+            1 => "1 finding".to_owned(),
+            count => format!("{count} findings"),
+        };
+        let mut lines = vec![(format!("{:<NAME$} {head}", self.area), NAME + 1)];
+        for Finding { check, about, what, costs, mend, .. } in &self.findings {
+            let about = about.as_ref().map(|about| format!("{about}: ")).unwrap_or_default();
+            lines.push((format!("  {check}: {about}{what}"), 4));
+            lines.push((format!("    costs: {costs}"), 6));
+            lines.push((format!("    mend:  {mend}"), 6));
+        }
+        lines.extend(self.unseen.iter().map(|why| (format!("  not seen: {why}"), 4)));
+        // Names may come from other nodes.
+        lines.iter().map(|(line, indent)| wrapped(&one_line(line), *indent) + "\n").collect()
+    }
+}
+
+/// All areas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Report {
+    /// What was looked at.
+    pub(crate) subject: String,
+    /// Whether nothing was found.
+    pub(crate) sound: bool,
+    areas: Vec<Area>,
+}
+
+impl Report {
+    pub(crate) fn new(subject: String, areas: Vec<Area>) -> Self {
+        let sound = areas.iter().all(|area| area.findings.is_empty());
+        Self { subject, sound, areas }
+    }
+
+    /// What is wrong, in all areas.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.areas.iter().flat_map(|area| &area.findings)
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        self.areas.iter().map(Area::text).collect()
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> String {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        format!("{value:#}\n")
+    }
+}
+
+/// The middle of a list as people write it: `a`, `a and b`, `a, b and c`.
+pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<T> = names.into_iter().collect();
+    match &names[..] {
+        [] => "nothing".to_owned(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sound_area_is_a_line_and_a_finding_has_three() {
+        let mut area = Area::new("nics", "eth1 and eth2 are up");
+        assert_eq!(area.text(), "nics        sound: eth1 and eth2 are up\n");
+        area.find(Finding::new("nic-down", "is down", "the link", "ip link set eth2 up").about("eth2"));
+        area.miss("the speed of eth1: it says none");
+        let want = "nics        1 finding\n  nic-down: eth2: is down\n    costs: the link\n    mend:  \
+                    ip link set eth2 up\n  not seen: the speed of eth1: it says none\n";
+        assert_eq!(area.text(), want);
+        let report = Report::new("tb0".to_owned(), vec![area]);
+        assert!(!report.sound && report.findings().count() == 1);
+        let value: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+        assert_eq!(value["areas"][0]["findings"][0]["check"], "nic-down");
+    }
+
+    #[test]
+    fn the_page_has_a_row_for_each_check() {
+        let page = include_str!("../../../docs/doctor.md");
+        let table = page.split("| Check |").nth(1).expect("the table of checks");
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let names: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+        assert_eq!(names, CHECKS);
+    }
+
+    #[test]
+    fn lists_read_as_people_write_them() {
+        assert_eq!(listed([] as [&str; 0]), "nothing");
+        assert_eq!(listed(["a"]), "a");
+        assert_eq!(listed(["a", "b", "c"]), "a, b and c");
+    }
+}

@@ -1,0 +1,77 @@
+//! `tabane why`: what keeps a running bundle from being faster, judged by what happens while it is watched.
+//!
+//! ```text
+//!   gather: two statuses, NICs, processors, threads, and TCP several times between ── Facts ── judge ── Verdict ── text or JSON
+//! ```
+//!
+//! The judge reads facts only, so each verdict has a test. It names one thing, in a sentence, and then the figures that
+//! it was judged by. `docs/doctor.md` lists the verdicts.
+
+mod facts;
+mod gather;
+mod judge;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use crate::error::one_line;
+use crate::stdout::{print, wrapped};
+use facts::Facts;
+
+/// The names of all limits, in the order of `docs/doctor.md`.
+pub(crate) const LIMITS: [&str; 15] = [
+    "links-full",
+    "nothing-to-send",
+    "application",
+    "no-peer",
+    "dead-link",
+    "link-loss",
+    "link-rate",
+    "bound-flow",
+    "receive-window",
+    "send-buffer",
+    "sender-processor",
+    "receiver-processor",
+    "device-queue",
+    "reordering",
+    "unknown",
+];
+
+/// What limits a bundle.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Verdict {
+    /// The limiting thing: a name that stays.
+    pub(crate) limit: &'static str,
+    /// Whether it is a fault, or as it should be.
+    pub(crate) is_fault: bool,
+    /// The judgement.
+    pub(crate) sentence: String,
+    /// What would help, where something would.
+    pub(crate) helps: Option<String>,
+    /// What it was judged by, a line each.
+    #[serde(skip)]
+    pub(crate) figures: Vec<String>,
+    /// The same for programs.
+    pub(crate) facts: Facts,
+}
+
+/// Watches the bundle `name` and prints what limits it.
+pub(crate) fn why(name: &str, json: bool) -> anyhow::Result<()> {
+    let facts = gather::gather(name)?;
+    let verdict = judge::judge(&facts);
+    if json {
+        return print(&format!("{:#}\n", serde_json::to_value(&verdict)?));
+    }
+    print(&verdict.text())
+}
+
+impl Verdict {
+    fn text(&self) -> String {
+        let helps = self.helps.iter().map(|helps| (format!("  helps: {helps}"), 4));
+        let figures = self.figures.iter().map(|figure| (format!("  {figure}"), 4));
+        let lines = std::iter::once((self.sentence.clone(), 0)).chain(helps).chain(figures);
+        // Names may come from other nodes.
+        lines.map(|(line, indent)| wrapped(&one_line(&line), indent) + "\n").collect()
+    }
+}

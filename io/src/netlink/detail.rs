@@ -1,0 +1,194 @@
+//! What else is known of the NICs: what they stand on, what they belong to, what went wrong at them, their addresses.
+//!
+//! For people who look for faults; the data path needs none of it.
+
+use std::net::IpAddr;
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkInfo, LinkMessage, Stats64};
+
+use super::{NetlinkError, Nic, dump};
+
+/// A network device and what is known of it besides [`Nic`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicDetail {
+    /// What the data path knows of it; `link_local` is left out.
+    pub nic: Nic,
+    /// The kind of a device that software makes, such as `veth` or `vlan`; `None`: hardware.
+    pub kind: Option<String>,
+    /// The device that it stands on, as a VLAN does.
+    pub parent: Option<Parent>,
+    /// Index of the bridge, bond or the like to which it belongs.
+    pub master: Option<u32>,
+    /// Where its hardware is on its bus, such as `0000:01:00.0` (since Linux 5.14).
+    pub bus_name: Option<String>,
+    /// How often its carrier came or went.
+    pub carrier_changes: u32,
+    /// What it has counted.
+    pub statistics: NicStatistics,
+    /// Its addresses.
+    pub addresses: Vec<NicAddress>,
+}
+
+/// A device that another stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parent {
+    /// Its interface index.
+    pub index: u32,
+    /// Its network namespace, when that is another one: the number that this one gives it.
+    pub namespace: Option<i32>,
+}
+
+/// What a NIC has counted since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NicStatistics {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets that were received damaged: checksum, length, alignment.
+    pub rx_errors: u64,
+    /// Packets that could not be sent: carrier, aborts, late collisions.
+    pub tx_errors: u64,
+    /// Packets for which the receive ring had no room.
+    pub rx_missed: u64,
+    /// Packets that the driver dropped on their way out.
+    pub tx_dropped: u64,
+    /// Collisions, which only half duplex has.
+    pub collisions: u64,
+}
+
+/// An address of a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NicAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// Whether it is of the scope of one link.
+    pub is_link_local: bool,
+    /// Whether the kernel still looks whether another machine has it (DAD), and does not let it be used meanwhile.
+    pub is_tentative: bool,
+    /// Whether another machine had it.
+    pub is_duplicate: bool,
+}
+
+impl NicDetail {
+    fn from_message(message: &LinkMessage) -> Self {
+        let mut detail = Self {
+            nic: Nic::from_message(message),
+            kind: None,
+            parent: None,
+            master: None,
+            bus_name: None,
+            carrier_changes: 0,
+            statistics: NicStatistics::default(),
+            addresses: Vec::new(),
+        };
+        let (mut parent, mut namespace) = (None, None);
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::LinkInfo(infos) => detail.kind = infos.iter().find_map(kind),
+                LinkAttribute::Link(index) => parent = Some(*index),
+                LinkAttribute::LinkNetNsId(number) => namespace = Some(*number),
+                LinkAttribute::Controller(index) => detail.master = Some(*index),
+                LinkAttribute::ParentDevName(name) => detail.bus_name = Some(name.clone()),
+                LinkAttribute::CarrierChanges(changes) => detail.carrier_changes = *changes,
+                LinkAttribute::Stats64(counted) => detail.statistics = NicStatistics::from(counted),
+                _ => {}
+            }
+        }
+        // The other end of a cable is no parent, and a device without one may name itself.
+        let is_pair = matches!(detail.kind.as_deref(), Some("veth" | "netkit" | "vxcan"));
+        let is_itself = namespace.is_none() && parent == Some(detail.nic.index);
+        let parent = parent.filter(|index| *index != 0 && !is_pair && !is_itself);
+        detail.parent = parent.map(|index| Parent { index, namespace });
+        detail
+    }
+}
+
+impl From<&Stats64> for NicStatistics {
+    fn from(counted: &Stats64) -> Self {
+        Self {
+            rx_packets: counted.rx_packets,
+            tx_packets: counted.tx_packets,
+            rx_bytes: counted.rx_bytes,
+            tx_bytes: counted.tx_bytes,
+            rx_errors: counted.rx_errors,
+            tx_errors: counted.tx_errors,
+            rx_missed: counted.rx_missed_errors.max(counted.rx_fifo_errors),
+            tx_dropped: counted.tx_dropped,
+            collisions: counted.collisions,
+        }
+    }
+}
+
+/// All NICs in this thread's network namespace.
+///
+/// # Errors
+/// Netlink's; none is expected.
+pub fn nic_details() -> Result<Vec<NicDetail>, NetlinkError> {
+    let links = dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
+        .map_err(|error| NetlinkError::new("list the NICs", error))?;
+    let mut details: Vec<NicDetail> = links
+        .iter()
+        .filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewLink(message) => Some(NicDetail::from_message(message)),
+            _ => None,
+        })
+        .collect();
+    let addresses = dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))
+        .map_err(|error| NetlinkError::new("list the addresses", error))?;
+    for answer in &addresses {
+        let RouteNetlinkMessage::NewAddress(message) = answer else { continue };
+        let detail = details.iter_mut().find(|detail| detail.nic.index == message.header.index);
+        if let Some(detail) = detail {
+            detail.addresses.extend(address(message));
+        }
+    }
+    Ok(details)
+}
+
+fn kind(info: &LinkInfo) -> Option<String> {
+    let LinkInfo::Kind(kind) = info else { return None };
+    Some(kind.to_string())
+}
+
+/// `IFA_LOCAL` is the NIC's own address; without it, as for IPv6, `IFA_ADDRESS` is.
+fn address(message: &AddressMessage) -> Option<NicAddress> {
+    let (mut local, mut own, mut optimistic) = (None, None, false);
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(address) => local = Some(*address),
+            AddressAttribute::Address(address) => own = Some(*address),
+            AddressAttribute::Flags(flags) => optimistic = flags.contains(AddressFlags::Optimistic),
+            _ => {}
+        }
+    }
+    let flags = message.header.flags;
+    Some(NicAddress {
+        address: local.or(own)?,
+        is_link_local: message.header.scope == AddressScope::Link,
+        is_tentative: flags.contains(AddressHeaderFlags::Tentative) && !optimistic,
+        is_duplicate: flags.contains(AddressHeaderFlags::Dadfailed),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_its_address_and_no_parent() {
+        let details = nic_details().unwrap();
+        let lo = details.iter().find(|detail| detail.nic.name == "lo").unwrap();
+        assert_eq!((lo.parent, lo.master, &lo.bus_name), (None, None, &None));
+        let own = lo.addresses.iter().find(|own| own.address.is_ipv4()).unwrap();
+        assert!(own.address.is_loopback() && !own.is_tentative && !own.is_duplicate);
+    }
+}

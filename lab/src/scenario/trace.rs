@@ -1,0 +1,115 @@
+//! Rates that follow a trace in Mahimahi's format: each line is a millisecond at which a packet of 1,500 bytes may leave, and after
+//! the last one it begins anew.
+//!
+//! Source: Mahimahi (Netravali et al., USENIX ATC 2015), `mm-link(1)`. The rate changes in steps of [`STEP`], each with the mean of
+//! what the trace lets pass in it: kernels change a token bucket, and the simulator a router.
+
+use std::fs::File;
+use std::io::Read;
+use std::time::Duration;
+
+use tabane::config::problem::quoted;
+
+/// What a trace is, for error sentences.
+pub(super) const TRACE_ALLOWED: &str = "a file with a whole number of milliseconds in each line, none below the one before, the last one at least 1";
+/// How long each rate lasts.
+pub(super) const STEP: Duration = Duration::from_millis(20);
+/// The largest file that is read, and bits of a packet.
+const BYTES_MAX: u64 = 16 << 20;
+const PACKET_BITS: u64 = 1_500 * 8;
+/// A rate of nothing; a link that carries nothing at all is a fault.
+const RATE_LEAST: u64 = 1_000;
+
+/// A trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trace {
+    /// The file, from the working directory.
+    pub(super) path: String,
+    /// When packets may leave, in order, in milliseconds.
+    times: Vec<u64>,
+}
+
+impl Trace {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// What is wrong with it; [`TRACE_ALLOWED`] completes the sentence.
+    pub(super) fn read(path: &str) -> Result<Trace, String> {
+        let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", quoted(path));
+        let mut text = String::new();
+        let file = File::open(path).map_err(unreadable)?;
+        file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > BYTES_MAX {
+            return Err(format!("{} is larger than 16 MiB", quoted(path)));
+        }
+        Trace::parse(path, &text)
+    }
+
+    fn parse(path: &str, text: &str) -> Result<Trace, String> {
+        let mut times: Vec<u64> = Vec::new();
+        for (line, number) in text.lines().zip(1..) {
+            let time = line.trim().parse().ok().filter(|time| times.last().is_none_or(|last| last <= time));
+            let wrong = || format!("line {number} of {} is {}", quoted(path), quoted(line));
+            times.push(time.ok_or_else(wrong)?);
+        }
+        match times.last() {
+            None | Some(0) => Err(format!("{} has no packet after its beginning", quoted(path))),
+            Some(_) => Ok(Trace { path: path.to_owned(), times }),
+        }
+    }
+
+    /// Bits per second over the whole of it.
+    pub(super) fn mean(&self) -> u64 {
+        (self.times.len() as u64 * PACKET_BITS * 1_000 / self.period()).max(RATE_LEAST)
+    }
+
+    /// Bits per second in the step that begins so long after the start.
+    pub(super) fn rate(&self, at: Duration) -> u64 {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let packets = self.until(millis(at + STEP)) - self.until(millis(at));
+        (packets * PACKET_BITS * 1_000 / millis(STEP)).max(RATE_LEAST)
+    }
+
+    fn period(&self) -> u64 {
+        self.times.last().copied().unwrap_or(1)
+    }
+
+    /// Packets that may leave until then, that millisecond included.
+    fn until(&self, millis: u64) -> u64 {
+        let (periods, rest) = (millis / self.period(), millis % self.period());
+        let within = self.times.partition_point(|time| *time <= rest);
+        periods * self.times.len() as u64 + within as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_has_the_mean_of_what_passes_in_it_and_the_end_is_followed_by_the_beginning() {
+        // 20 packets in the first 20 ms, none in the next, 5 in the last 10.
+        let times = (1..=20).chain((46..=50).step_by(1));
+        let text: String = times.map(|time| format!("{time}\n")).collect();
+        let trace = Trace::parse("t", &text).unwrap();
+        assert_eq!((trace.times.len(), trace.period()), (25, 50));
+        assert_eq!(trace.mean(), 25 * 12_000 * 20);
+        let at = |millis| trace.rate(Duration::from_millis(millis));
+        assert_eq!(at(0), 12_000_000, "a packet each millisecond");
+        assert_eq!(at(20), RATE_LEAST);
+        assert_eq!(at(40), 15 * 12_000 * 50, "5 packets, and 10 of the next round");
+        let all: u64 = (0..50).map(|step| trace.rate(STEP * step)).sum();
+        let lost = 10 * RATE_LEAST;
+        assert!(all.abs_diff(trace.mean() * 50) <= lost, "a second has its mean: {all}");
+    }
+
+    #[test]
+    fn what_is_no_trace_says_so_with_its_line() {
+        let why = |text: &str| Trace::parse("t", text).unwrap_err();
+        assert_eq!(why("1\n2\nx\n"), "line 3 of `t` is `x`");
+        assert_eq!(why("5\n4\n"), "line 2 of `t` is `4`");
+        assert_eq!(why(""), "`t` has no packet after its beginning");
+        assert_eq!(why("0\n0\n"), "`t` has no packet after its beginning");
+        assert!(Trace::read("/nonexistent/trace").unwrap_err().contains("cannot be read"));
+    }
+}
