@@ -175,7 +175,7 @@ fn beside(page: &str, target: &str) -> String {
 }
 
 /// What the programs that open no device are made of.
-const OUTSIDE_THE_DAEMON: [&str; 3] = ["tabane-probe", "tabane-lab", "tabane-sim"];
+const OUTSIDE_THE_DAEMON: [&str; 4] = ["tabane-probe", "tabane-lab", "tabane-sim", "tabane-manuals"];
 
 #[test]
 fn the_daemon_is_not_linked_with_the_probe() {
