@@ -2,14 +2,18 @@
 # else they need they install, or name.
 
 CARGO ?= cargo
+# Where tools are installed that others publish.
+TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build install uninstall test demo bench papers lab sim fuzz fuzz-corpus lint style sbom vm-setup rivals clean rust
+.PHONY: help build install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style sbom vm-setup rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
 	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
+	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
+	@echo "make release    archive, package, checksums in target/release-VERSION"
 	@echo "make test       all tests: about 10 minutes with the build"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
@@ -36,27 +40,102 @@ rust:
 # --- use ---
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-lab
+	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-lab -p tabane-manuals
+	rm -rf target/manuals
+	target/release/tabane-manuals target/manuals
 
 PREFIX ?= /usr/local
+SYSCONF ?= /etc
 DESTDIR ?=
-BIN := $(DESTDIR)$(PREFIX)/bin
-UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
-DOC := $(DESTDIR)$(PREFIX)/share/doc/tabane
+# Where zsh looks for completions, and Wireshark for dissectors; nowhere on a machine without Wireshark.
+ZSH ?= $(PREFIX)/share/zsh/site-functions
+WIRESHARK ?= $(shell tshark -G folders 2>/dev/null | sed -n 's/^Global Lua Plugins:[[:space:]]*//p')
+BIN = $(DESTDIR)$(PREFIX)/bin
+LIB = $(DESTDIR)$(PREFIX)/lib
+SHARE = $(DESTDIR)$(PREFIX)/share
+DOC = $(SHARE)/doc/tabane
 PROGRAMS := tabane tabane-probe
 
 # Builds nothing, so that root need not have a toolchain: `make build && sudo make install`.
 install:
-	@cd target/release && ls $(PROGRAMS) >/dev/null || { echo "nothing to install yet: make build"; exit 2; }
-	install -D -t $(BIN) $(PROGRAMS:%=target/release/%)
-	install -d $(UNITS)
-	sed 's,/usr/bin/,$(PREFIX)/bin/,' 'packaging/tabane@.service' > '$(UNITS)/tabane@.service'
-	chmod 644 '$(UNITS)/tabane@.service'
-	install -D -m 644 -t $(DOC) README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs/*.md
+	@cd target/release && ls $(PROGRAMS) ../manuals/man1 >/dev/null || { echo "nothing to install yet: make build"; exit 2; }
+	install -D --strip -t '$(BIN)' $(PROGRAMS:%=target/release/%)
+	install -d '$(LIB)/systemd/system'
+	sed 's,/usr/bin/,$(PREFIX)/bin/,' 'packaging/tabane@.service' > '$(LIB)/systemd/system/tabane@.service'
+	chmod 644 '$(LIB)/systemd/system/tabane@.service'
+	install -D -m 644 packaging/sysusers.conf '$(LIB)/sysusers.d/tabane.conf'
+	install -D -m 644 packaging/etc-README '$(DESTDIR)$(SYSCONF)/tabane/README'
+	install -D -m 644 -t '$(SHARE)/man/man1' target/manuals/man1/*
+	install -D -m 644 -t '$(SHARE)/man/man5' target/manuals/man5/*
+	install -D -m 644 -t '$(SHARE)/bash-completion/completions' target/manuals/bash/*
+	install -D -m 644 -t '$(SHARE)/fish/vendor_completions.d' target/manuals/fish/*
+	install -D -m 644 -t '$(DESTDIR)$(ZSH)' target/manuals/zsh/*
+	install -D -m 644 -t '$(DOC)' README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE
+	install -D -m 644 -t '$(DOC)/docs' docs/*.md docs/tabane.lua
+	test -z '$(WIRESHARK)' || install -D -m 644 -t '$(DESTDIR)$(WIRESHARK)' docs/tabane.lua
 
+# Configurations and keys stay.
 uninstall:
-	rm -f $(PROGRAMS:%=$(BIN)/%) '$(UNITS)/tabane@.service'
-	rm -rf $(DOC)
+	rm -f $(PROGRAMS:%='$(BIN)/%') '$(LIB)/systemd/system/tabane@.service' '$(LIB)/sysusers.d/tabane.conf'
+	rm -f '$(SHARE)/man/man1/tabane.1' '$(SHARE)'/man/man1/tabane-*.1 '$(SHARE)/man/man5/tabane.toml.5'
+	rm -f $(PROGRAMS:%='$(SHARE)/bash-completion/completions/%') $(PROGRAMS:%='$(SHARE)/fish/vendor_completions.d/%.fish')
+	rm -f $(PROGRAMS:%='$(DESTDIR)$(ZSH)/_%')
+	test -z '$(WIRESHARK)' || rm -f '$(DESTDIR)$(WIRESHARK)/tabane.lua'
+	rm -rf '$(DOC)'
+	rm -f '$(DESTDIR)$(SYSCONF)/tabane/README'
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(SYSCONF)/tabane'
+
+# --- publish ---
+
+VERSION := $(shell sed -n '/^version = "/{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
+# What is made twice from one commit is the same: all in it is as old as the commit.
+EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || date -r CHANGELOG.md +%s)
+
+DEB := target/deb/tabane_$(VERSION)-1_$(shell dpkg --print-architecture 2>/dev/null).deb
+DEB_ROOT := target/deb/root
+DEB_DOC := $(DEB_ROOT)/usr/share/doc/tabane
+SBOM := target/sbom/tabane.cdx.json target/sbom/licences.txt
+DEB_TOOLS := strip=binutils dpkg-shlibdeps=dpkg-dev lintian=lintian gzip=gzip man=man-db
+MAINTAINER := $(shell sed -n 's/^maintainer = "\(.*\)"/\1/p' daemon/Cargo.toml)
+# What is in the package is what `make install` installs; daemon/Cargo.toml has its description.
+deb: build sbom $(TOOLS)/cargo-deb-3.8.0
+	@lab/packages.sh $(DEB_TOOLS)
+	rm -rf target/deb
+	$(MAKE) --no-print-directory install DESTDIR=$(DEB_ROOT) PREFIX=/usr ZSH=/usr/share/zsh/vendor-completions \
+	  WIRESHARK="/usr/lib/$$(dpkg-architecture -qDEB_HOST_MULTIARCH)/wireshark/plugins"
+	rm $(DEB_DOC)/LICENSE-* $(DEB_DOC)/CHANGELOG.md
+	install -m 644 $(SBOM) $(DEB_DOC)
+	gzip -9 --no-name $(DEB_DOC)/licences.txt
+	gzip -9 --no-name < CHANGELOG.md > $(DEB_DOC)/changelog.gz
+	printf 'tabane ($(VERSION)-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- $(MAINTAINER)  %s\n' \
+	  "$$(date --utc --rfc-email --date=@$(EPOCH))" | gzip -9 --no-name > $(DEB_DOC)/changelog.Debian.gz
+	SOURCE_DATE_EPOCH=$(EPOCH) $(TOOLS)/cargo-deb --quiet --locked --no-build --no-strip --package tabane --output $(DEB)
+	lintian --fail-on error $(DEB)
+
+# Debian's release that this machine runs; what is built here needs it, or a later one.
+SUITE := $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+CLEAN_ROOT := target/deb-roots/$(SUITE)
+# A clean Debian of its own: 300 MB, once.
+deb-test: deb
+	@lab/packages.sh mmdebstrap=mmdebstrap ip=iproute2 tc=iproute2 setpriv=util-linux strace=strace
+	@test -d $(CLEAN_ROOT) || packaging/clean-root.sh $(SUITE) $(CLEAN_ROOT) || echo "going on without a clean Debian"
+	$(MAKE) --no-print-directory install uninstall DESTDIR=target/deb/uninstalled WIRESHARK=/wireshark
+	@test -z "$$(find target/deb/uninstalled -type f)" || { find target/deb/uninstalled -type f; echo "make uninstall leaves these"; exit 1; }
+	TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
+	  $(CARGO) test --locked -p tabane-lab --test traffic a_package 2>&1 | tee target/deb-test.log
+	@grep -q 'test result: ok' target/deb-test.log && lab/skips.sh target/deb-test.log
+
+RELEASE := target/release-$(VERSION)
+TARBALL := tabane-$(VERSION)-$(shell uname -m)-linux
+release: deb
+	rm -rf $(RELEASE)
+	$(MAKE) --no-print-directory install DESTDIR=$(RELEASE)/root WIRESHARK=
+	install -m 644 $(SBOM) $(RELEASE)/root$(PREFIX)/share/doc/tabane
+	tar --create --directory $(RELEASE)/root$(PREFIX) --sort=name --mtime=@$(EPOCH) --owner=0 --group=0 --numeric-owner \
+	  --mode=u+rw,go+r,go-w --transform 's,^\.,$(TARBALL),' . | gzip -9 --no-name > $(RELEASE)/$(TARBALL).tar.gz
+	rm -r $(RELEASE)/root
+	cp $(DEB) target/sbom/tabane.cdx.json $(RELEASE)
+	cd $(RELEASE) && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 # --- measure ---
 
@@ -118,22 +197,21 @@ style: rust
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
-LINTERS := target/tools/bin
 # clippy::incompatible_msrv, one of its warnings, knows what std had in the Rust of `rust-version`; cargo itself refuses a
 # dependency that wants a later one. Where another toolchain is in use and that one is installed, it compiles everything.
-lint: style $(LINTERS)/cargo-deny-0.20.2 $(LINTERS)/cargo-machete-0.9.2
+lint: style $(TOOLS)/cargo-deny-0.20.2 $(TOOLS)/cargo-machete-0.9.2
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --document-private-items
-	$(LINTERS)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
-	@$(LINTERS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; exit 0; } \
-	  && $(LINTERS)/cargo-deny --locked check --disable-fetch advisories
-	$(LINTERS)/cargo-machete --with-metadata
+	$(TOOLS)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
+	@$(TOOLS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; exit 0; } \
+	  && $(TOOLS)/cargo-deny --locked check --disable-fetch advisories
+	$(TOOLS)/cargo-machete --with-metadata
 	@grep -q 'Rust toolchain ($(MSRV) ' README.md || { echo "README.md names another Rust than Cargo.toml ($(MSRV))"; exit 1; }
 	@case "$$(rustc --version)" in "rustc $(MSRV)."*) echo "compiled with Rust $(MSRV), the oldest that may";; \
 	  *) rustup run $(MSRV) true 2>/dev/null || { echo "not compiled with Rust $(MSRV): rustup toolchain install $(MSRV)"; exit 0; }; \
 	     rustup run $(MSRV) cargo check --locked --workspace --all-targets --target-dir target/msrv;; esac
 
 # Tools that others publish, as NAME-VERSION.
-$(LINTERS)/%: | rust
+$(TOOLS)/%: | rust
 	$(CARGO) install --quiet --locked --root target/tools --version $(lastword $(subst -, ,$*)) $(patsubst %-$(lastword $(subst -, ,$*)),%,$*)
 	@touch $@
 

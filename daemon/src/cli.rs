@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
 use crate::config::Config;
@@ -241,6 +241,12 @@ impl Bundle {
     fn meant(self) -> Result<String, AskError> {
         control::meant(self.name)
     }
+}
+
+/// The definition of the command line, from which manual pages and completions are made.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Does what the command line `arguments` asks; the first one is the program's name.

@@ -70,6 +70,9 @@ pub(crate) struct BundleState {
     pub(crate) carrier: bool,
     /// The event log.
     pub(crate) events: Vec<Entry>,
+    /// Microseconds within which the service manager wants a sign of life, if it wants any.
+    #[serde(default)]
+    pub(crate) watched: Option<u64>,
 }
 
 impl BundleState {
@@ -97,7 +100,14 @@ impl BundleState {
             takes_uso,
             carrier,
             events,
+            watched: None,
         }
+    }
+
+    /// The same where the service manager wants a sign of life `within` this time.
+    pub(crate) fn watched(self, within: Option<Duration>) -> Self {
+        let watched = within.and_then(|within| u64::try_from(within.as_micros()).ok());
+        Self { watched, ..self }
     }
 }
 

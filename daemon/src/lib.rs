@@ -49,6 +49,7 @@ mod stdout;
 mod top;
 mod trace;
 mod usage;
+mod watchdog;
 mod why;
 mod worker;
 mod workers;

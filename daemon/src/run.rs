@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use anyhow::Context;
 use tabane_engine::fragments::Fragments;
@@ -82,7 +83,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let parts = Parts { config, filed, media, mac, device: Arc::new(device), events: Arc::new(events) };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
-    let notify = Notify::adopt(files.notify);
+    let notify = Notify::adopt(files.notify, state.watched.map(Duration::from_micros));
     // Listens before it becomes another user: commands trust the user who listens.
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     priority::raise();

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tabane_io::netlink::Watch;
@@ -28,6 +28,7 @@ use crate::names::{self, Resolver};
 use crate::notify::Notify;
 use crate::refusal::Refusal;
 use crate::requests::Requests;
+use crate::watchdog::Watchdog;
 use crate::worker::{Command, Files};
 use crate::workers::Workers;
 
@@ -187,8 +188,10 @@ impl Running {
         let server = self.serve_name(listener)?;
         poll.add(&server, SERVER, Interest::Read)?;
         let mut server = Some(server);
+        let mut watchdog = Watchdog::new(notify, Instant::now());
         loop {
-            let Some(taker) = self.wait(&mut poll, signals, &mut watch, &mut server, listener) else {
+            let taker = self.wait(&mut poll, signals, &mut watch, &mut server, listener, &mut watchdog);
+            let Some(taker) = taker else {
                 return Ok(server);
             };
             // Nothing may be changed during the handover. Clients wait, and the process that has the bundle then
@@ -210,8 +213,8 @@ impl Running {
         listener.serve(Arc::clone(&self.requests.events), move |request| requests.answer(&request))
     }
 
-    /// Waits for the end, or for a process that wants to take the bundle over. Follows the NICs meanwhile, and serves
-    /// the name again if this process has stopped doing so. Errors are logged and the calls repeated.
+    /// Waits for the end, or for a process that wants to take the bundle over. Follows the NICs and watches the workers
+    /// meanwhile, and serves the name again if this process has stopped doing so. Errors are logged and the calls repeated.
     fn wait(
         &self,
         poll: &mut Poll,
@@ -219,13 +222,16 @@ impl Running {
         watch: &mut Watch,
         server: &mut Option<Server>,
         listener: &Listener,
+        watchdog: &mut Watchdog<'_>,
     ) -> Option<UnixStream> {
         let links = &self.requests.links;
         loop {
             if server.is_none() {
                 *server = self.serve_again(poll, listener);
             }
-            self.errors.check("wait", poll.wait(Some(CHECK_WORKERS_EVERY)).map(drop));
+            watchdog.follow(Instant::now(), &self.workers);
+            let wait = watchdog.wait(CHECK_WORKERS_EVERY);
+            self.errors.check("wait", poll.wait(Some(wait)).map(drop));
             if let Some(signal) = self.errors.check("read signals", signals.next_signal()).flatten() {
                 tracing::info!(?signal, "stopping");
                 return None;
@@ -257,7 +263,7 @@ impl Running {
     /// Hands the bundle to another process and gives its pid. A refusal is sent to it.
     fn hand_over(&self, taker: UnixStream, listener: &Listener, notify: &Notify) -> anyhow::Result<i32> {
         let pid = peer_of(&taker)?.pid;
-        let state = match self.state() {
+        let state = match self.state(notify.watched()) {
             Ok(state) => state,
             Err(Refusal::Input(reason) | Refusal::Failed(reason)) => {
                 handover::refuse(taker, &reason)?;
@@ -277,14 +283,15 @@ impl Running {
         Ok(pid)
     }
 
-    fn state(&self) -> Result<BundleState, Refusal> {
+    fn state(&self, watched: Option<Duration>) -> Result<BundleState, Refusal> {
         let Requests { device, events, workers, in_force, .. } = &*self.requests;
         let (config, nics) = in_force.whole()?;
         let snapshots = workers.snapshots();
         let first = snapshots.first().filter(|_| snapshots.len() == workers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
         let peers = first.peers.len();
-        Ok(BundleState::of(&config, in_force.filed(), self.mac, nics, peers, device, events.latest()))
+        let events = events.latest();
+        Ok(BundleState::of(&config, in_force.filed(), self.mac, nics, peers, device, events).watched(watched))
     }
 }
 

@@ -70,6 +70,8 @@ pub const NFS_CAT: Tool = Tool { program: "nfs-cat", package: "libnfs-utils" };
 pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
 /// Starts and watches services.
 pub const SYSTEMD: Tool = Tool { program: "systemd", package: "systemd" };
+/// Shows the system calls of a process, and holds them up.
+pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
 /// Sets how a router translates addresses.
 pub const NFT: Tool = Tool { program: "nft", package: "nftables" };
 /// Has a router forget the ports that it has given.

@@ -1,4 +1,5 @@
-//! systemd as process 1 of a container on a host: real units, as a machine would run them, and nothing of this machine.
+//! systemd as process 1 of a container on a host: real units, as a machine would run them, and nothing of this machine but its
+//! files, or those of another root.
 //!
 //! `boot.sh` furnishes the container. What it writes is kept in memory and ends with it; its control groups are taken away when
 //! its value is dropped. Commands enter by `nsenter` and speak to the manager as root does.
@@ -59,16 +60,24 @@ pub fn require() -> Result<()> {
 }
 
 impl Systemd {
-    /// Starts the manager on `host` with these files, each with its path in the container, content, and mode.
+    /// Starts the manager on `host` with this machine's files and these, each with its path in the container, content, and mode.
     ///
     /// # Errors
     /// It does not start; its last words are quoted.
     pub fn start(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+        Systemd::start_in(Path::new("/"), host, files)
+    }
+
+    /// The same with the files below `root` in place of this machine's.
+    ///
+    /// # Errors
+    /// As [`Systemd::start`].
+    pub fn start_in(root: &Path, host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
         let stage = stage(files).context("the container's files")?;
         let group = Group::make()?;
         let mut inner = tool::words("unshare", "--pid --uts --ipc --cgroup --mount --propagation private");
         inner.args(["--fork", "--kill-child", "sh", "-c", BOOT, "boot.sh"]);
-        inner.args([&stage.path().join("base"), &stage.path().join("root")]);
+        inner.args([&stage.path().join("base"), &stage.path().join("root"), root]);
         let mut command = host.command("sh");
         command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(group.path.join("cgroup.procs"));
         command.arg(inner.get_program()).args(inner.get_args());
@@ -107,7 +116,15 @@ impl Systemd {
     pub fn systemctl(&self, arguments: &str) -> Result<String> {
         let answer =
             tool::run(self.command("systemctl").arg("--no-pager").args(arguments.split_whitespace()));
-        answer.with_context(|| tool::run(self.command("cat").arg(SAID)).unwrap_or_default())
+        answer.with_context(|| self.said().unwrap_or_default())
+    }
+
+    /// What services have written to their standard error.
+    ///
+    /// # Errors
+    /// The container is gone.
+    pub fn said(&self) -> Result<String> {
+        tool::run(self.command("cat").arg(SAID))
     }
 
     /// A property of a unit.

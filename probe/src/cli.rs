@@ -8,7 +8,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::error::Error;
 use crate::interruption::Interruption;
@@ -64,6 +64,12 @@ struct ServeOptions {
     /// For tests of `rtt`: answer messages of fewer than BYTES so many microseconds later
     #[arg(long, value_name = "BYTES,MICROS")]
     delay_below: Option<Delay>,
+}
+
+/// The definition of the command line, from which manual pages and completions are made.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
@@ -126,8 +132,6 @@ fn serve(options: &ServeOptions) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -34,5 +34,5 @@ mod trace;
 mod window;
 pub mod wire;
 
-pub use cli::main;
+pub use cli::{command, main};
 pub use error::Error;

@@ -1,7 +1,5 @@
 //! What command lines mean, and what is wrong with others.
 
-use clap::CommandFactory;
-
 use super::*;
 use crate::config::classes::policy_names;
 

@@ -9,7 +9,7 @@ use super::settings::{
     AccessSettings, ClassSettings, Given, LinkSettings, NodeSettings, OffloadSettings, RateSettings,
     ReceiveSettings, Settings, WindowSettings,
 };
-use super::table::{Section, read};
+use super::table::{self, Key, Section, read};
 use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
 
 /// The value of a policy, for error sentences.
@@ -22,6 +22,12 @@ const POLICY: &str = "the name of a policy";
 /// Every syntax error; or, when there is none, every unknown key and every value of a wrong type.
 pub fn parse(file: &str, text: &str) -> Result<Settings, Vec<Problem>> {
     read(file, text, settings)
+}
+
+/// All keys that a file may have: those of the bundle, and of its tables `offload.`, `link.` and `class.`.
+#[must_use]
+pub fn keys() -> Vec<Key> {
+    table::keys(settings)
 }
 
 fn settings(top: &mut Section<'_, '_>) -> Settings {
@@ -156,6 +162,21 @@ mod tests {
 
     fn problems(text: &str) -> Vec<String> {
         parse("conf/tb0.toml", text).expect_err(text).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn all_keys_are_known_without_a_file() {
+        let keys = keys();
+        let allowed = |name: &str| keys.iter().find(|key| key.name == name).map(|key| &key.allowed[..]);
+        assert_eq!(allowed("mtu"), Some("a whole number"));
+        assert_eq!(allowed("link.nic"), Some("a string, the name of a network interface"));
+        assert_eq!(allowed("class.match.port"), Some("a whole number"));
+        assert_eq!(allowed("offload.uso"), Some("true or false"));
+        assert_eq!(allowed("uso"), None);
+        let names: Vec<_> = keys.iter().map(|key| &key.name).collect();
+        let (first, again): (Vec<_>, Vec<_>) =
+            names.iter().enumerate().partition(|(at, name)| !names[..*at].contains(name));
+        assert!(again.is_empty() && first.len() > 30, "{names:?}");
     }
 
     #[test]

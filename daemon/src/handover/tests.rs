@@ -25,6 +25,7 @@ fn state() -> BundleState {
         takes_uso: true,
         carrier: true,
         events: vec![Entry { detail: "x".repeat(100_000), ..Entry::default() }],
+        watched: None,
     }
 }
 

@@ -120,6 +120,8 @@ pub(crate) enum Command {
     },
     /// Send a snapshot.
     Snapshot(Sender<Snapshot>),
+    /// Answer, to show that the worker does what it is told.
+    Answer(Sender<()>),
     /// Send copies of the open files.
     Files(Sender<std::io::Result<Files>>),
     /// Drain, pause, and answer.
@@ -194,6 +196,9 @@ impl Worker {
                     &self.bounce,
                     links,
                 ));
+            }
+            Command::Answer(answer) => {
+                let _ = answer.send(());
             }
             Command::Files(answer) => {
                 let _ = answer.send(self.files());

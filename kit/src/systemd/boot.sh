@@ -1,13 +1,13 @@
-# Furnishes the container of a service manager and becomes it: boot.sh BASE STAGE, as process 1 of namespaces of its own
-# (mount, private; PID, UTS, IPC, cgroup). Nothing of the machine can be written from then on: the root is an overlay, kept in
-# memory; whatever is no part of the root's file system is not there; sysctls and /sys are read-only; there are no devices but
+# Furnishes the container of a service manager and becomes it: boot.sh BASE STAGE LOWER, as process 1 of namespaces of its own
+# (mount, private; PID, UTS, IPC, cgroup). Nothing of the machine can be written from then on: the root is an overlay of LOWER,
+# kept in memory; whatever is no part of the root's file system is not there; sysctls and /sys are read-only; there are no devices but
 # those named here, and no right to make others.
 set -eu
-base=$1 stage=$2
+base=$1 stage=$2 lower=$3
 mount -t tmpfs -o mode=755 tmpfs "$base"
 root=$base/root
 mkdir "$base/upper" "$base/work" "$root"
-mount -t overlay -o "lowerdir=/,upperdir=$base/upper,workdir=$base/work" overlay "$root"
+mount -t overlay -o "lowerdir=$lower,upperdir=$base/upper,workdir=$base/work" overlay "$root"
 
 # No unit, generator or rule of the machine: all that can run is what the stage brings.
 systemd=usr/lib/systemd
@@ -16,6 +16,7 @@ for directory in run tmp var/tmp var/log etc/systemd "$systemd/system" "$systemd
     mkdir -p "$root/$directory"
     mount -t tmpfs -o mode=755 tmpfs "$root/$directory"
 done
+mkdir "$root/etc/systemd/system"
 cp -R --preserve=mode "$stage/." "$root"
 
 mount -t proc -o nosuid,noexec,nodev proc "$root/proc"

@@ -28,6 +28,7 @@ mod moved;
 mod narrow;
 mod neighbours;
 mod nics;
+mod package;
 mod parallel;
 mod policies;
 mod probe;
@@ -55,7 +56,7 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
+    ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
     require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
@@ -84,6 +85,7 @@ enum Need {
     DaemonAndNft,
     DaemonAndPriority,
     DaemonAndSystemd,
+    Package,
     DaemonAndTshark,
     DaemonAndTmux,
     DaemonAndSetpriv,
@@ -165,6 +167,7 @@ fn cases() -> Vec<Case> {
         engines::cases(),
         narrow::cases(),
         nics::cases(),
+        package::cases(),
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
@@ -200,7 +203,9 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))
+            .and_then(|()| tool(STRACE))
             .and_then(|()| tabane_kit::systemd::require()),
+        Need::Package => daemon().and_then(|()| package::require()),
         Need::DaemonAndTshark => daemon().and_then(|()| tool(TSHARK)),
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),

@@ -2,6 +2,7 @@
 //! docs/security.md says.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -35,35 +36,27 @@ const FILE: u64 = 4 << 20;
 const LONG_FILE: u64 = 96 << 20;
 /// The unit waits for 5 s before it restarts a daemon.
 const RESTARTED_WITHIN: Duration = Duration::from_secs(12);
+/// In place of the unit's, so that the trial is brief.
+const WATCHED: &[u8] = b"[Service]\nWatchdogSec=2\nRestartSec=100ms\n";
+/// The next system call begins 6 s late, in microseconds: longer than the service manager waits.
+const HELD_UP: &str = "inject=all:delay_enter=6000000";
 const ANALYSED_WITHIN: Duration = Duration::from_secs(10);
 /// Exposure to which docs/security.md commits the unit, in tenths.
 const EXPOSURE_MAX: &str = "--threshold=19";
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("systemd_starts_reloads_restarts_and_stops_the_unit", Need::DaemonAndSystemd, unit)]
+    vec![
+        Case::new("systemd_starts_reloads_restarts_and_stops_the_unit", Need::DaemonAndSystemd, unit),
+        Case::new("systemd_restarts_a_daemon_whose_worker_hangs", Need::DaemonAndSystemd, hung),
+    ]
 }
 
 fn unit() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let key = directory.path().join("key");
-    std::fs::write(&key, KEY)?;
-    let options = Options { protection: Protection::KeyFile(key), ..options()? };
-    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
-    let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
-    let config = format!("policy = \"adaptive\"\naddress = [\"{}/24\"]\n{links}{NAMED}", address(0));
-    let tabane = std::fs::read(program(None)?)?;
-    let (next, next_version) = relabelled(&tabane)?;
-    let systemd = Systemd::start(
-        host,
-        &[
-            (&format!("{UNITS}/tabane@.service"), UNIT, 0o644),
-            ("usr/bin/tabane", &tabane, 0o755),
-            (&format!("usr/bin/{NEXT}"), &next, 0o755),
-            ("etc/tabane/tb0.toml", config.as_bytes(), 0o644),
-            ("etc/tabane/tb0.key", KEY.as_bytes(), 0o600),
-        ],
-    )?;
+    let mut peer = peer(&topology, directory.path())?;
+    let (next, next_version) = relabelled(&std::fs::read(program(None)?)?)?;
+    let systemd = machine(host, &[(&format!("usr/bin/{NEXT}"), &next, 0o755)])?;
     analysed(&systemd)?;
 
     systemd.systemctl(&format!("start {SERVICE}"))?;
@@ -102,6 +95,76 @@ fn unit() -> Result<()> {
         "{state:?}"
     );
     peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// The worker is held up in a system call, as by a driver that does not return, while its process lives. Before that, signs of
+/// life come from a process that has taken the bundle over.
+fn hung() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let mut peer = peer(&topology, directory.path())?;
+    let systemd = machine(host, &[("etc/systemd/system/tabane@.service.d/watched.conf", WATCHED, 0o644)])?;
+    systemd.systemctl(&format!("start {SERVICE}"))?;
+    systemd.systemctl(&format!("reload {SERVICE}"))?;
+    let hangs = main_process(&systemd)?;
+    let sign = || systemd.property(SERVICE, "WatchdogTimestampMonotonic");
+    let last = sign()?;
+    wait_for("a sign of life", RESTARTED_WITHIN, || Ok((sign()? != last).then_some(())))?;
+    let restarts = || systemd.property(SERVICE, "NRestarts");
+    let threads = tool::run(systemd.command("sh").args([
+        "-c",
+        "grep -l '^worker 0$' /proc/$0/task/*/comm",
+        &hangs.to_string(),
+    ]))?;
+    let worker = threads.trim().split('/').nth(4).context("a worker")?;
+    ensure!(restarts()? == "0", "a daemon whose workers answer was restarted");
+
+    let mut strace = systemd.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-p", worker, "-e", "trace=all", "-e", HELD_UP]);
+    let strace = Process::start(strace)?;
+    wait_for("the end of patience", RESTARTED_WITHIN, || {
+        Ok((systemd.property(SERVICE, "SubState")? == "stop-watchdog").then_some(()))
+    })?;
+    // A worker that is held up outlives the signal that ends its process.
+    strace.wait(RESTARTED_WITHIN)?;
+    wait_for("another daemon", RESTARTED_WITHIN, || {
+        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
+        Ok((is_active && restarts()? == "1").then_some(()))
+    })?;
+    let said = systemd.said()?;
+    ensure!(said.contains("workers do not answer"), "{said}");
+    ensure!(main_process(&systemd)? != hangs, "{hangs} has a worker that hangs");
+    whole(&mut peer)?;
+    send_file(topology.host(1), host, address(0), FILE)?;
+    systemd.systemctl(&format!("stop {SERVICE}"))?;
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// The other node, with the service's key in a file of `directory`.
+fn peer<'a>(topology: &'a Topology, directory: &Path) -> Result<Bundle<'a>> {
+    let key = directory.join("key");
+    std::fs::write(&key, KEY)?;
+    let options = Options { protection: Protection::KeyFile(key), ..options()? };
+    Bundle::start(topology.host(1), 1, &topology.nics(), &options)
+}
+
+/// A machine with the service, and with these files besides.
+fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+    let tabane = std::fs::read(program(None)?)?;
+    let (unit, config) = (format!("{UNITS}/tabane@.service"), config());
+    let service: [(&str, &[u8], u32); 4] = [
+        (&unit, UNIT, 0o644),
+        ("usr/bin/tabane", &tabane, 0o755),
+        ("etc/tabane/tb0.toml", config.as_bytes(), 0o644),
+        ("etc/tabane/tb0.key", KEY.as_bytes(), 0o600),
+    ];
+    Systemd::start(host, &[&service, files].concat())
+}
+
+/// What `/etc/tabane/tb0.toml` says.
+fn config() -> String {
+    let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
+    format!("policy = \"adaptive\"\naddress = [\"{}/24\"]\n{links}{NAMED}", address(0))
 }
 
 /// The program as another version is, and that version: its number stands in for all that differs.

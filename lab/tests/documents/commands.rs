@@ -1,0 +1,185 @@
+//! Commands and options: those of `tabane` and `tabane-probe` against the definitions of their command lines, those of
+//! `tabane-lab` against what its `--help` shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command as Process;
+
+use anyhow::{Result, ensure};
+use clap::{Arg, Command};
+
+use crate::pages::{all, none, typed};
+
+/// Options of other programs that pages name by themselves.
+const OTHERS: [&str; 2] = ["--lib", "--release"];
+/// Words that end a command within a line.
+const ENDS: [&str; 6] = ["|", "||", "&&", "&", ";", ">"];
+/// Words before a program's name.
+const BEFORE: [&str; 3] = ["sudo", "$", "#"];
+
+/// What can be typed.
+struct Programs {
+    own: Vec<Command>,
+    /// The lab's commands with their options.
+    lab: BTreeMap<String, BTreeSet<String>>,
+    /// Every option of any program.
+    options: BTreeSet<String>,
+}
+
+/// Whatever the pages name exists.
+pub(crate) fn exist() -> Result<()> {
+    let (programs, mut complaints, mut count) = (Programs::new()?, Vec::new(), 0);
+    for page in all()? {
+        for line in typed(&page.text) {
+            count += usize::from(program(&line).is_some());
+            complaints.extend(programs.complaint(&line).map(|why| format!("{}: `{line}`: {why}", page.path)));
+        }
+    }
+    ensure!(count > 40, "{count} commands were found in all pages");
+    none(&complaints)
+}
+
+/// The check itself: what is wrong is found, what is right is not.
+pub(crate) fn mistakes_are_found() -> Result<()> {
+    let programs = Programs::new()?;
+    for line in [
+        "tabane stauts",
+        "tabane up --no-such",
+        "sudo target/release/tabane link mend tb0 eth1",
+        "tabane status tb0 eth1",
+        "tabane status --follow",
+        "tabane probe rtt HOST --stagger 10",
+        "tabane-probe ping HOST",
+        "tabane-lab no-such",
+        "tabane-lab demo --no-such",
+        "--no-such",
+        "--no-such VALUE",
+    ] {
+        ensure!(programs.complaint(line).is_some(), "{line} passes");
+    }
+    for line in [
+        "tabane",
+        "tabane up --key tabane.key --link eth1,rate=1Gbit/s --address 10.9.0.1/24",
+        "sudo tabane status --json | jq .peers",
+        "tabane allow tb0 PUBLIC-KEY...",
+        "tabane probe rtt HOST --csv FILE",
+        "tabane-lab demo",
+        "--link mem:/dev/shm/tb0",
+        "-v",
+        "cargo build --release",
+        "tabane.key",
+    ] {
+        let complaint = programs.complaint(line);
+        ensure!(complaint.is_none(), "{line}: {complaint:?}");
+    }
+    Ok(())
+}
+
+/// The program that a line starts, and its arguments.
+fn program(line: &str) -> Option<(&str, Vec<&str>)> {
+    let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
+    let name = words.next()?.rsplit('/').next()?;
+    let words = words.take_while(|word| !ENDS.contains(word)).collect();
+    ["tabane", "tabane-probe", "tabane-lab"].contains(&name).then_some((name, words))
+}
+
+impl Programs {
+    fn new() -> Result<Programs> {
+        let mut own = Vec::from(tabane_manuals::programs());
+        // Pages also name what a bundle starts by itself.
+        own[0] = own[0].clone().subcommand(Command::new("resolve-names"));
+        own.iter_mut().for_each(Command::build);
+        let lab = lab()?;
+        let mut options: BTreeSet<String> =
+            lab.values().flatten().cloned().chain(OTHERS.map(String::from)).collect();
+        own.iter().for_each(|command| gather(command, &mut options));
+        Ok(Programs { own, lab, options })
+    }
+
+    /// What is wrong with a line, if it names a program of ours or begins with an option.
+    fn complaint(&self, line: &str) -> Option<String> {
+        if line.starts_with("--") {
+            let name = option(line.split_whitespace().next()?);
+            return (!self.options.contains(name)).then(|| format!("no program has {name}"));
+        }
+        match program(line)? {
+            ("tabane-lab", words) => self.complaint_of_lab(&words),
+            (name, words) => complaint(self.own.iter().find(|command| command.get_name() == name)?, &words),
+        }
+    }
+
+    fn complaint_of_lab(&self, words: &[&str]) -> Option<String> {
+        let (name, rest) = words.split_first()?;
+        let Some(options) = self.lab.get(*name) else { return Some(format!("the lab has no {name}")) };
+        let mut named = rest.iter().filter(|word| word.starts_with("--")).map(|word| option(word));
+        named.find(|name| !options.contains(*name)).map(|name| format!("no option {name}"))
+    }
+}
+
+/// An option without its value, and without what belongs to the sentence around it.
+fn option(word: &str) -> &str {
+    let end = word.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    &word[..end.unwrap_or(word.len())]
+}
+
+fn gather(command: &Command, options: &mut BTreeSet<String>) {
+    options.extend(command.get_arguments().filter_map(Arg::get_long).map(|long| format!("--{long}")));
+    command.get_subcommands().for_each(|command| gather(command, options));
+}
+
+/// What is wrong with the arguments of a command.
+fn complaint(command: &Command, words: &[&str]) -> Option<String> {
+    let (mut words, mut positional) = (words.iter(), 0);
+    while let Some(word) = words.next() {
+        if word.starts_with('-') {
+            let name = option(word);
+            let long = name.strip_prefix("--");
+            let is_it = |arg: &&Arg| match long {
+                Some(long) => arg.get_long() == Some(long),
+                None => arg.get_short().is_some_and(|short| name == format!("-{short}")),
+            };
+            let Some(found) = command.get_arguments().find(is_it) else {
+                return Some(format!("no option {name}"));
+            };
+            let takes_value = found.get_num_args().is_some_and(|count| count.takes_values());
+            if takes_value && !word.contains('=') {
+                words.next();
+            }
+        } else if command.has_subcommands() {
+            let Some(inner) = command.find_subcommand(word) else {
+                return Some(format!("no command {word}"));
+            };
+            return complaint(inner, words.as_slice());
+        } else {
+            positional += 1;
+        }
+    }
+    let most: usize = command
+        .get_positionals()
+        .map(|arg| arg.get_num_args().map_or(1, |count| count.max_values()))
+        .fold(0, usize::saturating_add);
+    (positional > most).then(|| format!("{positional} arguments, and there are {most}"))
+}
+
+/// The commands of the lab, with their options.
+fn lab() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let commands = help(&[])?;
+    let commands =
+        commands.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
+    let names = commands.lines().filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter_map(|line| line.split_whitespace().next().filter(|_| !line.starts_with(' ')));
+    let options = |name: &str| {
+        let text = help(&[name])?;
+        let words = text.split(|letter: char| letter.is_whitespace() || "[]=<>,".contains(letter));
+        let found: BTreeSet<String> =
+            words.filter(|word| word.starts_with("--")).map(str::to_owned).collect();
+        ensure!(found.contains("--help"), "{name}: {text}");
+        Ok((name.to_owned(), found))
+    };
+    names.filter(|name| *name != "help").chain(["paper"]).map(options).collect()
+}
+
+fn help(arguments: &[&str]) -> Result<String> {
+    let output = Process::new(env!("CARGO_BIN_EXE_tabane-lab")).args(arguments).arg("--help").output()?;
+    ensure!(output.status.success(), "tabane-lab {arguments:?} --help: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}

@@ -1,0 +1,40 @@
+//! The pages against the programs: commands, options, keys and make targets that they name are there, the reference of the
+//! configuration has all keys with their defaults and limits, and README.ja.md says what README.md says.
+
+mod commands;
+mod japanese;
+mod keys;
+mod pages;
+mod targets;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let trials = vec![
+        trial("commands_and_options_of_the_pages_exist", commands::exist),
+        trial("a_wrong_command_or_option_of_a_page_is_found", commands::mistakes_are_found),
+        trial("keys_of_the_pages_exist", keys::exist),
+        trial("the_reference_has_every_key", keys::are_all_in_the_reference),
+        trial("the_reference_has_the_defaults", keys::have_their_defaults),
+        trial("the_reference_has_the_limits_and_words", keys::have_their_limits),
+        trial("make_targets_of_the_pages_exist", targets::exist),
+        trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),
+        japanese(),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(name: &str, run: fn() -> Result<()>) -> Trial {
+    Trial::test(name, move || Ok(run().map_err(|error| format!("{error:#}"))?))
+}
+
+/// Ignored only while there is no such page.
+fn japanese() -> Trial {
+    let name = "a_japanese_readme_says_what_the_readme_says";
+    let is_there = pages::root().join(japanese::PAGE).is_file();
+    let reason = if is_there { "" } else { " [SKIPPED: there is no README.ja.md]" };
+    trial(&format!("{name}{reason}"), japanese::says_the_same).with_ignored_flag(!is_there)
+}

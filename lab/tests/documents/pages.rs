@@ -1,0 +1,98 @@
+//! The pages that users read, taken apart.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+/// Pages about something else than what can be typed today: bytes on the wire, and a log of what was typed on a day.
+const OTHERS: [&str; 2] = ["docs/wire.md", "docs/perf-log.md"];
+
+/// A page with its path from the root.
+pub(crate) struct Page {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// Code within a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Within a sentence or a table.
+    Span(String),
+    /// A block, and its language.
+    Block(String, String),
+}
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
+}
+
+/// A page by its path.
+pub(crate) fn page(path: &str) -> Result<Page> {
+    let text = fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
+    Ok(Page { path: path.to_owned(), text })
+}
+
+/// README, its translation, SECURITY, CONTRIBUTING, and docs.
+pub(crate) fn all() -> Result<Vec<Page>> {
+    let mut paths: Vec<String> =
+        ["README.md", "README.ja.md", "SECURITY.md", "CONTRIBUTING.md"].map(String::from).into();
+    for entry in fs::read_dir(root().join("docs"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        paths.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
+    }
+    paths.retain(|path| !OTHERS.contains(&&**path) && root().join(path).is_file());
+    paths.iter().map(|path| page(path)).collect()
+}
+
+/// The events of a page's text.
+pub(crate) fn events(text: &str) -> impl Iterator<Item = Event<'_>> {
+    Parser::new_ext(text, Options::ENABLE_TABLES)
+}
+
+/// All code of a page.
+pub(crate) fn code(text: &str) -> Vec<Code> {
+    let (mut found, mut block) = (Vec::new(), None);
+    for event in events(text) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
+                block = Some((language.into_string(), String::new()));
+            }
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)) => block = Some(Default::default()),
+            Event::Text(text) => {
+                if let Some((_, lines)) = &mut block {
+                    lines.push_str(&text);
+                }
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                found.extend(block.take().map(|(language, lines)| Code::Block(language, lines)));
+            }
+            Event::Code(text) => found.push(Code::Span(text.into_string())),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What may be typed: spans, and the lines of blocks that are no files, without comments; a line that ends with `\` goes on.
+pub(crate) fn typed(text: &str) -> Vec<String> {
+    let lines = code(text).into_iter().flat_map(|code| match code {
+        Code::Span(span) => vec![span],
+        Code::Block(language, _) if language == "toml" => Vec::new(),
+        Code::Block(_, lines) => lines.replace("\\\n", " ").lines().map(str::to_owned).collect(),
+    });
+    lines.map(|line| without_comment(&line).to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+/// A line without what follows `#` and a blank.
+pub(crate) fn without_comment(line: &str) -> &str {
+    let end = line.match_indices("# ").find(|(at, _)| *at == 0 || line[..*at].ends_with(' '));
+    line[..end.map_or(line.len(), |(at, _)| at)].trim()
+}
+
+/// Fails with a line for each complaint.
+pub(crate) fn none(complaints: &[String]) -> Result<()> {
+    anyhow::ensure!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Make targets.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use crate::pages::{all, none, root, typed};
+
+/// `make TARGET...` of the pages, and `make help` itself, name targets of the Makefile.
+pub(crate) fn exist() -> Result<()> {
+    let makefile = fs::read_to_string(root().join("Makefile"))?;
+    let rules = makefile.lines().filter(|line| line.starts_with(|letter: char| letter.is_ascii_lowercase()));
+    let rules = rules.filter_map(|line| line.split_once(':').filter(|(_, rest)| !rest.starts_with('=')));
+    let targets: BTreeSet<&str> = rules.flat_map(|(names, _)| names.split_whitespace()).collect();
+    ensure!(targets.contains("demo") && targets.contains("install"), "{targets:?}");
+    let (mut complaints, mut count) = (Vec::new(), 0);
+    let shown = makefile.lines().filter_map(|line| line.strip_prefix("\t@echo \""));
+    let shown =
+        shown.map(|line| ("make help".to_owned(), line.split("  ").next().unwrap_or_default().to_owned()));
+    let pages = all()?;
+    let typed =
+        pages.iter().flat_map(|page| typed(&page.text).into_iter().map(|line| (page.path.clone(), line)));
+    for (place, line) in typed.chain(shown) {
+        for name in named(&line) {
+            count += 1;
+            complaints
+                .extend((!targets.contains(name)).then(|| format!("{place}: `{line}`: no target {name}")));
+        }
+    }
+    ensure!(count > 30, "{count} targets were found in all pages");
+    none(&complaints)
+}
+
+/// The targets of `make` in a line: words up to the end of the command, but for variables.
+fn named(line: &str) -> impl Iterator<Item = &str> {
+    let command = line
+        .split("&&")
+        .map(|part| part.trim().trim_start_matches("sudo "))
+        .find_map(|part| part.strip_prefix("make "));
+    let words = command.unwrap_or_default().split_whitespace();
+    let words = words.take_while(|word| word.starts_with(|letter: char| letter.is_ascii_alphabetic()));
+    words.filter(|word| !word.contains('='))
+}

@@ -1,0 +1,240 @@
+//! The Debian package in a clean Debian with a service manager of its own: what it installs works, a newer version takes a
+//! running bundle over, and `dpkg --purge` leaves nothing. `make deb-test` makes the package and that Debian.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
+use tabane_kit::clock::wait_for;
+use tabane_kit::prerequisites::Missing;
+use tabane_kit::systemd::{Systemd, UNITS};
+use tabane_kit::tool;
+use tabane_kit::topology::{Topology, nic};
+use tabane_kit::workload::transfer::{Source, Transfer};
+
+use crate::stage::{FAST, options, plan, send_file};
+use crate::{Case, Need};
+
+/// Variables that name the package, and the directory of a clean Debian.
+const PACKAGE: &str = "TABANE_DEB";
+const ROOT: &str = "TABANE_CLEAN_ROOT";
+const SERVICE: &str = "tabane@tb0.service";
+const LINKS: usize = 2;
+/// Sent while a newer version is installed, for some seconds.
+const LONG_FILE: u64 = 192 << 20;
+const FILE: u64 = 4 << 20;
+/// Of it, what is timed.
+const MEASURED: u64 = 64 << 20;
+/// What one connection over both links has to have of one over a single link.
+const SPEEDUP_LEAST: f64 = 1.9;
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// The newer version: the same files, another number.
+const NEWER: &str = "dpkg-deb --raw-extract /root/tabane.deb /tmp/newer \
+    && sed -i 's/^Version: .*/&+newer/' /tmp/newer/DEBIAN/control && dpkg-deb --build /tmp/newer /root/newer.deb";
+/// All files but those in memory and what `man` keeps for itself, and of accounts the content.
+const LISTED: &str = "find / /etc/systemd /usr/lib/systemd /usr/lib/systemd/system /usr/lib/tmpfiles.d -xdev \
+    -not -path '/root/*' -not -path '/tmp/*' -not -path '/var/cache/man/*' -printf '%p %y %m %u %g %l\\n' | sort -u; find /run -name '*tabane*'; \
+    cat /etc/passwd /etc/group /etc/shadow /etc/gshadow; systemctl list-units --all --plain --no-legend 'tabane*'";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a_package_is_installed_works_is_upgraded_and_leaves_nothing", Need::Package, package),
+        Case::new("a_package_makes_a_bundle_of_two_machines_by_a_command_on_each", Need::Package, new_user),
+    ]
+}
+
+/// Checks that there is a package, and a Debian for it.
+pub(crate) fn require() -> Result<()> {
+    for variable in [PACKAGE, ROOT] {
+        let there = env::var_os(variable).is_some_and(|path| PathBuf::from(path).exists());
+        ensure!(there, Missing::new(format!("{variable} names nothing: `make deb-test`")));
+    }
+    tabane_kit::systemd::require()
+}
+
+fn package() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
+    let root = PathBuf::from(env::var_os(ROOT).context(ROOT)?);
+    let machine = Systemd::start_in(&root, host, &[("root/tabane.deb", &deb, 0o644)])?;
+    let before = listed(&machine)?;
+    shell(&machine, "dpkg --install /root/tabane.deb")?;
+    is_documented(&machine)?;
+    is_verified(&machine)?;
+
+    let key = directory.path().join("key");
+    fs::write(&key, configured(&machine)?)?;
+    let options = Options { protection: Protection::KeyFile(key), ..options()? };
+    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
+    machine.systemctl(&format!("enable --now {SERVICE}"))?;
+    peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+    send_file(host, topology.host(1), address(1), FILE)?;
+    is_the_users(&machine)?;
+
+    is_upgraded(&machine, &topology)?;
+    peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+    shell(&machine, "dpkg --remove tabane && test -f /etc/tabane/tb0.key")?;
+    wait_for("a device that is gone", ENDS_WITHIN, || {
+        Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))
+    })?;
+    shell(&machine, "dpkg --purge tabane")?;
+    let after = listed(&machine)?;
+    let left: Vec<_> = before.symmetric_difference(&after).collect();
+    ensure!(left.is_empty(), "purging the package left or took: {left:#?}");
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// As the README says: installed on two machines whose NICs have no addresses and are down, one command on the first, one on the
+/// second; one connection is nearly as fast as both links; then undone on both.
+fn new_user() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
+    let root = PathBuf::from(env::var_os(ROOT).context(ROOT)?);
+    let start = |host| Systemd::start_in(&root, host, &[("root/tabane.deb", &deb, 0o644)]);
+    let [first, second] = [start(topology.host(0))?, start(topology.host(1))?];
+    let machines = [&first, &second];
+    let before = [listed(&first)?, listed(&second)?];
+    for host in topology.hosts() {
+        (0..LINKS).try_for_each(|link| host.ip(&format!("link set {} down", nic(link))).map(drop))?;
+    }
+    machines.iter().try_for_each(|machine| shell(machine, "dpkg --install /root/tabane.deb").map(drop))?;
+
+    let links: String = (0..LINKS).map(|link| format!(" --link {}", nic(link))).collect();
+    let told = shell(&first, &format!("tabane init --yes{links}"))?;
+    let line =
+        told.lines().find(|line| line.starts_with("tabane1:")).context("no line for the second machine")?;
+    let joined = shell(&second, &format!("echo {line} | tabane join --yes{links}"))?;
+    ensure!(joined.contains("now and after each start of the machine"), "{joined}");
+    wait_for("two healthy machines", ENDS_WITHIN, || {
+        let healthy = |machine: &&Systemd| {
+            Ok(shell(machine, "tabane status")?.contains("healthy: 2 of 2 links, 1 peer"))
+        };
+        let all: Result<Vec<bool>> = machines.iter().map(healthy).collect();
+        Ok(all?.into_iter().all(|healthy| healthy).then_some(()))
+    })?;
+    let both = speed(&topology, "10.9.0.2".parse()?)?;
+
+    for machine in machines {
+        let gone = shell(machine, "tabane forget tb0")?;
+        ensure!(gone.starts_with("tb0 is down; deleted /etc/tabane/tb0.key"), "{gone}");
+        shell(machine, "dpkg --purge tabane")?;
+    }
+    for (machine, before) in machines.iter().zip(before) {
+        let after = listed(machine)?;
+        let left: Vec<_> = before.symmetric_difference(&after).collect();
+        ensure!(left.is_empty(), "undoing it left or took: {left:#?}");
+    }
+    for (number, host) in topology.hosts().iter().enumerate() {
+        let devices = host.ip("-brief link")?;
+        ensure!(!devices.contains(DEVICE), "{devices}");
+        host.ip(&format!("address add {}/24 dev {}", address(number), nic(0)))?;
+    }
+    let one = speed(&topology, address(1))?;
+    ensure!(both >= SPEEDUP_LEAST * one, "{both:.0} bytes/s over both links, {one:.0} over one alone");
+    Ok(())
+}
+
+/// Bytes that one connection to the second host carries in a second, once it has begun well.
+fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
+    let source = Source::random(LONG_FILE, 1);
+    let flow = Transfer::start(topology.host(0), topology.host(1), SocketAddr::new(to, 0), source)?;
+    wait_for("a transfer in full swing", ENDS_WITHIN, || Ok((flow.arrived() > FILE).then_some(())))?;
+    let (began, before) = (Instant::now(), flow.arrived());
+    wait_for("a part of the file", ENDS_WITHIN, || Ok((flow.arrived() - before > MEASURED).then_some(())))?;
+    let rate = (flow.arrived() - before) as f64 / began.elapsed().as_secs_f64();
+    flow.end();
+    let outcome = flow.finish()?;
+    ensure!(outcome.lost.is_none() && outcome.damaged == 0, "{outcome:?}");
+    Ok(rate)
+}
+
+fn shell(machine: &Systemd, line: &str) -> Result<String> {
+    tool::run(machine.command("sh").args(["-c", line]))
+}
+
+fn listed(machine: &Systemd) -> Result<BTreeSet<String>> {
+    Ok(shell(machine, LISTED)?.lines().map(str::to_owned).collect())
+}
+
+/// Manual pages appear without complaint, shells complete commands, and Wireshark finds its dissector.
+fn is_documented(machine: &Systemd) -> Result<()> {
+    let pages = shell(machine, "dpkg --listfiles tabane | sed -n 's,.*/man[15]/\\(.*\\)\\.[15]\\.gz,\\1,p'")?;
+    ensure!(pages.lines().count() > 15, "{pages}");
+    for page in pages.lines() {
+        let shown = shell(machine, &format!("LC_ALL=C.UTF-8 MANWIDTH=100 man --warnings {page} 2>&1"))?;
+        ensure!(shown.contains("SYNOPSIS") || page == "tabane.toml", "{page}: {shown}");
+        ensure!(!shown.contains("warning"), "{page}: {shown}");
+    }
+    let bash = ". /usr/share/bash-completion/bash_completion; _completion_loader tabane; COMP_WORDS=(tabane ev) COMP_CWORD=1; \
+                _tabane tabane ev tabane; echo \"${COMPREPLY[@]}\"";
+    let zsh = "autoload -U compinit; compinit -u -D; echo $_comps[tabane] $_comps[tabane-probe]; autoload +X -U _tabane";
+    for (program, arguments, expected) in [
+        ("bash", ["--norc", "-c", bash], "events"),
+        ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe"),
+        ("fish", ["--private", "-c", "complete -C 'tabane ev' | cut -f 1"], "events"),
+    ] {
+        let completed = tool::run(machine.command(program).args(arguments))?;
+        ensure!(completed.trim() == expected, "{program}: {completed}");
+    }
+    shell(machine, "ls /usr/lib/*/wireshark/plugins/tabane.lua /usr/share/doc/tabane/copyright").map(drop)
+}
+
+fn is_verified(machine: &Systemd) -> Result<()> {
+    let said = shell(machine, &format!("systemd-analyze verify /{UNITS}/tabane@.service 2>&1"))?;
+    ensure!(said.trim().is_empty(), "systemd-analyze verify: {said}");
+    let user = shell(machine, "getent passwd tabane && getent group tabane")?;
+    ensure!(user.contains("/nonexistent") && user.contains("nologin"), "{user}");
+    Ok(())
+}
+
+/// Writes the bundle's files as a user would, and gives the key.
+fn configured(machine: &Systemd) -> Result<String> {
+    let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
+    let config = format!("key = \"tb0.key\"\naddress = [\"{}/24\"]\n{links}", address(0));
+    shell(machine, "tabane genkey /etc/tabane/tb0.key")?;
+    tool::run(machine.command("sh").args(["-c", "printf '%s' \"$0\" > /etc/tabane/tb0.toml", &config]))?;
+    shell(
+        machine,
+        "tabane check /etc/tabane/tb0.toml && stat --format %a /etc/tabane/tb0.key | grep -qx 600",
+    )?;
+    shell(machine, "cat /etc/tabane/tb0.key")
+}
+
+/// The daemon is the package's user, whom root's commands trust without the service manager's help.
+fn is_the_users(machine: &Systemd) -> Result<()> {
+    shell(machine, &format!("tabane status {DEVICE}"))?;
+    let pid = machine.property(SERVICE, "MainPID")?;
+    let uid = "sed -n 's/^Uid:\\t\\([0-9]*\\).*/\\1/p'";
+    shell(machine, &format!("test \"$({uid} /proc/{pid}/status)\" = \"$(id -u tabane)\"")).map(drop)
+}
+
+/// A newer version takes the bundle over while connections in both directions go on.
+fn is_upgraded(machine: &Systemd, topology: &Topology) -> Result<()> {
+    shell(machine, NEWER)?;
+    let first = machine.property(SERVICE, "MainPID")?;
+    let flow = |from: usize, to: usize| {
+        let at = SocketAddr::new(address(to), 0);
+        Transfer::start(topology.host(from), topology.host(to), at, Source::random(LONG_FILE, from as u64))
+    };
+    let flows = [flow(0, 1)?, flow(1, 0)?];
+    wait_for("a transfer", ENDS_WITHIN, || Ok(flows.iter().all(|flow| flow.arrived() > 0).then_some(())))?;
+    shell(machine, "dpkg --install /root/newer.deb")?;
+    let arrived: Vec<u64> = flows.iter().map(Transfer::arrived).collect();
+    ensure!(
+        arrived.iter().all(|bytes| *bytes < LONG_FILE),
+        "the transfers ended before the upgrade: {arrived:?}"
+    );
+    for flow in flows {
+        let outcome = flow.finish()?;
+        ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");
+    }
+    let state = ["ActiveState", "NRestarts"].map(|name| machine.property(SERVICE, name));
+    ensure!(matches!(&state, [Ok(state), Ok(restarts)] if state == "active" && restarts == "0"), "{state:?}");
+    ensure!(machine.property(SERVICE, "MainPID")? != first, "the former program goes on");
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Manual pages and completions of `tabane` and `tabane-probe`.
+//!
+//! ```text
+//!   tabane::cli::command, tabane_probe::command ── commands ──┬── pages ────── man1/*.1
+//!                                                             └── completions  bash/, zsh/, fish/
+//!   docs/configuration.md ─────────────────────── markdown ────────────────── man5/tabane.toml.5
+//! ```
+//!
+//! Rule of the crate: each word about a command, an option or a key is taken from what defines it. A program of the
+//! build; no program that is installed links it.
+
+mod commands;
+mod completions;
+mod markdown;
+mod pages;
+
+use std::io;
+use std::path::Path;
+
+pub use commands::programs;
+
+/// The page about the configuration file, which is also its manual page.
+const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
+
+/// Writes everything below `directory`, which is made if it is not there: `man1`, `man5`, `bash`, `zsh`, `fish`.
+///
+/// # Errors
+/// A directory or a file cannot be written.
+pub fn write(directory: &Path) -> io::Result<()> {
+    for program in programs() {
+        pages::write(&program, &directory.join("man1"))?;
+        completions::write(&program, directory)?;
+    }
+    let page = markdown::page("tabane.toml", "5", CONFIGURATION);
+    let directory = directory.join("man5");
+    std::fs::create_dir_all(&directory)?;
+    std::fs::write(directory.join("tabane.toml.5"), page)
+}

@@ -1,0 +1,135 @@
+//! Manual pages of section 1: one for each program and each of its commands.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+/// What the foot and the head of each page say.
+pub(crate) const SOURCE: &str = concat!("tabane ", env!("CARGO_PKG_VERSION"));
+pub(crate) const MANUAL: &str = "Tabane";
+/// How commands end, as `tabane::error` says.
+const EXIT: [(&str, &str); 3] = [
+    ("0", "It did what was asked."),
+    ("1", "It failed while running."),
+    ("2", "What was asked cannot be done with this input or on this machine."),
+];
+/// Files of `tabane`.
+const FILES: [(&str, &str); 3] = [
+    ("/etc/tabane/NAME.toml", "Configuration of the bundle NAME as a service, see tabane.toml(5)."),
+    ("/etc/tabane/NAME.key", "Its key, which is for root alone (mode 0600)."),
+    ("tabane@NAME.service", "Its service."),
+];
+/// Variables that the programs read.
+const VARIABLES: [(&str, &str); 2] = [
+    (
+        "TABANE_LOG",
+        "How much is logged to standard error: off, error, warn, info (the default), debug or trace.",
+    ),
+    ("NO_COLOR", "Tables have no colours."),
+];
+/// Pages that any page refers to.
+const SEE_ALSO: [(&str, &str); 3] = [("tabane", "1"), ("tabane-probe", "1"), ("tabane.toml", "5")];
+
+/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` has its pages by the
+/// program `tabane-probe`.
+pub(crate) fn write(program: &Command, directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let mut program = program.clone();
+    program.build();
+    let commands = program.get_subcommands().filter(|command| command.get_name() != "probe");
+    for command in std::iter::once(&program).chain(commands) {
+        write_all(command, command.get_name() == "tabane", directory)?;
+    }
+    Ok(())
+}
+
+/// The page of one command, and those of its own commands, but for the program's, which [`write`] names.
+fn write_all(command: &Command, has_files: bool, directory: &Path) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    fs::write(directory.join(format!("{name}.1")), page(command, has_files)?)?;
+    let is_program = command.get_version().is_some();
+    let inner = command.get_subcommands().filter(|_| !is_program);
+    inner.into_iter().try_for_each(|command| write_all(command, false, directory))
+}
+
+fn page(command: &Command, has_files: bool) -> io::Result<String> {
+    let man = Man::new(command.clone()).source(SOURCE).manual(MANUAL);
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    flush_left(&mut Roff::new()).to_writer(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut rest = Roff::new();
+    if has_files {
+        entries(&mut rest, "FILES", &FILES);
+        entries(&mut rest, "ENVIRONMENT", &VARIABLES);
+    }
+    entries(&mut rest, "EXIT STATUS", &EXIT);
+    rest.control("SH", ["SEE ALSO"]);
+    let own = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let others = SEE_ALSO.iter().filter(|(name, _)| *name != own);
+    let others = others.flat_map(|(name, section)| [roman(", "), bold(*name), roman(format!("({section})"))]);
+    rest.text(others.skip(1).collect::<Vec<_>>());
+    rest.to_writer(&mut page)?;
+    // Links are long words; they may be broken before each of their parts.
+    Ok(String::from_utf8_lossy(&page).replace("][,", "]\\:[,"))
+}
+
+/// Words are not stretched or broken: options are long.
+pub(crate) fn flush_left(page: &mut Roff) -> &mut Roff {
+    page.control("ad", ["l"]).control("nh", [])
+}
+
+fn entries(page: &mut Roff, title: &str, entries: &[(&str, &str)]) {
+    page.control("SH", [title]);
+    for (name, meaning) in entries {
+        page.control("TP", []).text([bold(*name)]).text([roman(*meaning)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// Every command with the name of its page, the programs' own first.
+    fn pages(command: &Command, found: &mut Vec<(String, Command)>) {
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+        found.push((name.to_owned(), command.clone()));
+        command.get_subcommands().for_each(|command| pages(command, found));
+    }
+
+    #[test]
+    fn every_command_has_a_page_with_all_of_its_options() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut expected = Vec::new();
+        for mut program in crate::programs() {
+            write(&program, directory.path()).expect("written");
+            program.build();
+            pages(&program, &mut expected);
+        }
+        assert!(expected.len() > 15, "{}", expected.len());
+        for (name, command) in &expected {
+            let page = fs::read_to_string(directory.path().join(format!("{name}.1"))).expect(name);
+            assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH \"EXIT STATUS\""), "{name}");
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                let written = format!("\\-\\-{}", option.replace('-', "\\-"));
+                assert!(page.contains(&written), "{name} lacks --{option}");
+            }
+        }
+        let names: Vec<PathBuf> = expected.iter().map(|(name, _)| format!("{name}.1").into()).collect();
+        for file in fs::read_dir(directory.path()).expect("a directory").flatten() {
+            assert!(names.contains(&file.file_name().into()), "{} is no command's", file.path().display());
+        }
+    }
+}
