@@ -165,36 +165,40 @@ impl Captures {
         deadline: Option<Instant>,
         to_stdout: bool,
     ) -> io::Result<End> {
-        let stdout = io::stdout();
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(End::Asked);
             }
-            let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
-            if to_stdout {
-                fds.push(PollFd::new(&stdout, PollFlags::empty()));
-            }
-            let first = fds.len();
-            fds.extend(self.here().map(|one| PollFd::new(&one.capture, PollFlags::IN)));
-            let timeout = left.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            drop(fds);
-            if ready[0] {
-                return Ok(End::Asked);
-            }
-            if ready[1..first].contains(&true) {
-                return Ok(End::Unread);
+            if let Some(end) = self.wait(signals, to_stdout, left)? {
+                return Ok(end);
             }
             self.take(writer)?;
             if self.here().next().is_none() {
                 return Ok(End::Gone);
             }
         }
+    }
+
+    /// Waits for packets, for so long at most, or for a reason to end.
+    fn wait(&self, signals: &Signals, to_stdout: bool, left: Option<Duration>) -> io::Result<Option<End>> {
+        let stdout = io::stdout();
+        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        fds.extend(to_stdout.then(|| PollFd::new(&stdout, PollFlags::empty())));
+        let first = fds.len();
+        fds.extend(self.here().map(|one| PollFd::new(&one.capture, PollFlags::IN)));
+        let timeout = left.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let has_news = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        Ok(match &fds[..first] {
+            [signals, ..] if has_news(signals) => Some(End::Asked),
+            // Of stdout only its end is news.
+            [_, stdout] if has_news(stdout) => Some(End::Unread),
+            _ => None,
+        })
     }
 
     /// Writes the packets that are there, and notices NICs that are gone.

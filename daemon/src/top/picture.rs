@@ -169,31 +169,11 @@ fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &His
 /// A link as the sum of its paths.
 fn link_row(link: &LinkStatus, status: &Status, paths: &[Row], history: &History) -> Row {
     let here: Vec<&Row> = paths.iter().filter(|path| path.link == link.link).collect();
-    let worst = here.iter().max_by_key(|path| path.level);
-    let up = here.iter().filter(|path| path.level < Level::Bad).count();
-    let (state, level) = match worst {
-        _ if !link.carrier => ("no carrier".to_owned(), Level::Bad),
-        None => ("no peer".to_owned(), Level::Warning),
-        Some(worst) if here.len() > 1 && worst.level == Level::Bad && up > 0 => {
-            (format!("up {up}/{}", here.len()), Level::Bad)
-        }
-        Some(worst) => (worst.state.clone(), worst.level),
-    };
-    let nic = one_line(&link.nic);
-    let sentence = match worst {
-        None if link.carrier => format!("{nic} listens at {} and has found nobody", one_line(&link.local)),
-        None => format!("{nic} has no carrier"),
-        Some(worst) if here.len() == 1 || worst.level > Level::Good => worst.sentence.clone(),
-        Some(_) => format!(
-            "{nic} at {} leads to {} of {} peers",
-            one_line(&link.local),
-            here.len(),
-            status.peers.len()
-        ),
-    };
+    let worst = here.iter().copied().max_by_key(|path| path.level);
+    let (state, level) = link_state(link, &here, worst);
     Row {
         link: link.link,
-        nic,
+        nic: one_line(&link.nic),
         request: in_requests(link, &status.links),
         peer: String::new(),
         state,
@@ -207,8 +187,30 @@ fn link_row(link: &LinkStatus, status: &Status, paths: &[Row], history: &History
         queued_bytes: here.iter().filter_map(|path| path.queued_bytes).max(),
         mtu: here.iter().filter_map(|path| path.mtu).min(),
         limit: worst.map_or(String::new(), |worst| worst.limit.clone()),
-        sentence,
+        sentence: link_sentence(link, &here, worst),
         curve: history.curve(link.link),
+    }
+}
+
+/// How a link with these paths is; `worst`: the one that is worst off.
+fn link_state(link: &LinkStatus, here: &[&Row], worst: Option<&Row>) -> (String, Level) {
+    let up = here.iter().filter(|path| path.level < Level::Bad).count();
+    match worst {
+        _ if !link.carrier => ("no carrier".to_owned(), Level::Bad),
+        None => ("no peer".to_owned(), Level::Warning),
+        Some(worst) if worst.level == Level::Bad && up > 0 => (format!("up {up}/{}", here.len()), Level::Bad),
+        Some(worst) => (worst.state.clone(), worst.level),
+    }
+}
+
+/// What is wrong with a link, or where it leads.
+fn link_sentence(link: &LinkStatus, here: &[&Row], worst: Option<&Row>) -> String {
+    let [nic, local] = [&link.nic, &link.local].map(|text| one_line(text));
+    match worst {
+        None if link.carrier => format!("{nic} listens at {local} and has found nobody"),
+        None => format!("{nic} has no carrier"),
+        Some(worst) if here.len() == 1 || worst.level > Level::Good => worst.sentence.clone(),
+        Some(_) => format!("{nic} at {local} leads to {} peers", here.len()),
     }
 }
 

@@ -84,7 +84,8 @@ impl Places {
             format!("link {} listens at {}, which has no port", link.link, quoted(&link.local))
         })?;
         let describe = |ports: &RangeInclusive<u16>| {
-            format!("link {} ({}), ports {} to {}", link.link, link.kind, ports.start(), ports.end())
+            let others = if workers > 1 { format!(" to {}", ports.end()) } else { String::new() };
+            format!("link {} ({}), port {}{others}", link.link, link.kind, ports.start())
         };
         let Some(place) = self.places.iter_mut().find(|place| place.nic == link.nic) else {
             let (nic, description) = (link.nic.clone(), describe(&ports));

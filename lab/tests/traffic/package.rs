@@ -2,9 +2,9 @@
 //! running bundle over, and `dpkg --purge` leaves nothing. `make deb-test` makes the package and that Debian.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
@@ -27,6 +27,10 @@ const LINKS: usize = 2;
 /// Sent while a newer version is installed, for some seconds.
 const LONG_FILE: u64 = 192 << 20;
 const FILE: u64 = 4 << 20;
+/// Of it, what is timed.
+const MEASURED: u64 = 64 << 20;
+/// What one connection over both links has to have of one over a single link.
+const SPEEDUP_LEAST: f64 = 1.9;
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// The newer version: the same files, another number.
 const NEWER: &str = "dpkg-deb --raw-extract /root/tabane.deb /tmp/newer \
@@ -37,7 +41,10 @@ const LISTED: &str = "find / /etc/systemd /usr/lib/systemd /usr/lib/systemd/syst
     cat /etc/passwd /etc/group /etc/shadow /etc/gshadow; systemctl list-units --all --plain --no-legend 'tabane*'";
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("a_package_is_installed_works_is_upgraded_and_leaves_nothing", Need::Package, package)]
+    vec![
+        Case::new("a_package_is_installed_works_is_upgraded_and_leaves_nothing", Need::Package, package),
+        Case::new("a_package_makes_a_bundle_of_two_machines_by_a_command_on_each", Need::Package, new_user),
+    ]
 }
 
 /// Checks that there is a package, and a Debian for it.
@@ -80,6 +87,70 @@ fn package() -> Result<()> {
     let left: Vec<_> = before.symmetric_difference(&after).collect();
     ensure!(left.is_empty(), "purging the package left or took: {left:#?}");
     peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// As the README says: installed on two machines whose NICs have no addresses and are down, one command on the first, one on the
+/// second; one connection is nearly as fast as both links; then undone on both.
+fn new_user() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
+    let root = PathBuf::from(env::var_os(ROOT).context(ROOT)?);
+    let start = |host| Systemd::start_in(&root, host, &[("root/tabane.deb", &deb, 0o644)]);
+    let [first, second] = [start(topology.host(0))?, start(topology.host(1))?];
+    let machines = [&first, &second];
+    let before = [listed(&first)?, listed(&second)?];
+    for host in topology.hosts() {
+        (0..LINKS).try_for_each(|link| host.ip(&format!("link set {} down", nic(link))).map(drop))?;
+    }
+    machines.iter().try_for_each(|machine| shell(machine, "dpkg --install /root/tabane.deb").map(drop))?;
+
+    let links: String = (0..LINKS).map(|link| format!(" --link {}", nic(link))).collect();
+    let told = shell(&first, &format!("tabane init --yes{links}"))?;
+    let line =
+        told.lines().find(|line| line.starts_with("tabane1:")).context("no line for the second machine")?;
+    let joined = shell(&second, &format!("echo {line} | tabane join --yes{links}"))?;
+    ensure!(joined.contains("now and after each start of the machine"), "{joined}");
+    wait_for("two healthy machines", ENDS_WITHIN, || {
+        let healthy = |machine: &&Systemd| {
+            Ok(shell(machine, "tabane status")?.contains("healthy: 2 of 2 links, 1 peer"))
+        };
+        let all: Result<Vec<bool>> = machines.iter().map(healthy).collect();
+        Ok(all?.into_iter().all(|healthy| healthy).then_some(()))
+    })?;
+    let both = speed(&topology, "10.9.0.2".parse()?)?;
+
+    for machine in machines {
+        let gone = shell(machine, "tabane forget tb0")?;
+        ensure!(gone.starts_with("tb0 is down; deleted /etc/tabane/tb0.key"), "{gone}");
+        shell(machine, "dpkg --purge tabane")?;
+    }
+    for (machine, before) in machines.iter().zip(before) {
+        let after = listed(machine)?;
+        let left: Vec<_> = before.symmetric_difference(&after).collect();
+        ensure!(left.is_empty(), "undoing it left or took: {left:#?}");
+    }
+    for (number, host) in topology.hosts().iter().enumerate() {
+        let devices = host.ip("-brief link")?;
+        ensure!(!devices.contains(DEVICE), "{devices}");
+        host.ip(&format!("address add {}/24 dev {}", address(number), nic(0)))?;
+    }
+    let one = speed(&topology, address(1))?;
+    ensure!(both >= SPEEDUP_LEAST * one, "{both:.0} bytes/s over both links, {one:.0} over one alone");
+    Ok(())
+}
+
+/// Bytes that one connection to the second host carries in a second, once it has begun well.
+fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
+    let source = Source::random(LONG_FILE, 1);
+    let flow = Transfer::start(topology.host(0), topology.host(1), SocketAddr::new(to, 0), source)?;
+    wait_for("a transfer in full swing", ENDS_WITHIN, || Ok((flow.arrived() > FILE).then_some(())))?;
+    let (began, before) = (Instant::now(), flow.arrived());
+    wait_for("a part of the file", ENDS_WITHIN, || Ok((flow.arrived() - before > MEASURED).then_some(())))?;
+    let rate = (flow.arrived() - before) as f64 / began.elapsed().as_secs_f64();
+    flow.end();
+    let outcome = flow.finish()?;
+    ensure!(outcome.lost.is_none() && outcome.damaged == 0, "{outcome:?}");
+    Ok(rate)
 }
 
 fn shell(machine: &Systemd, line: &str) -> Result<String> {
