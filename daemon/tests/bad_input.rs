@@ -77,7 +77,7 @@ fn unknown_keys_and_wrong_types() {
     );
     assert_starts(
         &file_refusal(format!("{LINK}nick = \"eth2\"\n")),
-        "tb.toml:3: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, peers, rate",
+        "tb.toml:3: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, port, peers, rate",
     );
     assert_starts(
         &file_refusal(format!("mtu = \"big\"\n{LINK}")),

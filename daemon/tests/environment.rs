@@ -256,7 +256,7 @@ fn link_refused() -> Result<(), Failed> {
         ("add tb0 eth7", "tb0 refuses: link eth7: no such NIC; there are: "),
         ("add tb0 eth1", "tb0 refuses: link eth1 is in the bundle already"),
         ("add tb0 tb0", "tb0 refuses: tb0 is the bundle's own device"),
-        ("add tb0 eth2,loca=1", "tb0 refuses: unknown part `loca=1`; allowed: local=, peer=, rate="),
+        ("add tb0 eth2,loca=1", "tb0 refuses: unknown part `loca=1`; allowed: local=, port=, peer=, rate="),
         ("add tb0 eth2,rate=much", "tb0 refuses: link eth2: rate: "),
         (
             "add tb0 eth2,local=192.0.2.1,peer=192.0.2.2",
