@@ -68,10 +68,9 @@ fn package() -> Result<()> {
     is_verified(&machine)?;
 
     let key = directory.path().join("key");
-    fs::write(&key, configured(&machine)?)?;
+    fs::write(&key, set_up(&machine)?)?;
     let options = Options { protection: Protection::KeyFile(key), ..options()? };
     let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
-    machine.systemctl(&format!("enable --now {SERVICE}"))?;
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
     send_file(host, topology.host(1), address(1), FILE)?;
     is_the_users(&machine)?;
@@ -192,16 +191,12 @@ fn is_verified(machine: &Systemd) -> Result<()> {
     Ok(())
 }
 
-/// Writes the bundle's files as a user would, and gives the key.
-fn configured(machine: &Systemd) -> Result<String> {
-    let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
-    let config = format!("key = \"tb0.key\"\naddress = [\"{}/24\"]\n{links}", address(0));
-    shell(machine, "tabane genkey /etc/tabane/tb0.key")?;
-    tool::run(machine.command("sh").args(["-c", "printf '%s' \"$0\" > /etc/tabane/tb0.toml", &config]))?;
-    shell(
-        machine,
-        "tabane check /etc/tabane/tb0.toml && stat --format %a /etc/tabane/tb0.key | grep -qx 600",
-    )?;
+/// Sets the bundle up as a user would, with its service, and gives the key.
+fn set_up(machine: &Systemd) -> Result<String> {
+    let links: String = (0..LINKS).map(|link| format!(" --link {}", nic(link))).collect();
+    shell(machine, &format!("tabane init --yes --address {}/24{links}", address(0)))?;
+    shell(machine, "tabane check tb0 && stat --format %a /etc/tabane/tb0.key | grep -qx 600")?;
+    ensure!(machine.property(SERVICE, "ActiveState")? == "active", "no service");
     shell(machine, "cat /etc/tabane/tb0.key")
 }
 
