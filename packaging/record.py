@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what a command prints as an SVG that plays: each line appears when it was printed, at several times the speed.
 
-    packaging/record.py docs/demo.svg make --no-print-directory demo
+    make build && packaging/record.py docs/demo.svg target/release/tabane-lab demo
 
 Pauses are cut to two seconds. Reads nothing but the command's standard output; needs Python alone.
 """
