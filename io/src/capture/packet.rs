@@ -58,7 +58,9 @@ pub(super) fn in_block(block: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     (0..count).map_while(move |_| {
         let here = at?;
         let rest = block.get(here..)?;
-        at = word(rest, offset_of!(tpacket3_hdr, tp_next_offset)).map(|step| here + offset(step));
+        // The last one has no next: its offset is 0.
+        let next = word(rest, offset_of!(tpacket3_hdr, tp_next_offset)).filter(|step| *step > 0);
+        at = next.and_then(|step| here.checked_add(offset(step)));
         packet(rest)
     })
 }
