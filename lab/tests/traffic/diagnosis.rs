@@ -190,7 +190,7 @@ fn page() -> Result<String> {
 /// The table has a row for each fault, in this order, and no other.
 fn page_lists_all() -> Result<()> {
     let page = page()?;
-    let table = page.split("| Fault |").nth(1).context("no table of faults in docs/doctor.md")?;
+    let table = page.split("| Fault | Command |").nth(1).context("no table of faults in docs/doctor.md")?;
     let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     ensure!(rows.len() == FAULTS.len(), "{} rows for {} faults", rows.len(), FAULTS.len());
     for (row, (command, fault, name)) in rows.iter().zip(FAULTS) {
