@@ -53,6 +53,8 @@ pub use window::{WindowConfig, names_window};
 
 use crate::key::Key;
 
+/// UDP port of the first worker, unless another is stated.
+pub const PORT: u16 = 7420;
 /// Largest configuration file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -302,7 +304,7 @@ impl Default for Config {
             key_file: None,
             accept_keys: Vec::new(),
             nodes: NodeConfig::default(),
-            port: 7420,
+            port: PORT,
             mtu: 1500,
             policy: PolicyKind::default(),
             repair: true,

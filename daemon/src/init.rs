@@ -1,14 +1,14 @@
 //! First contact: `tabane init` on the first machine, `tabane join` on the others, `tabane forget` to undo either.
 //!
 //! ```text
-//!   flags, questions (ask.rs, nics.rs) ──> Setup ──> NAME.toml and NAME.key (setup.rs) ──> service (service.rs)
+//!   flags, questions (prompt.rs, nics.rs) ──> Setup ──> NAME.toml and NAME.key (setup.rs) ──> service (service.rs)
 //!   init:  prints the line (token.rs) that join reads: it holds the key, so it never stands on a command line
 //! ```
 //!
 //! Nothing is written before all is known, and what was written is taken back when it cannot be used.
 
-mod ask;
 mod nics;
+mod prompt;
 mod service;
 mod setup;
 mod token;
@@ -24,18 +24,17 @@ use zeroize::Zeroizing;
 
 use crate::config::classes::policy_names;
 use crate::config::problem::quoted;
-use crate::config::{Cidr, LinkConfig, Ports, parse_link};
+use crate::config::{Cidr, Config, LinkConfig, PORT, Ports, parse_link};
 use crate::control;
 use crate::error::BadInput;
 use crate::key::{Key, KeyError, Owner};
 use crate::stdout::print;
-use ask::Asker;
+use prompt::Prompt;
 pub(crate) use setup::DIRECTORY;
 use setup::Setup;
 use token::{LINE_MAX, Token};
 
-/// UDP port of the first bundle of a machine; each further one gets one that is so much higher.
-const PORT: u16 = 7420;
+/// The first bundle of a machine has the usual port; each further one gets one that is so much higher.
 const PORT_STEP: u16 = 100;
 /// The first machine's address, unless it wants another.
 const ADDRESS: &str = "10.9.0.1/24";
@@ -52,13 +51,13 @@ pub(crate) struct InitFlags {
     /// Neither encrypt nor authenticate: for networks of your own
     #[arg(long)]
     insecure: bool,
-    #[arg(long, default_value = "adaptive", help = format!("How cells are spread over the links: {}", policy_names()))]
+    #[arg(long, default_value = PolicyKind::default().name(), help = format!("How cells are spread over the links: {}", policy_names()))]
     policy: String,
     /// UDP port of the first worker [default: 7420, or a higher one beside other bundles]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
     /// MTU of the device
-    #[arg(long, value_name = "BYTES", default_value_t = 1500)]
+    #[arg(long, value_name = "BYTES", default_value_t = Config::default().mtu)]
     mtu: u16,
     #[command(flatten)]
     machine: MachineFlags,
@@ -97,22 +96,23 @@ struct MachineFlags {
 /// Bad input, files that cannot be written, or a service that does not start; nothing is left behind then but a
 /// configuration that could not be started.
 pub(crate) fn init(flags: InitFlags) -> anyhow::Result<()> {
-    let asker = Asker::new(flags.machine.yes);
+    let prompt = Prompt::new(flags.machine.yes);
     let file = flags.machine.file(&flags.name)?;
     let policy = policy(&flags.policy)?;
     let port = flags.port.map_or_else(free_port, Ok)?;
-    let links = flags.machine.links(&asker, port)?;
+    let links = flags.machine.links(&prompt, port)?;
     let key = match flags.key {
         Some(path) => read_key(&path)?,
         None if flags.insecure => Key::generate()?,
         None => {
-            match asker.ask("Key: a new one, or the file of one that exists", "new", "--key FILE")?.as_str() {
+            match prompt.ask("Key: a new one, or the file of one that exists", "new", "--key FILE")?.as_str()
+            {
                 "new" => Key::generate()?,
                 path => read_key(Path::new(path))?,
             }
         }
     };
-    let address = flags.machine.address(&asker, ADDRESS)?;
+    let address = flags.machine.address(&prompt, ADDRESS)?;
     let (name, mtu, sealed) = (flags.name, flags.mtu, !flags.insecure);
     let token = Token { name, key, sealed, port, policy, mtu, address };
     let started = Setup { token: &token, links, address, file }.perform(!flags.machine.no_start)?;
@@ -129,13 +129,13 @@ pub(crate) fn init(flags: InitFlags) -> anyhow::Result<()> {
 /// # Errors
 /// As [`init`].
 pub(crate) fn join(flags: &JoinFlags) -> anyhow::Result<()> {
-    let asker = Asker::new(flags.machine.yes);
-    let token = read_token(&asker)?;
+    let prompt = Prompt::new(flags.machine.yes);
+    let token = read_token(&prompt)?;
     let file = flags.machine.file(&token.name)?;
-    let links = flags.machine.links(&asker, token.port)?;
+    let links = flags.machine.links(&prompt, token.port)?;
     let proposed =
         token.address.and_then(next).map_or_else(|| "none".to_owned(), |address| address.to_string());
-    let address = flags.machine.address(&asker, &proposed)?;
+    let address = flags.machine.address(&prompt, &proposed)?;
     print(&Setup { token: &token, links, address, file }.perform(!flags.machine.no_start)?)
 }
 
@@ -166,17 +166,17 @@ impl MachineFlags {
         Ok(file)
     }
 
-    fn links(&self, asker: &Asker, port: u16) -> Result<Vec<LinkConfig>, BadInput> {
-        let typed = if self.links.is_empty() { ask_for_links(asker)? } else { self.links.clone() };
+    fn links(&self, prompt: &Prompt, port: u16) -> Result<Vec<LinkConfig>, BadInput> {
+        let typed = if self.links.is_empty() { ask_for_links(prompt)? } else { self.links.clone() };
         let ports = Ports { first: port, ..Ports::default() };
         let parse = |text: &String| parse_link(text, ports).map_err(BadInput::new);
         typed.iter().map(parse).collect()
     }
 
-    fn address(&self, asker: &Asker, proposed: &str) -> Result<Option<Cidr>, BadInput> {
+    fn address(&self, prompt: &Prompt, proposed: &str) -> Result<Option<Cidr>, BadInput> {
         let typed = match &self.address {
             Some(address) => address.clone(),
-            None => asker.ask("Address of the device, or none", proposed, "--address CIDR")?,
+            None => prompt.ask("Address of the device, or none", proposed, "--address CIDR")?,
         };
         if typed == "none" {
             return Ok(None);
@@ -189,11 +189,11 @@ impl MachineFlags {
     }
 }
 
-fn ask_for_links(asker: &Asker) -> Result<Vec<String>, BadInput> {
+fn ask_for_links(prompt: &Prompt) -> Result<Vec<String>, BadInput> {
     let found = nics::found().map_err(|error| BadInput::new(error.to_string()))?;
     let proposed = nics::proposed(&found).join(" ");
-    asker.say(&nics::table(&found));
-    let answer = asker.ask("Which of them shall be links", &proposed, "--link NIC")?;
+    prompt.say(&nics::table(&found));
+    let answer = prompt.ask("Which of them shall be links", &proposed, "--link NIC")?;
     let nics: Vec<String> =
         answer.split([' ', ',']).filter(|nic| !nic.is_empty()).map(str::to_owned).collect();
     if nics.is_empty() {
@@ -225,11 +225,11 @@ fn free_port() -> anyhow::Result<u16> {
     Ok(free.unwrap_or(PORT))
 }
 
-fn read_token(asker: &Asker) -> anyhow::Result<Token> {
+fn read_token(prompt: &Prompt) -> anyhow::Result<Token> {
     let mut line = Zeroizing::new(String::with_capacity(LINE_MAX));
     if io::stdin().is_terminal() {
         line.push_str(
-            &asker
+            &prompt
                 .ask_unseen("The line that `tabane init` printed on the first machine (it is not shown)")?,
         );
     } else {

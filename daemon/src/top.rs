@@ -1,7 +1,7 @@
 //! `tabane top`: a screen that shows what a running bundle does, four times a second, and keys that change it.
 //!
 //! ```text
-//!   bundle ── status ──> asker ──> history ─┐
+//!   bundle ── status ──> client ──> history ─┐
 //!   device ── headers ─> flows ─────────────┼─> picture ──> view ──> terminal
 //!   keys ──────────────> ui ────────────────┘
 //! ```
@@ -9,7 +9,7 @@
 //! When the bundle ends, the screen stays as it was, says so, and goes on when the bundle is back. It ends with `q`, Ctrl-C,
 //! SIGTERM, or with its terminal, and leaves that as it was.
 
-mod asker;
+mod client;
 mod columns;
 mod fault;
 mod figures;
@@ -30,7 +30,7 @@ use tabane_io::Signals;
 use crate::control::{self, AskError, Request};
 use crate::error::one_line;
 use crate::status::Status;
-use asker::{Asker, News};
+use client::{Client, News};
 use flows::Meter;
 use history::History;
 use picture::Picture;
@@ -46,11 +46,11 @@ pub(crate) fn run(name: &str) -> anyhow::Result<()> {
     let status: Status = serde_json::from_value(control::ask(name, &Request::Status)?)?;
     let mut screen = Screen::take()?;
     let mut top = Top::new(name, &status);
-    let asker = Asker::start(name)?;
+    let client = Client::start(name)?;
     let palette = Palette::from_environment();
     loop {
         screen.draw(|frame| view::draw(frame, &top.picture, &top.ui, palette))?;
-        if !wait(&signals, &asker)? {
+        if !wait(&signals, &client)? {
             return Ok(());
         }
         let (keys, resized) = typed()?;
@@ -60,24 +60,24 @@ pub(crate) fn run(name: &str) -> anyhow::Result<()> {
         for key in keys {
             match top.ui.key(key, &top.picture) {
                 Some(Deed::Quit) => return Ok(()),
-                Some(Deed::Ask(request)) => asker.request(request),
+                Some(Deed::Ask(request)) => client.request(request),
                 None => {}
             }
         }
-        asker.waker().clear()?;
-        while let Some(news) = asker.next() {
+        client.waker().clear()?;
+        while let Some(news) = client.next() {
             top.hear(news);
         }
     }
 }
 
 /// Waits for a key, for news, or for another size; `false`: for a signal that ends the program, or the terminal's end.
-fn wait(signals: &Signals, asker: &Asker) -> anyhow::Result<bool> {
+fn wait(signals: &Signals, client: &Client) -> anyhow::Result<bool> {
     let stdin = io::stdin();
     let mut fds = [
         PollFd::new(signals, PollFlags::IN),
         PollFd::new(&stdin, PollFlags::IN),
-        PollFd::new(asker.waker(), PollFlags::IN),
+        PollFd::new(client.waker(), PollFlags::IN),
     ];
     match poll(&mut fds, None) {
         // The signal that says that the size has changed.

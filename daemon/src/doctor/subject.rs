@@ -9,13 +9,10 @@ use super::Asked;
 use crate::cli::is_file;
 use crate::config::address::is_ipv6_link_local;
 use crate::config::settings::Settings;
-use crate::config::{Config, names_window};
+use crate::config::{Config, PORT, names_window};
 use crate::control::{self, AskError, Request};
 use crate::error::BadInput;
 use crate::status::{LinkStatus, Status};
-
-/// The port of a bundle's first worker, unless it is told otherwise.
-const USUAL_PORT: u16 = 7420;
 
 /// The status of a running bundle.
 pub(crate) type Bundle = Status;
@@ -106,7 +103,7 @@ impl Subject {
             number,
             nic: nic.clone(),
             medium: Medium::Multicast,
-            port: USUAL_PORT,
+            port: PORT,
         };
         let links = (0..).zip(names).map(link).collect();
         Self { links, title: format!("NICs {}", names.join(" ")), bundle: None }
@@ -159,7 +156,7 @@ impl Link {
             number: link.link,
             nic: link.nic.clone(),
             medium,
-            port: local.map_or(USUAL_PORT, |local| local.port()),
+            port: local.map_or(PORT, |local| local.port()),
         }
     }
 

@@ -138,24 +138,30 @@ pub(crate) fn scaled(value: u64, unit: &str) -> String {
     }
 }
 
-/// `value` with a decimal prefix and three significant digits.
+/// `value` with a decimal prefix and three digits.
 pub(crate) fn short(value: u64, unit: &str) -> String {
-    let digits = value.checked_ilog10().unwrap_or(0);
-    let (factor, prefix) = match digits {
-        0..3 => return format!("{value} {unit}"),
-        3..6 => (1e3, "k"),
-        6..9 => (1e6, "M"),
-        _ => (1e9, "G"),
-    };
-    let scaled = value as f64 / factor;
-    let decimals = if scaled >= 100.0 {
-        0
-    } else if scaled >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{scaled:.decimals$} {prefix}{unit}")
+    let (figure, prefix) = prefixed(value);
+    format!("{figure} {prefix}{unit}")
+}
+
+/// `value` as three digits, and the decimal prefix that goes with them.
+pub(crate) fn prefixed(value: u64) -> (String, &'static str) {
+    const PREFIXES: [(u64, &str); 4] =
+        [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+    match PREFIXES.iter().find(|(factor, _)| value >= *factor) {
+        Some((factor, prefix)) => (three_digits(value, *factor), prefix),
+        None => (value.to_string(), ""),
+    }
+}
+
+/// `count / factor` with three digits, cut and never rounded up into a fourth.
+pub(crate) fn three_digits(count: u64, factor: u64) -> String {
+    let (whole, rest) = (count / factor, count % factor);
+    match whole {
+        0..10 => format!("{whole}.{:02}", rest * 100 / factor),
+        10..100 => format!("{whole}.{}", rest * 10 / factor),
+        _ => whole.to_string(),
+    }
 }
 
 #[cfg(test)]

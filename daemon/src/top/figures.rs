@@ -1,24 +1,22 @@
 //! Figures as a screen has room for: three digits, and a prefix or a unit behind them.
 
+use crate::status::table::{prefixed, three_digits};
+
 /// A dash stands for what is not known.
 pub(super) const UNKNOWN: &str = "-";
 
 /// A count, of bits per second or of bytes, with a decimal prefix: `0`, `87`, `1.23k`, `47.2M`.
 pub(super) fn scaled(count: u64) -> String {
-    const PREFIXES: [(u64, &str); 4] =
-        [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-    match PREFIXES.iter().find(|(factor, _)| count >= *factor) {
-        Some((factor, prefix)) => three_digits(count, *factor, prefix),
-        None => count.to_string(),
-    }
+    let (figure, prefix) = prefixed(count);
+    figure + prefix
 }
 
 /// A time: `85us`, `1.25ms`, `42.0ms`, `1.50s`.
 pub(super) fn time(micros: u64) -> String {
     match micros {
         0..1_000 => format!("{micros}us"),
-        1_000..1_000_000 => three_digits(micros, 1_000, "ms"),
-        _ => three_digits(micros, 1_000_000, "s"),
+        1_000..1_000_000 => three_digits(micros, 1_000) + "ms",
+        _ => three_digits(micros, 1_000_000) + "s",
     }
 }
 
@@ -36,16 +34,6 @@ pub(super) fn age(ns: u64) -> String {
 /// A share in percent with a digit behind the point, but for whole ones.
 pub(super) fn percent(share: f64) -> String {
     if share == 0.0 || share >= 10.0 { format!("{share:.0}%") } else { format!("{share:.1}%") }
-}
-
-/// `count / factor` with three digits, cut and never rounded up into a fourth.
-fn three_digits(count: u64, factor: u64, unit: &str) -> String {
-    let (whole, rest) = (count / factor, count % factor);
-    match whole {
-        0..10 => format!("{whole}.{:02}{unit}", rest * 100 / factor),
-        10..100 => format!("{whole}.{}{unit}", rest * 10 / factor),
-        _ => format!("{whole}{unit}"),
-    }
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ use crate::error::BadInput;
 const ANSWER_MAX: u64 = 1_024;
 
 /// Who asks, if there is a terminal and the user wants to be asked.
-pub(super) struct Asker {
+pub(super) struct Prompt {
     terminal: Option<File>,
     /// The proposals are taken.
     agrees: bool,
 }
 
-impl Asker {
+impl Prompt {
     /// `agrees`: the user wants no questions.
     pub(super) fn new(agrees: bool) -> Self {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn who_agrees_is_not_asked_and_who_cannot_be_asked_is_told_the_flag() {
-        let agrees = Asker { terminal: None, agrees: true };
+        let agrees = Prompt { terminal: None, agrees: true };
         assert_eq!(agrees.ask("Which", "eth1", "--link NIC").expect("an answer"), "eth1");
-        let mute = Asker { terminal: None, agrees: false };
+        let mute = Prompt { terminal: None, agrees: false };
         let why = mute.ask("Which", "eth1", "--link NIC").expect_err("nobody to ask").to_string();
         assert!(why.contains("--link NIC, or --yes for eth1"), "{why}");
     }

@@ -24,13 +24,13 @@ pub(super) enum News {
 }
 
 /// The thread that asks; it ends when this is dropped, after the question that is under way.
-pub(super) struct Asker {
+pub(super) struct Client {
     requests: Sender<Request>,
     news: Receiver<News>,
     waker: Arc<Waker>,
 }
 
-impl Asker {
+impl Client {
     /// Asks the bundle `name` from now on.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Asker {
         let (name, waker) = (name.to_owned(), Arc::new(Waker::new()?));
         let wake = Arc::clone(&waker);
         let work = move || work(&name, &asked, |told| tell.send(told).is_ok() && wake.wake().is_ok());
-        std::thread::Builder::new().name("asker".to_owned()).spawn(work)?;
+        std::thread::Builder::new().name("client".to_owned()).spawn(work)?;
         Ok(Self { requests, news, waker })
     }
 
