@@ -1,6 +1,7 @@
 //! The pages against the programs: commands, options, keys and make targets that they name are there, the reference of the
 //! configuration has all keys with their defaults and limits, and README.ja.md says what README.md says.
 
+mod book;
 mod commands;
 mod japanese;
 mod keys;
@@ -21,6 +22,8 @@ fn main() -> ExitCode {
         trial("the_reference_has_the_defaults", keys::have_their_defaults),
         trial("the_reference_has_the_limits_and_words", keys::have_their_limits),
         trial("make_targets_of_the_pages_exist", targets::exist),
+        trial("the_summary_of_the_book_lists_every_page", book::lists_every_page),
+        trial("each_page_begins_with_what_its_reader_can_do", book::begin_with_their_use),
         trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),
         japanese(),
     ];
