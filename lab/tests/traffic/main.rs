@@ -29,6 +29,7 @@ mod narrow;
 mod neighbours;
 mod nics;
 mod package;
+mod page;
 mod parallel;
 mod policies;
 mod probe;
@@ -88,6 +89,8 @@ enum Need {
     Package,
     DaemonAndTshark,
     DaemonAndTmux,
+    DaemonAndBrowser,
+    DaemonAndWeb,
     DaemonAndSetpriv,
     Mpirun,
 }
@@ -168,6 +171,7 @@ fn cases() -> Vec<Case> {
         narrow::cases(),
         nics::cases(),
         package::cases(),
+        page::cases(),
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
@@ -208,6 +212,8 @@ fn missing(need: Need) -> Option<String> {
         Need::Package => daemon().and_then(|()| package::require()),
         Need::DaemonAndTshark => daemon().and_then(|()| tool(TSHARK)),
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
+        Need::DaemonAndBrowser => daemon().and_then(|()| page::require_browser(tool)),
+        Need::DaemonAndWeb => daemon().and_then(|()| page::require_web()),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Mpirun => tool(MPIRUN),
     };
