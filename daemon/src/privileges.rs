@@ -27,8 +27,8 @@ use crate::config::Config;
 use crate::control::{self, Group, Listener};
 use crate::error::BadInput;
 use account::Account;
-use calls::Program;
 pub(crate) use account::USUAL_USER;
+use calls::Program;
 
 /// Group whose members may look at a bundle when none is named.
 const WATCH_GROUP: &str = "tabane-watch";
@@ -54,9 +54,8 @@ impl Privileges {
     pub(crate) fn plan(config: &Config) -> Result<Self, BadInput> {
         let access = &config.access;
         let account = if access.sandbox { Some(Account::find(access.user.as_deref())?) } else { None };
-        let named = |key, name: &Option<String>| {
-            name.as_deref().map(|name| account::group(key, name)).transpose()
-        };
+        let named =
+            |key, name: &Option<String>| name.as_deref().map(|name| account::group(key, name)).transpose();
         let control_group = named("control_group", &access.control_group)?;
         let watch_group = named("watch_group", &access.watch_group)?;
         let watch_group = watch_group.or_else(|| account::group("watch_group", WATCH_GROUP).ok());

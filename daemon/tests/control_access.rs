@@ -137,7 +137,9 @@ fn watchers_may_look() -> Result<(), Failed> {
         "tabane: {} refuses: members of the group that may watch the bundle can ask for its status, its events and its classes only\n",
         stage.name
     );
-    for words in [&["policy", &stage.name, "rr"][..], &["link", "drain", &stage.name, "eth1"], &["down", &stage.name]] {
+    for words in
+        [&["policy", &stage.name, "rr"][..], &["link", "drain", &stage.name, "eth1"], &["down", &stage.name]]
+    {
         let mut command = as_user(STRANGER, WATCHERS, &[]);
         let output = command.arg(&stage.binary).args(words).current_dir("/").output()?;
         let said = (output.status.code(), String::from_utf8(output.stderr)?);

@@ -66,7 +66,8 @@ impl Guard {
             Some(token) if crate::routes::is_asked(path) => given.is_some_and(|given| token.is(given)),
             _ => true,
         };
-        (!is_let_in).then(|| Refusal::new(StatusCode::UNAUTHORIZED, "this needs the token that `tabane web` printed"))
+        (!is_let_in)
+            .then(|| Refusal::new(StatusCode::UNAUTHORIZED, "this needs the token that `tabane web` printed"))
     }
 
     fn is_own(&self, name: &str) -> bool {

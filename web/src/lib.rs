@@ -34,8 +34,8 @@ use tabane::control::Present;
 use tabane::error::{BadInput, report};
 use tabane_io::Signals;
 
-pub use cli::command;
 use cli::Options;
+pub use cli::command;
 use guard::Guard;
 use live::Live;
 use routes::Shared;

@@ -49,8 +49,7 @@ impl Socket {
     }
 
     fn unix(path: &Path) -> Result<Self, BadInput> {
-        let refused =
-            |why: String| BadInput::new(format!("cannot listen on {}: {why}", path.display()));
+        let refused = |why: String| BadInput::new(format!("cannot listen on {}: {why}", path.display()));
         remove_what_nobody_serves(path).map_err(refused)?;
         // For its owner and its group; the directory's modes may allow fewer.
         let before = umask(Mode::from_raw_mode(0o117));
@@ -124,7 +123,9 @@ mod tests {
         let sentence = Socket::open(&options(address, None)).expect_err("it is taken").to_string();
         assert_eq!(
             sentence,
-            format!("cannot listen on {address}: something else listens there; allowed: another one after --listen")
+            format!(
+                "cannot listen on {address}: something else listens there; allowed: another one after --listen"
+            )
         );
         let elsewhere = "192.0.2.1:7480".parse().expect("an address");
         let sentence = Socket::open(&options(elsewhere, None)).expect_err("another machine's").to_string();

@@ -151,8 +151,15 @@ fn rights_are_understood() {
         access.expect_err("a space")[0].to_string(),
         "tb.toml:2: control_group: `net admins` is no name; allowed: 1 to 32 bytes without spaces, `:` and `/`"
     );
-    let config = config("user = 'x'\ncontrol_group = 'wheel'\nwatch_group = 'adm'\nsandbox = false\n[[link]]\nnic = 'eth1'\n");
-    let want = Access { user: Some("x".into()), control_group: Some("wheel".into()), watch_group: Some("adm".into()), sandbox: false };
+    let config = config(
+        "user = 'x'\ncontrol_group = 'wheel'\nwatch_group = 'adm'\nsandbox = false\n[[link]]\nnic = 'eth1'\n",
+    );
+    let want = Access {
+        user: Some("x".into()),
+        control_group: Some("wheel".into()),
+        watch_group: Some("adm".into()),
+        sandbox: false,
+    };
     assert_eq!(config.expect("valid").access, want);
 }
 

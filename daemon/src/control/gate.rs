@@ -38,7 +38,9 @@ impl Right {
     pub(super) fn refusal(self, request: &Request) -> Option<&'static str> {
         let looks = matches!(request, Request::Status | Request::Events | Request::Follow | Request::Classes);
         if self == Self::Watcher && !looks {
-            return Some("members of the group that may watch the bundle can ask for its status, its events and its classes only");
+            return Some(
+                "members of the group that may watch the bundle can ask for its status, its events and its classes only",
+            );
         }
         let concerns_keys = matches!(
             request,

@@ -224,7 +224,13 @@ fn has_a_page(machine: &Systemd) -> Result<()> {
     })?;
     ensure!(answer.contains(DEVICE) && answer.contains("\"actions\":false"), "{answer}");
     let pid = machine.property("tabane-web.service", "MainPID")?;
-    shell(machine, &format!("grep -q '^CapEff:.0000000000000000' /proc/{pid}/status && test $(stat -c %u /proc/{pid}) != 0")).map(drop)
+    shell(
+        machine,
+        &format!(
+            "grep -q '^CapEff:.0000000000000000' /proc/{pid}/status && test $(stat -c %u /proc/{pid}) != 0"
+        ),
+    )
+    .map(drop)
 }
 
 /// A newer version takes the bundle over while connections in both directions go on.

@@ -44,10 +44,14 @@ const LOOKS: [Look; 4] = [
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("page_shows_a_link_that_dies_and_drains_it_by_a_click", Need::DaemonAndBrowser, watch),
-        Case::new("page_is_for_keys_readers_and_phones", Need::DaemonAndBrowser, look),
-        Case::new("page_outlives_its_bundle", Need::DaemonAndBrowser, outlive),
-        Case::new("web_on_a_unix_socket_looks_without_a_token_and_without_rights", Need::DaemonAndWeb, on_a_socket),
+        Case::new("web_shows_a_link_that_dies_and_drains_it_by_a_click", Need::DaemonAndBrowser, watch),
+        Case::new("web_is_for_keys_readers_and_phones", Need::DaemonAndBrowser, look),
+        Case::new("web_outlives_its_bundle", Need::DaemonAndBrowser, outlive),
+        Case::new(
+            "web_on_a_unix_socket_looks_without_a_token_and_without_rights",
+            Need::DaemonAndWeb,
+            on_a_socket,
+        ),
     ]
 }
 
@@ -81,9 +85,7 @@ fn serve(host: &Namespace, token: &Path) -> Result<Process> {
 }
 
 /// Runs `test` over two bundles of two links, the page of the first one and a browser.
-fn with_page(
-    test: impl FnOnce(&Topology, &mut [Bundle<'_>], &mut Browser) -> Result<()>,
-) -> Result<()> {
+fn with_page(test: impl FnOnce(&Topology, &mut [Bundle<'_>], &mut Browser) -> Result<()>) -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
         let directory = tempfile::tempdir()?;
         let server = serve(topology.host(0), &directory.path().join("token"))?;
@@ -125,16 +127,18 @@ fn watch() -> Result<()> {
     with_page(|topology, bundles, browser| {
         browser.open(&url(), &LOOKS[0])?;
         is_healthy(browser)?;
-        ensure!(browser.value("location.href")? == format!("http://{ADDRESS}/"), "the token stays in the address");
+        ensure!(
+            browser.value("location.href")? == format!("http://{ADDRESS}/"),
+            "the token stays in the address"
+        );
         under_a_file(topology, FILE, || {
             carry(topology, VICTIM)?;
             let killed = topology.kill_switch(VICTIM)?.before_ns;
-            let reason = format!("redundancy lost since ");
             let shown = browser.shows(&format!(
                 "{} && {} && {} && !{}",
                 says(".word", "DEGRADED"),
-                says(".summary", &reason),
-                says(".summary", &format!(": {} ", nic(VICTIM))),
+                says(".summary", "redundancy lost since "),
+                says(".summary", &nic(VICTIM)),
                 says(&state_of(VICTIM), "up")
             ))?;
             let known = bundles[0]
@@ -182,7 +186,9 @@ fn look() -> Result<()> {
         for look in &LOOKS {
             browser.open(&url(), look)?;
             is_healthy(browser)?;
-            under_a_file(topology, FILE, || browser.shows("document.querySelectorAll('.chart canvas').length === 6").map(drop))?;
+            under_a_file(topology, FILE, || {
+                browser.shows("document.querySelectorAll('.chart canvas').length === 6").map(drop)
+            })?;
             let findings = browser.axe()?;
             ensure!(findings.is_empty(), "axe-core at {look:?}: {findings:#?}");
             let overflow = browser.value("document.documentElement.scrollWidth - innerWidth")?;

@@ -2,8 +2,9 @@
 
 import type { Entry, Message, Shown, ShownPath, Status } from "./types";
 
-/** Seconds that charts show. */
+/** Seconds that charts show, as soon as so much is known, and before that. */
 export const WINDOW = 120;
+const WINDOW_LEAST = 30;
 /** Events that are kept, as many as a bundle keeps. */
 const EVENTS = 256;
 
@@ -56,6 +57,13 @@ export class Bundle {
       const oldest = Date.now() / 1000 - WINDOW - 2;
       while (this.samples.length > 0 && this.samples[0]!.at < oldest) this.samples.shift();
     }
+  }
+
+  /** The seconds since 1970 at which charts begin and end. */
+  span(): [number, number] {
+    const now = Date.now() / 1000;
+    const known = now - (this.samples[0]?.at ?? now);
+    return [now - Math.min(WINDOW, Math.max(WINDOW_LEAST, known)), now];
   }
 
   /** The words and rates of a path. */

@@ -1,20 +1,22 @@
 // Charts of the last two minutes, by uPlot: a line for each link in its colour, and one cursor for all of them.
 
 import uPlot from "uplot";
-import { WINDOW, type Bundle, type LinkSample, type Sample } from "./bundle";
+import type { Bundle, LinkSample, Sample } from "./bundle";
 import { colour, dashes, swatch } from "./colours";
 import { h, say, style } from "./dom";
 import { clockOf, duration, percent, rate, scaled } from "./format";
 
 const HEIGHT = 140;
-/** Seconds before the right end in which a time would be cut off. */
-const EDGE = 14;
+/** Part of the axis before its right end in which a time would be cut off. */
+const EDGE = 0.12;
 interface Kind {
   title: string;
   what: string;
   /** Less than this does not fill a chart, so that noise looks like noise. */
   least: number;
   most?: number;
+  /** Steps of the axis, where not any will do. */
+  steps?: number[];
   value: (link: LinkSample) => number | null;
   text: Words;
   /** The same at the axis, where the title has the unit. */
@@ -37,6 +39,7 @@ const DEPTH: Kind = {
   title: "Reorder depth",
   what: "cells that wait for others",
   least: 8,
+  steps: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000],
   value: () => null,
   text: (value) => (value == null ? "–" : scaled(value).trim()),
 };
@@ -49,7 +52,7 @@ export class Charts {
   readonly element = h(
     "section",
     { class: "charts", "aria-labelledby": "charts-title" },
-    h("div", { class: "heading" }, h("h2", { id: "charts-title" }, "Last two minutes"), this.legend),
+    h("div", { class: "heading" }, h("h2", { id: "charts-title" }, "The last two minutes"), this.legend),
     this.grid,
   );
 
@@ -76,7 +79,7 @@ export class Charts {
       this.grid.replaceChildren(...this.charts.map((chart) => chart.element));
       this.charts.forEach((chart) => chart.begin());
     }
-    this.charts.forEach((chart) => chart.update(bundle.samples));
+    this.charts.forEach((chart) => chart.update(bundle.samples, bundle.span()));
   }
 }
 
@@ -107,7 +110,7 @@ class Chart {
     const [muted, grid] = [style("--ink-soft"), style("--line")];
     const font = `12px ${style("--font")}`;
     const axis = { stroke: muted, font, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
-    const { least, most, text, short } = this.kind;
+    const { least, most, steps, text, short } = this.kind;
     const options: uPlot.Options = {
       width: Math.max(200, this.plot.clientWidth),
       height: HEIGHT,
@@ -115,12 +118,12 @@ class Chart {
       legend: { show: false },
       cursor: { sync: { key: "all" }, y: false, drag: { x: false, y: false }, points: { size: 7 } },
       scales: {
-        x: { time: false, range: () => this.span() },
+        x: { time: false, range: () => this.span },
         y: { range: (_, __, high) => [0, most ?? Math.max(least, high * 1.08 || 0)] },
       },
       axes: [
-        { ...axis, size: 26, gap: 6, space: 90, values: (_, ticks) => ticks.map((tick) => (tick > this.span()[1] - EDGE ? "" : clockOf(tick))) },
-        { ...axis, size: 60, gap: 6, space: 30, values: (_, ticks) => ticks.map((tick) => short?.(tick) ?? text(tick)) },
+        { ...axis, size: 26, gap: 6, space: 76, values: (_, ticks) => ticks.map((tick) => (tick > this.span[1] - EDGE * (this.span[1] - this.span[0]) ? "" : clockOf(tick))) },
+        { ...axis, size: 60, gap: 6, space: 30, ...(steps ? { incrs: steps } : {}), values: (_, ticks) => ticks.map((tick) => short?.(tick) ?? text(tick)) },
       ],
       series: [{}, ...this.lines.map((line) => ({
         label: line.name,
@@ -141,13 +144,11 @@ class Chart {
     this.chart?.destroy();
   }
 
-  /** The window of time: it ends now. */
-  private span(): [number, number] {
-    const now = Date.now() / 1000;
-    return [now - WINDOW, now];
-  }
+  /** The window of time. */
+  private span: [number, number] = [0, 1];
 
-  update(samples: Sample[]): void {
+  update(samples: Sample[], span: [number, number]): void {
+    this.span = span;
     const values = this.lines.map((line) => samples.map(line.value));
     this.chart?.setData([samples.map((sample) => sample.at), ...values]);
     this.say();

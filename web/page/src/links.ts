@@ -15,7 +15,7 @@ export class Links {
   private readonly peers = new Map<string, Table>();
   readonly element = h(
     "section",
-    { class: "card", id: "links", tabindex: "-1", "aria-labelledby": "links-title" },
+    { class: "card", "aria-labelledby": "links-title" },
     h("h2", { id: "links-title" }, "Links"),
     this.body,
   );

@@ -1,6 +1,6 @@
 // The time line: when each link worked in the last two minutes, and what happened.
 
-import { WINDOW, type Bundle, type LinkSample } from "./bundle";
+import type { Bundle, LinkSample } from "./bundle";
 import { colourName, swatch } from "./colours";
 import { h, s, say, set } from "./dom";
 import { clock } from "./format";
@@ -22,7 +22,7 @@ export class TimeLine {
     { class: "card time-line", "aria-labelledby": "events-title" },
     h("h2", { id: "events-title" }, "Events"),
     h("div", { class: "drawing" }, this.drawing),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "events-title" }, this.none, this.list),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of events" }, this.none, this.list),
   );
 
   constructor() {
@@ -44,9 +44,9 @@ export class TimeLine {
     const links = bundle.status?.links ?? [];
     const width = Math.max(280, this.drawing.parentElement!.clientWidth);
     const height = Math.max(LANE, links.length * LANE);
-    const now = Date.now() / 1000;
+    const [begin, end] = bundle.span();
     const name = 74;
-    const x = (at: number): number => name + (Math.max(0, at - now + WINDOW) * (width - name)) / WINDOW;
+    const x = (at: number): number => name + (Math.max(0, at - begin) * (width - name)) / (end - begin);
     set(this.drawing, { viewBox: `0 0 ${width} ${height}`, width, height });
     const parts: SVGElement[] = [];
     links.forEach(({ link, nic }, place) => {

@@ -6,7 +6,7 @@ import { h, s, set } from "./dom";
 import { rate } from "./format";
 import type { Path, ShownPath } from "./types";
 
-const NODE = { width: 104, height: 44 };
+const NODE = { width: 88, height: 40 };
 /** Space between the curves to one peer, where there is so much. */
 const GAP = 34;
 const MARGIN = 14;
@@ -66,7 +66,7 @@ export class Topology {
 function node(left: number, middle: number, name: string, kind: string): SVGElement {
   const { width, height } = NODE;
   const box = s("rect", { x: left + 1, y: middle - height / 2, width: width - 2, height, rx: 8 });
-  const short = name.length > 13 ? `${name.slice(0, 12)}…` : name;
+  const short = name.length > 11 ? `${name.slice(0, 10)}…` : name;
   const text = s("text", { x: left + width / 2, y: middle, "text-anchor": "middle", "dominant-baseline": "central" }, short);
   return s("g", { class: `node ${kind}` }, box, text);
 }
@@ -106,7 +106,7 @@ function curve(
     text.append(s("tspan", { class: "nic" }, path.nic), ` ${words}`);
     parts.push(text);
   }
-  if (!works) {
+  if (!works && state !== "unknown") {
     const [x, y, arm] = [middle, at, 5];
     const d = `M${x - arm} ${y - arm}L${x + arm} ${y + arm}M${x + arm} ${y - arm}L${x - arm} ${y + arm}`;
     parts.push(s("path", { class: "cross", d }));

@@ -1,5 +1,6 @@
 // A browser that does what its standard input says, a JSON object a line, and answers each with another:
-// {"ok": VALUE, "at_ns": CLOCK_MONOTONIC} or {"error": SENTENCE}. lab/tests/traffic/page.rs says what.
+// {"ok": VALUE, "at_ns": CLOCK_MONOTONIC} or {"error": SENTENCE}. lab/tests/traffic/page.rs says what. The argument is the
+// program of the browser, which is looked for in PATH.
 //
 //   {"do": "open", "url", "width", "height", "scheme"}   another page in place of the one before
 //   {"do": "shows", "script", "within"}                  waits until the script's value is true, for so many milliseconds
@@ -11,14 +12,16 @@
 //   {"do": "picture", "path"}                            the whole page as PNG
 //   {"do": "complaints"}                                 errors of the page since it was opened, or since `forget`
 
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const program = (process.env.PATH ?? "").split(":").map((folder) => `${folder}/${process.argv[2]}`).find(existsSync);
 const browser = await chromium.launch({
-  executablePath: process.argv[2],
+  executablePath: program,
   args: [
     "--headless",
     "--no-sandbox",
