@@ -1,4 +1,5 @@
-//! What open pages are told while it happens: the status of each bundle four times a second, and its events at once.
+//! What open pages are told while it happens: the status of each bundle four times a second and soon after each event, and its
+//! events at once.
 //!
 //! ```text
 //!   list     a thread: which bundles are up, once a second ── starts ──> observe
@@ -34,6 +35,8 @@ use log::Log;
 
 /// Time between two questions for a status, as `tabane top` asks.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// Time between two of them when something has happened.
+const INTERVAL_LEAST: Duration = Duration::from_millis(100);
 /// Time between two looks at which bundles are up.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
 /// Rates are measured over this time.
@@ -178,7 +181,7 @@ impl Live {
     fn observe(&self, name: &str) {
         let (mut earlier, mut log): (Vec<Status>, Option<Log>) = (Vec::new(), None);
         while self.is_watched() {
-            let tick = Instant::now() + INTERVAL;
+            let asked = Instant::now();
             match bundles::status(name) {
                 Ok(status) => {
                     if log.is_none() {
@@ -191,7 +194,7 @@ impl Live {
                     self.tell_gone(name, &error);
                 }
             }
-            self.tell_events(name, &mut log, tick);
+            self.tell_events(name, &mut log, asked);
         }
         self.state().bundles.remove(name);
     }
@@ -218,8 +221,9 @@ impl Live {
         self.state().tell_state(bundle, message);
     }
 
-    /// Tells of what the log says until it is time for the next status.
-    fn tell_events(&self, bundle: &str, log: &mut Option<Log>, tick: Instant) {
+    /// Tells of what the log says until it is time for the next status; the last one was `asked` for then.
+    fn tell_events(&self, bundle: &str, log: &mut Option<Log>, asked: Instant) {
+        let mut tick = asked + INTERVAL;
         loop {
             let left = tick.saturating_duration_since(Instant::now());
             let Some(open) = log else { return thread::sleep(left) };
@@ -228,6 +232,7 @@ impl Live {
                 Ok(events) => {
                     let anew = std::mem::take(&mut open.is_new);
                     self.state().tell_events(bundle, anew, &events);
+                    tick = asked + INTERVAL_LEAST;
                 }
                 // The bundle has ended, or its log has passed to another process.
                 Err(_) => *log = None,

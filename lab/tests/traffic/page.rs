@@ -47,11 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("web_shows_a_link_that_dies_and_drains_it_by_a_click", Need::DaemonAndBrowser, watch),
         Case::new("web_is_for_keys_readers_and_phones", Need::DaemonAndBrowser, look),
         Case::new("web_outlives_its_bundle", Need::DaemonAndBrowser, outlive),
-        Case::new(
-            "web_on_a_unix_socket_looks_without_a_token_and_without_rights",
-            Need::DaemonAndWeb,
-            on_a_socket,
-        ),
+        Case::new("web_on_a_unix_socket_keeps_no_rights", Need::DaemonAndWeb, on_a_socket),
     ]
 }
 

@@ -7,7 +7,7 @@ import { h, say, style } from "./dom";
 import { clockOf, duration, percent, rate, scaled } from "./format";
 
 const HEIGHT = 140;
-/** Part of the axis before its right end in which a time would be cut off. */
+/** Part of the axis at each end in which a time would be cut off, or stand over a figure. */
 const EDGE = 0.12;
 interface Kind {
   title: string;
@@ -122,7 +122,7 @@ class Chart {
         y: { range: (_, __, high) => [0, most ?? Math.max(least, high * 1.08 || 0)] },
       },
       axes: [
-        { ...axis, size: 26, gap: 6, space: 76, values: (_, ticks) => ticks.map((tick) => (tick > this.span[1] - EDGE * (this.span[1] - this.span[0]) ? "" : clockOf(tick))) },
+        { ...axis, size: 26, gap: 6, space: 76, values: (_, ticks) => ticks.map((tick) => (this.isInside(tick) ? clockOf(tick) : "")) },
         { ...axis, size: 60, gap: 6, space: 30, ...(steps ? { incrs: steps } : {}), values: (_, ticks) => ticks.map((tick) => short?.(tick) ?? text(tick)) },
       ],
       series: [{}, ...this.lines.map((line) => ({
@@ -146,6 +146,12 @@ class Chart {
 
   /** The window of time. */
   private span: [number, number] = [0, 1];
+
+  private isInside(tick: number): boolean {
+    const [begin, end] = this.span;
+    const edge = EDGE * (end - begin);
+    return tick >= begin + edge && tick <= end - edge;
+  }
 
   update(samples: Sample[], span: [number, number]): void {
     this.span = span;
