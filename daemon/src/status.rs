@@ -143,6 +143,9 @@ pub struct PeerStatus {
     pub node_key: Option<String>,
     /// The reorder timeout, in microseconds: how long the first worker waits for a gap among its cells.
     pub reorder_timeout_us: Option<u64>,
+    /// Cells of the peer that wait, at all workers, for those before them.
+    #[serde(default)]
+    pub reorder_cells: u64,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
     /// The paths to it, one over each link that leads there.
@@ -220,7 +223,8 @@ pub struct PathStatus {
 
 impl PathStatus {
     /// How it works, in a word for people.
-    pub(crate) fn state(&self) -> &'static str {
+    #[must_use]
+    pub fn state(&self) -> &'static str {
         match (self.tx, self.rx) {
             (PathState::Up, PathState::Up) => "up",
             (PathState::Suspect, PathState::Up) => "suspect",
@@ -235,6 +239,7 @@ impl PathStatus {
 impl PeerStatus {
     /// Adds the counters of another worker's same paths.
     pub(crate) fn add(&mut self, other: &PeerStatus) {
+        self.reorder_cells += other.reorder_cells;
         for path in &mut self.paths {
             for other in other.paths.iter().filter(|other| other.link == path.link) {
                 path.congested |= other.congested;

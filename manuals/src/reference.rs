@@ -9,6 +9,8 @@ use tabane::events::KINDS;
 use tabane::metrics::families;
 use tabane::status::{REASONS, counters};
 
+use crate::commands::is_another;
+
 /// Name and text of each page.
 #[must_use]
 pub fn pages() -> Vec<(&'static str, String)> {
@@ -43,14 +45,16 @@ fn commands() -> String {
 /// A section for the command, and for its own commands.
 fn command(command: &Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-    // `tabane probe` passes everything on to the program `tabane-probe`, which has a section of its own.
-    let is_passed_on = name.starts_with("tabane probe ");
-    if is_passed_on {
-        return;
-    }
     page.push_str(&format!("## {name}\n\n"));
     if let Some(about) = command.get_about() {
         page.push_str(&format!("{}.\n\n", cell(&about.to_string())));
+    }
+    if is_another(command) {
+        page.push_str(&format!(
+            "What follows is passed on to the program `tabane-{}`, see below.\n\n",
+            command.get_name()
+        ));
+        return;
     }
     let usage = command.clone().render_usage().to_string();
     page.push_str(&format!(
@@ -112,7 +116,7 @@ fn all_counters() -> String {
 fn metrics() -> String {
     let mut page = begin(
         "Metrics",
-        "With this page you write queries and alerts. `tabane metrics` and `/metrics` of `tabane-web` have all of these; what is not known \
+        "With this page you write queries and alerts. `tabane metrics` and `/metrics` of `tabane web` have all of these; what is not known \
          has no sample. [Metrics, alerts and a dashboard](../metrics.md) says how to scrape them.",
     );
     page.push_str("| metric | type | labels | what it says |\n|---|---|---|---|\n");
@@ -188,7 +192,7 @@ mod tests {
             let mut all = vec![&program];
             while let Some(command) = all.pop() {
                 let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-                if name.starts_with("tabane probe ") {
+                if is_another(command) {
                     continue;
                 }
                 let section = page.split(&format!("\n## {name}\n")).nth(1).expect(name);

@@ -5,7 +5,7 @@ use crate::config::classes::policy_names;
 
 fn refused(arguments: &[&str]) -> String {
     let line = std::iter::once("tabane").chain(arguments.iter().copied());
-    sentence(&Cli::try_parse_from(line).expect_err("refused"))
+    sentence(&Cli::try_parse_from(line).expect_err("refused"), "tabane")
 }
 
 #[test]

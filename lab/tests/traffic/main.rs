@@ -30,6 +30,7 @@ mod narrow;
 mod neighbours;
 mod nics;
 mod package;
+mod page;
 mod parallel;
 mod policies;
 mod probe;
@@ -90,6 +91,8 @@ enum Need {
     Package,
     DaemonAndTshark,
     DaemonAndTmux,
+    DaemonAndBrowser,
+    DaemonAndWeb,
     DaemonAndSetpriv,
     Mpirun,
 }
@@ -171,6 +174,7 @@ fn cases() -> Vec<Case> {
         narrow::cases(),
         nics::cases(),
         package::cases(),
+        page::cases(),
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
@@ -212,6 +216,8 @@ fn missing(need: Need) -> Option<String> {
         Need::Package => daemon().and_then(|()| package::require()),
         Need::DaemonAndTshark => daemon().and_then(|()| tool(TSHARK)),
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
+        Need::DaemonAndBrowser => daemon().and_then(|()| page::require_browser(tool)),
+        Need::DaemonAndWeb => daemon().and_then(|()| page::require_web()),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Mpirun => tool(MPIRUN),
     };

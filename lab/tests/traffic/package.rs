@@ -74,6 +74,7 @@ fn package() -> Result<()> {
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
     send_file(host, topology.host(1), address(1), FILE)?;
     is_the_users(&machine)?;
+    has_a_page(&machine)?;
 
     is_upgraded(&machine, &topology)?;
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
@@ -171,10 +172,10 @@ fn is_documented(machine: &Systemd) -> Result<()> {
     }
     let bash = ". /usr/share/bash-completion/bash_completion; _completion_loader tabane; COMP_WORDS=(tabane ev) COMP_CWORD=1; \
                 _tabane tabane ev tabane; echo \"${COMPREPLY[@]}\"";
-    let zsh = "autoload -U compinit; compinit -u -D; echo $_comps[tabane] $_comps[tabane-probe]; autoload +X -U _tabane";
+    let zsh = "autoload -U compinit; compinit -u -D; echo $_comps[tabane] $_comps[tabane-probe] $_comps[tabane-web]; autoload +X -U _tabane";
     for (program, arguments, expected) in [
         ("bash", ["--norc", "-c", bash], "events"),
-        ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe"),
+        ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe _tabane-web"),
         ("fish", ["--private", "-c", "complete -C 'tabane ev' | cut -f 1"], "events"),
     ] {
         let completed = tool::run(machine.command(program).args(arguments))?;
@@ -184,10 +185,13 @@ fn is_documented(machine: &Systemd) -> Result<()> {
 }
 
 fn is_verified(machine: &Systemd) -> Result<()> {
-    let said = shell(machine, &format!("systemd-analyze verify /{UNITS}/tabane@.service 2>&1"))?;
-    ensure!(said.trim().is_empty(), "systemd-analyze verify: {said}");
+    for unit in ["tabane@.service", "tabane-web.service"] {
+        let said = shell(machine, &format!("systemd-analyze verify /{UNITS}/{unit} 2>&1"))?;
+        ensure!(said.trim().is_empty(), "systemd-analyze verify: {said}");
+    }
     let user = shell(machine, "getent passwd tabane && getent group tabane")?;
     ensure!(user.contains("/nonexistent") && user.contains("nologin"), "{user}");
+    shell(machine, "getent group tabane-watch")?;
     Ok(())
 }
 
@@ -206,6 +210,27 @@ fn is_the_users(machine: &Systemd) -> Result<()> {
     let pid = machine.property(SERVICE, "MainPID")?;
     let uid = "sed -n 's/^Uid:\\t\\([0-9]*\\).*/\\1/p'";
     shell(machine, &format!("test \"$({uid} /proc/{pid}/status)\" = \"$(id -u tabane)\"")).map(drop)
+}
+
+/// The page's service sees the bundle, as a user who may change nothing.
+fn has_a_page(machine: &Systemd) -> Result<()> {
+    shell(machine, "systemctl enable --now tabane-web")?;
+    let address = "journalctl -u tabane-web -o cat | sed -n 's,^http://127.0.0.1:7480/#token=,,p'";
+    let request = "printf 'GET /api/bundles HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\nAuthorization: Bearer %s\\r\\n\\r\\n'";
+    let ask = format!("exec 3<>/dev/tcp/127.0.0.1/7480; {request} \"$({address})\" >&3; cat <&3");
+    let answer = wait_for("an answer of the page", ENDS_WITHIN, || {
+        let answer = tool::run(machine.command("bash").args(["-c", &ask])).unwrap_or_default();
+        Ok(answer.contains("\"state\":\"healthy\"").then_some(answer))
+    })?;
+    ensure!(answer.contains(DEVICE) && answer.contains("\"actions\":false"), "{answer}");
+    let pid = machine.property("tabane-web.service", "MainPID")?;
+    shell(
+        machine,
+        &format!(
+            "grep -q '^CapEff:.0000000000000000' /proc/{pid}/status && test $(stat -c %u /proc/{pid}) != 0"
+        ),
+    )
+    .map(drop)
 }
 
 /// A newer version takes the bundle over while connections in both directions go on.
