@@ -222,7 +222,7 @@ fn has_a_page(machine: &Systemd) -> Result<()> {
     )?;
     shell(machine, "systemctl enable --now tabane-web")?;
     let answer = wait_for("an answer of the page", ENDS_WITHIN, || {
-        let answer = page::asked(machine, "GET /api/bundles").unwrap_or_default();
+        let answer = page::asked(machine, page::PORT, "GET /api/bundles").unwrap_or_default();
         Ok(answer.contains("\"state\":\"healthy\"").then_some(answer))
     })?;
     ensure!(answer.contains(DEVICE) && answer.contains("\"actions\":false"), "{answer}");
