@@ -33,7 +33,7 @@ help:
 	@echo "make lint       format, clippy, rustdoc, licences, dependencies, Rust $(MSRV)"
 	@echo "make sbom       what the programs are made of, and all licence texts"
 	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm"
-	@echo "make clean      removes target/"
+	@echo "make clean      removes target/ and the packages of the page"
 	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
 
 rust:
@@ -276,3 +276,4 @@ docs: rust $(TOOLS)/mdbook-0.5.4
 
 clean:
 	$(CARGO) clean
+	rm -rf web/page/node_modules

@@ -93,6 +93,7 @@ enum Need {
     DaemonAndTmux,
     DaemonAndBrowser,
     DaemonAndWeb,
+    WebAndSystemd,
     DaemonAndSetpriv,
     Mpirun,
 }
@@ -218,6 +219,9 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
         Need::DaemonAndBrowser => daemon().and_then(|()| page::require_browser(tool)),
         Need::DaemonAndWeb => daemon().and_then(|()| page::require_web()),
+        Need::WebAndSystemd => page::require_web().and_then(|()| {
+            missing(Need::DaemonAndSystemd).map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))
+        }),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Mpirun => tool(MPIRUN),
     };

