@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// Listen on a Unix socket instead: who may open it sees everything without a token
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// File with the token that requests have to carry, 32 to 256 visible characters [default: a new one, printed at the start]
+    /// File with the token that requests have to carry, one line of 32 to 256 characters [default: a new one, printed at the start]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Name by which browsers may ask, besides addresses and `localhost`; can be repeated
