@@ -1,7 +1,7 @@
 //! The documentation as a book: its pages are laid out for mdBook, and what mdBook has made is checked.
 //!
 //! `docs/SUMMARY.md` lists the pages, some of which lie outside of `docs/`. They and every file of the tree to which they link
-//! keep their places, so that a link that works in the tree works in the book.
+//! keep their places, so that a link that works in the tree works in the book. A link to a folder becomes its words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +32,12 @@ pub fn lay_out(root: &Path, directory: &Path) -> io::Result<()> {
     for file in files {
         let place = directory.join(&file);
         fs::create_dir_all(place.parent().unwrap_or(directory))?;
-        fs::copy(root.join(&file), place)?;
+        if file.ends_with(".md") {
+            let text = fs::read_to_string(root.join(&file))?;
+            fs::write(place, without_links(&text, |link| root.join(beside(&file, link)).is_dir()))?;
+        } else {
+            fs::copy(root.join(&file), place)?;
+        }
     }
     fs::write(directory.join("SUMMARY.md"), order)
 }
@@ -81,6 +86,20 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     targets.filter(|target| {
         !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('#')
     })
+}
+
+/// A page in which some links are their words alone.
+fn without_links(text: &str, is_one: impl Fn(&str) -> bool) -> String {
+    let mut page = text.to_owned();
+    for link in links(text).filter(|link| is_one(link)) {
+        let end = format!("]({link})");
+        if let Some((before, after)) = page.split_once(&end)
+            && let Some((before, words)) = before.rsplit_once('[')
+        {
+            page = format!("{before}{words}{after}");
+        }
+    }
+    page
 }
 
 /// The path, from the root, of what `page` names `target`.
@@ -134,6 +153,8 @@ mod tests {
         ]);
         let book = tree.path().join("book");
         lay_out(tree.path(), &book).expect("laid out");
+        let guide = fs::read_to_string(book.join("docs/sub/guide.md")).expect("a page");
+        assert_eq!(guide, "# A\n\n[code](../../src/x.rs), [above](#a), folder");
         let summary = fs::read_to_string(book.join("SUMMARY.md")).expect("a summary");
         assert_eq!(summary, "# Summary\n\n- [First](README.md)\n- [Guide](docs/sub/guide.md)\n");
         for (file, is_there) in
