@@ -119,17 +119,16 @@ fn metrics() -> String {
         "With this page you write queries and alerts. `tabane metrics` and `/metrics` of `tabane web` have all of these; what is not known \
          has no sample. [Metrics, alerts and a dashboard](../metrics.md) says how to scrape them.",
     );
-    page.push_str("| metric | type | labels | what it says |\n|---|---|---|---|\n");
+    page.push_str("| metric | what it says, type, labels |\n|---|---|\n");
     for family in families() {
         let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
-        let line = format!(
-            "| `{}` | {} | {} | {} |\n",
-            family.name,
-            family.kind,
-            labels.join(", "),
-            cell(&family.help)
-        );
-        page.push_str(&line);
+        let (name, help, kind) = (&family.name, cell(&family.help), family.kind);
+        page.push_str(&format!(
+            "| `{name}` | {help} {}{}; {} |\n",
+            kind[..1].to_uppercase(),
+            &kind[1..],
+            labels.join(", ")
+        ));
     }
     page.push_str("\nA `stateset` is 1 for the state that its last label names, and 0 for the others.\n");
     page.push_str("\n## Why a link is not well\n\nThe values of the label `tabane_link_fault`:\n\n| word | meaning |\n|---|---|\n");
