@@ -111,7 +111,7 @@ pub(crate) struct Congestion {
     queue: Duration,
     /// Bytes that may be on the way.
     window: u64,
-    /// The window doubles with each round.
+    /// The window grows by what passes while it holds cells back: it doubles in a round trip.
     starts: bool,
     /// The longest queue that is wanted, if it can be so long.
     target_max: Duration,
@@ -326,8 +326,8 @@ impl Congestion {
         if self.flight.passed() > before {
             self.progressed = now;
         }
-        // What is still on the way is all that may wait there, whatever the last heartbeat has met.
-        let most = self.rate.get().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
+        // What is still on the way waits no longer than it takes to pass, whatever the last heartbeat has met.
+        let most = self.rate.latest().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
         let met = self.delays.queue(now, arrived.heartbeats, arrived.delay);
         let met = met.map(|queue| queue.saturating_sub(arrived.nic));
         let queue = met.unwrap_or(self.queue).min(most);
@@ -339,6 +339,10 @@ impl Congestion {
         self.rate.handle_report(progress, queue <= self.target() / 4, held_back);
         if was_full {
             self.limited = Some(now);
+        }
+        // As a TCP connection that begins, so that none waits for a window that grows in steps.
+        if self.starts && (was_full || now < self.next_at) && queue < self.target() {
+            self.window += self.flight.passed() - before;
         }
         let round = &mut self.round;
         round.reports += 1;
@@ -384,6 +388,9 @@ impl Congestion {
             self.rate.forget();
         }
         let Some(rate) = self.rate.get().filter(|_| limited || overflows) else {
+            if self.shared.is_none() && self.delays.is_old(now) {
+                self.delays.roll(now);
+            }
             if self.shared.is_some() {
                 // Others keep the queue, however little is on the way.
             } else if queue > 2 * self.target() {
@@ -392,8 +399,6 @@ impl Congestion {
                 let excess = bytes_in(rate, queue - self.target());
                 self.window = self.window.min(flight - excess.min(flight / 3)).max(self.least());
                 self.starts = false;
-            } else {
-                self.start(limited);
             }
             return false;
         };
@@ -412,7 +417,6 @@ impl Congestion {
         } else if self.starts {
             // A queue is seen a round trip after its cause.
             self.starts = longest < self.target();
-            self.start(self.starts);
         } else if queue > self.target() {
             self.window -= bytes_in(rate, queue - self.target()).min(self.window / 3);
         } else {
@@ -439,11 +443,6 @@ impl Congestion {
             self.drains = true;
         }
         overflows && !follows_overflow
-    }
-
-    /// The window doubles while it starts, if it held cells back.
-    fn start(&mut self, limited: bool) {
-        self.window *= if self.starts && limited { 2 } else { 1 };
     }
 
     /// Where the queue is shorter than wanted, the window becomes larger. `idle`: a trip without the queue.

@@ -29,6 +29,8 @@ struct Path {
     received: u64,
     report_at: u64,
     heartbeats: u8,
+    /// How far the peer's clock is ahead, in microseconds.
+    clock: u64,
     /// The queue in milliseconds at each report.
     queues: Vec<f64>,
     /// By how many milliseconds the wait of a cell differed from what was foreseen.
@@ -53,6 +55,7 @@ impl Path {
             received: 0,
             report_at: 0,
             heartbeats: 0,
+            clock: 7_000_000,
             queues: Vec::new(),
             errors: Vec::new(),
         };
@@ -106,7 +109,7 @@ impl Path {
             self.report_at = self.now + (16 * CELL * 8_000_000_000 / self.rate).clamp(1_000_000, 10_000_000);
             let queue = self.free.saturating_sub(self.now);
             self.queues.push(queue as f64 / 1e6);
-            let delay = u32::try_from((self.way + queue) / 1_000 + 7_000_000).unwrap() & 0xff_ffff;
+            let delay = u32::try_from((self.way + queue) / 1_000 + self.clock).unwrap() & 0xff_ffff;
             let count = u32::try_from(self.received).unwrap();
             self.heartbeats = self.heartbeats.wrapping_add(1);
             let heartbeats = self.heartbeats;
@@ -216,6 +219,21 @@ fn a_way_that_becomes_longer_is_no_queue_for_long() {
     path.run(2_000, u64::MAX);
     path.way += 25_000_000;
     path.run(25_000, u64::MAX);
+    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
+    assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
+}
+
+#[test]
+fn clocks_that_drift_while_nothing_is_sent_are_no_queue() {
+    let mut path = Path::new(50, 5, 100);
+    path.run(2_000, u64::MAX);
+    // 100 ppm in 10 minutes.
+    for _ in 0..60 {
+        path.clock += 1_000;
+        path.run(10_000, 0);
+    }
+    assert!(path.congestion.queue() <= Duration::from_millis(4), "{:?}", path.congestion.queue());
+    path.run(1_000, u64::MAX);
     let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
     assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
 }
