@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 use crate::events::Entry;
 
+/// A path that loses so much of what it carries is not well, in percent.
+const LOSS_PERCENT: f64 = 5.0;
+
 /// The judgement of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -35,7 +38,27 @@ pub enum State {
     NoPeer,
 }
 
+/// How good something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// As it should be.
+    Good,
+    /// Worth a look.
+    Warning,
+    /// Something is lost or fails.
+    Bad,
+}
+
 impl Health {
+    /// How good it is.
+    pub(crate) fn level(&self) -> Level {
+        match self.state {
+            State::Healthy => Level::Good,
+            State::Degraded if !self.redundancy_lost => Level::Warning,
+            State::Degraded | State::NoPeer => Level::Bad,
+        }
+    }
+
     /// The state in one word for people, loud where somebody should look.
     pub(crate) fn word(&self) -> &'static str {
         match self.state {
@@ -142,7 +165,12 @@ fn fault<'a>(status: &'a Status, link: &LinkStatus) -> Option<Fault<'a>> {
     if !is_used {
         return Some(Fault { what: format!("{nic} has not reached a peer yet"), since: None });
     }
-    let (peer, _) = bad?;
+    let Some((peer, _)) = bad else {
+        let here = status.peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.link == link.link);
+        let lost = here.map(|path| path.loss_percent).fold(0.0, f64::max);
+        let what = format!("{nic} loses {lost:.1} % of its cells");
+        return (lost >= LOSS_PERCENT).then_some(Fault { what, since: None });
+    };
     let what = why.map_or_else(|| format!("{nic} is down"), |why| described(nic, why));
     let towards = (status.peers.len() > 1).then(|| format!(" towards {}", peer.name));
     Some(Fault { what: what + &towards.unwrap_or_default(), since: why })
@@ -256,6 +284,17 @@ mod tests {
         assert!(!judge(&status).redundancy_lost);
         status.links[2].carrier = false;
         assert_eq!(summary(&status), "eth3 has no carrier");
+    }
+
+    #[test]
+    fn a_link_that_loses_much_is_named_although_it_carries_on() {
+        let mut status = pair();
+        status.peers[0].paths[1].loss_percent = 4.9;
+        assert_eq!(judge(&status).state, State::Healthy);
+        status.peers[0].paths[1].loss_percent = 25.04;
+        let health = judge(&status);
+        assert_eq!((health.state, health.redundancy_lost), (State::Degraded, false));
+        assert_eq!(health.summary, "eth2 loses 25.0 % of its cells");
     }
 
     #[test]
