@@ -7,10 +7,11 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style sbom vm-setup rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style sbom vm-setup rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
+	@echo "make page       the page of tabane web, after a change of it (needs Node)"
 	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
 	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
 	@echo "make release    archive, package, checksums in target/release-VERSION"
@@ -31,7 +32,7 @@ help:
 	@echo "make lint       format, clippy, rustdoc, licences, dependencies, Rust $(MSRV)"
 	@echo "make sbom       what the programs are made of, and all licence texts"
 	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm"
-	@echo "make clean      removes target/"
+	@echo "make clean      removes target/ and the packages of the page"
 	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
 
 rust:
@@ -40,9 +41,19 @@ rust:
 # --- use ---
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-lab -p tabane-manuals
+	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-web -p tabane-lab -p tabane-manuals
 	rm -rf target/manuals
 	target/release/tabane-manuals target/manuals
+
+# The page of `tabane web`, from web/page/src into web/page/dist, which is part of the repository: who builds the programs needs
+# no Node. A test builds it anew and compares.
+page: page-packages
+	cd web/page && npm run --silent check && npm run --silent build
+
+page-packages: web/page/node_modules/.package-lock.json
+web/page/node_modules/.package-lock.json: web/page/package.json web/page/package-lock.json
+	cd web/page && npm ci --no-audit --no-fund
+	@touch $@
 
 PREFIX ?= /usr/local
 SYSCONF ?= /etc
@@ -54,15 +65,16 @@ BIN = $(DESTDIR)$(PREFIX)/bin
 LIB = $(DESTDIR)$(PREFIX)/lib
 SHARE = $(DESTDIR)$(PREFIX)/share
 DOC = $(SHARE)/doc/tabane
-PROGRAMS := tabane tabane-probe
+PROGRAMS := tabane tabane-probe tabane-web
+UNITS := tabane@.service tabane-web.service
 
 # Builds nothing, so that root need not have a toolchain: `make build && sudo make install`.
 install:
 	@cd target/release && ls $(PROGRAMS) ../manuals/man1 >/dev/null || { echo "nothing to install yet: make build"; exit 2; }
 	install -D --strip -t '$(BIN)' $(PROGRAMS:%=target/release/%)
 	install -d '$(LIB)/systemd/system'
-	sed 's,/usr/bin/,$(PREFIX)/bin/,' 'packaging/tabane@.service' > '$(LIB)/systemd/system/tabane@.service'
-	chmod 644 '$(LIB)/systemd/system/tabane@.service'
+	for unit in $(UNITS); do sed 's,/usr/bin/,$(PREFIX)/bin/,' "packaging/$$unit" > '$(LIB)/systemd/system/'"$$unit"; done
+	cd '$(LIB)/systemd/system' && chmod 644 $(UNITS)
 	install -D -m 644 packaging/sysusers.conf '$(LIB)/sysusers.d/tabane.conf'
 	install -D -m 644 packaging/etc-README '$(DESTDIR)$(SYSCONF)/tabane/README'
 	install -D -m 644 -t '$(SHARE)/man/man1' target/manuals/man1/*
@@ -76,7 +88,7 @@ install:
 
 # Configurations and keys stay.
 uninstall:
-	rm -f $(PROGRAMS:%='$(BIN)/%') '$(LIB)/systemd/system/tabane@.service' '$(LIB)/sysusers.d/tabane.conf'
+	rm -f $(PROGRAMS:%='$(BIN)/%') $(UNITS:%='$(LIB)/systemd/system/%') '$(LIB)/sysusers.d/tabane.conf'
 	rm -f '$(SHARE)/man/man1/tabane.1' '$(SHARE)'/man/man1/tabane-*.1 '$(SHARE)/man/man5/tabane.toml.5'
 	rm -f $(PROGRAMS:%='$(SHARE)/bash-completion/completions/%') $(PROGRAMS:%='$(SHARE)/fish/vendor_completions.d/%.fish')
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(ZSH)/_%')
@@ -180,7 +192,7 @@ rivals: rust
 # --- check ---
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
-              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack
+              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
@@ -188,6 +200,7 @@ TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-pin
 test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
 	@$(MAKE) --no-print-directory style
+	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
 	@mkdir -p target
 	{ $(CARGO) test --locked --workspace --tests && echo all passed; } 2>&1 | tee target/test.log
 	@tail -n 1 target/test.log | grep -qx 'all passed' || { lab/skips.sh target/test.log; exit 1; }
@@ -248,3 +261,4 @@ sbom: rust
 
 clean:
 	$(CARGO) clean
+	rm -rf web/page/node_modules

@@ -27,7 +27,7 @@ use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::origin::Origin;
 use crate::stdout::print;
-use crate::{background, log, names, probe, reload, remote, run, save, stderr, top, trace, why};
+use crate::{background, beside, log, names, reload, remote, run, save, stderr, top, trace, why};
 use again::BundleAndFile;
 pub(crate) use again::read_again;
 use live::{ClassChange, LinkChange, PeerChange};
@@ -202,6 +202,13 @@ enum Command {
         #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Show the bundles that are up here in a browser, and their figures to Prometheus: starts the program tabane-web, which lies beside this one
+    #[command(disable_help_flag = true)]
+    Web {
+        /// Its arguments
+        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Resolve names for a running bundle, which starts this by itself
     #[command(hide = true)]
     ResolveNames {
@@ -259,7 +266,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
-        Err(error) => Err(BadInput::new(sentence(&error)).into()),
+        Err(error) => Err(BadInput::new(sentence(&error, "tabane")).into()),
     };
     let code = done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     stderr::flush();
@@ -313,7 +320,8 @@ impl Command {
                 let (name, file) = which.meant()?;
                 save::save(&name, file.as_deref())
             }
-            Command::Probe { arguments } => probe::execute(&arguments),
+            Command::Probe { arguments } => beside::execute("probe", &arguments),
+            Command::Web { arguments } => beside::execute("web", &arguments),
             Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file, no_nics } => check(&file, !no_nics),
             Command::Genkey { file, node } => {
@@ -365,14 +373,15 @@ fn device_name(text: &str) -> Result<String, String> {
     is_device_name(text).then(|| text.to_owned()).ok_or_else(allowed)
 }
 
-/// Clap's error as one sentence: its message and its tips without the usage text.
-fn sentence(error: &clap::Error) -> String {
+/// Clap's error as one sentence: its message and its tips without the usage text; `command` explains more.
+#[must_use]
+pub fn sentence(error: &clap::Error, command: &str) -> String {
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let parts = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let parts = parts.map(|line| line.trim_start_matches("error: ").replacen("tip: ", "; ", 1));
     let joined = parts.collect::<Vec<_>>().join(" ").replace(" ; ", "; ");
-    format!("{joined}; `tabane --help` explains")
+    format!("{joined}; `{command} --help` explains")
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! sentence on one line.
 
 mod background;
+mod beside;
 pub mod cli;
 pub mod config;
 pub mod control;
@@ -32,8 +33,7 @@ mod notify;
 mod offloading;
 pub mod origin;
 mod priority;
-mod privileges;
-mod probe;
+pub mod privileges;
 mod reach;
 mod refusal;
 mod reload;

@@ -49,6 +49,7 @@ impl Snapshot {
             name: peer.name.as_str().to_owned(),
             node_key: peer.key.as_ref().map(public),
             reorder_timeout_us: peer.reorder_timeout.map(micros),
+            reorder_cells: peer.reorder_cells as u64,
             sealed: peer.sealed.map(|keys| SealStatus {
                 epoch: keys.epoch,
                 cells_sealed: keys.cells_sealed,

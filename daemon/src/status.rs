@@ -126,6 +126,9 @@ pub struct PeerStatus {
     pub node_key: Option<String>,
     /// The reorder timeout, in microseconds: how long the first worker waits for a gap among its cells.
     pub reorder_timeout_us: Option<u64>,
+    /// Cells of the peer that wait, at all workers, for those before them.
+    #[serde(default)]
+    pub reorder_cells: u64,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
     /// The paths to it, one over each link that leads there.
@@ -200,7 +203,8 @@ pub struct PathStatus {
 
 impl PathStatus {
     /// How it works, in a word for people.
-    pub(crate) fn state(&self) -> &'static str {
+    #[must_use]
+    pub fn state(&self) -> &'static str {
         match (self.tx, self.rx) {
             (PathState::Up, PathState::Up) => "up",
             (PathState::Suspect, PathState::Up) => "suspect",
@@ -224,6 +228,7 @@ impl PathStatus {
 impl PeerStatus {
     /// Adds the counters of another worker's same paths.
     pub(crate) fn add(&mut self, other: &PeerStatus) {
+        self.reorder_cells += other.reorder_cells;
         for path in &mut self.paths {
             for other in other.paths.iter().filter(|other| other.link == path.link) {
                 path.congested |= other.congested;
@@ -270,7 +275,7 @@ const EXAMPLE: &str = r#"{
   "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
   "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "link_local": "fe80::1", "gso": true, "gro": true,
     "completion": null } ],
-  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "reorder_timeout_us": 12800, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
+  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "reorder_timeout_us": 12800, "reorder_cells": 0, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
       "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
       "paths": [ { "link": 0, "peer_link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
                    "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "congested": false, "queued_bytes": 0,

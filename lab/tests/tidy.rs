@@ -175,7 +175,8 @@ fn beside(page: &str, target: &str) -> String {
 }
 
 /// What the programs that open no device are made of.
-const OUTSIDE_THE_DAEMON: [&str; 4] = ["tabane-probe", "tabane-lab", "tabane-sim", "tabane-manuals"];
+const OUTSIDE_THE_DAEMON: [&str; 5] =
+    ["tabane-probe", "tabane-web", "tabane-lab", "tabane-sim", "tabane-manuals"];
 
 #[test]
 fn the_daemon_is_not_linked_with_the_probe() {

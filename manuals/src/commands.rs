@@ -1,16 +1,24 @@
-//! The command lines as users see them: without commands that programs start for themselves, and with the probe's own commands
-//! after `tabane probe`, which passes its arguments on.
+//! The command lines as users see them: without commands that programs start for themselves, and with what other programs
+//! take after `tabane probe` and `tabane web`, which pass their arguments on.
 
 use clap::Command;
 
 /// The programs, first `tabane`.
 #[must_use]
-pub fn programs() -> [Command; 2] {
-    let probe = seen("tabane-probe", &tabane_probe::command());
-    let after_tabane = seen("probe", &tabane_probe::command());
-    let tabane = seen("tabane", &tabane::cli::command());
-    let about = tabane.find_subcommand("probe").and_then(Command::get_about).cloned();
-    [tabane.mut_subcommand("probe", |_| after_tabane.about(about.unwrap_or_default())), probe]
+pub fn programs() -> [Command; 3] {
+    let others = [("probe", tabane_probe::command()), ("web", tabane_web::command())];
+    let mut tabane = seen("tabane", &tabane::cli::command());
+    for (name, definition) in &others {
+        let about = tabane.find_subcommand(name).and_then(Command::get_about).cloned().unwrap_or_default();
+        tabane = tabane.mut_subcommand(name, |_| seen(name, definition).about(about));
+    }
+    let [probe, web] = others;
+    [tabane, seen("tabane-probe", &probe.1), seen("tabane-web", &web.1)]
+}
+
+/// Commands of `tabane` that are programs of their own.
+pub(crate) fn is_another(command: &Command) -> bool {
+    ["probe", "web"].contains(&command.get_name())
 }
 
 /// The command `name` with what `definition` shows.
@@ -21,7 +29,7 @@ fn seen(name: &'static str, definition: &Command) -> Command {
     plain
         .args(definition.get_arguments())
         .subcommands(shown)
-        .subcommand_required(true)
+        .subcommand_required(definition.has_subcommands())
         .disable_help_subcommand(true)
 }
 
@@ -41,8 +49,8 @@ mod tests {
 
     #[test]
     fn users_see_commands_that_are_theirs() {
-        let [mut tabane, mut probe] = programs();
-        for program in [&mut tabane, &mut probe] {
+        let [mut tabane, mut probe, mut web] = programs();
+        for program in [&mut tabane, &mut probe, &mut web] {
             program.build();
             no_hidden(program);
         }
@@ -51,5 +59,10 @@ mod tests {
         };
         assert!(names(&tabane).contains(&"up".to_owned()), "{:?}", names(&tabane));
         assert_eq!(names(tabane.find_subcommand("probe").expect("a command")), names(&probe));
+        let options = |command: &Command| -> Vec<String> {
+            command.get_arguments().map(|option| option.get_id().to_string()).collect()
+        };
+        assert_eq!(options(tabane.find_subcommand("web").expect("a command")), options(&web));
+        assert!(options(&web).contains(&"allow_actions".to_owned()), "{:?}", options(&web));
     }
 }

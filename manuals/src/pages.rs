@@ -8,6 +8,8 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
+use crate::commands::is_another;
+
 /// What the foot and the head of each page say.
 pub(crate) const SOURCE: &str = concat!("tabane ", env!("CARGO_PKG_VERSION"));
 pub(crate) const MANUAL: &str = "Tabane";
@@ -32,15 +34,16 @@ const VARIABLES: [(&str, &str); 2] = [
     ("NO_COLOR", "Tables have no colours."),
 ];
 /// Pages that any page refers to.
-const SEE_ALSO: [(&str, &str); 3] = [("tabane", "1"), ("tabane-probe", "1"), ("tabane.toml", "5")];
+const SEE_ALSO: [(&str, &str); 4] =
+    [("tabane", "1"), ("tabane-probe", "1"), ("tabane-web", "1"), ("tabane.toml", "5")];
 
-/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` has its pages by the
-/// program `tabane-probe`.
+/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` and `tabane web` has
+/// its pages by those programs.
 pub(crate) fn write(program: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let mut program = program.clone();
     program.build();
-    let commands = program.get_subcommands().filter(|command| command.get_name() != "probe");
+    let commands = program.get_subcommands().filter(|command| !is_another(command));
     for command in std::iter::once(&program).chain(commands) {
         write_all(command, command.get_name() == "tabane", directory)?;
     }

@@ -73,7 +73,7 @@ const WITHOUT_FLAG: [&str; 10] = [
 
 fn refused(arguments: &[&str]) -> String {
     let line = std::iter::once("tabane").chain(arguments.iter().copied());
-    sentence(&Cli::try_parse_from(line).expect_err("refused"))
+    sentence(&Cli::try_parse_from(line).expect_err("refused"), "tabane")
 }
 
 #[test]

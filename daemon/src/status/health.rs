@@ -60,7 +60,8 @@ impl Health {
     }
 
     /// The state in one word for people, loud where somebody should look.
-    pub(crate) fn word(&self) -> &'static str {
+    #[must_use]
+    pub fn word(&self) -> &'static str {
         match self.state {
             State::Healthy => "healthy",
             State::Degraded => "DEGRADED",

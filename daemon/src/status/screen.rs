@@ -80,7 +80,8 @@ impl Status {
     }
 
     /// What keeps more from being sent over the path, beside its NIC's name.
-    pub(crate) fn limit(&self, peer: &PeerStatus, path: &PathStatus, sent: u64) -> String {
+    #[must_use]
+    pub fn limit(&self, peer: &PeerStatus, path: &PathStatus, sent: u64) -> String {
         if path.tx != PathState::Up || path.rx != PathState::Up {
             let why = reason(self, peer, path);
             let Some(why) = why else { return "-".to_owned() };

@@ -29,6 +29,7 @@ mod narrow;
 mod neighbours;
 mod nics;
 mod package;
+mod page;
 mod parallel;
 mod policies;
 mod probe;
@@ -91,6 +92,9 @@ enum Need {
     Package,
     DaemonAndTshark,
     DaemonAndTmux,
+    DaemonAndBrowser,
+    DaemonAndWeb,
+    WebAndSystemd,
     DaemonAndSetpriv,
     Mpirun,
 }
@@ -171,6 +175,7 @@ fn cases() -> Vec<Case> {
         narrow::cases(),
         nics::cases(),
         package::cases(),
+        page::cases(),
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
@@ -213,6 +218,11 @@ fn missing(need: Need) -> Option<String> {
         Need::Package => daemon().and_then(|()| package::require()),
         Need::DaemonAndTshark => daemon().and_then(|()| tool(TSHARK)),
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
+        Need::DaemonAndBrowser => daemon().and_then(|()| page::require_browser(tool)),
+        Need::DaemonAndWeb => daemon().and_then(|()| page::require_web()),
+        Need::WebAndSystemd => page::require_web().and_then(|()| {
+            missing(Need::DaemonAndSystemd).map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))
+        }),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Mpirun => tool(MPIRUN),
     };

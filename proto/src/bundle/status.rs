@@ -74,6 +74,8 @@ pub struct PeerStatus {
     pub last_received: Instant,
     /// How long gaps among its cells are waited for.
     pub reorder_timeout: Option<Duration>,
+    /// Its cells that wait for those before them.
+    pub reorder_cells: usize,
     /// How its cells are sealed, if they are.
     pub sealed: Option<SealStatus>,
     /// The key that it has proven, if it has one of its own.
@@ -148,6 +150,7 @@ impl Bundle {
                 name: session.name,
                 last_received: paths.last_received(),
                 reorder_timeout: self.receiver.reorder_timeout(index, &self.links),
+                reorder_cells: self.receiver.waiting(index),
                 sealed,
                 key,
             };
