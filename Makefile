@@ -7,7 +7,7 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build page page-packages install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style sbom vm-setup rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -29,6 +29,7 @@ help:
 	@echo "                ARGS='--nightly 0..100000' uses all processors and goes on"
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target (needs a nightly toolchain);"
 	@echo "                make fuzz-corpus keeps what it has found"
+	@echo "make docs       the documentation as a book, in target/book"
 	@echo "make lint       format, clippy, rustdoc, licences, dependencies, Rust $(MSRV)"
 	@echo "make sbom       what the programs are made of, and all licence texts"
 	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm"
@@ -84,6 +85,10 @@ install:
 	install -D -m 644 -t '$(DESTDIR)$(ZSH)' target/manuals/zsh/*
 	install -D -m 644 -t '$(DOC)' README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE
 	install -D -m 644 -t '$(DOC)/docs' docs/*.md docs/tabane.lua
+	install -D -m 644 -t '$(DOC)/docs/recipes' docs/recipes/*
+	install -D -m 644 -t '$(DOC)/docs/reference' docs/reference/*
+	install -D -m 644 -t '$(DOC)/docs/pictures' docs/pictures/*
+	install -D -m 644 -t '$(DOC)/examples' packaging/grafana/tabane.json packaging/prometheus/*
 	test -z '$(WIRESHARK)' || install -D -m 644 -t '$(DESTDIR)$(WIRESHARK)' docs/tabane.lua
 
 # Configurations and keys stay.
@@ -192,13 +197,15 @@ rivals: rust
 # --- check ---
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
-              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium
+              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium \
+              python3=python3
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names.
 test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
+	@lab/prometheus.sh target/tools/prometheus || echo "going on without promtool: the tests that need it are reported as ignored"
 	@$(MAKE) --no-print-directory style
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
 	@mkdir -p target
@@ -258,6 +265,14 @@ sbom: rust
 	$(CARGO) metadata --format-version 1 --locked --filter-platform "$$(rustc -vV | sed -n 's/^host: //p')" \
 	  > target/sbom/metadata.json
 	packaging/sbom.py target/sbom < target/sbom/metadata.json
+
+# The documentation as a book, in target/book.
+docs: rust $(TOOLS)/mdbook-0.5.4
+	$(CARGO) build --locked -p tabane-manuals
+	target/debug/tabane-manuals --lay-out target/book-src
+	rm -rf target/book
+	$(TOOLS)/mdbook build
+	target/debug/tabane-manuals --check-links target/book
 
 clean:
 	$(CARGO) clean

@@ -25,6 +25,7 @@ use crate::doctor::{self, Asked};
 use crate::error::{BadInput, report};
 use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
+use crate::metrics::Format;
 use crate::origin::Origin;
 use crate::stdout::print;
 use crate::{background, beside, log, names, reload, remote, run, save, stderr, top, trace, why};
@@ -129,6 +130,14 @@ enum Command {
     Top {
         #[command(flatten)]
         bundle: Bundle,
+    },
+    /// Print the metrics of the bundles that are up here, or of the one that is named, in the text format of Prometheus
+    Metrics {
+        #[command(flatten)]
+        bundle: Bundle,
+        /// Print OpenMetrics 1.0
+        #[arg(long)]
+        openmetrics: bool,
     },
     /// Write what passes the links, or the device, to a capture file for Wireshark, until Ctrl-C
     Trace {
@@ -294,6 +303,10 @@ impl Command {
             Command::Why { bundle, json } => why::why(&bundle.meant()?, json),
             Command::Events { bundle, follow, json } => remote::events(&bundle.meant()?, follow, json),
             Command::Top { bundle } => top::run(&bundle.meant()?),
+            Command::Metrics { bundle, openmetrics } => {
+                let format = if openmetrics { Format::OpenMetrics } else { Format::Text };
+                remote::metrics(bundle.name, format)
+            }
             Command::Trace { bundle, wishes } => trace::run(&bundle.meant()?, &wishes),
             Command::Policy { first, second } => {
                 remote::policy(words::with_value(first, second, words::is_policy)?)

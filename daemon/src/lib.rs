@@ -28,6 +28,7 @@ pub mod key;
 mod links;
 pub mod log;
 mod medium;
+pub mod metrics;
 mod names;
 mod notify;
 mod offloading;

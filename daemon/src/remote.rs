@@ -11,6 +11,7 @@ use crate::control::{self, AskError, Request};
 use crate::error::BadInput;
 use crate::events::Entry;
 use crate::key::{Key, KeyError, Owner};
+use crate::metrics::{self, Asked, Format};
 use crate::status::Status;
 use crate::stdout::{columns, has_colours, print};
 
@@ -78,6 +79,18 @@ pub(crate) fn list(json: bool) -> anyhow::Result<()> {
     let lines =
         statuses.into_iter().map(|status| Ok(serde_json::from_value::<Status>(status)?.verdict(colour)));
     print(&lines.collect::<anyhow::Result<String>>()?)
+}
+
+/// Prints the metrics of the bundle `name`, or of all that are up here.
+pub(crate) fn metrics(name: Option<String>, format: Format) -> anyhow::Result<()> {
+    let bundles = match name {
+        Some(name) => {
+            let status = Some(serde_json::from_value(control::ask(&name, &Request::Status)?)?);
+            vec![Asked { name, status }]
+        }
+        None => metrics::ask_all()?,
+    };
+    print(&metrics::page(&bundles, format))
 }
 
 /// Switches the policy of a bundle, or shows it.

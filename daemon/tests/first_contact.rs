@@ -50,12 +50,12 @@ fn set_up() -> Result<(), Failed> {
         at near policy; at near policy rr; at near receive; at near list
         ip link set eth2 down; until_says near 'DEGRADED: redundancy lost since .*: eth2 has no carrier'
         until_says far 'DEGRADED: redundancy lost'; ip link set eth2 up; until_says near healthy
-        at near status --json | grep -A3 '"health"' | tr -d ' \n'; echo
+        at near status --json | grep -A4 '"health"' | tr -d ' \n'; echo
         at near forget tb0; wait $near || exit 4; at near forget tb0 2>&1; at far down; wait $far || exit 5
         ls /etc/tabane; ip -o link | grep -c tb0; at near status 2>&1; true"#,
     )?;
     let want = "600 /etc/tabane/tb0.key\n644 /etc/tabane/tb0.toml\n4\n1\n 20 received\nadaptive\npolicy rr, was adaptive\n\
-        adaptive\ntb0 healthy: 2 of 2 links, 1 peer\n\"health\":{\"redundancy_lost\":false,\"since\":null,\"state\":\"healthy\",\n\
+        adaptive\ntb0 healthy: 2 of 2 links, 1 peer\n\"health\":{\"below_expected_speed\":false,\"redundancy_lost\":false,\"since\":null,\"state\":\"healthy\",\n\
         tb0 is down; deleted /etc/tabane/tb0.key and /etc/tabane/tb0.toml\n\
         tabane: tb0: /etc/tabane/tb0.toml does not exist; allowed: the name of a bundle that has one\n0\n\
         tabane: no bundle is up in this network namespace\n";

@@ -7,18 +7,13 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use tabane::error::CODES;
 
 use crate::commands::is_another;
 
 /// What the foot and the head of each page say.
 pub(crate) const SOURCE: &str = concat!("tabane ", env!("CARGO_PKG_VERSION"));
 pub(crate) const MANUAL: &str = "Tabane";
-/// How commands end, as `tabane::error` says.
-const EXIT: [(&str, &str); 3] = [
-    ("0", "It did what was asked."),
-    ("1", "It failed while running."),
-    ("2", "What was asked cannot be done with this input or on this machine."),
-];
 /// Files of `tabane`.
 const FILES: [(&str, &str); 3] = [
     ("/etc/tabane/NAME.toml", "Configuration of the bundle NAME as a service, see tabane.toml(5)."),
@@ -76,7 +71,10 @@ fn page(command: &Command, has_files: bool) -> io::Result<String> {
         entries(&mut rest, "FILES", &FILES);
         entries(&mut rest, "ENVIRONMENT", &VARIABLES);
     }
-    entries(&mut rest, "EXIT STATUS", &EXIT);
+    rest.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in exit_codes(command) {
+        entry(&mut rest, &code.to_string(), meaning);
+    }
     rest.control("SH", ["SEE ALSO"]);
     let own = command.get_display_name().unwrap_or_else(|| command.get_name());
     let others = SEE_ALSO.iter().filter(|(name, _)| *name != own);
@@ -92,11 +90,19 @@ pub(crate) fn flush_left(page: &mut Roff) -> &mut Roff {
     page.control("ad", ["l"]).control("nh", [])
 }
 
+/// How a command may end: only one of them has findings.
+fn exit_codes(command: &Command) -> impl Iterator<Item = (u8, &'static str)> {
+    let has_findings = command.get_name() == "doctor";
+    CODES.into_iter().filter(move |(_, meaning)| has_findings || !meaning.starts_with("`tabane doctor`"))
+}
+
 fn entries(page: &mut Roff, title: &str, entries: &[(&str, &str)]) {
     page.control("SH", [title]);
-    for (name, meaning) in entries {
-        page.control("TP", []).text([bold(*name)]).text([roman(*meaning)]);
-    }
+    entries.iter().for_each(|(name, meaning)| entry(page, name, meaning));
+}
+
+fn entry(page: &mut Roff, name: &str, meaning: &str) {
+    page.control("TP", []).text([bold(name)]).text([roman(meaning)]);
 }
 
 #[cfg(test)]

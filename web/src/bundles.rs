@@ -25,9 +25,3 @@ pub fn all(names: Vec<String>) -> Vec<(String, Result<Status, AskError>)> {
     };
     names.into_iter().map(ask).collect()
 }
-
-/// The statuses of those that answer.
-#[must_use]
-pub fn statuses(names: Vec<String>) -> Vec<Status> {
-    all(names).into_iter().filter_map(|(_, status)| status.ok()).collect()
-}

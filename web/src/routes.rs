@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -196,9 +196,11 @@ async fn stream(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> 
     Ok(Sse::new(feed).keep_alive(KeepAlive::default()).into_response())
 }
 
-async fn figures(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
-    let statuses = apart(move || shared.live.names().map(bundles::statuses)).await?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::render(&statuses)).into_response())
+async fn figures(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let bundles = apart(move || shared.live.names().map(bundles::all)).await?;
+    let accept = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok());
+    let (kind, text) = metrics::answer(bundles, accept);
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
 #[cfg(test)]

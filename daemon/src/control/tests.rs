@@ -37,7 +37,7 @@ fn log() -> Arc<EventLog> {
 
 /// Keeps `count` events.
 fn happen(log: &EventLog, count: u64) {
-    (0..count).for_each(|at| log.keep(at, Entry { what: "test".to_owned(), ..Entry::default() }));
+    (0..count).for_each(|at| log.keep(at, Entry { what: "policy".to_owned(), ..Entry::default() }));
 }
 
 fn connect(name: &str) -> UnixStream {

@@ -24,6 +24,7 @@ mod frames;
 mod jumbo;
 mod lab;
 mod live;
+mod metrics;
 mod moved;
 mod narrow;
 mod neighbours;
@@ -58,12 +59,12 @@ use std::{env, thread};
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
-use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
     ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
     require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
+use tabane_kit::{bundle, prometheus};
 
 /// The names of the lab's experiments begin so.
 const EXPERIMENT: &str = "experiment_";
@@ -88,6 +89,7 @@ enum Need {
     DaemonAndNat,
     DaemonAndNft,
     DaemonAndPriority,
+    DaemonAndPrometheus,
     DaemonAndSystemd,
     Package,
     DaemonAndTshark,
@@ -169,6 +171,7 @@ fn cases() -> Vec<Case> {
         carrier::cases(),
         changes::cases(),
         live::cases(),
+        metrics::cases(),
         classes::cases(),
         configured::cases(),
         engines::cases(),
@@ -209,6 +212,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
+        Need::DaemonAndPrometheus => daemon().and_then(|()| Ok(prometheus::require()?)),
         Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))

@@ -9,6 +9,7 @@ use futures_core::Stream;
 use http_body_util::BodyExt;
 use tabane::control::{Listener, Present, Server, done};
 use tabane::events::EventLog;
+use tabane::metrics::Format;
 use tower::ServiceExt;
 
 use super::*;
@@ -100,8 +101,18 @@ fn the_api_and_the_metrics_need_the_token() {
     assert_eq!(get_code(&router, "/api/bundles", &[HOST, BEARER]), 200);
     assert_eq!(get_code(&router, "/nothing", &[HOST, BEARER]), 404);
     let (code, headers, text) = answer(&router, Method::GET, "/metrics", &[HOST, BEARER], "");
-    assert_eq!((code, &headers["content-type"]), (200, &metrics::CONTENT_TYPE.parse().expect("a header")));
+    assert_eq!(
+        (code, &headers["content-type"]),
+        (200, &Format::OpenMetrics.content_type().parse().expect("a header"))
+    );
     assert!(text.ends_with("# EOF\n"), "{text}");
+    let plain = ("accept", "text/plain;version=0.0.4");
+    let (code, headers, text) = answer(&router, Method::GET, "/metrics", &[HOST, BEARER, plain], "");
+    assert_eq!(
+        (code, &headers["content-type"]),
+        (200, &Format::Text.content_type().parse().expect("a header"))
+    );
+    assert!(text.contains("tabane_exporter_info{") && !text.contains("# EOF"), "{text}");
     let by_file_modes = served(None, &[], false);
     assert_eq!(get_code(&by_file_modes, "/api/bundles", &[HOST]), 200);
 }
