@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::events::Entry;
+pub(crate) use health::Level;
 pub use health::{Fault, Health, REASONS, State};
 
 /// A bundle, at the moment of the answer.
@@ -232,6 +233,15 @@ impl PathStatus {
             (PathState::Down, PathState::Up) => "in only",
             (PathState::Up, _) => "out only",
             _ => "down",
+        }
+    }
+
+    /// How good that is.
+    pub(crate) fn level(&self) -> Level {
+        match self.state() {
+            "up" => Level::Good,
+            "suspect" | "drained" => Level::Warning,
+            _ => Level::Bad,
         }
     }
 }

@@ -9,6 +9,9 @@ use super::speed::{is_below_expected, slow};
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 use crate::events::Entry;
 
+/// A path that loses so much of what it carries is not well, in percent.
+const LOSS_PERCENT: f64 = 5.0;
+
 /// The judgement of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -40,7 +43,27 @@ pub enum State {
     NoPeer,
 }
 
+/// How good something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// As it should be.
+    Good,
+    /// Worth a look.
+    Warning,
+    /// Something is lost or fails.
+    Bad,
+}
+
 impl Health {
+    /// How good it is.
+    pub(crate) fn level(&self) -> Level {
+        match self.state {
+            State::Healthy => Level::Good,
+            State::Degraded if !self.redundancy_lost => Level::Warning,
+            State::Degraded | State::NoPeer => Level::Bad,
+        }
+    }
+
     /// The state in one word for people, loud where somebody should look.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -179,6 +202,11 @@ fn fault<'a>(status: &'a Status, link: &LinkStatus) -> Option<Fault<'a>> {
         return found("not-reached", format!("{nic} has not reached a peer yet"), None);
     }
     let Some((peer, _)) = bad else {
+        let here = status.peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.link == link.link);
+        let lost = here.map(|path| path.loss_percent).fold(0.0, f64::max);
+        if lost >= LOSS_PERCENT {
+            return found("loss", format!("{nic} loses {lost:.1} % of its cells"), None);
+        }
         let (peer, what) = slow(status, link)?;
         return found("slow", what + &towards(status, peer), None);
     };
@@ -343,6 +371,17 @@ mod tests {
             assert_eq!(signalled(&why), signal);
         }
         assert_eq!(signalled(&Entry { lost_ppm: Some(1), ..Entry::default() }), "loss");
+    }
+
+    #[test]
+    fn a_link_that_loses_much_is_named_although_it_carries_on() {
+        let mut status = pair();
+        status.peers[0].paths[1].loss_percent = 4.9;
+        assert_eq!(judge(&status).state, State::Healthy);
+        status.peers[0].paths[1].loss_percent = 25.04;
+        let health = judge(&status);
+        assert_eq!((health.state, health.redundancy_lost), (State::Degraded, false));
+        assert_eq!(health.summary, "eth2 loses 25.0 % of its cells");
     }
 
     #[test]

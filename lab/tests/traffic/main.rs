@@ -36,12 +36,15 @@ mod policies;
 mod probe;
 mod routed;
 mod scenario;
+mod screens;
 mod service;
+mod settings;
 mod sites;
 mod slow_peer;
 mod stage;
 mod streams;
 mod systemd;
+mod terminal;
 mod top;
 mod traces;
 mod upgrade;
@@ -179,7 +182,9 @@ fn cases() -> Vec<Case> {
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
+        screens::cases(),
         service::cases(),
+        settings::cases(),
         sites::cases(),
         slow_peer::cases(),
         systemd::cases(),
