@@ -9,7 +9,7 @@ use crate::config::classes::policy_names;
 use crate::config::{file, resolve};
 
 /// Flags of `up`, and what a file says in their place; both stand with the link eth1 where they name none, and change something.
-const SAME: [(&str, &str); 34] = [
+const SAME: [(&str, &str); 35] = [
     ("--name tb7", "name = 'tb7'"),
     ("--key k", "key = 'k'"),
     ("--key k --node-key mine", "key = 'k'\nnode_key = 'mine'"),
@@ -31,6 +31,7 @@ const SAME: [(&str, &str); 34] = [
     ("--address 10.9.0.1/24", "address = ['10.9.0.1/24']"),
     ("--user nobody", "user = 'nobody'"),
     ("--control-group adm", "control_group = 'adm'"),
+    ("--watch-group adm", "watch_group = 'adm'"),
     ("--no-sandbox", "sandbox = false"),
     ("--no-gso", "[offload]\ngso = false"),
     ("--no-gro", "[offload]\ngro = false"),
