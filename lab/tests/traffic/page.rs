@@ -232,9 +232,17 @@ fn outlive() -> Result<()> {
 
 /// The answer to a request on a Unix socket: its head and its JSON.
 fn ask(socket: &Path, line: &str) -> Result<(String, Value)> {
+    ask_by("localhost", socket, line)
+}
+
+/// A name by which browsers may ask.
+const NAMED: &str = "page.example";
+
+/// The same by this name.
+fn ask_by(host: &str, socket: &Path, line: &str) -> Result<(String, Value)> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(WITHIN))?;
-    write!(stream, "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").with_context(|| answer.clone())?;
@@ -247,13 +255,17 @@ fn on_a_socket() -> Result<()> {
         let socket = directory.path().join("socket");
         let mut command = topology.host(0).command(bundle::program(None)?);
         let server = Process::start({
-            command.args(["web", "--socket"]).arg(&socket);
+            command.args(["web", "--host", NAMED, "--socket"]).arg(&socket);
             command
         })?;
         let (head, listed) = wait_for("an answer", WITHIN, || Ok(ask(&socket, "GET /api/bundles").ok()))?;
         ensure!(head.starts_with("HTTP/1.1 200"), "{head}");
         ensure!(listed["bundles"][0]["name"] == DEVICE && listed["actions"] == false, "{listed}");
         ensure!(listed["bundles"][0]["health"]["state"] == "healthy", "{listed}");
+        for (host, code) in [(NAMED, 200), ("stranger.example", 403)] {
+            let (head, _) = ask_by(host, &socket, "GET /api/bundles")?;
+            ensure!(head.starts_with(&format!("HTTP/1.1 {code}")), "{host}: {head}");
+        }
         let (_, status) = ask(&socket, &format!("GET /api/bundles/{DEVICE}/status"))?;
         ensure!(status["policy"] == bundles[0].status()?.policy, "{status}");
         let (_, events) = ask(&socket, &format!("GET /api/bundles/{DEVICE}/events"))?;

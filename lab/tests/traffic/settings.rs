@@ -43,6 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
             Need::DaemonAndSetpriv,
             control_group,
         ),
+        Case::new("members_of_the_watch_group_may_look_alone", Need::DaemonAndSetpriv, watch_group),
         Case::new("a_link_may_have_a_port_of_its_own", Need::Daemon, port),
         Case::new("a_window_is_divided_as_its_link_says", Need::Daemon, window),
         Case::new("a_window_is_polled_as_often_as_its_link_says", Need::Daemon, polled),
@@ -121,6 +122,25 @@ fn control_group() -> Result<()> {
             let word =
                 if code == 0 { "adaptive\n".to_owned() } else { format!("members of group {GROUP} may ask") };
             ensure!(said.contains(&word), "group {group}: {said}");
+        }
+        Ok(())
+    })
+}
+
+fn watch_group() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options_with(&["--watch-group", GROUP])?, |topology, _| {
+        let refusal = "members of the group that may watch the bundle can ask for its status";
+        for (policy, code, word) in [(None, 0, "adaptive\n"), (Some("rr"), 2, refusal)] {
+            let mut command = topology.host(0).command("setpriv");
+            command.args([
+                format!("--reuid={STRANGER}"),
+                format!("--regid={GROUP}"),
+                "--clear-groups".to_owned(),
+            ]);
+            command.arg(program(None)?).args(["policy", DEVICE]).args(policy);
+            let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
+            let said = format!("{}{}", ending.output, ending.complaint);
+            ensure!(ending.status.code() == Some(code) && said.contains(word), "{policy:?}: {said}");
         }
         Ok(())
     })
