@@ -40,7 +40,7 @@ rust:
 # --- use ---
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-lab -p tabane-manuals
+	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-follow -p tabane-lab -p tabane-manuals
 	rm -rf target/manuals
 	target/release/tabane-manuals target/manuals
 
@@ -54,15 +54,18 @@ BIN = $(DESTDIR)$(PREFIX)/bin
 LIB = $(DESTDIR)$(PREFIX)/lib
 SHARE = $(DESTDIR)$(PREFIX)/share
 DOC = $(SHARE)/doc/tabane
-PROGRAMS := tabane tabane-probe
+PROGRAMS := tabane tabane-probe tabane-follow
+UNITS := tabane@.service tabane-follow@.service
 
 # Builds nothing, so that root need not have a toolchain: `make build && sudo make install`.
 install:
 	@cd target/release && ls $(PROGRAMS) ../manuals/man1 >/dev/null || { echo "nothing to install yet: make build"; exit 2; }
 	install -D --strip -t '$(BIN)' $(PROGRAMS:%=target/release/%)
 	install -d '$(LIB)/systemd/system'
-	sed 's,/usr/bin/,$(PREFIX)/bin/,' 'packaging/tabane@.service' > '$(LIB)/systemd/system/tabane@.service'
-	chmod 644 '$(LIB)/systemd/system/tabane@.service'
+	for unit in $(UNITS); do \
+	  sed 's,/usr/bin/,$(PREFIX)/bin/,' "packaging/$$unit" > '$(LIB)/systemd/system/'"$$unit" || exit 1; \
+	  chmod 644 '$(LIB)/systemd/system/'"$$unit" || exit 1; \
+	done
 	install -D -m 644 packaging/sysusers.conf '$(LIB)/sysusers.d/tabane.conf'
 	install -D -m 644 packaging/etc-README '$(DESTDIR)$(SYSCONF)/tabane/README'
 	install -D -m 644 -t '$(SHARE)/man/man1' target/manuals/man1/*
@@ -76,7 +79,7 @@ install:
 
 # Configurations and keys stay.
 uninstall:
-	rm -f $(PROGRAMS:%='$(BIN)/%') '$(LIB)/systemd/system/tabane@.service' '$(LIB)/sysusers.d/tabane.conf'
+	rm -f $(PROGRAMS:%='$(BIN)/%') $(UNITS:%='$(LIB)/systemd/system/%') '$(LIB)/sysusers.d/tabane.conf'
 	rm -f '$(SHARE)/man/man1/tabane.1' '$(SHARE)'/man/man1/tabane-*.1 '$(SHARE)/man/man5/tabane.toml.5'
 	rm -f $(PROGRAMS:%='$(SHARE)/bash-completion/completions/%') $(PROGRAMS:%='$(SHARE)/fish/vendor_completions.d/%.fish')
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(ZSH)/_%')
@@ -180,7 +183,8 @@ rivals: rust
 # --- check ---
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
-              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack
+              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack \
+              etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and

@@ -27,7 +27,7 @@ use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::origin::Origin;
 use crate::stdout::print;
-use crate::{background, log, names, probe, reload, remote, run, save, stderr, top, trace, why};
+use crate::{background, beside, log, names, reload, remote, run, save, stderr, top, trace, why};
 use again::BundleAndFile;
 pub(crate) use again::read_again;
 use live::{ClassChange, LinkChange, PeerChange};
@@ -202,6 +202,13 @@ enum Command {
         #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Keep the peers and keys of a running bundle as etcd or DNS has them: starts the program tabane-follow, beside this one
+    #[command(disable_help_flag = true)]
+    Follow {
+        /// Its arguments
+        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Resolve names for a running bundle, which starts this by itself
     #[command(hide = true)]
     ResolveNames {
@@ -313,7 +320,8 @@ impl Command {
                 let (name, file) = which.meant()?;
                 save::save(&name, file.as_deref())
             }
-            Command::Probe { arguments } => probe::execute(&arguments),
+            Command::Probe { arguments } => beside::execute("probe", &arguments),
+            Command::Follow { arguments } => beside::execute("follow", &arguments),
             Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file, no_nics } => check(&file, !no_nics),
             Command::Genkey { file, node } => {

@@ -12,6 +12,7 @@
 //! sentence on one line.
 
 mod background;
+mod beside;
 pub mod cli;
 pub mod config;
 pub mod control;
@@ -33,7 +34,6 @@ mod offloading;
 pub mod origin;
 mod priority;
 mod privileges;
-mod probe;
 mod reach;
 mod refusal;
 mod reload;

@@ -1,9 +1,9 @@
-//! Manual pages and completions of `tabane` and `tabane-probe`.
+//! Manual pages and completions of `tabane`, `tabane-probe` and `tabane-follow`.
 //!
 //! ```text
-//!   tabane::cli::command, tabane_probe::command ── commands ──┬── pages ────── man1/*.1
-//!                                                             └── completions  bash/, zsh/, fish/
-//!   docs/configuration.md ─────────────────────── markdown ────────────────── man5/tabane.toml.5
+//!   tabane::cli::command, tabane_probe::command, … ── commands ──┬── pages ────── man1/*.1
+//!                                                                └── completions  bash/, zsh/, fish/
+//!   docs/configuration.md ────────────────────────── markdown ────────────────── man5/tabane.toml.5
 //! ```
 //!
 //! Rule of the crate: each word about a command, an option or a key is taken from what defines it. A program of the

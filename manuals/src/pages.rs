@@ -32,15 +32,17 @@ const VARIABLES: [(&str, &str); 2] = [
     ("NO_COLOR", "Tables have no colours."),
 ];
 /// Pages that any page refers to.
-const SEE_ALSO: [(&str, &str); 3] = [("tabane", "1"), ("tabane-probe", "1"), ("tabane.toml", "5")];
+const SEE_ALSO: [(&str, &str); 4] =
+    [("tabane", "1"), ("tabane-probe", "1"), ("tabane-follow", "1"), ("tabane.toml", "5")];
 
-/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` has its pages by the
-/// program `tabane-probe`.
+/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` and `tabane follow`
+/// has its pages by the programs of those names.
 pub(crate) fn write(program: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let mut program = program.clone();
     program.build();
-    let commands = program.get_subcommands().filter(|command| command.get_name() != "probe");
+    let commands =
+        program.get_subcommands().filter(|command| !["probe", "follow"].contains(&command.get_name()));
     for command in std::iter::once(&program).chain(commands) {
         write_all(command, command.get_name() == "tabane", directory)?;
     }

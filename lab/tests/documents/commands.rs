@@ -1,4 +1,4 @@
-//! Commands and options: those of `tabane` and `tabane-probe` against the definitions of their command lines, those of
+//! Commands and options: those of `tabane`, `tabane-probe` and `tabane-follow` against the definitions of their command lines, those of
 //! `tabane-lab` against what its `--help` shows.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +79,7 @@ fn program(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
     let name = words.next()?.rsplit('/').next()?;
     let words = words.take_while(|word| !ENDS.contains(word)).collect();
-    ["tabane", "tabane-probe", "tabane-lab"].contains(&name).then_some((name, words))
+    ["tabane", "tabane-probe", "tabane-follow", "tabane-lab"].contains(&name).then_some((name, words))
 }
 
 impl Programs {

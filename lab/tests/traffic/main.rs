@@ -19,6 +19,7 @@ mod engines;
 mod ether;
 mod experiments;
 mod faults;
+mod fleet;
 mod forwarded;
 mod frames;
 mod jumbo;
@@ -56,8 +57,8 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
-    require_priority, require_tools, require_xdp,
+    DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK,
+    Tool, require_daemon, require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
 
@@ -78,9 +79,12 @@ enum Need {
     Daemon,
     DaemonAndTcpdump,
     DaemonAndIperf,
+    DaemonAndDns,
+    DaemonAndEtcd,
     DaemonAndEthtool,
     DaemonAndXdp,
     DaemonAndGuest,
+    DaemonAndMpirun,
     DaemonAndNat,
     DaemonAndNft,
     DaemonAndPriority,
@@ -158,6 +162,7 @@ fn cases() -> Vec<Case> {
         forwarded::cases(),
         addresses::cases(),
         faults::cases(),
+        fleet::cases(),
         frames::cases(),
         carrier::cases(),
         changes::cases(),
@@ -194,9 +199,12 @@ fn missing(need: Need) -> Option<String> {
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
+        Need::DaemonAndDns => daemon().and_then(|()| tool(DNSMASQ)),
+        Need::DaemonAndEtcd => daemon().and_then(|()| tool(ETCD)).and_then(|()| tool(ETCDCTL)),
         Need::DaemonAndEthtool => daemon().and_then(|()| tool(ETHTOOL)),
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
+        Need::DaemonAndMpirun => daemon().and_then(|()| tool(MPIRUN)),
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
         Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),

@@ -184,8 +184,10 @@ fn is_documented(machine: &Systemd) -> Result<()> {
 }
 
 fn is_verified(machine: &Systemd) -> Result<()> {
-    let said = shell(machine, &format!("systemd-analyze verify /{UNITS}/tabane@.service 2>&1"))?;
-    ensure!(said.trim().is_empty(), "systemd-analyze verify: {said}");
+    for unit in ["tabane@.service", "tabane-follow@.service"] {
+        let said = shell(machine, &format!("systemd-analyze verify /{UNITS}/{unit} 2>&1"))?;
+        ensure!(said.trim().is_empty(), "systemd-analyze verify {unit}: {said}");
+    }
     let user = shell(machine, "getent passwd tabane && getent group tabane")?;
     ensure!(user.contains("/nonexistent") && user.contains("nologin"), "{user}");
     Ok(())

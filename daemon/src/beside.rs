@@ -1,0 +1,27 @@
+//! Programs that lie beside this one and take its place: `tabane-probe`, `tabane-follow`.
+//!
+//! They parse what strangers send, or speak TLS, and `tabane` opens devices: so none of them is linked into `tabane`
+//! (`lab/tests/tidy.rs`).
+
+use std::env;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::error::BadInput;
+
+/// Replaces this process by the program `tabane-NAME`; returns only if that fails.
+pub(crate) fn execute(name: &str, arguments: &[OsString]) -> anyhow::Result<()> {
+    let file = format!("tabane-{name}");
+    let program = env::current_exe().context("the path of this program")?.with_file_name(&file);
+    let error = Command::new(&program).args(arguments).exec();
+    let path = program.display();
+    if error.kind() == ErrorKind::NotFound {
+        let sentence = format!("no program `{path}`: `tabane {name}` needs {file} beside tabane");
+        return Err(BadInput::new(sentence).into());
+    }
+    Err(error).with_context(|| format!("starting `{path}`"))
+}

@@ -1,0 +1,308 @@
+//! Fleets: nodes whose peers and keys come from etcd or DNS join, leave and change keys while traffic passes, and nothing
+//! changes while etcd or DNS is away.
+//!
+//! ```text
+//!   h1 ── eth1 ── s1, where etcd and DNS live ── eth1 ── h2, h3       10.1.1.0/24
+//!   h1 ── eth2 ── s2 ─────────────────────────── eth2 ── h2, h3       10.1.2.0/24
+//! ```
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
+use tabane_kit::clock::wait_for;
+use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
+use tabane_kit::workload::etcd::Etcd;
+use tabane_kit::workload::fleet::{Dns, Follower, run};
+use tabane_kit::workload::sequence::{Pace, Sequence};
+use tabane_kit::workload::transfer::{Source, Transfer};
+use tempfile::TempDir;
+
+use crate::stage::{FAST, options, plan};
+use crate::{Case, Need};
+
+const HOSTS: usize = 3;
+const LINKS: usize = 2;
+/// The one that leaves and comes back.
+const LEAVER: usize = 2;
+/// Where etcd and DNS listen, beside the hosts' addresses on the first link.
+const SERVER: &str = "10.1.1.250";
+/// A datagram each 10 ms, for as long as a trial can last; the longest time without one.
+const PACE: Pace = Pace { per_second: 100, bytes: 200 };
+const LIMIT: Duration = Duration::from_secs(240);
+const GAP_MAX: Duration = Duration::from_millis(500);
+/// One copy of the file that goes from the first host to the second again and again.
+const FILE: u64 = 16 << 20;
+/// Seconds that a node's record outlives it.
+const LEASE: &str = "5";
+/// A change in etcd has its effect within this time.
+const WITHIN: Duration = Duration::from_secs(15);
+/// A record in DNS has it within this: 5 s until it is asked for again, and 5 s for the rest.
+const DNS_WITHIN: Duration = Duration::from_secs(10);
+/// So long without a server a follower has asked again in vain.
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "a_fleet_by_etcd_joins_leaves_and_changes_its_key_under_traffic",
+            Need::DaemonAndEtcd,
+            by_etcd,
+        ),
+        Case::new("a_fleet_by_dns_joins_by_a_record_and_outlives_the_server", Need::DaemonAndDns, by_dns),
+    ]
+}
+
+/// Bundles whose links only listen, and the traffic between the first two.
+struct Stage<'a> {
+    topology: &'a Topology,
+    program: PathBuf,
+    directory: TempDir,
+    bundles: Vec<Bundle<'a>>,
+}
+
+impl<'a> Stage<'a> {
+    fn start(topology: &'a Topology) -> Result<Stage<'a>> {
+        topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
+        let directory = tempfile::tempdir()?;
+        let program = options()?.program;
+        let mut stage = Stage { topology, program, directory, bundles: Vec::new() };
+        for name in ["old.key", "new.key"] {
+            let mut command = topology.host(0).command(&stage.program);
+            tabane_kit::tool::run(command.arg("genkey").arg(stage.file(name)))?;
+        }
+        let options = Options { protection: Protection::KeyFile(stage.file("old.key")), ..options()? };
+        for host in 0..HOSTS {
+            let links: Vec<String> =
+                (0..LINKS).map(|link| format!("{},local={}", nic(link), address_of(link, host))).collect();
+            let mut bundle = Bundle::start(topology.host(host), host, &links, &options)?;
+            let status = bundle.wait_until("a bundle that is up", |_| true)?;
+            ensure!(status.peers.is_empty(), "peers without a fleet: {:?}", status.peers);
+            stage.bundles.push(bundle);
+        }
+        Ok(stage)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn follower(&self, host: usize, flags: &[String]) -> Result<Follower<'a>> {
+        let cache = self.file(&format!("h{}.json", host + 1));
+        let own = [DEVICE.to_owned(), "--cache".to_owned(), cache.display().to_string()];
+        Follower::start(self.topology.host(host), &self.program, [&own[..], flags].concat())
+    }
+
+    /// Waits until each of these hosts has the others as peers over all links.
+    fn joined(&mut self, hosts: &[usize]) -> Result<()> {
+        let peers = hosts.len() - 1;
+        hosts.iter().try_for_each(|host| {
+            self.bundles[*host]
+                .wait_until(&format!("{peers} peers"), |status| status.is_ready(peers, LINKS))
+                .map(drop)
+        })
+    }
+
+    /// Waits until a host greets another over all links, or over none.
+    fn greets(&self, host: usize, other: usize, greets: bool) -> Result<()> {
+        let what = format!("h{} greets h{}: {greets}", host + 1, other + 1);
+        wait_for(&what, WITHIN, || {
+            let changed = self.bundles[host].status()?.changed_by_hand.join("\n");
+            let named = (0..LINKS)
+                .filter(|link| changed.contains(&format!("{}:7420", address_of(*link, other))))
+                .count();
+            Ok((named == if greets { LINKS } else { 0 }).then_some(()))
+        })
+    }
+
+    fn traffic(&self) -> Result<Traffic> {
+        let (from, to) = (self.topology.host(0), self.topology.host(1));
+        let at = SocketAddr::new(address(1), 0);
+        let transfer = Transfer::start(from, to, at, Source::random(FILE, 1))?;
+        Ok(Traffic { datagrams: Sequence::start(from, to, at, PACE, LIMIT)?, transfer })
+    }
+}
+
+/// A datagram each 10 ms beside a TCP connection that fills the links.
+struct Traffic {
+    datagrams: Sequence,
+    transfer: Transfer,
+}
+
+impl Traffic {
+    /// Nothing of it was lost, and it never stopped.
+    fn passed(self) -> Result<()> {
+        self.transfer.end();
+        let (datagrams, transfer) = (self.datagrams.finish()?, self.transfer.finish()?);
+        let gaps = [datagrams.gaps.longest().length, transfer.gaps.longest().length];
+        println!("{} datagrams, {} bytes by TCP, longest gaps {gaps:?}", datagrams.sent, transfer.bytes);
+        ensure!(transfer.lost.is_none() && transfer.damaged == 0, "{transfer:?}");
+        ensure!(datagrams.lost_at_ns.is_empty() && datagrams.damaged == 0, "{datagrams:?}");
+        ensure!(gaps.iter().all(|gap| *gap < GAP_MAX), "longest gaps {gaps:?}: {datagrams:?}");
+        Ok(())
+    }
+}
+
+fn topology() -> Result<Topology> {
+    Topology::build(Plan { hosts: HOSTS, addressed: true, ..plan(&[FAST; LINKS]) })
+}
+
+fn by_etcd() -> Result<()> {
+    let topology = topology()?;
+    let mut stage = Stage::start(&topology)?;
+    let mut etcd = Etcd::start(topology.switch(0), SERVER.parse::<IpAddr>()?)?;
+    let reached = reached(&etcd);
+    let flags = |host: usize| {
+        let own = ["--keys", "--lease", LEASE, "--as"].map(String::from);
+        [&reached[..], &own, &[format!("h{}", host + 1)]].concat()
+    };
+    let mut followers: Vec<Follower<'_>> =
+        (0..HOSTS).map(|host| stage.follower(host, &flags(host))).collect::<Result<_>>()?;
+    stage.joined(&[0, 1, 2])?;
+    let traffic = stage.traffic()?;
+
+    leave_and_return(&mut stage, &mut followers)?;
+    rotate(&mut stage, &reached)?;
+
+    etcd.kill()?;
+    // With the old key on disk and without etcd: peers and the new key are from the cache.
+    followers[LEAVER].stop()?;
+    stage.bundles[LEAVER].stop_for_now()?.success("a daemon told to stop")?;
+    stage.bundles[LEAVER].start_again()?;
+    followers[LEAVER].start_again()?;
+    stage.joined(&[0, 1, 2])?;
+
+    etcd.start_again()?;
+    leave_and_return(&mut stage, &mut followers)?;
+    traffic.passed()?;
+
+    stranger(&stage, &etcd)?;
+    for (host, follower) in followers.iter_mut().enumerate() {
+        let said = follower.stop()?;
+        // The one that came back last has not seen etcd die.
+        ensure!(host == LEAVER || said.contains("what was known last stands"), "{said}");
+        ensure!(!said.contains(fs::read_to_string(stage.file("new.key"))?.trim()), "a key in the log");
+    }
+    Bundle::stop_all(stage.bundles)
+}
+
+/// How etcd is reached.
+fn reached(etcd: &Etcd<'_>) -> Vec<String> {
+    let file = |name| etcd.file(name).display().to_string();
+    let url = format!("{}/fleet", etcd.url());
+    let named = [
+        ("--etcd", url),
+        ("--ca", file("ca.crt")),
+        ("--cert", file("client.crt")),
+        ("--cert-key", file("client.key")),
+    ];
+    named.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+}
+
+/// A node that ends takes its record with it: the others greet it no longer. Started again, it joins.
+fn leave_and_return(stage: &mut Stage<'_>, followers: &mut [Follower<'_>]) -> Result<()> {
+    followers[LEAVER].stop()?;
+    stage.bundles[LEAVER].stop_for_now()?.success("a daemon told to stop")?;
+    (0..LEAVER).try_for_each(|host| stage.greets(host, LEAVER, false))?;
+    stage.joined(&[0, 1])?;
+    stage.bundles[LEAVER].start_again()?;
+    followers[LEAVER].start_again()?;
+    (0..LEAVER).try_for_each(|host| stage.greets(host, LEAVER, true))?;
+    stage.joined(&[0, 1, 2])
+}
+
+/// The key that all have stands in etcd at first; then one command leads the group to another, in three rounds.
+fn rotate(stage: &mut Stage<'_>, reached: &[String]) -> Result<()> {
+    let rotate = |key: &str| {
+        let own = [DEVICE.to_owned(), "--rotate".to_owned(), stage.file(key).display().to_string()];
+        run(stage.topology.switch(0), &stage.program, &[&own[..], reached].concat())
+    };
+    let parted = rotate("new.key").expect_err("the nodes speak the old one").to_string();
+    ensure!(parted.contains("h1 speaks another key than this, and etcd has none yet"), "{parted}");
+    rotate("old.key")?;
+    let said = rotate("new.key")?;
+    ensure!(said.lines().count() == 4 && said.contains("round 3: every node drops the others"), "{said}");
+    for bundle in &mut stage.bundles {
+        let events = bundle.ask(&["events", DEVICE])?;
+        let rounds: Vec<_> = events.lines().filter(|line| line.contains("further keys accepted")).collect();
+        ensure!(rounds.len() == 3 && rounds[2].contains("0 further keys"), "{events}");
+    }
+    stage.joined(&[0, 1, 2])
+}
+
+/// Who comes with a certificate of somebody else's is refused in one sentence.
+fn stranger(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
+    let own = [DEVICE.to_owned(), "--rotate".to_owned(), stage.file("old.key").display().to_string()];
+    let flags = reached(etcd).into_iter().map(|flag| flag.replace("client.", "stranger."));
+    let flags: Vec<String> = own.into_iter().chain(flags).collect();
+    let refused = run(stage.topology.switch(0), &stage.program, &flags)
+        .expect_err("no certificate of etcd's")
+        .to_string();
+    ensure!(
+        refused.contains(&format!("tabane-follow: etcd at {} cannot be reached", etcd.url())),
+        "{refused}"
+    );
+    Ok(())
+}
+
+fn by_dns() -> Result<()> {
+    let topology = topology()?;
+    let mut stage = Stage::start(&topology)?;
+    let server: IpAddr = SERVER.parse()?;
+    let mut dns = Dns::start(topology.switch(0), server, &zone(&[0, 1]))?;
+    let flags: Vec<String> = (0..LINKS)
+        .flat_map(|link| ["--srv".to_owned(), format!("{}=_tabane._udp.net{link}.fleet.test", nic(link))])
+        .chain(["--dns".to_owned(), SERVER.to_owned()])
+        .collect();
+    let mut followers: Vec<Follower<'_>> =
+        (0..2).map(|host| stage.follower(host, &flags)).collect::<Result<_>>()?;
+    stage.joined(&[0, 1])?;
+    let traffic = stage.traffic()?;
+
+    // The third host follows nobody: that it joins is due to its record.
+    dns.serve(&zone(&[0, 1, LEAVER]))?;
+    let since = Instant::now();
+    stage.bundles[LEAVER].wait_until("a peer by its record", |status| status.is_ready(2, LINKS))?;
+    let took = since.elapsed();
+    ensure!(took < DNS_WITHIN, "the record had its effect after {took:?}");
+
+    dns.kill()?;
+    println!("a record had its effect after {took:?}");
+    // Asked for again in vain, and a peer that is gone for a while is still known.
+    stage.bundles[LEAVER].stop_for_now()?.success("a daemon told to stop")?;
+    stage.joined(&[0, 1])?;
+    thread::sleep(ASKED_AGAIN);
+    stage.bundles[LEAVER].start_again()?;
+    stage.joined(&[0, 1, 2])?;
+    traffic.passed()?;
+
+    // What a node knows without DNS is in its cache.
+    followers[1].stop()?;
+    stage.bundles[1].stop_for_now()?.success("a daemon told to stop")?;
+    stage.bundles[1].start_again()?;
+    followers[1].start_again()?;
+    (0..HOSTS).filter(|host| *host != 1).try_for_each(|host| stage.greets(1, host, true))?;
+    stage.joined(&[0, 1, 2])?;
+    let said = followers[0].stop()?;
+    ensure!(
+        said.matches("DNS does not answer").count() == 1 && said.contains("what was known last stands"),
+        "{said}"
+    );
+    followers[1].stop()?;
+    Bundle::stop_all(stage.bundles)
+}
+
+/// The records of these hosts: a service for each link.
+fn zone(hosts: &[usize]) -> String {
+    let record = |host: &usize, link: usize| {
+        let name = format!("h{host}-{link}.fleet.test");
+        let end = address_of(link, *host);
+        format!("srv-host=_tabane._udp.net{link}.fleet.test,{name},7420\nhost-record={name},{end}\n")
+    };
+    let records = hosts.iter().flat_map(|host| (0..LINKS).map(move |link| record(host, link)));
+    format!("local=/fleet.test/\n{}", records.collect::<String>())
+}
