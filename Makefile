@@ -117,8 +117,8 @@ deb: build sbom $(TOOLS)/cargo-deb-3.8.0
 
 # Debian's release that this machine runs; what is built here needs it, or a later one.
 SUITE := $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-CLEAN_ROOT := target/deb-roots/$(SUITE)
-# A clean Debian of its own: 300 MB, once.
+CLEAN_ROOT := target/clean-roots/$(SUITE)
+# A clean Debian of its own: 450 MB, once.
 deb-test: deb
 	@lab/packages.sh mmdebstrap=mmdebstrap ip=iproute2 tc=iproute2 setpriv=util-linux strace=strace
 	@test -d $(CLEAN_ROOT) || packaging/clean-root.sh $(SUITE) $(CLEAN_ROOT) || echo "going on without a clean Debian"

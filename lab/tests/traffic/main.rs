@@ -6,6 +6,7 @@
 //! them, in a sandbox of their own. Where trials cannot run they are reported as ignored, with the reason.
 
 mod addresses;
+mod beside;
 mod bridge;
 mod carrier;
 mod changes;
@@ -19,6 +20,7 @@ mod engines;
 mod ether;
 mod experiments;
 mod faults;
+mod fits_in;
 mod fleet;
 mod forwarded;
 mod frames;
@@ -158,10 +160,12 @@ fn cases() -> Vec<Case> {
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
+        beside::cases(),
         bridge::cases(),
         forwarded::cases(),
         addresses::cases(),
         faults::cases(),
+        fits_in::cases(),
         fleet::cases(),
         frames::cases(),
         carrier::cases(),

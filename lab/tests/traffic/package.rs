@@ -20,9 +20,9 @@ use crate::stage::{FAST, options, plan, send_file};
 use crate::{Case, Need};
 
 /// Variables that name the package, and the directory of a clean Debian.
-const PACKAGE: &str = "TABANE_DEB";
-const ROOT: &str = "TABANE_CLEAN_ROOT";
-const SERVICE: &str = "tabane@tb0.service";
+pub(crate) const PACKAGE: &str = "TABANE_DEB";
+pub(crate) const ROOT: &str = "TABANE_CLEAN_ROOT";
+pub(crate) const SERVICE: &str = "tabane@tb0.service";
 const LINKS: usize = 2;
 /// Sent while a newer version is installed, for some seconds.
 const LONG_FILE: u64 = 192 << 20;
@@ -152,7 +152,7 @@ fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
     Ok(rate)
 }
 
-fn shell(machine: &Systemd, line: &str) -> Result<String> {
+pub(crate) fn shell(machine: &Systemd, line: &str) -> Result<String> {
     tool::run(machine.command("sh").args(["-c", line]))
 }
 
