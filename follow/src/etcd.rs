@@ -26,6 +26,9 @@ const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Longest answer, in bytes: a fleet of 1,024 nodes takes far less.
 const ANSWER_MAX: u64 = 8 << 20;
 
+/// Longest refusal that is read, in bytes.
+const REFUSAL_MAX: u64 = 512;
+
 /// etcd cannot be reached, refuses, or says what makes no sense: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble(pub String);
@@ -158,12 +161,7 @@ impl Etcd {
     /// Asks, and reads the first object of the answer.
     fn call(&self, what: &str, body: &Value) -> Result<Value, Trouble> {
         let answer = self.post(what, body, ANSWER_WAIT)?;
-        let mut values = serde_json::Deserializer::from_reader(answer).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => Err(self.strange(&error.to_string())),
-            None => Ok(Value::Null),
-        }
+        first(answer).map_err(|error| self.strange(&error.to_string()))
     }
 
     /// Asks, with a token if there is a login; a token that etcd does not know any more is replaced once.
@@ -192,8 +190,7 @@ impl Etcd {
             let body = json!({ "name": login.user, "password": login.password });
             let answer = self.send("auth/authenticate", &body, None, ANSWER_WAIT)?;
             let answer = answer.map_err(|refused| self.refused(&format!("user {}", login.user), &refused))?;
-            let answer: Value =
-                serde_json::from_reader(answer).map_err(|error| self.strange(&error.to_string()))?;
+            let answer = first(answer).map_err(|error| self.strange(&error.to_string()))?;
             *token = answer["token"].as_str().map(str::to_owned);
         }
         Ok(token.clone())
@@ -249,6 +246,12 @@ impl Etcd {
     }
 }
 
+/// The first object of an answer. What follows is not read: a refusal has trailers, and a stream has no end.
+fn first(answer: impl Read) -> Result<Value, serde_json::Error> {
+    let mut values = serde_json::Deserializer::from_reader(answer).into_iter::<Value>();
+    values.next().unwrap_or(Ok(Value::Null))
+}
+
 /// An answer that is none.
 struct Refused {
     message: String,
@@ -258,9 +261,14 @@ struct Refused {
 
 impl Refused {
     fn read(answer: impl Read, status: u16) -> Refused {
-        let said: Value = serde_json::from_reader(answer).unwrap_or_default();
-        let message = [&said["message"], &said["error"]].into_iter().find_map(Value::as_str);
-        let message = message.map_or_else(|| format!("HTTP status {status}"), str::to_owned);
+        let mut text = Vec::new();
+        // What has come counts, also when the rest does not come.
+        let _ = answer.take(REFUSAL_MAX).read_to_end(&mut text);
+        let said = first(&text[..]).unwrap_or_default();
+        let message =
+            [&said["message"], &said["error"]].into_iter().find_map(Value::as_str).map(str::to_owned);
+        let plain = || format!("HTTP status {status}: {}", String::from_utf8_lossy(&text).trim());
+        let message = message.unwrap_or_else(plain);
         Refused { is_of_token: status == 401 || message.contains("revision of auth store"), message }
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
@@ -119,6 +119,11 @@ impl<'a> Stage<'a> {
         })
     }
 
+    /// What the hosts have lately seen.
+    fn events(&self) -> String {
+        self.bundles.iter().map(|bundle| bundle.ask(&["events", DEVICE]).unwrap_or_default() + "\n").collect()
+    }
+
     fn traffic(&self) -> Result<Traffic> {
         let (from, to) = (self.topology.host(0), self.topology.host(1));
         let at = SocketAddr::new(address(1), 0);
@@ -178,9 +183,10 @@ fn by_etcd() -> Result<()> {
 
     etcd.start_again()?;
     leave_and_return(&mut stage, &mut followers)?;
-    traffic.passed()?;
+    traffic.passed().with_context(|| stage.events())?;
 
     stranger(&stage, &etcd)?;
+    users(&stage, &etcd)?;
     for (host, follower) in followers.iter_mut().enumerate() {
         let said = follower.stop()?;
         // The one that came back last has not seen etcd die.
@@ -244,6 +250,32 @@ fn stranger(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
         .to_string();
     ensure!(
         refused.contains(&format!("tabane-follow: etcd at {} cannot be reached", etcd.url())),
+        "{refused}"
+    );
+    Ok(())
+}
+
+/// etcd's own access control: a user with the right password reads the fleet, one with a wrong password is refused in a sentence.
+fn users(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
+    for arguments in
+        [&["user", "add", "root:right"][..], &["user", "grant-role", "root", "root"], &["auth", "enable"]]
+    {
+        etcd.ask(arguments)?;
+    }
+    let rotate = |password: &str| {
+        let file = stage.file("password");
+        fs::write(&file, format!("{password}\n"))?;
+        let key = stage.file("new.key").display().to_string();
+        let flags = ["--rotate", &key, "--user", "root", "--password-file", &file.display().to_string()]
+            .map(String::from);
+        let all = [&[DEVICE.to_owned()], &flags[..], &reached(etcd)].concat();
+        run(stage.topology.switch(0), &stage.program, &all)
+    };
+    let said = rotate("right")?;
+    ensure!(said == "every node has this key and no other\n", "{said}");
+    let refused = rotate("wrong").expect_err("a wrong password").to_string();
+    ensure!(
+        refused.contains("refuses user root: ") && refused.contains("authentication failed"),
         "{refused}"
     );
     Ok(())
