@@ -75,6 +75,7 @@ install:
 	install -D -m 644 -t '$(DESTDIR)$(ZSH)' target/manuals/zsh/*
 	install -D -m 644 -t '$(DOC)' README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE
 	install -D -m 644 -t '$(DOC)/docs' docs/*.md docs/tabane.lua
+	find packaging/network -type f -exec install -D -m 644 {} '$(DOC)/{}' \;
 	test -z '$(WIRESHARK)' || install -D -m 644 -t '$(DESTDIR)$(WIRESHARK)' docs/tabane.lua
 
 # Configurations and keys stay.
