@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
+use tabane_kit::systemd::UNITS;
+use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::etcd::Etcd;
 use tabane_kit::workload::fleet::{Dns, Follower, run};
@@ -25,8 +27,11 @@ use tabane_kit::workload::transfer::{Source, Transfer};
 use tempfile::TempDir;
 
 use crate::stage::{FAST, options, plan};
+use crate::systemd::{KEY, SERVICE, machine_with};
 use crate::{Case, Need};
 
+/// As packaged.
+const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");
 const HOSTS: usize = 3;
 const LINKS: usize = 2;
 /// The one that leaves and comes back.
@@ -53,6 +58,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_fleet_by_etcd_never_stops_its_traffic", Need::DaemonAndEtcd, by_etcd),
         Case::new("a_fleet_by_dns_joins_by_a_record_and_outlives_the_server", Need::DaemonAndDns, by_dns),
+        Case::new("systemd_follows_a_fleet_for_a_bundle", Need::DaemonAndSystemdAndEtcd, unit),
     ]
 }
 
@@ -72,7 +78,7 @@ impl<'a> Stage<'a> {
         let mut stage = Stage { topology, program, directory, bundles: Vec::new() };
         for name in ["old.key", "new.key"] {
             let mut command = topology.host(0).command(&stage.program);
-            tabane_kit::tool::run(command.arg("genkey").arg(stage.file(name)))?;
+            tool::run(command.arg("genkey").arg(stage.file(name)))?;
         }
         let options = Options { protection: Protection::KeyFile(stage.file("old.key")), ..options()? };
         for host in 0..HOSTS {
@@ -362,6 +368,58 @@ fn by_dns() -> Result<()> {
         "{said}"
     );
     followers[1].stop()?;
+    Bundle::stop_all(stage.bundles)
+}
+
+/// The unit as it is packaged: it joins a bundle to the other host's by etcd, keeps its cache to itself, and leaves.
+fn unit() -> Result<()> {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
+    topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
+    let etcd = Etcd::start(topology.switch(0), SERVER.parse::<IpAddr>()?)?;
+    let (program, directory) = (options()?.program, tempfile::tempdir()?);
+    let link = |host, link| format!("{},local={}", nic(link), address_of(link, host));
+    let table = |link| format!("[[link]]\nnic = \"{}\"\nlocal = \"{}\"\n", nic(link), address_of(link, 0));
+    let config: String = (0..LINKS).map(table).collect();
+    let words = format!(
+        "FOLLOW=--etcd {}/fleet --ca /etc/ca.crt --cert /etc/client.crt --cert-key /etc/client.key --as h1 --lease {LEASE}\n",
+        etcd.url()
+    );
+    let follow = fs::read(program.with_file_name("tabane-follow"))?;
+    let certificates = ["ca.crt", "client.crt", "client.key"].map(|name| fs::read(etcd.file(name)));
+    let [ca, certificate, key] = certificates;
+    let (ca, certificate, key) = (ca?, certificate?, key?);
+    let path = format!("{UNITS}/tabane-follow@.service");
+    let files: [(&str, &[u8], u32); 7] = [
+        (&path, UNIT, 0o644),
+        ("usr/bin/tabane-follow", &follow, 0o755),
+        ("etc/tabane/tb0.toml", config.as_bytes(), 0o644),
+        ("etc/tabane/tb0.follow", words.as_bytes(), 0o644),
+        ("etc/ca.crt", &ca, 0o644),
+        ("etc/client.crt", &certificate, 0o644),
+        ("etc/client.key", &key, 0o644),
+    ];
+    let systemd = machine_with(topology.host(0), "", &files)?;
+    systemd.systemctl(&format!("start {SERVICE} tabane-follow@tb0.service"))?;
+
+    let key = directory.path().join("key");
+    fs::write(&key, KEY)?;
+    let options = Options { protection: Protection::KeyFile(key), ..options()? };
+    let links: Vec<String> = (0..LINKS).map(|number| link(1, number)).collect();
+    let bundles = vec![Bundle::start(topology.host(1), 1, &links, &options)?];
+    let mut stage = Stage { topology: &topology, program, directory, bundles };
+    let own = ["--as", "h2", "--lease", LEASE].map(String::from);
+    let mut follower = stage.follower(1, &[&reached(&etcd)[..], &own].concat())?;
+    let joined = stage.bundles[0].wait_until("a peer", |status| status.is_ready(1, LINKS));
+    joined.with_context(|| systemd.said().unwrap_or_default())?;
+    let cache = "stat --format %a /var/lib/private/tabane-follow/tb0.json";
+    ensure!(
+        tool::run(systemd.command("sh").args(["-c", cache]))?.trim() == "600",
+        "others may read the cache"
+    );
+    systemd.systemctl("stop tabane-follow@tb0.service")?;
+    stage.greets(0, 0, false)?;
+    follower.stop()?;
+    systemd.systemctl(&format!("stop {SERVICE}"))?;
     Bundle::stop_all(stage.bundles)
 }
 

@@ -91,6 +91,7 @@ enum Need {
     DaemonAndNft,
     DaemonAndPriority,
     DaemonAndSystemd,
+    DaemonAndSystemdAndEtcd,
     Package,
     DaemonAndTshark,
     DaemonAndTmux,
@@ -212,6 +213,9 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
         Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),
+        Need::DaemonAndSystemdAndEtcd => [Need::DaemonAndSystemd, Need::DaemonAndEtcd]
+            .into_iter()
+            .try_for_each(|need| missing(need).map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))),
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))

@@ -22,7 +22,7 @@ use crate::{Case, Need};
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
 pub(crate) const SERVICE: &str = "tabane@tb0.service";
-const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
+pub(crate) const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
 const LINKS: usize = 2;
 /// A further link, which leads nowhere: the service may start the process that resolves names.
 const NAMED: &str = "[[link]]\nnic = \"lo\"\npeers = [\"localhost:9\"]\n";
