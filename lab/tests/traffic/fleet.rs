@@ -58,6 +58,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_fleet_by_etcd_never_stops_its_traffic", Need::DaemonAndEtcd, by_etcd),
         Case::new("a_fleet_by_dns_joins_by_a_record_and_outlives_the_server", Need::DaemonAndDns, by_dns),
+        Case::new("a_fleet_lets_in_whose_keys_stand_in_etcd", Need::DaemonAndEtcd, allowed),
         Case::new("systemd_follows_a_fleet_for_a_bundle", Need::DaemonAndSystemdAndEtcd, unit),
     ]
 }
@@ -368,6 +369,44 @@ fn by_dns() -> Result<()> {
         "{said}"
     );
     followers[1].stop()?;
+    Bundle::stop_all(stage.bundles)
+}
+
+/// Nodes with keys of their own that stand in etcd stay joined; one whose key is taken out is out.
+fn allowed() -> Result<()> {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
+    topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
+    let etcd = Etcd::start(topology.switch(0), SERVER.parse::<IpAddr>()?)?;
+    let (program, directory) = (options()?.program, tempfile::tempdir()?);
+    let mut stage = Stage { topology: &topology, program, directory, bundles: Vec::new() };
+    let (mut followers, mut keys) = (Vec::new(), Vec::new());
+    for host in 0..2 {
+        let key = stage.file(&format!("node{host}.key")).display().to_string();
+        let mut genkey = topology.host(host).command(&stage.program);
+        keys.push(tool::run(genkey.args(["genkey", "--node", &key]))?.trim().to_owned());
+        let options = Options { arguments: vec!["--node-key".to_owned(), key], ..options()? };
+        let links: Vec<String> =
+            (0..LINKS).map(|link| format!("{},local={}", nic(link), address_of(link, host))).collect();
+        stage.bundles.push(Bundle::start(topology.host(host), host, &links, &options)?);
+        let own = ["--allow", "--lease", LEASE, "--as"].map(String::from);
+        followers.push(stage.follower(host, &[&reached(&etcd)[..], &own, &[format!("h{host}")]].concat())?);
+    }
+    stage.joined(&[0, 1])?;
+    for (host, key) in keys.iter().enumerate() {
+        etcd.ask(&["put", &format!("/fleet/allow/h{host}"), key])?;
+    }
+    keys.sort_unstable();
+    for bundle in &mut stage.bundles {
+        bundle.wait_until("a list of two keys", |status| {
+            let mut list = status.allow.clone().unwrap_or_default();
+            list.sort_unstable();
+            list == keys
+        })?;
+    }
+    stage.joined(&[0, 1])?;
+    etcd.ask(&["del", "/fleet/allow/h1"])?;
+    stage.bundles[0].wait_until("a node that is shut out", |status| status.peers.is_empty())?;
+    followers.iter_mut().try_for_each(|follower| follower.stop().map(drop))?;
     Bundle::stop_all(stage.bundles)
 }
 
