@@ -7,10 +7,11 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style sbom vm-setup rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
+	@echo "make page       the page of tabane web, after a change of it (needs Node)"
 	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
 	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
 	@echo "make release    archive, package, checksums in target/release-VERSION"
@@ -28,10 +29,11 @@ help:
 	@echo "                ARGS='--nightly 0..100000' uses all processors and goes on"
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target (needs a nightly toolchain);"
 	@echo "                make fuzz-corpus keeps what it has found"
+	@echo "make docs       the documentation as a book, in target/book"
 	@echo "make lint       format, clippy, rustdoc, licences, dependencies, Rust $(MSRV)"
 	@echo "make sbom       what the programs are made of, and all licence texts"
 	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm"
-	@echo "make clean      removes target/"
+	@echo "make clean      removes target/ and the packages of the page"
 	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
 
 rust:
@@ -40,9 +42,19 @@ rust:
 # --- use ---
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-follow -p tabane-lab -p tabane-manuals
+	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-web -p tabane-follow -p tabane-lab -p tabane-manuals
 	rm -rf target/manuals
 	target/release/tabane-manuals target/manuals
+
+# The page of `tabane web`, from web/page/src into web/page/dist, which is part of the repository: who builds the programs needs
+# no Node. A test builds it anew and compares.
+page: page-packages
+	cd web/page && npm run --silent check && npm run --silent build
+
+page-packages: web/page/node_modules/.package-lock.json
+web/page/node_modules/.package-lock.json: web/page/package.json web/page/package-lock.json
+	cd web/page && npm ci --no-audit --no-fund
+	@touch $@
 
 PREFIX ?= /usr/local
 SYSCONF ?= /etc
@@ -54,8 +66,8 @@ BIN = $(DESTDIR)$(PREFIX)/bin
 LIB = $(DESTDIR)$(PREFIX)/lib
 SHARE = $(DESTDIR)$(PREFIX)/share
 DOC = $(SHARE)/doc/tabane
-PROGRAMS := tabane tabane-probe tabane-follow
-UNITS := tabane@.service tabane-follow@.service
+PROGRAMS := tabane tabane-probe tabane-web tabane-follow
+UNITS := tabane@.service tabane-web.service tabane-follow@.service
 
 # Builds nothing, so that root need not have a toolchain: `make build && sudo make install`.
 install:
@@ -75,6 +87,10 @@ install:
 	install -D -m 644 -t '$(DESTDIR)$(ZSH)' target/manuals/zsh/*
 	install -D -m 644 -t '$(DOC)' README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE
 	install -D -m 644 -t '$(DOC)/docs' docs/*.md docs/tabane.lua
+	install -D -m 644 -t '$(DOC)/docs/recipes' docs/recipes/*
+	install -D -m 644 -t '$(DOC)/docs/reference' docs/reference/*
+	install -D -m 644 -t '$(DOC)/docs/pictures' docs/pictures/*
+	install -D -m 644 -t '$(DOC)/examples' packaging/grafana/tabane.json packaging/prometheus/*
 	find packaging/network -type f -exec install -D -m 644 {} '$(DOC)/{}' \;
 	test -z '$(WIRESHARK)' || install -D -m 644 -t '$(DESTDIR)$(WIRESHARK)' docs/tabane.lua
 
@@ -184,15 +200,17 @@ rivals: rust
 # --- check ---
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
-              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack \
-              etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
+              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium \
+              python3=python3 etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names.
 test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
+	@lab/prometheus.sh target/tools/prometheus || echo "going on without promtool: the tests that need it are reported as ignored"
 	@$(MAKE) --no-print-directory style
+	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
 	@mkdir -p target
 	{ $(CARGO) test --locked --workspace --tests && echo all passed; } 2>&1 | tee target/test.log
 	@tail -n 1 target/test.log | grep -qx 'all passed' || { lab/skips.sh target/test.log; exit 1; }
@@ -251,5 +269,14 @@ sbom: rust
 	  > target/sbom/metadata.json
 	packaging/sbom.py target/sbom < target/sbom/metadata.json
 
+# The documentation as a book, in target/book.
+docs: rust $(TOOLS)/mdbook-0.5.4
+	$(CARGO) build --locked -p tabane-manuals
+	target/debug/tabane-manuals --lay-out target/book-src
+	rm -rf target/book
+	$(TOOLS)/mdbook build
+	target/debug/tabane-manuals --check-links target/book
+
 clean:
 	$(CARGO) clean
+	rm -rf web/page/node_modules

@@ -25,6 +25,7 @@ use crate::doctor::{self, Asked};
 use crate::error::{BadInput, report};
 use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
+use crate::metrics::Format;
 use crate::origin::Origin;
 use crate::stdout::print;
 use crate::{background, beside, log, names, reload, remote, run, save, stderr, top, trace, why};
@@ -130,6 +131,14 @@ enum Command {
         #[command(flatten)]
         bundle: Bundle,
     },
+    /// Print the metrics of the bundles that are up here, or of the one that is named, in the text format of Prometheus
+    Metrics {
+        #[command(flatten)]
+        bundle: Bundle,
+        /// Print OpenMetrics 1.0
+        #[arg(long)]
+        openmetrics: bool,
+    },
     /// Write what passes the links, or the device, to a capture file for Wireshark, until Ctrl-C
     Trace {
         #[command(flatten)]
@@ -202,6 +211,13 @@ enum Command {
         #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Show the bundles that are up here in a browser, and their figures to Prometheus: starts the program tabane-web, which lies beside this one
+    #[command(disable_help_flag = true)]
+    Web {
+        /// Its arguments
+        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Keep the peers and keys of a running bundle as etcd or DNS has them: starts the program tabane-follow, beside this one
     #[command(disable_help_flag = true)]
     Follow {
@@ -266,7 +282,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
-        Err(error) => Err(BadInput::new(sentence(&error)).into()),
+        Err(error) => Err(BadInput::new(sentence(&error, "tabane")).into()),
     };
     let code = done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     stderr::flush();
@@ -294,6 +310,10 @@ impl Command {
             Command::Why { bundle, json } => why::why(&bundle.meant()?, json),
             Command::Events { bundle, follow, json } => remote::events(&bundle.meant()?, follow, json),
             Command::Top { bundle } => top::run(&bundle.meant()?),
+            Command::Metrics { bundle, openmetrics } => {
+                let format = if openmetrics { Format::OpenMetrics } else { Format::Text };
+                remote::metrics(bundle.name, format)
+            }
             Command::Trace { bundle, wishes } => trace::run(&bundle.meant()?, &wishes),
             Command::Policy { first, second } => {
                 remote::policy(words::with_value(first, second, words::is_policy)?)
@@ -321,6 +341,7 @@ impl Command {
                 save::save(&name, file.as_deref())
             }
             Command::Probe { arguments } => beside::execute("probe", &arguments),
+            Command::Web { arguments } => beside::execute("web", &arguments),
             Command::Follow { arguments } => beside::execute("follow", &arguments),
             Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file, no_nics } => check(&file, !no_nics),
@@ -373,14 +394,15 @@ fn device_name(text: &str) -> Result<String, String> {
     is_device_name(text).then(|| text.to_owned()).ok_or_else(allowed)
 }
 
-/// Clap's error as one sentence: its message and its tips without the usage text.
-fn sentence(error: &clap::Error) -> String {
+/// Clap's error as one sentence: its message and its tips without the usage text; `command` explains more.
+#[must_use]
+pub fn sentence(error: &clap::Error, command: &str) -> String {
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let parts = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let parts = parts.map(|line| line.trim_start_matches("error: ").replacen("tip: ", "; ", 1));
     let joined = parts.collect::<Vec<_>>().join(" ").replace(" ; ", "; ");
-    format!("{joined}; `tabane --help` explains")
+    format!("{joined}; `{command} --help` explains")
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod present;
 mod server;
 #[cfg(test)]
 mod tests;
-mod trust;
+pub(crate) mod trust;
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -27,11 +27,10 @@ use std::path::PathBuf;
 
 use crate::in_force::Told;
 
-pub use client::{AskError, ask, follow, stop};
-pub(crate) use client::{open_request, refusal};
+pub use client::{AskError, ask, follow, open_request, refusal, stop};
 pub use gate::Group;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-pub use present::{meant, present};
+pub use present::{Present, meant, present};
 pub use server::{BindError, Listener, Server};
 
 /// What a command may ask. Further fields are ignored, so that a newer command can ask an older bundle.

@@ -33,6 +33,9 @@ pub(crate) struct Device {
     gates: Option<Gates>,
 }
 
+/// Name, meaning and value of a counter.
+type Counter = (&'static str, &'static str, fn(&Device) -> u64);
+
 impl Device {
     /// Opens the device and sets it up. `mac`: the device's address.
     ///
@@ -196,20 +199,14 @@ impl Device {
         }
     }
 
-    /// Errors of epoll.
-    pub(crate) fn unwatched(&self) -> u64 {
-        self.unwatched.load(Ordering::Relaxed)
-    }
-
-    /// Errors of reading the device.
-    pub(crate) fn unread(&self) -> u64 {
-        self.unread.load(Ordering::Relaxed)
-    }
-
-    /// Frames that the kernel refused.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
+    /// What it counts: name, meaning and value.
+    pub(crate) const COUNTERS: [Counter; 3] = [
+        ("device_refused", "Frames that the kernel did not take at the device.", |device| {
+            device.refused.load(Ordering::Relaxed)
+        }),
+        ("device_unread", "Errors of reading the device.", |device| device.unread.load(Ordering::Relaxed)),
+        ("device_unwatched", "Errors of epoll.", |device| device.unwatched.load(Ordering::Relaxed)),
+    ];
 }
 
 /// The result of a change of an address; what somebody has done already is done.

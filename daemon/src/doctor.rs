@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::error::Found;
-use crate::stdout::print;
+use crate::stdout::{line, print};
 use report::{Area, Report};
 use subject::{Bundle, Subject};
 
@@ -49,7 +49,7 @@ pub(crate) struct Asked {
 pub(crate) fn doctor(asked: &Asked) -> anyhow::Result<()> {
     let subject = Subject::of(asked)?;
     let report = examine(&subject)?;
-    print(&if asked.json { report.json() } else { report.text() })?;
+    print(&if asked.json { report.json() } else { report.text(line()) })?;
     match report.findings().count() {
         0 => Ok(()),
         count => Err(Found { count }.into()),

@@ -17,6 +17,14 @@ const BAD_INPUT: u8 = 2;
 /// Exit code when `tabane doctor` has found something.
 const FOUND: u8 = 3;
 
+/// Exit codes and their meanings.
+pub const CODES: [(u8, &str); 4] = [
+    (0, "It did what was asked."),
+    (RUN_TIME, "It failed while running."),
+    (BAD_INPUT, "What was asked cannot be done with this input or on this machine."),
+    (FOUND, "`tabane doctor` has found something."),
+];
+
 /// A request that is impossible with this input or on this machine: a sentence for each reason, without the
 /// leading `tabane: `.
 #[derive(Debug, thiserror::Error)]

@@ -6,10 +6,11 @@
 
 mod describe;
 mod entry;
+mod kinds;
 mod pace;
 mod troubles;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::error::one_line;
 pub use entry::Entry;
+pub use kinds::KINDS;
 use pace::Pace;
 use troubles::Troubles;
 
@@ -43,6 +45,8 @@ struct Kept {
     entries: VecDeque<Arc<Entry>>,
     /// Those whose state lasts.
     troubles: Troubles,
+    /// How many there were, by the place in [`KINDS`].
+    counts: [u64; KINDS.len()],
     /// Limits how many are written to stderr.
     pace: Pace,
 }
@@ -66,7 +70,7 @@ impl EventLog {
         let mut troubles = Troubles::default();
         entries.iter().for_each(|entry| troubles.note(entry));
         Ok(Self {
-            kept: Mutex::new(Kept { next, entries, troubles, pace: Pace::default() }),
+            kept: Mutex::new(Kept { next, entries, troubles, ..Kept::default() }),
             news: Waker::new()?,
         })
     }
@@ -79,7 +83,12 @@ impl EventLog {
     /// Keeps an entry, gives it its number and its time, and writes it to the log.
     pub(crate) fn keep(&self, at_ns: u64, entry: Entry) {
         let time = wall_clock();
+        let kind = kinds::place(&entry.what);
+        debug_assert!(kind.is_some() || entry.what.is_empty(), "{} stands in KINDS", entry.what);
         let mut kept = self.lock();
+        if let Some(kind) = kind {
+            kept.counts[kind] += 1;
+        }
         if let Some(left_out) = kept.pace.admit(at_ns) {
             write_to_log(&entry, left_out);
         }
@@ -104,6 +113,13 @@ impl EventLog {
     /// Events whose state lasts now, at CLOCK_MONOTONIC `now_ns`, oldest first.
     pub(crate) fn troubles(&self, now_ns: u64) -> Vec<Entry> {
         self.lock().troubles.last(now_ns)
+    }
+
+    /// How many there were since the start, by kind; those that there were.
+    pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
+        let counts = self.lock().counts;
+        let counted = KINDS.iter().zip(counts).filter(|(_, count)| *count > 0);
+        counted.map(|((kind, _), count)| ((*kind).to_owned(), count)).collect()
     }
 
     /// Up to `most` events from number `from` on. Before them comes an entry that counts those that are no longer kept.
@@ -223,6 +239,14 @@ mod tests {
     fn only_the_latest_are_kept() {
         let kept = log(KEPT as u64 + 5).latest();
         assert_eq!((kept.len(), kept[0].at_ns, kept[0].number), (KEPT, 5, 5));
+    }
+
+    #[test]
+    fn events_that_are_no_longer_kept_are_counted() {
+        let log = log(KEPT as u64 + 5);
+        log.keep(0, Entry { what: "policy".to_owned(), ..Entry::default() });
+        let counted = [("peer-left".to_owned(), KEPT as u64 + 5), ("policy".to_owned(), 1)];
+        assert_eq!(log.counts(), counted.into());
     }
 
     #[test]

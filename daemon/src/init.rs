@@ -203,9 +203,8 @@ fn ask_for_links(prompt: &Prompt) -> Result<Vec<String>, BadInput> {
 }
 
 fn policy(name: &str) -> Result<PolicyKind, BadInput> {
-    let found = PolicyKind::ALL.into_iter().find(|kind| kind.name() == name);
-    let unknown = || format!("--policy: {} is unknown; allowed: {}", quoted(name), policy_names());
-    found.ok_or_else(|| BadInput::new(unknown()))
+    let unknown = |_| format!("--policy: {} is unknown; allowed: {}", quoted(name), policy_names());
+    name.parse().map_err(|error| BadInput::new(unknown(error)))
 }
 
 fn read_key(path: &Path) -> anyhow::Result<Key> {

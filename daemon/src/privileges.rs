@@ -24,10 +24,14 @@ use anyhow::Context;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::config::Config;
-use crate::control::Group;
+use crate::control::{self, Group, Listener};
 use crate::error::BadInput;
 use account::Account;
 pub(crate) use account::USUAL_USER;
+use calls::Program;
+
+/// Group whose members may look at a bundle when none is named.
+const WATCH_GROUP: &str = "tabane-watch";
 
 /// What stages 3 to 6 do, decided while the names of users and groups can still be resolved.
 pub(crate) struct Privileges {
@@ -37,8 +41,9 @@ pub(crate) struct Privileges {
     port: u16,
     /// Whether links are opened later that need packet sockets.
     frames: bool,
-    /// The group whose members may use the control socket.
-    pub(crate) control_group: Option<Group>,
+    /// The group whose members may use the control socket, and the one whose members may look.
+    control_group: Option<Group>,
+    watch_group: Option<Group>,
 }
 
 impl Privileges {
@@ -49,8 +54,18 @@ impl Privileges {
     pub(crate) fn plan(config: &Config) -> Result<Self, BadInput> {
         let access = &config.access;
         let account = if access.sandbox { Some(Account::find(access.user.as_deref())?) } else { None };
-        let control_group = access.control_group.as_deref().map(account::group).transpose()?;
-        Ok(Self { account, port: config.lowest_port(), frames: may_open_frames(config), control_group })
+        let named =
+            |key, name: &Option<String>| name.as_deref().map(|name| account::group(key, name)).transpose();
+        let control_group = named("control_group", &access.control_group)?;
+        let watch_group = named("watch_group", &access.watch_group)?;
+        let watch_group = watch_group.or_else(|| account::group("watch_group", WATCH_GROUP).ok());
+        let (port, frames) = (config.lowest_port(), may_open_frames(config));
+        Ok(Self { account, port, frames, control_group, watch_group })
+    }
+
+    /// The control socket for those who may use it.
+    pub(crate) fn open(&self, listener: Listener) -> Listener {
+        listener.open_to(self.control_group.clone()).shown_to(self.watch_group.clone())
     }
 
     /// Stages 3 to 6.
@@ -66,7 +81,7 @@ impl Privileges {
         let kept = capabilities::reduce(self.port).context("cannot give up capabilities")?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
         files::hide().context("cannot give up files")?;
-        calls::restrict(self.frames).context("cannot restrict system calls")?;
+        calls::restrict(Program::Bundle { frames: self.frames }).context("cannot restrict system calls")?;
         let uid = rustix::process::getuid().as_raw();
         tracing::info!(uid, capabilities = kept, "sandbox: no files, listed system calls only");
         Ok(())
@@ -84,6 +99,22 @@ pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
     files::hide_but_for_names().context("cannot give up files")?;
     Ok(())
+}
+
+/// Confines `tabane web` before it reads what a stranger sends: stages 3 to 6 with other contents. Where root started it, it
+/// becomes a user who may look at bundles, or, when it `acts`, the daemons' user. It keeps no capability, opens no file, and
+/// has no sockets but those it listens on and those to bundles.
+///
+/// # Errors
+/// The kernel has a stage and refuses it.
+pub fn confine_web(acts: bool) -> anyhow::Result<()> {
+    // Users cannot be looked up any more afterwards.
+    control::trust::usual();
+    if acts { Account::find(None)?.take_on() } else { account::watch(WATCH_GROUP) }?;
+    capabilities::drop_all().context("cannot give up capabilities")?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
+    files::hide_but_for_bundles().context("cannot give up files")?;
+    calls::restrict(Program::Web).context("cannot restrict system calls")
 }
 
 /// Whether a bundle can add links of Ethernet frames while it runs: one that was started without any has given up the

@@ -1,19 +1,19 @@
 //! The commands that ask a running bundle, and what they print.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use crate::control::{self, AskError, Request};
 use crate::error::BadInput;
 use crate::events::Entry;
 use crate::key::{Key, KeyError, Owner};
+use crate::metrics::{self, Asked, Format};
 use crate::status::Status;
-use crate::stdout::print;
+use crate::stdout::{columns, has_colours, print};
 
 /// A link is drained when no data has passed over it for so long, and that is waited for at most for so long.
 const QUIET_FOR: Duration = Duration::from_millis(100);
@@ -33,6 +33,12 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
     print(&lines.map(|line| Ok(line? + "\n")).collect::<serde_json::Result<String>>()?)
 }
 
+/// The status of the bundle `name`.
+pub(crate) fn status_of(name: &str) -> anyhow::Result<Status> {
+    let answer = control::ask(name, &Request::Status)?;
+    serde_json::from_value(answer).context("the bundle answers with another status than this program knows")
+}
+
 /// Prints the status of the bundle `name` as JSON.
 pub(crate) fn status_json(name: &str) -> anyhow::Result<()> {
     print(&format!("{:#}\n", control::ask(name, &Request::Status)?))
@@ -47,18 +53,14 @@ pub(crate) fn status(name: Option<String>, verbose: bool) -> anyhow::Result<()> 
     if names.is_empty() {
         return Err(AskError::NoneUp.into());
     }
-    let asked = |name: &String| -> anyhow::Result<Status> {
-        Ok(serde_json::from_value(control::ask(name, &Request::Status)?)?)
-    };
-    let earlier: Vec<Status> = names.iter().map(asked).collect::<Result<_, _>>()?;
-    let is_terminal = io::stdout().is_terminal();
-    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
-    let columns = is_terminal.then(columns).flatten();
+    let earlier: Vec<Status> = names.iter().map(|name| status_of(name)).collect::<Result<_, _>>()?;
+    let (colour, columns) = (has_colours(), columns());
     let shown: Vec<String> = if verbose {
         earlier.iter().map(|status| status.full(colour)).collect()
     } else {
         std::thread::sleep(RATES_OVER);
-        let screen = |(name, earlier)| Ok(asked(name)?.screen(Some(earlier), colour, columns));
+        let screen =
+            |(name, earlier): (&String, _)| Ok(status_of(name)?.screen(Some(earlier), colour, columns));
         names.iter().zip(&earlier).map(screen).collect::<anyhow::Result<_>>()?
     };
     print(&shown.join("\n"))
@@ -73,16 +75,22 @@ pub(crate) fn list(json: bool) -> anyhow::Result<()> {
     if json {
         return print(&format!("{:#}\n", serde_json::Value::from(statuses)));
     }
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = has_colours();
     let lines =
         statuses.into_iter().map(|status| Ok(serde_json::from_value::<Status>(status)?.verdict(colour)));
     print(&lines.collect::<anyhow::Result<String>>()?)
 }
 
-/// How many columns the terminal has.
-fn columns() -> Option<usize> {
-    let size = tcgetwinsize(io::stdout()).ok()?;
-    Some(size.ws_col.into()).filter(|columns| *columns > 0)
+/// Prints the metrics of the bundle `name`, or of all that are up here.
+pub(crate) fn metrics(name: Option<String>, format: Format) -> anyhow::Result<()> {
+    let bundles = match name {
+        Some(name) => {
+            let status = Some(serde_json::from_value(control::ask(&name, &Request::Status)?)?);
+            vec![Asked { name, status }]
+        }
+        None => metrics::ask_all()?,
+    };
+    print(&metrics::page(&bundles, format))
 }
 
 /// Switches the policy of a bundle, or shows it.
@@ -139,7 +147,7 @@ pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
 pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
     let link = control::ask(name, &Request::LinkDrain { link })?["link"].clone();
     let passed = || -> anyhow::Result<u64> {
-        let status: Status = serde_json::from_value(control::ask(name, &Request::Status)?)?;
+        let status = status_of(name)?;
         let paths = status.peers.iter().flat_map(|peer| &peer.paths);
         let paths = paths.filter(|path| link.as_u64() == Some(path.link.into()));
         Ok(paths.map(|path| path.bytes_sent + path.bytes_received + path.queued_bytes).sum())

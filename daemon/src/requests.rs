@@ -166,10 +166,7 @@ impl Requests {
     /// One status from the workers' snapshots: links and peers from the first one, counters summed over all.
     fn status(&self) -> Status {
         let workers = self.workers.snapshots();
-        let mut counters = snapshot::sum(workers.iter());
-        counters.insert("device_refused".to_owned(), self.device.refused());
-        counters.insert("device_unread".to_owned(), self.device.unread());
-        counters.insert("device_unwatched".to_owned(), self.device.unwatched());
+        let counters = snapshot::sum(workers.iter(), &self.device);
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
         let config = self.in_force.config();
@@ -194,6 +191,7 @@ impl Requests {
             peers: snapshot::peers(&workers),
             counters,
             troubles: self.events.troubles(now_ns()),
+            event_counts: self.events.counts(),
             events: self.events.latest(),
         }
         .judged()

@@ -55,7 +55,7 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let parts = Parts { config: config.clone(), filed, media, mac, device: Arc::new(device), events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
-    let (notify, listener) = (Notify::connect(), listener.open_to(privileges.control_group.clone()));
+    let (notify, listener) = (Notify::connect(), privileges.open(listener));
     priority::raise();
     priority::keep_time();
     privileges.give_up()?;
@@ -92,7 +92,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let running = parts.running(start(workers, Worker::run_after_command)?)?;
     takeover.take()?;
     running.begin(peers);
-    running.run(&signals, watch, &listener.open_to(privileges.control_group), &notify, resolver)
+    running.run(&signals, watch, &privileges.open(listener), &notify, resolver)
 }
 
 /// A worker with all that it needs, its thread not yet started.

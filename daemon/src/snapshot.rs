@@ -8,6 +8,7 @@ use tabane_engine::reclaim;
 use tabane_io::{AnyLink, Bounce};
 use tabane_proto::{Bundle, Counters};
 
+use crate::device::Device;
 use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
@@ -42,17 +43,28 @@ impl Snapshot {
         bounce: &Bounce,
         links: impl Iterator<Item = (u32, &'a str, &'a AnyLink)>,
     ) -> Self {
-        let links: Vec<LinkStatus> =
-            links.map(|(number, nic, link)| link_status(number, nic, link)).collect();
+        let should: Vec<_> = bundle.links().collect();
+        let link = |(number, nic, link): (u32, &str, &AnyLink)| {
+            let should = should.iter().find(|should| u32::from(should.link) == number);
+            LinkStatus {
+                stated_bps: should.and_then(|should| should.stated),
+                speed_bps: should.and_then(|should| should.speed),
+                drained: should.is_some_and(|should| should.drained),
+                ..link_status(number, nic, link)
+            }
+        };
+        let links: Vec<LinkStatus> = links.map(link).collect();
         let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
             node: peer.node.to_string(),
             name: peer.name.as_str().to_owned(),
             node_key: peer.key.as_ref().map(public),
             reorder_timeout_us: peer.reorder_timeout.map(micros),
+            reorder_cells: peer.reorder_cells as u64,
             sealed: peer.sealed.map(|keys| SealStatus {
                 epoch: keys.epoch,
                 cells_sealed: keys.cells_sealed,
                 cells_opened: keys.cells_opened,
+                age_s: keys.age.as_secs(),
                 cipher_sent: keys.cipher_sent.to_owned(),
                 cipher_received: keys.cipher_received.to_owned(),
             }),
@@ -72,11 +84,22 @@ impl Snapshot {
     }
 }
 
-/// The counters of all workers together.
-pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>) -> BTreeMap<String, u64> {
-    let mut total = BTreeMap::new();
+/// Name and meaning of a counter.
+const COPIED: (&str, &str) =
+    ("frames_copied", "Frames of which pieces were copied into one before the device took them.");
+
+/// Name and meaning of every counter of a status, in the order of the path.
+pub(crate) fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_workers = Counters::described().chain(receive::Counters::described()).chain([COPIED]);
+    of_workers.chain(Device::COUNTERS.map(|(name, meaning, _)| (name, meaning)))
+}
+
+/// The counters of all workers and of the device together.
+pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>, device: &Device) -> BTreeMap<String, u64> {
+    let of_device = Device::COUNTERS.map(|(name, _, count)| (name.to_owned(), count(device)));
+    let mut total = BTreeMap::from(of_device);
     let counted = |worker: &'a Snapshot| {
-        let copied = [("frames_copied", worker.copied)];
+        let copied = [(COPIED.0, worker.copied)];
         worker.counters.named().chain(worker.waits.named()).chain(copied)
     };
     for (name, value) in workers.flat_map(counted) {
@@ -117,6 +140,9 @@ fn link_status(number: u32, nic: &str, link: &AnyLink) -> LinkStatus {
         carrier,
         mtu,
         link_local: None,
+        stated_bps: None,
+        speed_bps: None,
+        drained: false,
         gso,
         gro,
         completion: completion.map(|(method, counted)| completion_status(method, &counted)),

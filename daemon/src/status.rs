@@ -7,6 +7,7 @@ mod full;
 pub(crate) mod health;
 mod rates;
 mod screen;
+mod speed;
 pub(crate) mod table;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::events::Entry;
-pub use health::{Health, State};
+pub(crate) use health::Level;
+pub use health::{Fault, Health, REASONS, State};
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,8 +65,16 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// Events whose state lasts, oldest first: links that are dead or lose much, NICs that are gone, strangers that greet.
     pub troubles: Vec<Entry>,
+    /// How many events there were since the start of the process, by what happened.
+    #[serde(default)]
+    pub event_counts: BTreeMap<String, u64>,
     /// The latest events, oldest first.
     pub events: Vec<Entry>,
+}
+
+/// Name and meaning of every counter of a status, in the order of the path.
+pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    crate::snapshot::described()
 }
 
 /// One link of this node.
@@ -83,6 +93,15 @@ pub struct LinkStatus {
     pub carrier: bool,
     /// MTU of the NIC, in bytes; of a link through memory, the size of a unit.
     pub mtu: u32,
+    /// The rate that this node keeps to on it as the user states it, in bits per second; `null`: measured.
+    #[serde(default)]
+    pub stated_bps: Option<u64>,
+    /// Speed of its NIC when the bundle began, in bits per second.
+    #[serde(default)]
+    pub speed_bps: Option<u64>,
+    /// Whether this node drains it.
+    #[serde(default)]
+    pub drained: bool,
     /// Its IPv6 link-local address, once no other node has it; links without stated addresses need it.
     pub link_local: Option<String>,
     /// Whether one call sends many cells.
@@ -125,6 +144,9 @@ pub struct PeerStatus {
     pub node_key: Option<String>,
     /// The reorder timeout, in microseconds: how long the first worker waits for a gap among its cells.
     pub reorder_timeout_us: Option<u64>,
+    /// Cells of the peer that wait, at all workers, for those before them.
+    #[serde(default)]
+    pub reorder_cells: u64,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
     /// The paths to it, one over each link that leads there.
@@ -137,6 +159,9 @@ pub struct PeerStatus {
 pub struct SealStatus {
     /// Their epoch: 1 at first, one more after each change of keys, 1 again after 255.
     pub epoch: u8,
+    /// For how long they have been agreed on, in seconds; they are renewed after 120.
+    #[serde(default)]
+    pub age_s: u64,
     /// Cells to the peer that were sealed with them.
     pub cells_sealed: u64,
     /// Cells of the peer that were opened with them.
@@ -199,7 +224,8 @@ pub struct PathStatus {
 
 impl PathStatus {
     /// How it works, in a word for people.
-    pub(crate) fn state(&self) -> &'static str {
+    #[must_use]
+    pub fn state(&self) -> &'static str {
         match (self.tx, self.rx) {
             (PathState::Up, PathState::Up) => "up",
             (PathState::Suspect, PathState::Up) => "suspect",
@@ -209,11 +235,21 @@ impl PathStatus {
             _ => "down",
         }
     }
+
+    /// How good that is.
+    pub(crate) fn level(&self) -> Level {
+        match self.state() {
+            "up" => Level::Good,
+            "suspect" | "drained" => Level::Warning,
+            _ => Level::Bad,
+        }
+    }
 }
 
 impl PeerStatus {
     /// Adds the counters of another worker's same paths.
     pub(crate) fn add(&mut self, other: &PeerStatus) {
+        self.reorder_cells += other.reorder_cells;
         for path in &mut self.paths {
             for other in other.paths.iter().filter(|other| other.link == path.link) {
                 path.congested |= other.congested;
@@ -251,28 +287,7 @@ pub(crate) fn example() -> Status {
 }
 
 #[cfg(test)]
-const EXAMPLE: &str = r#"{
-  "health": { "state": "healthy", "redundancy_lost": false, "since": null, "summary": "1 of 1 link, 1 peer" },
-  "name": "tb0", "pid": 4711, "node": "02:00:00:00:00:01/7420", "policy": "adaptive", "receive": "adaptive",
-  "fragments": "auto: all at 128 B, 3 at 4096 B",
-  "security": "sealed", "node_key": null, "allow": null,
-  "file": "/etc/tabane/tb0.toml", "changed_by_hand": ["policy rr, in the file adaptive"], "mtu": 1500,
-  "cell_bytes": 1452, "workers": 1, "now_ns": 123456789,
-  "links": [ { "link": 0, "nic": "eth1", "kind": "udp", "local": "[fe80::1%3]:7420", "carrier": true, "mtu": 1500, "link_local": "fe80::1", "gso": true, "gro": true,
-    "completion": null } ],
-  "peers": [ { "node": "02:00:00:00:00:02/7420", "name": "hostb", "node_key": null, "reorder_timeout_us": 12800, "sealed": { "epoch": 2, "cells_sealed": 10, "cells_opened": 12,
-      "cipher_sent": "aegis-128l", "cipher_received": "aes-256-gcm" },
-      "paths": [ { "link": 0, "peer_link": 0, "nic": "eth1", "endpoint": "[fe80::2%3]:7420", "tx": "up", "rx": "up", "rtt_us": 85,
-                   "mtu": 1400, "mtu_of_nics": 1500, "skew_us": 3, "rate_bps": 1000000000, "congested": false, "queued_bytes": 0,
-                   "bytes_sent": 14520, "bytes_received": 17424, "cells_sent": 10, "cells_received": 12,
-                   "loss_percent": 0.0, "cells_lost": 0, "queue_behind_us": 40, "reports": 4, "reports_behind": 1 } ] } ],
-  "counters": { "frames_sent": 1, "drop_no_peer": 0 },
-  "troubles": [],
-  "events": [ { "number": 4, "time": "2026-11-21T03:05:28.000123Z", "at_ns": 123400000, "what": "link-down",
-                "worker": 0, "peer": "02:00:00:00:00:02/7420", "link": 1, "direction": "receiving", "signal": "burst-skew",
-                "overdue": 57, "waited_us": 3100,
-                "detail": "receiving from the peer's link 1: burst skew, 57 cells sent and none received for 3.1 ms" } ]
-}"#;
+const EXAMPLE: &str = include_str!("../../docs/status.example.json");
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,8 @@
 //! Stdout, for a command's output, and how its sentences are broken into lines.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+
+use rustix::termios::tcgetwinsize;
 
 /// Writes `text` to stdout; that a reader such as `head` left early is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -11,17 +13,31 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Columns of a line of sentences: those of the smallest terminal.
-const COLUMNS: usize = 80;
+/// Whether it is a terminal whose user wants colours: <https://no-color.org>, a variable `NO_COLOR` that is set and not empty asks
+/// for none.
+pub(crate) fn has_colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
 
-/// `text` in lines that end between two words, each of at most 80 columns where words allow; all but the first one begin
-/// with `indent` spaces.
-pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+/// How many columns it has, if it is a terminal.
+pub(crate) fn columns() -> Option<usize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some(size.ws_col.into()).filter(|columns| *columns > 0)
+}
+
+/// Columns of a line of sentences: the terminal's, or where it goes elsewhere those of the smallest one.
+pub(crate) fn line() -> usize {
+    columns().unwrap_or(80)
+}
+
+/// `text` in lines that end between two words, each of at most so many columns where words allow; all but the first one
+/// begin with `indent` spaces. Escape codes take no columns.
+pub(crate) fn wrapped(text: &str, indent: usize, columns: usize) -> String {
     let (mut lines, mut column) = (String::new(), 0);
     // Of several spaces, those behind the first are words of no letters, and stay.
     for (number, word) in text.split(' ').enumerate() {
-        let length = word.chars().count();
-        if number > 0 && length > 0 && column + 1 + length > COLUMNS {
+        let length = seen(word);
+        if number > 0 && length > 0 && column + 1 + length > columns {
             lines.push('\n');
             lines.push_str(&" ".repeat(indent));
             column = indent;
@@ -35,16 +51,31 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     lines
 }
 
+/// Letters of a word that are seen: those outside of escape codes (SGR of ECMA-48).
+fn seen(word: &str) -> usize {
+    let mut in_code = false;
+    let is_seen = |letter: &char| {
+        in_code |= *letter == '\x1b';
+        let is_seen = !in_code;
+        in_code &= *letter != 'm';
+        is_seen
+    };
+    word.chars().filter(is_seen).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn lines_end_between_words_and_what_follows_is_indented() {
-        assert_eq!(wrapped("  short    line", 4), "  short    line");
+        let wrapped = |text: &str| wrapped(text, 4, 80);
+        assert_eq!(wrapped("  short    line"), "  short    line");
         let text = format!("  {} {}", "a".repeat(40), "b".repeat(40));
-        assert_eq!(wrapped(&text, 4), format!("  {}\n    {}", "a".repeat(40), "b".repeat(40)));
+        assert_eq!(wrapped(&text), format!("  {}\n    {}", "a".repeat(40), "b".repeat(40)));
         let long = "c".repeat(100);
-        assert_eq!(wrapped(&long, 4), long, "a word is never broken");
+        assert_eq!(wrapped(&long), long, "a word is never broken");
+        let coloured = format!("\x1b[31m{}\x1b[0m {}", "d".repeat(40), "e".repeat(39));
+        assert_eq!(wrapped(&coloured), coloured, "80 columns");
     }
 }

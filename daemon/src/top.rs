@@ -27,8 +27,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
 use tabane_io::Signals;
 
-use crate::control::{self, AskError, Request};
+use crate::control::{AskError, Request};
 use crate::error::one_line;
+use crate::remote::status_of;
 use crate::status::Status;
 use client::{Client, News};
 use flows::Meter;
@@ -43,7 +44,7 @@ pub(crate) fn run(name: &str) -> anyhow::Result<()> {
     // Before any thread starts, so that none takes the signals.
     let signals = Signals::block()?;
     // A bundle that is not there is an error, and no screen.
-    let status: Status = serde_json::from_value(control::ask(name, &Request::Status)?)?;
+    let status = status_of(name)?;
     let mut screen = Screen::take()?;
     let mut top = Top::new(name, &status);
     let client = Client::start(name)?;

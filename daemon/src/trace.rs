@@ -18,8 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_io::capture::{Capture, CaptureError, CaptureSpec, Seen};
 use tabane_io::{Signals, netlink};
 
-use crate::control::{self, Request};
 use crate::error::{BadInput, one_line};
+use crate::remote::status_of;
 use crate::status::Status;
 use crate::stderr::Stderr;
 use pcapng::Writer;
@@ -70,7 +70,7 @@ impl Wishes {
 /// Writes what passes until Ctrl-C, SIGTERM, the time's end, or until nobody reads it any more.
 pub(crate) fn run(name: &str, wishes: &Wishes) -> anyhow::Result<()> {
     let what = wishes.what();
-    let status: Status = serde_json::from_value(control::ask(name, &Request::Status)?)?;
+    let status = status_of(name)?;
     let found = places(&status, what, wishes.link.as_deref()).map_err(BadInput::new)?;
     for sentence in &found.left_out {
         tell(sentence);

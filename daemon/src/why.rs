@@ -16,7 +16,7 @@ mod tests;
 use serde::Serialize;
 
 use crate::error::one_line;
-use crate::stdout::{print, wrapped};
+use crate::stdout::{line, print, wrapped};
 use facts::Facts;
 
 /// The names of all limits, in the order of `docs/doctor.md`.
@@ -63,15 +63,15 @@ pub(crate) fn why(name: &str, json: bool) -> anyhow::Result<()> {
     if json {
         return print(&format!("{:#}\n", serde_json::to_value(&verdict)?));
     }
-    print(&verdict.text())
+    print(&verdict.text(line()))
 }
 
 impl Verdict {
-    fn text(&self) -> String {
+    fn text(&self, columns: usize) -> String {
         let helps = self.helps.iter().map(|helps| (format!("  helps: {helps}"), 4));
         let figures = self.figures.iter().map(|figure| (format!("  {figure}"), 4));
         let lines = std::iter::once((self.sentence.clone(), 0)).chain(helps).chain(figures);
         // Names may come from other nodes.
-        lines.map(|(line, indent)| wrapped(&one_line(&line), indent) + "\n").collect()
+        lines.map(|(line, indent)| wrapped(&one_line(&line), indent, columns) + "\n").collect()
     }
 }

@@ -265,6 +265,33 @@ fn keys_are_never_overwritten() {
 }
 
 #[test]
+fn a_key_without_a_file_is_printed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [first, second] = [(); 2].map(|()| tabane(directory.path(), &["genkey"]));
+    for made in [&first, &second] {
+        let key = std::str::from_utf8(&made.stdout).expect("text");
+        assert!(made.status.success() && key.trim_end().len() == 64, "{made:?}");
+        fs::write(directory.path().join("key"), key).expect("written");
+        fs::write(directory.path().join("tb.toml"), format!("key = \"key\"\n{LINK}")).expect("written");
+        assert!(tabane(directory.path(), &["check", "tb.toml", "--no-nics"]).status.success());
+    }
+    assert_ne!(first.stdout, second.stdout);
+}
+
+#[test]
+fn check_looks_for_the_nics_unless_the_file_is_another_machines() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = "security = \"none\"\n[[link]]\nnic = \"no-such-nic\"\n";
+    fs::write(directory.path().join("tb.toml"), text).expect("written");
+    let here = tabane(directory.path(), &["check", "tb.toml"]);
+    let errors = String::from_utf8_lossy(&here.stderr).into_owned();
+    assert_eq!(here.status.code(), Some(2), "{errors}");
+    assert_starts(&errors, "tabane: link no-such-nic: no such NIC; there are: ");
+    let elsewhere = tabane(directory.path(), &["check", "tb.toml", "--no-nics"]);
+    assert!(elsewhere.status.success() && elsewhere.stdout == here.stdout, "{elsewhere:?}");
+}
+
+#[test]
 fn an_unreadable_log_filter() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));

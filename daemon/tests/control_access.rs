@@ -21,6 +21,8 @@ use tempfile::TempDir;
 const STRANGER: u32 = 65_534;
 /// A group that may ask. It needs no name on the machine.
 const GROUP: u32 = 54_321;
+/// A group that may look.
+const WATCHERS: u32 = 54_322;
 const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
 /// Names the bundle for which this program is to stand, in place of testing.
 const IMPOSTOR: &str = "TABANE_TEST_IMPOSTOR";
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("only_root_and_the_owner_may_ask", only_root_and_the_owner_may_ask),
         trial("members_of_the_group_may_ask", members_of_the_group_may_ask),
+        trial("watchers_may_look", watchers_may_look),
         trial("keys_are_for_owners_alone", keys_are_for_owners_alone),
         trial("an_impostor_gets_nothing", an_impostor_gets_nothing),
     ];
@@ -77,7 +80,9 @@ struct Stage {
 impl Stage {
     fn new(name: &str, group: Option<Group>) -> Result<Stage, Failed> {
         let name = format!("{name}-{}", std::process::id());
-        let listener = Listener::bind(&name)?.open_to(group);
+        let watchers = Group { name: "watch".to_owned(), gid: WATCHERS };
+        let watchers = group.is_some().then_some(watchers);
+        let listener = Listener::bind(&name)?.open_to(group).shown_to(watchers);
         let _server = listener.serve(Arc::new(EventLog::new()?), |_| done())?;
         let _directory = open_directory()?;
         let binary = _directory.path().join("tabane");
@@ -120,8 +125,27 @@ fn members_of_the_group_may_ask() -> Result<(), Failed> {
     assert_eq!(stage.ask(STRANGER, GROUP, &[])?.stdout, b"{}\n", "its first group");
     let many: Vec<u32> = (1..=100).chain([GROUP]).collect();
     assert_eq!(stage.ask(STRANGER, STRANGER, &many)?.stdout, b"{}\n", "one of many");
-    let sentence = "only root, the user who runs the bundle and members of group netops may ask";
+    let sentence = "only root, the user who runs the bundle and members of group netops or watch may ask";
     stage.refused(STRANGER, STRANGER, sentence)
+}
+
+fn watchers_may_look() -> Result<(), Failed> {
+    let stage = Stage::new("watch", netops())?;
+    assert_eq!(stage.ask(STRANGER, WATCHERS, &[])?.stdout, b"{}\n", "its first group");
+    assert_eq!(stage.ask(STRANGER, STRANGER, &[WATCHERS])?.stdout, b"{}\n", "a further one");
+    let refusal = format!(
+        "tabane: {} refuses: members of the group that may watch the bundle can ask for its status, its events and its classes only\n",
+        stage.name
+    );
+    for words in
+        [&["policy", &stage.name, "rr"][..], &["link", "drain", &stage.name, "eth1"], &["down", &stage.name]]
+    {
+        let mut command = as_user(STRANGER, WATCHERS, &[]);
+        let output = command.arg(&stage.binary).args(words).current_dir("/").output()?;
+        let said = (output.status.code(), String::from_utf8(output.stderr)?);
+        assert_eq!(said, (Some(2), refusal.clone()), "{words:?}");
+    }
+    Ok(())
 }
 
 fn netops() -> Option<Group> {

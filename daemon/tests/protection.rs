@@ -10,8 +10,9 @@ use libtest_mimic::Failed;
 use stage::{START, Test, shell};
 
 fn main() -> ExitCode {
-    let trials: [(&str, Test); 2] = [
+    let trials: [(&str, Test); 3] = [
         ("nodes_that_state_ciphers_seal_with_them_and_the_others_follow", ciphers),
+        ("a_node_that_is_not_on_the_list_of_the_start_is_refused", listed),
         ("a_stolen_node_is_shut_out_while_the_others_carry_on", stolen_node),
     ];
     stage::run(trials)
@@ -53,6 +54,23 @@ fn ciphers() -> Result<(), Failed> {
         "\"cipher_sent\": \"chacha20-poly1305\"",
     ];
     assert_eq!(printed(&script)?.lines().collect::<Vec<_>>(), want);
+    Ok(())
+}
+
+/// Who has the key of the group alone is refused by a node that was started with a list.
+fn listed() -> Result<(), Failed> {
+    let script = format!(
+        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
+        ip link set eth1 up; "$TABANE" genkey key; for n in 0 1; do "$TABANE" genkey --node own$n >public$n; done
+        far() {{ ip netns exec far "$TABANE" "$@"; }}
+        until_event() {{ for _ in $(seq 500); do "$TABANE" events | grep -q "$1" && return; sleep 0.02; done; cat log far.log >&2; exit 97; }}
+        start "--link eth1 --key key --node-key own0 --allow $(cat public1)"
+        far up --link eth2 --key key 2>far.log & far=$!; until_event peer-refused; "$TABANE" events | grep -c peer-joined
+        far down; wait $far || exit 3; far up --link eth2 --key key --node-key own1 2>far.log & far=$!; until_event peer-joined
+        "$TABANE" status --json | grep -c "\"node_key\": \"$(cat public1)\""
+        "$TABANE" down; wait $pid || exit 4; far down; wait $far || exit 5; ip netns del far"#
+    );
+    assert_eq!(printed(&script)?, "0\n1\n");
     Ok(())
 }
 

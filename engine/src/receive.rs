@@ -131,15 +131,27 @@ pub struct Counters {
 impl Counters {
     /// Name and value of each.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.all().into_iter().map(|(name, value, _)| (name, value))
+    }
+
+    /// Name and meaning of each.
+    pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+        Self::default().all().into_iter().map(|(name, _, meaning)| (name, meaning))
+    }
+
+    fn all(&self) -> [(&'static str, u64, &'static str); 5] {
         let Self { sleeps, spins, caught, spun_ns, preempted } = *self;
         [
-            ("receive_sleeps", sleeps),
-            ("receive_spins", spins),
-            ("receive_caught", caught),
-            ("receive_spun_us", spun_ns / 1_000),
-            ("receive_preempted", preempted),
+            ("receive_sleeps", sleeps, "Times that a worker slept until something came or was due."),
+            ("receive_spins", spins, "Polls of a worker without a sleep before them."),
+            ("receive_caught", caught, "Those of them that found something."),
+            ("receive_spun_us", spun_ns / 1_000, "For how long the workers spun, in microseconds."),
+            (
+                "receive_preempted",
+                preempted,
+                "Times that others wanted the processor for so long that a worker backed off.",
+            ),
         ]
-        .into_iter()
     }
 }
 

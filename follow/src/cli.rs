@@ -16,6 +16,7 @@ use std::{env, fs, thread};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use rustix::event::{PollFd, PollFlags, poll};
+use tabane::cli::sentence;
 use tabane::config::address::parse_host;
 use tabane::config::problem::quoted;
 use tabane::config::{PORT, Peer};
@@ -114,7 +115,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
-        Err(error) => Err(Error::Refused(sentence(&error))),
+        Err(error) => Err(Error::Refused(sentence(&error, "tabane-follow"))),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     // If stderr is closed, the exit code is all that the command can give.
@@ -303,20 +304,10 @@ fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Clap's message of several lines as one sentence.
-fn sentence(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let parts = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let parts = parts.map(|line| line.trim_start_matches("error: ").replacen("tip: ", "; ", 1));
-    let joined = parts.collect::<Vec<_>>().join(" ").replace(" ; ", "; ");
-    format!("{joined}; `tabane-follow --help` explains")
-}
-
-/// `sentence` with control characters escaped, as a path or a name may contain them.
-fn one_line(sentence: &str) -> String {
+/// `text` with control characters escaped, as a path or a name may contain them.
+fn one_line(text: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    sentence.chars().map(escaped).collect()
+    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -330,7 +321,8 @@ mod tests {
 
     fn refused(words: &str) -> String {
         let words = ["tabane-follow"].into_iter().chain(words.split_whitespace());
-        let done = Cli::try_parse_from(words).map_err(|error| Error::Refused(sentence(&error)));
+        let done =
+            Cli::try_parse_from(words).map_err(|error| Error::Refused(sentence(&error, "tabane-follow")));
         done.and_then(Cli::execute).expect_err("refused").to_string()
     }
 

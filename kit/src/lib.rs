@@ -27,6 +27,7 @@ pub mod options;
 pub mod prerequisites;
 pub mod process;
 pub mod progress;
+pub mod prometheus;
 pub mod rate;
 pub mod report;
 

@@ -80,6 +80,10 @@ pub const CONNTRACK: Tool = Tool { program: "conntrack", package: "conntrack" };
 pub const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
 /// Is a terminal without anybody in front of it.
 pub const TMUX: Tool = Tool { program: "tmux", package: "tmux" };
+/// Runs the browser's driver, and builds the page.
+pub const NODE: Tool = Tool { program: "node", package: "nodejs" };
+/// Shows the page.
+pub const CHROMIUM: Tool = Tool { program: "chromium", package: "chromium" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 

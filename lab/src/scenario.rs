@@ -53,6 +53,7 @@ use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
 use tabane_kit::progress;
 use tabane_kit::report::Report;
 use tabane_kit::sandbox::{self, Side};
+pub(crate) use trace::MadeUp;
 
 /// What a guest needs besides the sandbox's own tools; the other places need none.
 const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];

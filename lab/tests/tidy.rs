@@ -175,8 +175,9 @@ fn beside(page: &str, target: &str) -> String {
 }
 
 /// What the programs that open no device are, and are made of.
-const OUTSIDE_THE_DAEMON: [&str; 7] = [
+const OUTSIDE_THE_DAEMON: [&str; 8] = [
     "tabane-probe",
+    "tabane-web",
     "tabane-follow",
     "ureq",
     "hickory-resolver",

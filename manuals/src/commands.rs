@@ -1,19 +1,28 @@
-//! The command lines as users see them: without commands that programs start for themselves, and with the definitions of the other
-//! programs after `tabane probe` and `tabane follow`, which pass their arguments on.
+//! The command lines as users see them: without commands that programs start for themselves, and with what other programs
+//! take after `tabane probe`, `tabane web` and `tabane follow`, which pass their arguments on.
 
 use clap::Command;
 
 /// The programs, first `tabane`.
 #[must_use]
-pub fn programs() -> [Command; 3] {
-    let (probe, follow) = (tabane_probe::command(), tabane_follow::command());
-    let tabane = seen("tabane", &tabane::cli::command());
-    let after_tabane = |tabane: Command, name: &'static str, definition: &Command| {
-        let about = tabane.find_subcommand(name).and_then(Command::get_about).cloned();
-        tabane.mut_subcommand(name, |_| seen(name, definition).about(about.unwrap_or_default()))
-    };
-    let tabane = after_tabane(after_tabane(tabane, "probe", &probe), "follow", &follow);
-    [tabane, seen("tabane-probe", &probe), seen("tabane-follow", &follow)]
+pub fn programs() -> [Command; 4] {
+    let others = [
+        ("probe", tabane_probe::command()),
+        ("web", tabane_web::command()),
+        ("follow", tabane_follow::command()),
+    ];
+    let mut tabane = seen("tabane", &tabane::cli::command());
+    for (name, definition) in &others {
+        let about = tabane.find_subcommand(name).and_then(Command::get_about).cloned().unwrap_or_default();
+        tabane = tabane.mut_subcommand(name, |_| seen(name, definition).about(about));
+    }
+    let [probe, web, follow] = others;
+    [tabane, seen("tabane-probe", &probe.1), seen("tabane-web", &web.1), seen("tabane-follow", &follow.1)]
+}
+
+/// Commands of `tabane` that are programs of their own.
+pub(crate) fn is_another(command: &Command) -> bool {
+    ["probe", "web", "follow"].contains(&command.get_name())
 }
 
 /// The command `name` with what `definition` shows.
@@ -45,8 +54,8 @@ mod tests {
 
     #[test]
     fn users_see_commands_that_are_theirs() {
-        let [mut tabane, mut probe, mut follow] = programs();
-        for program in [&mut tabane, &mut probe, &mut follow] {
+        let [mut tabane, mut probe, mut web, mut follow] = programs();
+        for program in [&mut tabane, &mut probe, &mut web, &mut follow] {
             program.build();
             no_hidden(program);
         }
@@ -56,9 +65,11 @@ mod tests {
         assert!(names(&tabane).contains(&"up".to_owned()), "{:?}", names(&tabane));
         assert_eq!(names(tabane.find_subcommand("probe").expect("a command")), names(&probe));
         let options = |command: &Command| -> Vec<String> {
-            command.get_arguments().filter_map(clap::Arg::get_long).map(str::to_owned).collect()
+            command.get_arguments().map(|option| option.get_id().to_string()).collect()
         };
-        assert!(options(&follow).contains(&"etcd".to_owned()), "{:?}", options(&follow));
-        assert_eq!(options(tabane.find_subcommand("follow").expect("a command")), options(&follow));
+        for (name, program, option) in [("web", &web, "allow_actions"), ("follow", &follow, "etcd")] {
+            assert_eq!(options(tabane.find_subcommand(name).expect("a command")), options(program));
+            assert!(options(program).contains(&option.to_owned()), "{:?}", options(program));
+        }
     }
 }

@@ -44,8 +44,10 @@ mod tests {
                 "{file} has a command that the daemon starts for itself"
             );
         }
-        for file in ["bash/tabane-probe", "zsh/_tabane-probe", "fish/tabane-probe.fish"] {
-            assert!(directory.path().join(file).is_file(), "{file}");
+        for name in ["tabane-probe", "tabane-web", "tabane-follow"] {
+            for file in [format!("bash/{name}"), format!("zsh/_{name}"), format!("fish/{name}.fish")] {
+                assert!(directory.path().join(&file).is_file(), "{file}");
+            }
         }
     }
 }

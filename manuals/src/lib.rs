@@ -1,18 +1,22 @@
-//! Manual pages and completions of `tabane`, `tabane-probe` and `tabane-follow`.
+//! Manual pages and completions of `tabane`, `tabane-probe`, `tabane-web` and `tabane-follow`.
 //!
 //! ```text
-//!   tabane::cli::command, tabane_probe::command, … ── commands ──┬── pages ────── man1/*.1
-//!                                                                └── completions  bash/, zsh/, fish/
-//!   docs/configuration.md ────────────────────────── markdown ────────────────── man5/tabane.toml.5
+//!   tabane, tabane_probe, …: `command` ─────────── commands ──┬── pages ────── man1/*.1
+//!                                                             └── completions  bash/, zsh/, fish/
+//!   docs/configuration.md ─────────────────────── markdown ────────────────── man5/tabane.toml.5
+//!   counters, metrics, events, exit codes, commands ── reference ──────────── docs/reference/*.md
+//!   docs/SUMMARY.md ─────────────────────────────── book ──────────────────── what mdBook reads
 //! ```
 //!
 //! Rule of the crate: each word about a command, an option or a key is taken from what defines it. A program of the
 //! build; no program that is installed links it.
 
+pub mod book;
 mod commands;
 mod completions;
 mod markdown;
 mod pages;
+pub mod reference;
 
 use std::io;
 use std::path::Path;

@@ -1,18 +1,38 @@
-//! The binary `tabane-manuals`: writes manual pages and completions into a directory, as a step of the build.
+//! The binary `tabane-manuals`: writes manual pages and completions, or the sources of the book, as a step of the build.
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use tabane_manuals::book::{broken, lay_out};
+
+const ALLOWED: &str = "tabane-manuals DIRECTORY (manual pages and completions), tabane-manuals --lay-out DIRECTORY (the book's \
+                       sources, from the present directory), tabane-manuals --check-links DIRECTORY (of the book)";
+
 fn main() -> ExitCode {
-    let Some(directory) = std::env::args_os().nth(1) else {
-        eprintln!("tabane-manuals: no directory is given; allowed: tabane-manuals DIRECTORY");
-        return ExitCode::from(2);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (directory, done) = match words[..] {
+        ["--lay-out", directory] => (directory, lay_out(Path::new("."), Path::new(directory))),
+        ["--check-links", directory] => (directory, check_links(Path::new(directory))),
+        [directory] if !directory.starts_with('-') => {
+            (directory, tabane_manuals::write(Path::new(directory)))
+        }
+        _ => {
+            eprintln!("tabane-manuals: these arguments are none; allowed: {ALLOWED}");
+            return ExitCode::from(2);
+        }
     };
-    match tabane_manuals::write(Path::new(&directory)) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tabane-manuals: {}: {error}", Path::new(&directory).display());
+            eprintln!("tabane-manuals: {directory}: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn check_links(directory: &Path) -> io::Result<()> {
+    let complaints = broken(directory)?;
+    if complaints.is_empty() { Ok(()) } else { Err(io::Error::other(complaints.join("\n"))) }
 }

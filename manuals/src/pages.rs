@@ -7,16 +7,13 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use tabane::error::CODES;
+
+use crate::commands::is_another;
 
 /// What the foot and the head of each page say.
 pub(crate) const SOURCE: &str = concat!("tabane ", env!("CARGO_PKG_VERSION"));
 pub(crate) const MANUAL: &str = "Tabane";
-/// How commands end, as `tabane::error` says.
-const EXIT: [(&str, &str); 3] = [
-    ("0", "It did what was asked."),
-    ("1", "It failed while running."),
-    ("2", "What was asked cannot be done with this input or on this machine."),
-];
 /// Files of `tabane`.
 const FILES: [(&str, &str); 3] = [
     ("/etc/tabane/NAME.toml", "Configuration of the bundle NAME as a service, see tabane.toml(5)."),
@@ -32,17 +29,21 @@ const VARIABLES: [(&str, &str); 2] = [
     ("NO_COLOR", "Tables have no colours."),
 ];
 /// Pages that any page refers to.
-const SEE_ALSO: [(&str, &str); 4] =
-    [("tabane", "1"), ("tabane-probe", "1"), ("tabane-follow", "1"), ("tabane.toml", "5")];
+const SEE_ALSO: [(&str, &str); 5] = [
+    ("tabane", "1"),
+    ("tabane-probe", "1"),
+    ("tabane-web", "1"),
+    ("tabane-follow", "1"),
+    ("tabane.toml", "5"),
+];
 
-/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` and `tabane follow`
-/// has its pages by the programs of those names.
+/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` and the like has its
+/// pages by those programs.
 pub(crate) fn write(program: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let mut program = program.clone();
     program.build();
-    let commands =
-        program.get_subcommands().filter(|command| !["probe", "follow"].contains(&command.get_name()));
+    let commands = program.get_subcommands().filter(|command| !is_another(command));
     for command in std::iter::once(&program).chain(commands) {
         write_all(command, command.get_name() == "tabane", directory)?;
     }
@@ -75,7 +76,10 @@ fn page(command: &Command, has_files: bool) -> io::Result<String> {
         entries(&mut rest, "FILES", &FILES);
         entries(&mut rest, "ENVIRONMENT", &VARIABLES);
     }
-    entries(&mut rest, "EXIT STATUS", &EXIT);
+    rest.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in exit_codes(command) {
+        entry(&mut rest, &code.to_string(), meaning);
+    }
     rest.control("SH", ["SEE ALSO"]);
     let own = command.get_display_name().unwrap_or_else(|| command.get_name());
     let others = SEE_ALSO.iter().filter(|(name, _)| *name != own);
@@ -91,11 +95,19 @@ pub(crate) fn flush_left(page: &mut Roff) -> &mut Roff {
     page.control("ad", ["l"]).control("nh", [])
 }
 
+/// How a command may end: only one of them has findings.
+fn exit_codes(command: &Command) -> impl Iterator<Item = (u8, &'static str)> {
+    let has_findings = command.get_name() == "doctor";
+    CODES.into_iter().filter(move |(_, meaning)| has_findings || !meaning.starts_with("`tabane doctor`"))
+}
+
 fn entries(page: &mut Roff, title: &str, entries: &[(&str, &str)]) {
     page.control("SH", [title]);
-    for (name, meaning) in entries {
-        page.control("TP", []).text([bold(*name)]).text([roman(*meaning)]);
-    }
+    entries.iter().for_each(|(name, meaning)| entry(page, name, meaning));
+}
+
+fn entry(page: &mut Roff, name: &str, meaning: &str) {
+    page.control("TP", []).text([bold(name)]).text([roman(meaning)]);
 }
 
 #[cfg(test)]

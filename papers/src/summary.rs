@@ -41,6 +41,7 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
     let commit = machine.commit.as_deref().unwrap_or("unknown");
     let mut page = format!(
         "# The papers' measurements, repeated\n\n\
+         With this page you see which findings of five papers hold today, and repeat each measurement on your machine.\n\
          Written by `tabane-lab papers --markdown`; machine: {machine}; commit {commit}.\n\
          Both hosts are on this machine, their links shaped to the papers' rates. Medians of {} runs, flows of {} s;\n\
          in brackets the lowest and the highest. What is simulated comes from machines made up after the papers, whose figures and\n\

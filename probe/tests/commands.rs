@@ -138,11 +138,41 @@ fn calls_of_send_are_measured_and_all_bytes_arrive() {
     server.stop();
 }
 
+/// A call returns at once while its bytes fit into the buffer.
+#[test]
+fn calls_are_as_long_as_asked_and_a_small_buffer_holds_them_up() {
+    let server = Server::start(&[]);
+    let longest = |buffer: &[&str]| {
+        let calls = ["send", &server.address, "--size", "65536", "--calls", "400", "--window", "all"];
+        let report = json(&[&calls[..], buffer].concat());
+        assert_eq!(report["source"]["measured"]["received"]["bytes"], 400 * 65_536);
+        report["duration_us"]["median"].as_f64().expect("a time")
+    };
+    let (small, large) = (longest(&["--send-buffer", "4096"]), longest(&["--send-buffer", "8388608"]));
+    assert!(small > large, "{small} us with a small buffer, {large} us with a large one");
+    server.stop();
+}
+
+#[test]
+fn a_sweep_goes_over_the_protocols_that_are_asked_for() {
+    let server = Server::start(&[]);
+    for protocol in ["tcp", "udp"] {
+        let axes = ["--sizes", "64,1400", "--protocols", protocol, "--seconds", "0.1"];
+        let report = json(&[&["sweep", &server.address], &axes[..]].concat());
+        let rows = report["rows"].as_array().expect("rows");
+        assert_eq!(rows.iter().filter(|row| row["protocol"] == protocol).count(), 2, "{report}");
+        assert_eq!(rows.len(), 2);
+    }
+    server.stop();
+}
+
 #[test]
 fn streams_run_together_and_all_bytes_arrive() {
     let (server, size) = (Server::start(&[]), 1024.0);
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("stream.csv");
     let stream = ["stream", &server.address, "--senders", "3", "--seconds", "1.5", "--interval", "0.5"];
-    let report = json(&[&stream[..], &["--stagger", "0.5", "--nic", "lo"]].concat());
+    let report = json(&[&stream[..], &["--stagger", "0.5", "--nic", "lo", "--csv", text(&csv)]].concat());
     let senders = report["senders"].as_array().expect("senders");
     for (sender, name) in senders.iter().zip(["A", "B", "C"]) {
         let rates: Vec<f64> =
@@ -155,6 +185,7 @@ fn streams_run_together_and_all_bytes_arrive() {
         assert!(received - sent > -0.5 && received - sent < size + 0.5, "{sent} sent, {received} received");
     }
     assert_eq!(senders.len(), 3);
+    assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 1 + 3 * 3);
     assert_eq!(report["all"]["intervals"], serde_json::json!([1, 3]));
     let cpu = report["all"]["cpu"].as_object().expect("ticks");
     let sum: f64 = cpu.values().filter_map(Value::as_f64).sum();

@@ -16,6 +16,11 @@ macro_rules! counters {
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)+].into_iter()
             }
+
+            /// Name and meaning of each counter, in the same order.
+            pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+                [$((stringify!($name), concat!($($doc),+).trim_ascii()),)+].into_iter()
+            }
         }
     };
 }

@@ -52,7 +52,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Whether it only says that nothing was received: the path may work all the same.
+    /// Whether the path may work all the same: it only says what was not received. A doubted path is used when no other is up.
     pub(crate) fn is_doubt(self) -> bool {
         match self {
             Self::BurstSkew { .. } | Self::Silence { .. } | Self::Report => true,

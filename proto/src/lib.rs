@@ -66,7 +66,7 @@ pub mod time;
 pub mod wire;
 
 pub use bundle::Bundle;
-pub use bundle::status::{Held, PathStatus, PeerStatus, SealStatus};
+pub use bundle::status::{Held, LinkStatus, PathStatus, PeerStatus, SealStatus};
 pub use counters::Counters;
 pub use event::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
 pub use fdb::Fdb;

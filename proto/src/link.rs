@@ -14,7 +14,7 @@
 mod adaptive_timeout;
 pub(crate) mod black_hole;
 mod ceiling;
-mod congestion;
+pub(crate) mod congestion;
 mod gaps;
 pub(crate) mod health;
 mod heartbeat;

@@ -30,7 +30,7 @@ use core::time::Duration;
 pub(crate) struct Choice {
     /// Its number.
     pub(crate) link: u8,
-    /// How long the bytes that wait in the link take to leave.
+    /// How long the next cell waits: for the bytes in the link's own queue, and behind it where that can be foreseen.
     pub(crate) wait: Duration,
     /// Bytes per second, when stated or measured.
     pub(crate) rate: Option<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct Choice {
     pub(crate) speed: Option<u64>,
     /// The link's part of the traffic, as the user states it.
     pub(crate) weight: Option<u32>,
-    /// How much later than on the fastest link a cell arrives.
+    /// How much later than on the fastest link a cell arrives; without `wait` where that can be foreseen.
     pub(crate) skew: Duration,
     /// The link takes no more cells at the moment.
     pub(crate) full: bool,

@@ -169,6 +169,11 @@ impl Receiver {
         Some(self.get(index)?.timeout.latest(round_trip(links, index, self.repair)))
     }
 
+    /// Cells of a peer that wait for those before them.
+    pub(crate) fn waiting(&self, index: u16) -> usize {
+        self.get(index).map_or(0, Lanes::waiting)
+    }
+
     /// Bytes of memory that a peer's lanes take.
     pub(crate) fn bytes(&self, index: u16) -> usize {
         self.get(index).map_or(0, Lanes::bytes)

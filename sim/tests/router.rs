@@ -186,6 +186,32 @@ fn routers_at_the_end_of_a_longer_way_are_used_up_too() {
     uses_up(&[(500, 4), (500, 4)], 40, 0.9, 10.0);
 }
 
+/// Who sends as much as is on the way where nothing waits keeps no queue in one router while another idles: the frames of a flow
+/// come as late as the latest of their cells.
+#[test]
+fn a_flow_that_its_own_window_holds_back_fills_all_routers_alike() {
+    for (routers, share) in [([(500, 10), (200, 10)], 0.88), ([(500, 4), (500, 4)], 0.85)] {
+        let way = Duration::from_millis(10);
+        let links = routers.map(|(rate, span)| Link { delay: way, ..routed(rate, span) });
+        let sum = routers.iter().map(|(rate, _)| rate * MEGABIT).sum::<u64>();
+        let mut world = settled(&links);
+        let full = world.start(window(sum, way));
+        world.run_for(Duration::from_secs(3)).unwrap();
+        world.stop(full);
+        // The bytes of 10 and 11 ms: the simulator's flow hears at once what has arrived.
+        let bulk = Flow::bulk(0, 1);
+        let bytes = sum / 8 / 1_000 * if routers[0] == routers[1] { 10 } else { 11 };
+        let frames = u16::try_from(bytes / bulk.sizes.average() as u64).unwrap();
+        let flow = world.start(Flow { pace: Pace::Window { frames }, ..bulk });
+        world.run_for(Duration::from_secs(1)).unwrap();
+        let since = world.now();
+        world.run_for(Duration::from_secs(3)).unwrap();
+        let got = world.goodput(flow, since) / sum as f64;
+        println!("{routers:?}: {got:.3} of the sum");
+        assert!(got >= share, "{routers:?}: {got}");
+    }
+}
+
 /// A flow of somebody else at one of two links gets a fair part of it, and leaves one: the median of seven that begin at different
 /// times.
 #[test]

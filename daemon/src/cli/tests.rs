@@ -1,11 +1,80 @@
 //! What command lines mean, and what is wrong with others.
 
+use std::collections::BTreeSet;
+
+use toml::{Table, Value};
+
 use super::*;
 use crate::config::classes::policy_names;
+use crate::config::{file, resolve};
+
+/// Flags of `up`, and what a file says in their place; both stand with the link eth1 where they name none, and change something.
+const SAME: [(&str, &str); 35] = [
+    ("--name tb7", "name = 'tb7'"),
+    ("--key k", "key = 'k'"),
+    ("--key k --node-key mine", "key = 'k'\nnode_key = 'mine'"),
+    ("--key k --allow PUBLIC", "key = 'k'\nallow = ['PUBLIC']"),
+    ("--insecure", "security = 'none'"),
+    ("--cipher aes-256-gcm", "cipher = 'aes-256-gcm'"),
+    ("--port 7500", "port = 7500"),
+    ("--mtu 9000", "mtu = 9000"),
+    ("--policy rr", "policy = 'rr'"),
+    ("--no-repair", "repair = false"),
+    ("--primary eth1", "primary = 'eth1'"),
+    ("--no-preempt", "preempt = false"),
+    ("--hash layer2", "hash = 'layer2'"),
+    ("--receive timer", "receive = 'timer'"),
+    ("--receive-interval 50us", "receive_interval = '50 us'"),
+    ("--spin-share 10%", "spin_share = '10 %'"),
+    ("--fragments 3", "fragments = '3'"),
+    ("--workers 2", "workers = 2"),
+    ("--address 10.9.0.1/24", "address = ['10.9.0.1/24']"),
+    ("--user nobody", "user = 'nobody'"),
+    ("--control-group adm", "control_group = 'adm'"),
+    ("--watch-group adm", "watch_group = 'adm'"),
+    ("--no-sandbox", "sandbox = false"),
+    ("--no-gso", "[offload]\ngso = false"),
+    ("--no-gro", "[offload]\ngro = false"),
+    ("--no-tso", "[offload]\ntso = false"),
+    ("--no-uso", "[offload]\nuso = false"),
+    ("--no-checksum", "[offload]\nchecksum = false"),
+    ("--link eth2", "[[link]]\nnic = 'eth2'"),
+    (
+        "--link eth1,local=192.0.2.1,port=7500,peer=192.0.2.2:7500",
+        "[[link]]\nnic = 'eth1'\nlocal = '192.0.2.1'\nport = 7500\npeers = ['192.0.2.2:7500']",
+    ),
+    ("--link eth1,rate=1Gbit/s", "[[link]]\nnic = 'eth1'\nrate = '1 Gbit/s'"),
+    (
+        "--link eth1,down=50Mbit/s,up=20Mbit/s",
+        "[[link]]\nnic = 'eth1'\nrate = { down = '50 Mbit/s', up = '20 Mbit/s' }",
+    ),
+    ("--link eth1,weight=3", "[[link]]\nnic = 'eth1'\nweight = 3"),
+    (
+        "--link ether:eth1,engine=xdp,completion=lazy",
+        "[[link]]\nnic = 'eth1'\nkind = 'ether'\nengine = 'xdp'\ncompletion = 'lazy'",
+    ),
+    (
+        "--link mem:/m,unit=512B,ring=128KiB,slots=3,slot=1,poll=50us",
+        "[[link]]\nkind = 'mem'\npath = '/m'\nunit = '512 B'\nring = '128 KiB'\nslots = 3\nslot = 1\npoll = '50 us'",
+    ),
+];
+/// Keys without a flag.
+const WITHOUT_FLAG: [&str; 10] = [
+    "accept_keys",
+    "class",
+    "class.match",
+    "class.match.dscp",
+    "class.match.max_size",
+    "class.match.port",
+    "class.match.protocol",
+    "class.policy",
+    "link.drained",
+    "tx_queue_len",
+];
 
 fn refused(arguments: &[&str]) -> String {
     let line = std::iter::once("tabane").chain(arguments.iter().copied());
-    sentence(&Cli::try_parse_from(line).expect_err("refused"))
+    sentence(&Cli::try_parse_from(line).expect_err("refused"), "tabane")
 }
 
 #[test]
@@ -72,4 +141,56 @@ fn live_changes_need_no_name() {
     assert!(refused(&["peer", "add", "eth1"]).contains("HOST:PORT"));
     assert!(refused(&["class", "remove", "one"]).contains("invalid value 'one'"));
     assert!(refused(&["link", "drain"]).contains("NIC[,local=ADDR]"));
+}
+
+/// So what a trial shows of a flag holds for the key, too.
+#[test]
+fn each_flag_of_up_does_what_its_key_does() {
+    let public = crate::key::public(&[1; 32]);
+    let resolved = |settings: &Settings| {
+        resolve::resolve(settings, |_, _| Ok(Key([0; 32]))).unwrap_or_else(|problems| panic!("{problems:?}"))
+    };
+    let plain = resolved(&flags_of("--link eth1"));
+    let (mut flags_said, mut keys_said) = (BTreeSet::new(), BTreeSet::new());
+    for (flags, text) in SAME {
+        let (flags, text) = (flags.replace("PUBLIC", &public), text.replace("PUBLIC", &public));
+        let names_link = flags.contains("--link");
+        let flags = if names_link { flags } else { format!("{flags} --link eth1") };
+        let text = if names_link { text } else { format!("{text}\n[[link]]\nnic = 'eth1'\n") };
+        let config = resolved(&flags_of(&flags));
+        assert_eq!(config, resolved(&file::parse("tb.toml", &text).expect(&text)), "{flags}");
+        assert_ne!(config, plain, "{flags} change nothing");
+        flags_said.extend(flags.split(' ').filter_map(|word| word.strip_prefix("--").map(str::to_owned)));
+        gather_keys(&text.parse().expect("TOML"), "", &mut keys_said);
+    }
+    let command = Cli::command();
+    let up = command.find_subcommand("up").expect("a command");
+    let all: BTreeSet<String> = up.get_opts().filter_map(|flag| flag.get_long().map(str::to_owned)).collect();
+    assert_eq!(flags_said, all);
+    keys_said.extend(WITHOUT_FLAG.map(str::to_owned));
+    assert_eq!(keys_said, file::keys().into_iter().map(|key| key.name).collect());
+}
+
+fn flags_of(words: &str) -> Settings {
+    let line = ["tabane", "up"].into_iter().chain(words.split(' '));
+    let Command::Up(flags) = Cli::try_parse_from(line).expect("well formed").command else {
+        panic!("not up")
+    };
+    flags.settings()
+}
+
+/// The names of all keys of a file.
+fn gather_keys(table: &Table, before: &str, keys: &mut BTreeSet<String>) {
+    for (key, value) in table {
+        let name = format!("{before}{key}");
+        let inner = format!("{name}.");
+        match value {
+            Value::Table(table) => gather_keys(table, &inner, keys),
+            Value::Array(list) => {
+                list.iter().filter_map(Value::as_table).for_each(|table| gather_keys(table, &inner, keys));
+            }
+            _ => {}
+        }
+        keys.insert(name);
+    }
 }

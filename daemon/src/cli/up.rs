@@ -81,6 +81,9 @@ pub(super) struct UpFlags {
     /// Group whose members may ask the running bundle, besides root; they may not change its keys, reload it or take it over
     #[arg(long, value_name = "NAME")]
     control_group: Option<String>,
+    /// Group whose members may look at the running bundle and change nothing [default: tabane-watch, if there is one]
+    #[arg(long, value_name = "NAME")]
+    watch_group: Option<String>,
     /// Keep all rights of the user who starts it: for debuggers, never for shared machines
     #[arg(long)]
     no_sandbox: bool,
@@ -154,6 +157,7 @@ impl UpFlags {
             access: AccessSettings {
                 user: self.user.map(|user| Given::by_flag(user, "--user")),
                 control_group: self.control_group.map(|group| Given::by_flag(group, "--control-group")),
+                watch_group: self.watch_group.map(|group| Given::by_flag(group, "--watch-group")),
                 sandbox: self.no_sandbox.then(|| Given::by_flag(false, "--no-sandbox")),
             },
             tx_queue_len: None,

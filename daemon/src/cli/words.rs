@@ -46,7 +46,7 @@ pub(super) fn with_value(
 }
 
 pub(super) fn is_policy(word: &str) -> bool {
-    PolicyKind::ALL.iter().any(|kind| kind.name() == word)
+    word.parse::<PolicyKind>().is_ok()
 }
 
 pub(super) fn is_engine(word: &str) -> bool {

@@ -12,6 +12,8 @@ pub struct Access {
     pub user: Option<String>,
     /// Group whose members may ask the running bundle, as root and the daemon's own user may.
     pub control_group: Option<String>,
+    /// Group whose members may look at it and change nothing; `None`: `tabane-watch` where there is such a group.
+    pub watch_group: Option<String>,
     /// Whether the daemon gives up the rights that it needs no more. `false` lets debuggers attach.
     pub sandbox: bool,
 }
@@ -21,7 +23,7 @@ const ALLOWED: &str = "1 to 32 bytes without spaces, `:` and `/`";
 
 impl Default for Access {
     fn default() -> Access {
-        Access { user: None, control_group: None, sandbox: true }
+        Access { user: None, control_group: None, watch_group: None, sandbox: true }
     }
 }
 
@@ -30,6 +32,7 @@ pub(super) fn resolve_access(problems: &mut Vec<Problem>, given: &AccessSettings
     Access {
         user: name(problems, given.user.as_ref()),
         control_group: name(problems, given.control_group.as_ref()),
+        watch_group: name(problems, given.watch_group.as_ref()),
         sandbox: given.sandbox.as_ref().is_none_or(|given| given.value),
     }
 }
@@ -54,6 +57,10 @@ impl fmt::Display for Access {
         match &self.control_group {
             Some(group) => writeln!(f, "control_group = {}", text(group)),
             None => writeln!(f, "# control_group: none, so that only root and the daemon's user may ask"),
+        }?;
+        match &self.watch_group {
+            Some(group) => writeln!(f, "watch_group = {}", text(group)),
+            None => writeln!(f, "# watch_group: tabane-watch, if there is one"),
         }?;
         writeln!(f, "sandbox = {}", self.sandbox)
     }

@@ -91,6 +91,7 @@ fn access(top: &mut Section<'_, '_>) -> AccessSettings {
     AccessSettings {
         user: top.text("user", "the name of a user"),
         control_group: top.text("control_group", "the name of a group"),
+        watch_group: top.text("watch_group", "the name of a group"),
         sandbox: top.switch("sandbox"),
     }
 }

@@ -119,6 +119,8 @@ pub struct AccessSettings {
     pub user: Option<Given<String>>,
     /// Group whose members may ask it.
     pub control_group: Option<Given<String>>,
+    /// Group whose members may look at it.
+    pub watch_group: Option<Given<String>>,
     /// Whether it gives up what it needs no more.
     pub sandbox: Option<Given<bool>>,
 }
@@ -299,6 +301,7 @@ impl AccessSettings {
         AccessSettings {
             user: flags.user.or(self.user),
             control_group: flags.control_group.or(self.control_group),
+            watch_group: flags.watch_group.or(self.watch_group),
             sandbox: flags.sandbox.or(self.sandbox),
         }
     }

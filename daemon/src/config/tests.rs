@@ -151,8 +151,15 @@ fn rights_are_understood() {
         access.expect_err("a space")[0].to_string(),
         "tb.toml:2: control_group: `net admins` is no name; allowed: 1 to 32 bytes without spaces, `:` and `/`"
     );
-    let config = config("user = 'x'\ncontrol_group = 'wheel'\nsandbox = false\n[[link]]\nnic = 'eth1'\n");
-    let want = Access { user: Some("x".into()), control_group: Some("wheel".into()), sandbox: false };
+    let config = config(
+        "user = 'x'\ncontrol_group = 'wheel'\nwatch_group = 'adm'\nsandbox = false\n[[link]]\nnic = 'eth1'\n",
+    );
+    let want = Access {
+        user: Some("x".into()),
+        control_group: Some("wheel".into()),
+        watch_group: Some("adm".into()),
+        sandbox: false,
+    };
     assert_eq!(config.expect("valid").access, want);
 }
 
@@ -432,7 +439,7 @@ fn any_config() -> impl Strategy<Value = Config> {
     ];
     let words = ("[A-Z][!-$&-.0-9;-~]{0,14}", option::of("/[ -~]{1,30}"), policies(), receive, fragments);
     let names = || option::of("[!-.0-9;-~]{1,32}");
-    let access = (names(), names(), any::<bool>());
+    let access = (names(), names(), names(), any::<bool>());
     let addresses = vec(cidr(), 0..4).prop_filter("distinct", |cidrs| {
         (1..cidrs.len()).all(|at| cidrs[..at].iter().all(|before| before.address != cidrs[at].address))
     });
@@ -453,8 +460,8 @@ fn any_config() -> impl Strategy<Value = Config> {
             };
             let cipher = CIPHERS[usize::from(port) % CIPHERS.len()];
             let security = if sealed { Security::Sealed } else { Security::None };
-            let (user, control_group, sandbox) = access;
-            let access = Access { user, control_group, sandbox };
+            let (user, control_group, watch_group, sandbox) = access;
+            let access = Access { user, control_group, watch_group, sandbox };
             Config {
                 name,
                 key,

@@ -155,8 +155,11 @@ pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
     if gone { Ok(()) } else { Err(AskError::StillThere { name: name.to_owned(), pid, waited: wait }) }
 }
 
-/// Sends a request whose answer is more than one line.
-pub(crate) fn open_request(name: &str, request: &Request) -> Result<UnixStream, AskError> {
+/// Sends a request whose answer is more than one line, and gives the connection over which the lines come.
+///
+/// # Errors
+/// [`AskError::NotUp`], [`AskError::Stranger`].
+pub fn open_request(name: &str, request: &Request) -> Result<UnixStream, AskError> {
     let mut stream = connect(name)?;
     stream.write_all(request_line(request)?.as_bytes())?;
     Ok(stream)
@@ -185,7 +188,10 @@ fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value,
 }
 
 /// The answer, unless it is a refusal.
-pub(crate) fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
+///
+/// # Errors
+/// [`AskError::Refused`], [`AskError::Failed`].
+pub fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
     let (name, reason) = (name.to_owned(), |key: &str| answer[key].as_str().map(str::to_owned));
     match (reason("error"), reason("failed")) {
         (Some(reason), _) => Err(AskError::Refused { name, reason }),

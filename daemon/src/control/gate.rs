@@ -1,4 +1,5 @@
-//! Who may ask: root, the user who started the daemon and the one as whom it runs, and the members of one group.
+//! Who may ask: root, the user who started the daemon and the one as whom it runs, and the members of two groups, of which
+//! one may look only.
 //!
 //! Abstract sockets have no owner and no permissions, so the server asks the kernel who connected, and of which groups
 //! that process is a member. A process that may ask nothing is refused at once, so that it takes no place. Requests
@@ -12,7 +13,7 @@ use std::os::unix::net::UnixStream;
 
 use super::{Request, peer_of};
 
-/// A group whose members may ask.
+/// A group whose members may ask, or may look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its name, for those who are no members.
@@ -28,11 +29,19 @@ pub(super) enum Right {
     Owner,
     /// Everything but the keys.
     Operator,
+    /// What the bundle does, and nothing that changes it.
+    Watcher,
 }
 
 impl Right {
     /// Why it does not include a request; `None` when it does.
     pub(super) fn refusal(self, request: &Request) -> Option<&'static str> {
+        let looks = matches!(request, Request::Status | Request::Events | Request::Follow | Request::Classes);
+        if self == Self::Watcher && !looks {
+            return Some(
+                "members of the group that may watch the bundle can ask for its status, its events and its classes only",
+            );
+        }
         let concerns_keys = matches!(
             request,
             Request::Keys { .. }
@@ -52,18 +61,26 @@ impl Right {
 pub(super) struct Gate {
     /// The user who started the daemon.
     starter: u32,
+    /// Its members are operators.
     group: Option<Group>,
+    /// Its members are watchers.
+    watchers: Option<Group>,
 }
 
 impl Gate {
     /// For root and the present user of this process, who starts the daemon.
     pub(super) fn new() -> Self {
-        Self { starter: rustix::process::geteuid().as_raw(), group: None }
+        Self { starter: rustix::process::geteuid().as_raw(), group: None, watchers: None }
     }
 
     /// Lets members of `group` in, too.
     pub(super) fn open_to(self, group: Option<Group>) -> Self {
         Self { group, ..self }
+    }
+
+    /// Lets members of `watchers` look.
+    pub(super) fn shown_to(self, watchers: Option<Group>) -> Self {
+        Self { watchers, ..self }
     }
 
     /// What the process at the other end may ask, or why nothing.
@@ -75,13 +92,22 @@ impl Gate {
         if peer.uid == rustix::process::getuid().as_raw() {
             return Ok(Ok(Right::Operator));
         }
-        let Some(Group { name, gid }) = &self.group else {
-            return Ok(Err("only root and the user who runs the bundle may ask".to_owned()));
-        };
-        if peer.gid == *gid || tabane_io::peer_groups(stream)?.contains(gid) {
-            return Ok(Ok(Right::Operator));
+        let groups = [(&self.group, Right::Operator), (&self.watchers, Right::Watcher)];
+        let groups = groups.iter().filter_map(|(group, right)| Some((group.as_ref()?, *right)));
+        let mut names = Vec::new();
+        for (Group { name, gid }, right) in groups {
+            if peer.gid == *gid || tabane_io::peer_groups(stream)?.contains(gid) {
+                return Ok(Ok(right));
+            }
+            names.push(name.as_str());
         }
-        Ok(Err(format!("only root, the user who runs the bundle and members of group {name} may ask")))
+        Ok(Err(match names.as_slice() {
+            [] => "only root and the user who runs the bundle may ask".to_owned(),
+            names => {
+                let names = names.join(" or ");
+                format!("only root, the user who runs the bundle and members of group {names} may ask")
+            }
+        }))
     }
 }
 
@@ -89,6 +115,26 @@ impl Gate {
 mod tests {
     use super::*;
     use crate::in_force::Told;
+
+    #[test]
+    fn who_watches_changes_nothing() {
+        for request in [Request::Status, Request::Events, Request::Follow, Request::Classes] {
+            assert_eq!(Right::Watcher.refusal(&request), None, "{request:?}");
+        }
+        let link = || "eth1".to_owned();
+        let others = [
+            Request::Stop,
+            Request::Policy { policy: "rr".to_owned() },
+            Request::LinkDrain { link: link() },
+            Request::LinkResume { link: link() },
+            Request::Configuration,
+            Request::Upgrade,
+            Request::Keys { keys: Vec::new(), files: Vec::new() },
+        ];
+        for request in others {
+            assert!(Right::Watcher.refusal(&request).is_some(), "{request:?}");
+        }
+    }
 
     #[test]
     fn what_may_change_keys_is_for_owners() {

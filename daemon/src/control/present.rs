@@ -3,7 +3,8 @@
 //! Source: `/proc/net/unix` (proc_net(5)); flag 0x10000 (`__SO_ACCEPTCON`) marks a socket that listens.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 
 use super::AskError;
 use super::client::connect;
@@ -13,13 +14,37 @@ const SOCKETS: &str = "/proc/self/net/unix";
 /// Of a socket that listens.
 const LISTENS: u32 = 0x1_0000;
 
+/// The kernel's list, kept open for who gives the right to open files up before it asks.
+#[derive(Debug)]
+pub struct Present(File);
+
+impl Present {
+    /// Opens the list of the network namespace that this process is in.
+    ///
+    /// # Errors
+    /// The kernel's list cannot be opened.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self(File::open(SOCKETS)?))
+    }
+
+    /// As [`present`], now.
+    ///
+    /// # Errors
+    /// The kernel's list cannot be read.
+    pub fn names(&mut self) -> io::Result<Vec<String>> {
+        let mut sockets = String::new();
+        self.0.rewind()?;
+        self.0.read_to_string(&mut sockets)?;
+        Ok(names(&sockets).into_iter().filter(|name| connect(name).is_ok()).collect())
+    }
+}
+
 /// The names of all bundles that are up here, sorted; without those of users whom a command does not ask.
 ///
 /// # Errors
 /// The kernel's list cannot be read.
 pub fn present() -> io::Result<Vec<String>> {
-    let listed = names(&std::fs::read_to_string(SOCKETS)?);
-    Ok(listed.into_iter().filter(|name| connect(name).is_ok()).collect())
+    Present::open()?.names()
 }
 
 /// The bundle that a command means: the one that is named, else the only one that is up.

@@ -93,6 +93,12 @@ impl Listener {
         Listener { gate: self.gate.open_to(group), ..self }
     }
 
+    /// Lets members of `watchers` look, and change nothing.
+    #[must_use]
+    pub fn shown_to(self, watchers: Option<Group>) -> Listener {
+        Listener { gate: self.gate.shown_to(watchers), ..self }
+    }
+
     /// Serves clients on a thread of its own. There `handler` makes the answer to each request, and clients that follow
     /// `log` get its events.
     ///

@@ -37,7 +37,7 @@ fn log() -> Arc<EventLog> {
 
 /// Keeps `count` events.
 fn happen(log: &EventLog, count: u64) {
-    (0..count).for_each(|at| log.keep(at, Entry { what: "test".to_owned(), ..Entry::default() }));
+    (0..count).for_each(|at| log.keep(at, Entry { what: "policy".to_owned(), ..Entry::default() }));
 }
 
 fn connect(name: &str) -> UnixStream {
@@ -236,7 +236,7 @@ fn a_follower_that_reads_nothing_delays_nobody_and_gets_the_number_that_it_misse
 
 #[test]
 fn many_followers_keep_nobody_out() {
-    let (name, log) = (name_for("many"), log());
+    let (name, log) = (name_for("many-followers"), log());
     happen(&log, 1);
     let _server = serve_log(&name, log);
     let mut followers: Vec<_> = (0..FOLLOWERS_MAX).map(|_| follower(&name)).collect();

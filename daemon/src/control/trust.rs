@@ -8,18 +8,26 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 
 use nix::unistd::User;
 
 use super::{Peer, peer_of};
 use crate::privileges::USUAL_USER;
 
+/// The user as whom daemons run, as it was when somebody asked first: who gives up files cannot look later.
+static USUAL: OnceLock<Option<u32>> = OnceLock::new();
+
 /// The process that serves a name, if it is not to be asked.
 pub(super) fn stranger(stream: &UnixStream) -> io::Result<Option<Peer>> {
     let peer = peer_of(stream)?;
     let own = rustix::process::geteuid().as_raw();
-    let usual = || User::from_name(USUAL_USER).ok().flatten().map(|user| user.uid.as_raw());
     Ok(if is_trusted(peer.uid, own, usual) { None } else { Some(peer) })
+}
+
+/// The user as whom daemons run, if there is one.
+pub(crate) fn usual() -> Option<u32> {
+    *USUAL.get_or_init(|| User::from_name(USUAL_USER).ok().flatten().map(|user| user.uid.as_raw()))
 }
 
 fn is_trusted(uid: u32, own: u32, usual: impl FnOnce() -> Option<u32>) -> bool {

@@ -143,7 +143,7 @@ impl Area {
         self.unseen.push(why.into());
     }
 
-    fn text(&self) -> String {
+    fn text(&self, columns: usize) -> String {
         const NAME: usize = 11;
         let head = match self.findings.len() {
             0 => format!("sound: {}", self.summary),
@@ -159,7 +159,7 @@ impl Area {
         }
         lines.extend(self.unseen.iter().map(|why| (format!("  not seen: {why}"), 4)));
         // Names may come from other nodes.
-        lines.iter().map(|(line, indent)| wrapped(&one_line(line), *indent) + "\n").collect()
+        lines.iter().map(|(line, indent)| wrapped(&one_line(line), *indent, columns) + "\n").collect()
     }
 }
 
@@ -184,9 +184,9 @@ impl Report {
         self.areas.iter().flat_map(|area| &area.findings)
     }
 
-    /// For people.
-    pub(crate) fn text(&self) -> String {
-        self.areas.iter().map(Area::text).collect()
+    /// For people, in lines of so many columns.
+    pub(crate) fn text(&self, columns: usize) -> String {
+        self.areas.iter().map(|area| area.text(columns)).collect()
     }
 
     /// For programs.
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn a_sound_area_is_a_line_and_a_finding_has_three() {
         let mut area = Area::new("nics", "eth1 and eth2 are up");
-        assert_eq!(area.text(), "nics        sound: eth1 and eth2 are up\n");
+        assert_eq!(area.text(80), "nics        sound: eth1 and eth2 are up\n");
         area.find(Finding::new("nic-down", "is down", "the link", "ip link set eth2 up").about("eth2"));
         area.miss("the speed of eth1: it says none");
         let want = "nics        1 finding\n  nic-down: eth2: is down\n    costs: the link\n    mend:  \
                     ip link set eth2 up\n  not seen: the speed of eth1: it says none\n";
-        assert_eq!(area.text(), want);
+        assert_eq!(area.text(80), want);
         let report = Report::new("tb0".to_owned(), vec![area]);
         assert!(!report.sound && report.findings().count() == 1);
         let value: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");

@@ -3,15 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use anyhow::Context;
-
 use super::Asked;
 use crate::cli::is_file;
 use crate::config::address::is_ipv6_link_local;
 use crate::config::settings::Settings;
 use crate::config::{Config, PORT, names_window};
-use crate::control::{self, AskError, Request};
+use crate::control::{self, AskError};
 use crate::error::BadInput;
+use crate::remote::status_of;
 use crate::status::{LinkStatus, Status};
 
 /// The status of a running bundle.
@@ -66,7 +65,7 @@ impl Subject {
 
     fn running(name: Option<String>) -> anyhow::Result<Self> {
         let running =
-            control::meant(name).map_err(anyhow::Error::new).and_then(|name| Ok((ask(&name)?, name)));
+            control::meant(name).map_err(anyhow::Error::new).and_then(|name| Ok((status_of(&name)?, name)));
         let (status, name) = running.map_err(|error| match error.downcast_ref() {
             Some(AskError::NotUp { .. } | AskError::NoneUp) => BadInput::new(format!(
                 "{error}; before one is: `tabane doctor --nic NIC`, or a configuration file (`./FILE`, `FILE.toml`)"
@@ -121,7 +120,7 @@ impl Subject {
 
     /// The running bundle as it is now.
     pub(crate) fn status(&self) -> anyhow::Result<Option<Status>> {
-        self.bundle.as_ref().map(|bundle| ask(&bundle.name)).transpose()
+        self.bundle.as_ref().map(|bundle| status_of(&bundle.name)).transpose()
     }
 
     /// The NICs, each once.
@@ -173,11 +172,6 @@ pub(crate) fn endpoint(text: &str) -> Option<SocketAddr> {
     let SocketAddr::V6(mut endpoint) = format!("{address}]{port}").parse().ok()? else { return None };
     endpoint.set_scope_id(zone.parse().ok()?);
     Some(endpoint.into())
-}
-
-fn ask(name: &str) -> anyhow::Result<Status> {
-    let answer = control::ask(name, &Request::Status)?;
-    serde_json::from_value(answer).context("the bundle answers with another status than this program knows")
 }
 
 #[cfg(test)]

@@ -110,6 +110,7 @@ fn values(config: &Config) -> Vec<(Part, &'static str, String)> {
         (Part::Fixed, "cipher", cipher.map_or("auto", tabane_seal::Cipher::name).to_owned()),
         (Part::Fixed, "user", or_none(access.user.clone())),
         (Part::Fixed, "control_group", or_none(access.control_group.clone())),
+        (Part::Fixed, "watch_group", or_none(access.watch_group.clone())),
         (Part::Fixed, "sandbox", access.sandbox.to_string()),
         (Part::Fixed, "tx_queue_len", tx_queue_len.to_string()),
         (Part::Fixed, "offload.gso", offload.gso.to_string()),

@@ -94,8 +94,7 @@ impl Token {
             return None;
         }
         let port = words.next()?.parse().ok().filter(|port| *port > 0)?;
-        let policy = words.next()?;
-        let policy = PolicyKind::ALL.into_iter().find(|kind| kind.name() == policy)?;
+        let policy = words.next()?.parse().ok()?;
         let mtu = words.next()?.parse().ok()?;
         let address = match words.next()? {
             "-" => None,

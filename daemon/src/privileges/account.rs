@@ -11,6 +11,9 @@ use crate::error::BadInput;
 /// The user that the daemon becomes when none is named.
 pub(crate) const USUAL_USER: &str = "tabane";
 
+/// The user who owns nothing.
+const NOBODY: &str = "nobody";
+
 /// Which user the daemon becomes.
 pub(super) enum Account {
     /// Another user.
@@ -48,10 +51,10 @@ impl Account {
         match self {
             Self::Other { user, named } => match change(user) {
                 // A user namespace may not map the usual user.
-                Err(error) if !named => tracing::info!("the daemon keeps its user: {}: {error}", user.name),
+                Err(error) if !named => tracing::info!("it keeps its user: {}: {error}", user.name),
                 changed => changed.with_context(|| format!("cannot become user {}", user.name))?,
             },
-            Self::Same(reason) => tracing::info!("the daemon keeps its user: {reason}"),
+            Self::Same(reason) => tracing::info!("it keeps its user: {reason}"),
         }
         Ok(())
     }
@@ -65,14 +68,28 @@ fn change(user: &User) -> rustix::io::Result<()> {
     set_thread_res_uid(uid, uid, uid)
 }
 
-/// The group of this name.
-pub(super) fn group(name: &str) -> Result<Group, BadInput> {
+/// Becomes a user who owns nothing, and a member of the group that may look at bundles. Only root can; others have the rights
+/// that they have.
+pub(super) fn watch(group: &str) -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let found = (User::from_name(NOBODY).ok().flatten(), GroupEntry::from_name(group).ok().flatten());
+    let (Some(user), Some(group)) = found else {
+        tracing::info!("there is no group {group}: the process stays root, without capabilities");
+        return Ok(());
+    };
+    change(&User { gid: group.gid, ..user }).with_context(|| format!("cannot become user {NOBODY}"))
+}
+
+/// The group `name`, which `key` names.
+pub(super) fn group(key: &str, name: &str) -> Result<Group, BadInput> {
     match GroupEntry::from_name(name) {
         Ok(Some(group)) => Ok(Group { name: name.to_owned(), gid: group.gid.as_raw() }),
         Ok(None) => Err(BadInput::new(format!(
-            "control_group {name} does not exist; allowed: a group of this machine (`groupadd {name}` makes it)"
+            "{key} {name} does not exist; allowed: a group of this machine (`groupadd {name}` makes it)"
         ))),
-        Err(error) => Err(BadInput::new(format!("control_group {name}: {error}"))),
+        Err(error) => Err(BadInput::new(format!("{key} {name}: {error}"))),
     }
 }
 
@@ -84,7 +101,7 @@ mod tests {
     fn names_are_resolved() {
         let error = Account::find(Some("no-such-user")).err().expect("unknown").to_string();
         assert!(error.starts_with("user no-such-user does not exist; allowed:"), "{error}");
-        assert!(group("no-such-group").is_err());
-        assert_eq!(group("root").expect("every machine has it").gid, 0);
+        assert!(group("control_group", "no-such-group").is_err());
+        assert_eq!(group("control_group", "root").expect("every machine has it").gid, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Stage 6: the system calls of a running bundle.
+//! Stage 6: the system calls of a running bundle, and those of `tabane web`, whose sockets are others.
 //!
 //! A call that is not listed ends the process by SIGSYS, and the kernel logs which call it was. The filter checks the
 //! arguments of calls with many meanings: no memory becomes executable, no process is made besides threads, no sockets
@@ -113,9 +113,20 @@ const UNKNOWN: &[c_long] = &[libc::SYS_clone3];
 const CONTROLS: &[u64] =
     &[libc::TUNSETOFFLOAD, libc::TUNSETCARRIER, libc::TIOCOUTQ, libc::FIONBIO, libc::TCGETS];
 
+/// Whose calls are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    /// A running bundle.
+    Bundle {
+        /// Whether links of Ethernet frames may be opened later.
+        frames: bool,
+    },
+    /// The page, which asks bundles.
+    Web,
+}
+
 /// Restricts this thread, and those that it starts, to the listed calls. On a machine without seccomp the log says so.
-/// `frames`: links of Ethernet frames may be opened later.
-pub(super) fn restrict(frames: bool) -> anyhow::Result<()> {
+pub(super) fn restrict(program: Program) -> anyhow::Result<()> {
     if secure_computing_mode().is_err() || TargetArch::try_from(ARCH).is_err() {
         tracing::info!("no seccomp on this kernel or processor: any system call remains");
         return Ok(());
@@ -124,9 +135,12 @@ pub(super) fn restrict(frames: bool) -> anyhow::Result<()> {
         apply(plain(calls), SeccompAction::Allow, SeccompAction::Errno(errno.cast_unsigned()))?;
     }
     let mut rules = plain(&[ALLOWED, FILES, UNKNOWN].concat());
-    rules.extend(conditional(frames)?);
+    rules.extend(conditional(program)?);
     apply(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
+
+/// The bits that say what kind of socket it is.
+const KIND: u64 = 0xf;
 
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
@@ -141,25 +155,41 @@ fn plain(calls: &[c_long]) -> Rules {
 }
 
 /// Calls whose arguments decide. A call is allowed when one of its rules holds, a rule when all its conditions do.
-fn conditional(frames: bool) -> anyhow::Result<Rules> {
+fn conditional(program: Program) -> anyhow::Result<Rules> {
     let no_code = || rule(&[(2, MaskedEq(number(libc::PROT_EXEC)), 0)]);
     let thread = number(libc::CLONE_THREAD);
     let controls = CONTROLS.iter().map(|control| rule(&[(1, Eq, *control)]));
-    Ok(BTreeMap::from([
+    let mut rules = BTreeMap::from([
         (libc::SYS_mmap, vec![no_code()?]),
         (libc::SYS_mprotect, vec![no_code()?]),
         (libc::SYS_clone, vec![rule(&[(0, MaskedEq(thread), thread)])?]),
         (libc::SYS_prctl, vec![rule(&[(0, Eq, number(libc::PR_SET_NAME))])?]),
         (libc::SYS_ioctl, controls.collect::<Result<_, _>>()?),
-        (libc::SYS_socket, sockets(frames)?),
-        (libc::SYS_setsockopt, socket_options(frames)?),
-    ]))
+    ]);
+    rules.extend(match program {
+        Program::Bundle { frames } => {
+            vec![(libc::SYS_socket, sockets(frames)?), (libc::SYS_setsockopt, socket_options(frames)?)]
+        }
+        Program::Web => web()?,
+    });
+    Ok(rules)
+}
+
+/// Connections to bundles, and the list of those that are up, which is read again and again.
+fn web() -> anyhow::Result<Vec<(c_long, Vec<SeccompRule>)>> {
+    let unix = [(0, Eq, number(libc::AF_UNIX)), (1, MaskedEq(KIND), number(libc::SOCK_STREAM))];
+    let level = |level| rule(&[(1, Eq, number(level))]);
+    Ok(vec![
+        (libc::SYS_socket, vec![rule(&unix)?]),
+        (libc::SYS_setsockopt, vec![level(libc::SOL_SOCKET)?, level(libc::IPPROTO_TCP)?]),
+        (libc::SYS_lseek, Vec::new()),
+        (libc::SYS_geteuid, Vec::new()),
+    ])
 }
 
 /// UDP, and netlink as far as it is about NICs; packet sockets without Ethernet headers that receive nothing until they
 /// are bound.
 fn sockets(frames: bool) -> anyhow::Result<Vec<SeccompRule>> {
-    const KIND: u64 = 0xf;
     let udp = |domain| rule(&[(0, Eq, number(domain)), (1, MaskedEq(KIND), number(libc::SOCK_DGRAM))]);
     let netlink = [(0, Eq, number(libc::AF_NETLINK)), (2, Eq, number(libc::NETLINK_ROUTE))];
     let mut rules = vec![udp(libc::AF_INET)?, udp(libc::AF_INET6)?, rule(&netlink)?];

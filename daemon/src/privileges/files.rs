@@ -36,6 +36,21 @@ pub(super) fn hide() -> Result<(), RulesetError> {
     Ok(())
 }
 
+/// Takes all files away, and TCP but for what is open. The control sockets of bundles stay within reach.
+pub(super) fn hide_but_for_bundles() -> Result<(), RulesetError> {
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::Signal)?
+        .create()?
+        .restrict_self()?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        tracing::info!("the kernel has no Landlock: only the list of system calls keeps the page from files");
+    }
+    Ok(())
+}
+
 /// Takes all files away but those of [`OF_RESOLVERS`], which can be read; nothing can be written or executed. The process may
 /// ask servers by TCP, and not be one. Returns whether the kernel has Landlock.
 pub(super) fn hide_but_for_names() -> Result<bool, RulesetError> {

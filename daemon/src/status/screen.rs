@@ -2,40 +2,42 @@
 //!
 //! Names and details may come from other nodes: control characters are escaped before they reach the terminal.
 
-use super::health::{State, clock, described, reason};
-use super::table::{BOLD, Cell, GREEN, RED, Table, YELLOW, duration, known, short};
+use super::health::{clock, described, reason};
+use super::table::{BOLD, Cell, Table, YELLOW, duration, known, short};
 use super::{PathState, PathStatus, PeerStatus, Status};
 use crate::error::one_line;
+use crate::stdout::wrapped;
 
 /// Events shown, the latest ones.
 const EVENTS_MAX: usize = 5;
 /// A path carries all that it can from this part of its rate on, in percent.
 const FULL_PERCENT: u64 = 85;
+/// Spaces before what goes on in the next line.
+const INDENT: usize = 4;
 /// Loss from this share on is worth to be named, in percent.
 const LOSS_PERCENT: f64 = 1.0;
 
 impl Status {
-    /// The status in one screen; rates are those since `earlier`. Lines are cut at `columns`.
+    /// The status in one screen; rates are those since `earlier`. Lines end between words within `columns`.
     pub fn screen(&self, earlier: Option<&Status>, colour: bool, columns: Option<usize>) -> String {
-        let mut parts = vec![self.verdict(colour) + &self.set_up() + &self.by_hand()];
+        let fit = |lines: String, indent| match columns {
+            Some(columns) => lines.lines().map(|line| wrapped(line, indent, columns) + "\n").collect(),
+            None => lines,
+        };
+        let mut parts = vec![fit(self.verdict(colour) + &self.set_up() + &self.by_hand(), INDENT)];
         parts.extend(self.peers.iter().map(|peer| {
             let title = format!("{} ({})\n", one_line(&peer.name), one_line(&peer.node));
-            title + &self.paths(peer, earlier).print(colour)
+            title + &self.paths(peer, earlier).print_within(columns, colour)
         }));
-        parts.push(self.refused());
-        parts.push(self.latest());
+        parts.push(fit(self.refused(), INDENT));
+        parts.push(fit(self.latest(), INDENT));
         parts.retain(|part| !part.is_empty());
-        let text = parts.join("\n");
-        columns.map_or(text.clone(), |columns| text.lines().map(|line| cut(line, columns) + "\n").collect())
+        parts.join("\n")
     }
 
     /// Whether all is well, in one line.
     pub(crate) fn verdict(&self, colour: bool) -> String {
-        let code = match self.health.state {
-            State::Healthy => GREEN,
-            State::Degraded if !self.health.redundancy_lost => YELLOW,
-            State::Degraded | State::NoPeer => RED,
-        };
+        let code = self.health.level().into();
         let [name, word] = [(one_line(&self.name), BOLD), (self.health.word().to_owned(), code)]
             .map(|(text, code)| Cell { text, colour: Some(code) }.print(colour));
         format!("{name} {word}: {}\n", one_line(&self.health.summary))
@@ -65,7 +67,7 @@ impl Status {
             let lost = path.loss_percent;
             table.row([
                 path.nic.as_str().into(),
-                state(path),
+                Cell { text: path.state().to_owned(), colour: Some(path.level().into()) },
                 known(path.rtt_us, |us| duration(us.saturating_mul(1_000))),
                 known(now.map(|rates| rates.sent), |bits| short(bits, "bit/s")),
                 known(now.map(|rates| rates.received), |bits| short(bits, "bit/s")),
@@ -77,14 +79,16 @@ impl Status {
         table
     }
 
-    /// What keeps more from being sent over the path.
-    pub(crate) fn limit(&self, peer: &PeerStatus, path: &PathStatus, sent: u64) -> String {
+    /// What keeps more from being sent over the path, beside its NIC's name.
+    #[must_use]
+    pub fn limit(&self, peer: &PeerStatus, path: &PathStatus, sent: u64) -> String {
         if path.tx != PathState::Up || path.rx != PathState::Up {
             let why = reason(self, peer, path);
-            return why.map_or_else(
-                || "-".to_owned(),
-                |why| format!("{} since {}", described(&path.nic, why), clock(&why.time)),
-            );
+            let Some(why) = why else { return "-".to_owned() };
+            let what = described(&path.nic, why);
+            let own = |words: &str| what.strip_prefix(&format!("{} {words}", path.nic));
+            let what = own("is ").or_else(|| own("")).unwrap_or(&what);
+            return format!("{what} since {}", clock(&why.time));
         }
         let rate = path.rate_bps.map(|rate| format!("its rate, {}", short(rate, "bit/s")));
         let is_full = path.rate_bps.is_some_and(|rate| sent >= rate / 100 * FULL_PERCENT);
@@ -121,31 +125,6 @@ impl Status {
     }
 }
 
-fn state(path: &PathStatus) -> Cell {
-    let code = match path.state() {
-        "up" => GREEN,
-        "suspect" | "drained" => YELLOW,
-        _ => RED,
-    };
-    Cell { text: path.state().to_owned(), colour: Some(code) }
-}
-
-/// The line without what stands behind so many columns; escape codes take none.
-fn cut(line: &str, columns: usize) -> String {
-    let mut left = columns;
-    let mut in_code = false;
-    let shown = line.chars().take_while(|symbol| {
-        in_code |= *symbol == '\x1b';
-        let takes = usize::from(!in_code);
-        in_code &= *symbol != 'm';
-        let fits = left >= takes;
-        left = left.saturating_sub(takes);
-        fits
-    });
-    let shown: String = shown.collect();
-    if shown.len() < line.len() && line.contains('\x1b') { shown + "\x1b[0m" } else { shown }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,10 +154,16 @@ eth1  up     85 us  928 Mbit/s  12.8 Mbit/s  100 %  0.0 %  its rate, 1.00 Gbit/s
 03:05:28Z link-down hostb: receiving from the peer's link 1: burst skew, 57 cells sent and none received for 3.1 ms
 ";
         assert_eq!(later.screen(Some(&earlier), false, None), want);
-        let narrow = later.screen(Some(&earlier), true, Some(40));
-        let plain = narrow.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[32m", "");
-        assert!(plain.lines().all(|line| line.chars().count() <= 40), "{plain}");
-        assert!(narrow.lines().all(|line| !line.contains('\x1b') || line.contains("\x1b[0m")), "{narrow:?}");
+        let narrow = "\
+link  state    rtt     sending    receiving  share   lost  limited by
+eth1  up     85 us  928 Mbit/s  12.8 Mbit/s  100 %  0.0 %  its rate, 1.00
+                                                           Gbit/s
+
+03:05:28Z link-down hostb: receiving from the peer's link 1: burst skew, 57
+    cells sent and none received for 3.1 ms
+";
+        let shown = later.screen(Some(&earlier), false, Some(76));
+        assert!(shown.ends_with(narrow), "{shown}");
     }
 
     #[test]
@@ -193,7 +178,7 @@ eth1  up     85 us  928 Mbit/s  12.8 Mbit/s  100 %  0.0 %  its rate, 1.00 Gbit/s
             "{screen}"
         );
         assert!(
-            screen.contains("out only") && screen.contains("eth1 is a black hole since 03:05:28Z"),
+            screen.contains("out only") && screen.contains("0.0 %  a black hole since 03:05:28Z"),
             "{screen}"
         );
     }

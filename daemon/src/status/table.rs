@@ -1,10 +1,13 @@
 //! Tables for a terminal: aligned columns with units, and colour for faults.
 
-use super::PathState;
+use super::{Level, PathState};
 use crate::error::one_line;
+use crate::stdout::wrapped;
 
 /// Space between columns.
 const GAP: usize = 2;
+/// The last column may be so narrow.
+const LAST_LEAST: usize = 16;
 
 /// Columns of text under headings; a heading starts with its column's alignment, `<` or `>`.
 pub(crate) struct Table {
@@ -35,6 +38,11 @@ impl Table {
 
     /// The lines of the table; none when it has no rows.
     pub(crate) fn print(&self, colour: bool) -> String {
+        self.print_within(None, colour)
+    }
+
+    /// The same within so many columns: what stands last in a row goes on below itself.
+    pub(crate) fn print_within(&self, columns: Option<usize>, colour: bool) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -44,7 +52,12 @@ impl Table {
         let widths: Vec<usize> = (0..self.headings.len())
             .map(|column| lines.clone().map(|line| line[column].width()).max().unwrap_or(0))
             .collect();
-        lines.map(|line| self.line(line, &widths, colour)).collect()
+        let lines = lines.map(|line| self.line(line, &widths, colour));
+        let Some(columns) = columns else { return lines.collect() };
+        let before_last: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
+        // Where there is no room beside the others, it goes on at the left.
+        let indent = if before_last + LAST_LEAST <= columns { before_last } else { GAP };
+        lines.map(|line| wrapped(line.trim_end(), indent, columns) + "\n").collect()
     }
 
     fn line(&self, cells: &[Cell], widths: &[usize], colour: bool) -> String {
@@ -77,6 +90,16 @@ impl Cell {
         match self.colour {
             Some(code) if colour => format!("\x1b[{code}m{}\x1b[0m", self.text),
             _ => self.text.clone(),
+        }
+    }
+}
+
+impl From<Level> for &'static str {
+    fn from(level: Level) -> &'static str {
+        match level {
+            Level::Good => GREEN,
+            Level::Warning => YELLOW,
+            Level::Bad => RED,
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tabane_io::Waker;
 
 use crate::control::{AskError, Request, ask};
+use crate::remote::status_of;
 use crate::status::Status;
 
 /// Time between two questions: what happens is seen at once, and asking costs the bundle nothing that could be measured.
@@ -83,12 +84,11 @@ fn work(name: &str, requests: &Receiver<Request>, tell: impl Fn(News) -> bool) {
 }
 
 fn status(name: &str) -> News {
-    match ask(name, &Request::Status) {
-        Ok(answer) => match serde_json::from_value(answer) {
-            Ok(status) => News::Status(Box::new(status)),
-            Err(error) => News::Silence(format!("its status cannot be read: {error}")),
-        },
-        Err(AskError::NotUp { .. }) => News::Silence("is not up".to_owned()),
-        Err(error) => News::Silence(error.to_string()),
+    match status_of(name) {
+        Ok(status) => News::Status(Box::new(status)),
+        Err(error) if matches!(error.downcast_ref(), Some(AskError::NotUp { .. })) => {
+            News::Silence("is not up".to_owned())
+        }
+        Err(error) => News::Silence(format!("{error:#}")),
     }
 }

@@ -9,7 +9,7 @@ use super::history::{Both, History};
 use super::style::Level;
 use crate::error::one_line;
 use crate::events::Entry;
-use crate::status::{Health, LinkStatus, PathState, PathStatus, PeerStatus, State, Status};
+use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 
 /// A bundle at one moment.
 pub(super) struct Picture {
@@ -104,7 +104,10 @@ impl Picture {
             name: one_line(&status.name),
             policy: one_line(&status.policy),
             security: one_line(&status.security),
-            verdict: verdict(&status.health),
+            verdict: (
+                status.health.level(),
+                format!("{}: {}", status.health.word(), one_line(&status.health.summary)),
+            ),
             device: history.device(),
             peers: status.peers.iter().map(|peer| peer_row(peer, history)).collect(),
             links,
@@ -114,15 +117,6 @@ impl Picture {
             events: status.events.iter().rev().map(|event| happened(event, status.now_ns)).collect(),
         }
     }
-}
-
-fn verdict(health: &Health) -> (Level, String) {
-    let level = match health.state {
-        State::Healthy => Level::Good,
-        State::Degraded if !health.redundancy_lost => Level::Warning,
-        State::Degraded | State::NoPeer => Level::Bad,
-    };
-    (level, format!("{}: {}", health.word(), one_line(&health.summary)))
 }
 
 /// The paths to a peer.
@@ -137,10 +131,6 @@ fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &His
     let rate = history.path(&peer.node, path.link);
     let (state, level) = state(path, link);
     let limit = one_line(&status.limit(peer, path, rate.unwrap_or_default().sent));
-    // The row has the NIC's name already.
-    let own =
-        |words: &str| limit.strip_prefix(&format!("{} {words}", one_line(&path.nic))).map(str::to_owned);
-    let limit = own("is ").or_else(|| own("")).unwrap_or(limit);
     let sentence = fault(status, peer, path, link).unwrap_or_else(|| {
         let limited = if limit == UNKNOWN { String::new() } else { format!(", limited by {limit}") };
         one_line(&format!("{} to {} at {}{limited}", path.nic, peer.name, path.endpoint))
@@ -215,12 +205,10 @@ fn link_sentence(link: &LinkStatus, here: &[&Row], worst: Option<&Row>) -> Strin
 }
 
 fn state(path: &PathStatus, link: Option<&LinkStatus>) -> (String, Level) {
-    let (word, level) = match path.state() {
+    let (word, level) = match path.level() {
         _ if link.is_some_and(|link| !link.carrier) => ("no carrier", Level::Bad),
-        "up" if path.mtu < path.mtu_of_nics => ("up", Level::Warning),
-        "up" => ("up", Level::Good),
-        word @ ("suspect" | "drained") => (word, Level::Warning),
-        other => (other, Level::Bad),
+        Level::Good if path.mtu < path.mtu_of_nics => (path.state(), Level::Warning),
+        level => (path.state(), level),
     };
     (word.to_owned(), level)
 }

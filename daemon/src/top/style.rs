@@ -1,19 +1,9 @@
 //! Colours, or none: then bold and dim letters do what they can, and words say the rest.
-//!
-//! Source: <https://no-color.org>: a variable `NO_COLOR` that is set and not empty asks for none.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// How good something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    /// As it should be.
-    Good,
-    /// Worth a look.
-    Warning,
-    /// Something is lost or fails.
-    Bad,
-}
+pub(super) use crate::status::Level;
+use crate::stdout::has_colours;
 
 /// The styles of a screen.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +14,7 @@ pub(super) struct Palette {
 impl Palette {
     /// As the environment asks for.
     pub(super) fn from_environment() -> Self {
-        Self::new(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
+        Self::new(has_colours())
     }
 
     pub(super) fn new(colour: bool) -> Self {

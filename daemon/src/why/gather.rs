@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use tabane_io::netlink::{self, NicDetail, SocketState};
 use tabane_proto::{Nature, PolicyKind};
 
 use super::facts::{Drops, Facts, Flow, Path, Worker};
-use crate::control::{self, Request};
+use crate::remote::status_of;
 use crate::status::{PathState, PathStatus, PeerStatus, Status};
 use crate::usage::Usage;
 
@@ -29,7 +28,7 @@ struct Moment {
 
 impl Moment {
     fn now(name: &str) -> anyhow::Result<Self> {
-        let status = status(name)?;
+        let status = status_of(name)?;
         let usage = Usage::now(Some(status.pid));
         Ok(Self { at: Instant::now(), nics: netlink::nic_details()?, usage, status })
     }
@@ -54,7 +53,7 @@ pub(super) fn gather(name: &str) -> anyhow::Result<Facts> {
     let mut looks = vec![Look { tcp: tcp(), peers: before.status.peers.clone() }];
     for _ in 0..LOOKS {
         std::thread::sleep(WATCH / LOOKS);
-        looks.push(Look { tcp: tcp(), peers: status(name)?.peers });
+        looks.push(Look { tcp: tcp(), peers: status_of(name)?.peers });
     }
     let after = Moment::now(name)?;
     Ok(between(name, &before, &after, &looks))
@@ -74,11 +73,6 @@ impl Look {
     }
 }
 
-fn status(name: &str) -> anyhow::Result<Status> {
-    let answer = control::ask(name, &Request::Status)?;
-    serde_json::from_value(answer).context("the bundle answers with another status than this program knows")
-}
-
 /// The connections of TCP. A kernel that does not tell of them has none here.
 fn tcp() -> Vec<SocketState> {
     netlink::tcp_sockets().unwrap_or_default()
@@ -89,7 +83,7 @@ fn between(name: &str, before: &Moment, after: &Moment, looks: &[Look]) -> Facts
     let rate = |bytes: u64| bytes.saturating_mul(8_000) / millis;
     let [sent, received] = grown(before.bytes(name), after.bytes(name));
     let sends = sent >= received;
-    let policy = PolicyKind::ALL.into_iter().find(|policy| policy.name() == after.status.policy);
+    let policy = after.status.policy.parse().ok();
     let peer = busiest(before, after, sends);
     let used = after.usage.since(&before.usage);
     Facts {
@@ -97,7 +91,7 @@ fn between(name: &str, before: &Moment, after: &Moment, looks: &[Look]) -> Facts
         sends,
         rate: rate(sent.max(received)),
         policy: after.status.policy.clone(),
-        binds: policy.is_some_and(|policy| policy.nature() == Nature::Binds),
+        binds: policy.is_some_and(|policy: PolicyKind| policy.nature() == Nature::Binds),
         peer: peer.map_or(String::new(), |(_, peer)| {
             if peer.name.is_empty() { peer.node.clone() } else { peer.name.clone() }
         }),

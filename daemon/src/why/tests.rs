@@ -182,7 +182,7 @@ fn the_page_has_a_row_for_each_limit() {
 
 #[test]
 fn a_verdict_is_a_sentence_and_its_figures() {
-    let text = judge(&sending([190, 192])).text();
+    let text = judge(&sending([190, 192])).text(80);
     let lines: Vec<&str> = text.lines().collect();
     assert!(
         lines[0].starts_with("Nothing is wrong") && lines[1].starts_with("  1500 ms: 382 Mbit/s sent"),

@@ -140,7 +140,7 @@ fn routers_lack(scenario: &Scenario) -> Option<String> {
 
 fn guest_lacks(scenario: &Scenario) -> Option<String> {
     if scenario.links.iter().any(|link| link.router.as_ref().is_some_and(|router| router.trace.is_some())) {
-        return Some("it does not have the file of a trace".into());
+        return Some("no trace is followed there".into());
     }
     let coalesces = |link: &Link| link.coalescing.is_some();
     scenario.links.iter().any(coalesces).then(|| {

@@ -130,7 +130,7 @@ fn link(section: &mut Section<'_, '_>, at: &Where) -> Vec<Link> {
 
 fn router(section: &mut Section<'_, '_>) -> Option<Router> {
     let (rate, queue) = (section.text("rate", BITRATE_ALLOWED), section.text("queue", TIME_ALLOWED));
-    let trace = section.text("trace", "the path of a trace");
+    let trace = section.text("trace", "the path of a trace, or `made-up:SEED`");
     let nat = section.switch("nat");
     let allowed = "`rate` or `trace`, and `queue`";
     if let (Some(nat), None, None, None) = (&nat, &rate, &trace, &queue) {
@@ -148,9 +148,8 @@ fn router(section: &mut Section<'_, '_>) -> Option<Router> {
         return Some(Router { rate, trace: None, queue: queue?, translates });
     }
     let file = section.file();
-    let beside = |path: &str| Path::new(&*file).parent().unwrap_or(Path::new("")).join(path);
-    let read = |path: &str| Trace::read(&beside(path).display().to_string());
-    let trace = understood(section, &given, TRACE_ALLOWED, read)?;
+    let directory = Path::new(&*file).parent().unwrap_or(Path::new(""));
+    let trace = understood(section, &given, TRACE_ALLOWED, |name| Trace::named(name, directory))?;
     Some(Router { rate: trace.mean(), trace: Some(Arc::new(trace)), queue: queue?, translates })
 }
 

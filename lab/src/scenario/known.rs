@@ -42,6 +42,8 @@ known! {
     Netem: "netem";
     /// Bonding, team, MPTCP and bundles side by side in a guest, MPTCP and bundles on this machine: about an hour
     Rivals: "rivals";
+    /// TCP over links whose queues stand in routers behind the NICs, unequal ones too: about 40 minutes
+    Routers: "routers";
     /// A VLAN on the device beside the device itself, in a guest; about 6 minutes
     Vlan: "vlan";
 }

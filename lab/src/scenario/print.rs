@@ -58,7 +58,7 @@ fn print_link(link: &Link, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     link.burst.map_or(Ok(()), |burst| writeln!(out, "burst = {}", text(&print_size(burst))))?;
     if let Some(router) = &link.router {
         let rate = match &router.trace {
-            Some(trace) => format!("trace = {}", text(&trace.path)),
+            Some(trace) => format!("trace = {}", text(&trace.name)),
             None => format!("rate = {}", text(&print_bitrate(router.rate))),
         };
         let (queue, nat) = (text(&print_time(router.queue)), router.translates);

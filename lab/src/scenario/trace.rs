@@ -4,14 +4,21 @@
 //! Source: Mahimahi (Netravali et al., USENIX ATC 2015), `mm-link(1)`. The rate changes in steps of [`STEP`], each with the mean of
 //! what the trace lets pass in it: kernels change a token bucket, and the simulator a router.
 
+mod made_up;
+
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use tabane::config::problem::quoted;
 
+pub(crate) use made_up::MadeUp;
+
 /// What a trace is, for error sentences.
-pub(super) const TRACE_ALLOWED: &str = "a file with a whole number of milliseconds in each line, none below the one before, the last one at least 1";
+pub(super) const TRACE_ALLOWED: &str = "a file with a whole number of milliseconds in each line, none below the one before, the last one at least 1; or `made-up:SEED`";
+/// What stands before the seed of one that is made up.
+const MADE_UP: &str = "made-up:";
 /// How long each rate lasts.
 pub(super) const STEP: Duration = Duration::from_millis(20);
 /// The largest file that is read, and bits of a packet.
@@ -23,18 +30,30 @@ const RATE_LEAST: u64 = 1_000;
 /// A trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trace {
-    /// The file, from the working directory.
-    pub(super) path: String,
+    /// The file, from the working directory, or how it is made up.
+    pub(super) name: String,
     /// When packets may leave, in order, in milliseconds.
     times: Vec<u64>,
 }
 
 impl Trace {
+    /// Makes the trace up that has this name, or reads the file of this name in `directory`.
+    ///
+    /// # Errors
+    /// What is wrong with it; [`TRACE_ALLOWED`] completes the sentence.
+    pub(super) fn named(name: &str, directory: &Path) -> Result<Trace, String> {
+        let Some(seed) = name.strip_prefix(MADE_UP) else {
+            return Trace::read(&directory.join(name).display().to_string());
+        };
+        let seed = seed.parse().map_err(|_| format!("{} is no seed", quoted(seed)))?;
+        Ok(Trace { name: name.to_owned(), times: MadeUp::usual(seed).times() })
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors
     /// What is wrong with it; [`TRACE_ALLOWED`] completes the sentence.
-    pub(super) fn read(path: &str) -> Result<Trace, String> {
+    fn read(path: &str) -> Result<Trace, String> {
         let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", quoted(path));
         let mut text = String::new();
         let file = File::open(path).map_err(unreadable)?;
@@ -54,7 +73,7 @@ impl Trace {
         }
         match times.last() {
             None | Some(0) => Err(format!("{} has no packet after its beginning", quoted(path))),
-            Some(_) => Ok(Trace { path: path.to_owned(), times }),
+            Some(_) => Ok(Trace { name: path.to_owned(), times }),
         }
     }
 
@@ -110,6 +129,9 @@ mod tests {
         assert_eq!(why("5\n4\n"), "line 2 of `t` is `4`");
         assert_eq!(why(""), "`t` has no packet after its beginning");
         assert_eq!(why("0\n0\n"), "`t` has no packet after its beginning");
-        assert!(Trace::read("/nonexistent/trace").unwrap_err().contains("cannot be read"));
+        let named = |name| Trace::named(name, Path::new("/nonexistent"));
+        assert!(named("trace").unwrap_err().starts_with("`/nonexistent/trace` cannot be read: "));
+        assert_eq!(named("made-up:x").unwrap_err(), "`x` is no seed");
+        assert_eq!(named("made-up:1").unwrap().period(), 3_000);
     }
 }

@@ -1,7 +1,10 @@
 //! The pages against the programs: commands, options, keys and make targets that they name are there, the reference of the
-//! configuration has all keys with their defaults and limits, and README.ja.md says what README.md says.
+//! configuration has all keys with their defaults and limits, and README.ja.md says what README.md says. Each command, option and
+//! key has a trial that observes what it does.
 
+mod book;
 mod commands;
+mod exercised;
 mod japanese;
 mod keys;
 mod pages;
@@ -20,7 +23,12 @@ fn main() -> ExitCode {
         trial("the_reference_has_every_key", keys::are_all_in_the_reference),
         trial("the_reference_has_the_defaults", keys::have_their_defaults),
         trial("the_reference_has_the_limits_and_words", keys::have_their_limits),
+        trial("each_command_option_and_key_has_its_trial", exercised::all_are_listed),
+        trial("trials_type_what_they_exercise", exercised::trials_type_what_they_exercise),
+        trial("a_trial_that_does_not_type_what_it_exercises_is_found", exercised::mistakes_are_found),
         trial("make_targets_of_the_pages_exist", targets::exist),
+        trial("the_summary_of_the_book_lists_every_page", book::lists_every_page),
+        trial("each_page_begins_with_what_its_reader_can_do", book::begin_with_their_use),
         trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),
         japanese(),
     ];

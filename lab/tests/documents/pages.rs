@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// Pages about something else than what can be typed today: bytes on the wire, and a log of what was typed on a day.
-const OTHERS: [&str; 2] = ["docs/wire.md", "docs/perf-log.md"];
+/// Pages about something else than what can be typed today: bytes on the wire, a log of what was typed on a day, and how command
+/// lines are made up.
+const OTHERS: [&str; 3] = ["docs/wire.md", "docs/perf-log.md", "docs/reference/commands.md"];
 
 /// A page with its path from the root.
 pub(crate) struct Page {
@@ -38,12 +39,27 @@ pub(crate) fn page(path: &str) -> Result<Page> {
 pub(crate) fn all() -> Result<Vec<Page>> {
     let mut paths: Vec<String> =
         ["README.md", "README.ja.md", "SECURITY.md", "CONTRIBUTING.md"].map(String::from).into();
-    for entry in fs::read_dir(root().join("docs"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        paths.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
-    }
+    paths.extend(everything()?);
     paths.retain(|path| !OTHERS.contains(&&**path) && root().join(path).is_file());
     paths.iter().map(|path| page(path)).collect()
+}
+
+/// The paths of all pages below `docs`.
+pub(crate) fn everything() -> Result<Vec<String>> {
+    let (mut folders, mut paths) = (vec!["docs".to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder))? {
+            let entry = entry?;
+            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path.ends_with(".md") {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 /// The events of a page's text.

@@ -11,21 +11,25 @@ use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, plan, ready, received};
+use crate::stage::{FAST, options_with, plan, ready, received, with_bundles};
 use crate::{Case, Need};
 
 /// Datagrams of each kind, their payload, and their flows.
 const DATAGRAMS: u64 = 600;
 const BYTES: usize = 1_000;
 const FLOWS: u64 = 24;
-const VOLUME: u64 = DATAGRAMS * BYTES as u64;
+pub(crate) const VOLUME: u64 = DATAGRAMS * BYTES as u64;
+/// The payload of short ones, and the longest frame of their class.
+const SHORT: usize = 300;
+const SHORT_VOLUME: u64 = DATAGRAMS * SHORT as u64;
+const SHORT_FRAME: usize = 400;
 /// Sent before the receiver has read as many.
 const WINDOW: u64 = 24;
 /// Expedited Forwarding (RFC 3246), as it stands in the IPv4 header.
 const EXPEDITED: u32 = 46 << 2;
 /// The port of the class whose flows are spread, and another.
 const SPREAD: u16 = 5_300;
-const OTHER: u16 = 5_301;
+pub(crate) const OTHER: u16 = 5_301;
 /// Links on which fewer bytes come within this time carry heartbeats alone.
 const QUIET_FOR: Duration = Duration::from_millis(50);
 const QUIET_BYTES: u64 = 4_000;
@@ -33,7 +37,10 @@ const QUIET_BYTES: u64 = 4_000;
 const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("frames_go_as_their_class_says", Need::Daemon, classes)]
+    vec![
+        Case::new("frames_go_as_their_class_says", Need::Daemon, classes),
+        Case::new("classes_that_come_and_go_decide_from_then_on", Need::Daemon, changed),
+    ]
 }
 
 /// Ordinary frames take the first link alone.
@@ -50,6 +57,7 @@ primary = "eth1"
 class = [
   {{ match = {{ dscp = 46 }}, policy = "duplicate" }},
   {{ match = {{ protocol = "udp", port = {SPREAD} }}, policy = "hash" }},
+  {{ match = {{ max_size = {SHORT_FRAME} }}, policy = "duplicate" }},
 ]
 link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
 "#,
@@ -70,11 +78,43 @@ link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
     // The first class that matches decides.
     let [first, second] = carried(&topology, SPREAD, EXPEDITED)?;
     ensure!(first.min(second) > VOLUME, "both classes: {first} and {second} bytes, not {VOLUME} on each");
+    let [first, second] = carried_of(&topology, OTHER, 0, SHORT)?;
+    ensure!(
+        first.min(second) > SHORT_VOLUME,
+        "short: {first} and {second} bytes, not {SHORT_VOLUME} on each"
+    );
     Bundle::stop_all(bundles)
 }
 
+/// Before the class that sends a port's datagrams over both links another one is put, and taken away again.
+fn changed() -> Result<()> {
+    with_bundles(plan(&[FAST; 2]), &options_with(&["--policy", "active-backup"])?, |topology, bundles| {
+        let [spread, bound] =
+            ["duplicate", "active-backup"].map(|policy| format!("port={OTHER},policy={policy}"));
+        bundles[0].ask(&["class", "add", DEVICE, &spread])?;
+        let both = || {
+            let [first, second] = carried(topology, OTHER, 0)?;
+            ensure!(first.min(second) > VOLUME, "{first} and {second} bytes, not {VOLUME} on each");
+            Ok(())
+        };
+        both()?;
+        bundles[0].ask(&["class", "add", DEVICE, &bound, "--before", "1"])?;
+        let listed = bundles[0].ask(&["class", "list", DEVICE])?;
+        ensure!(listed == format!("1  {bound}\n2  {spread}\n"), "{listed}");
+        let [first, second] = carried(topology, OTHER, 0)?;
+        ensure!(first > VOLUME && second < VOLUME / 4, "the first decides: {first} and {second} bytes");
+        bundles[0].ask(&["class", "remove", DEVICE, "1"])?;
+        both()
+    })
+}
+
 /// What each link carries of datagrams in many flows to `port`.
-fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
+pub(crate) fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
+    carried_of(topology, port, service, BYTES)
+}
+
+/// The same of datagrams of so many bytes.
+fn carried_of(topology: &Topology, port: u16, service: u32, bytes: usize) -> Result<[u64; 2]> {
     let (client, server) = (topology.host(0), topology.host(1));
     let to = SocketAddr::new(address(1), port);
     let receiver = server.enter(|| UdpSocket::bind(to))??;
@@ -87,14 +127,14 @@ fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
     });
     let senders = senders.collect::<Result<Vec<_>>>()?;
     let before = received(topology)?;
-    let (datagram, mut buffer) = ([0x55; BYTES], [0; BYTES]);
+    let (datagram, mut buffer) = (vec![0x55; bytes], [0; BYTES]);
     for _ in 0..DATAGRAMS / WINDOW {
         for sender in &senders {
             sender.send(&datagram)?;
         }
         for _ in &senders {
             let length = receiver.recv(&mut buffer).context("a datagram that was lost")?;
-            ensure!(length == BYTES, "a datagram of {length} bytes");
+            ensure!(length == bytes, "a datagram of {length} bytes");
         }
     }
     // Copies may still wait for their link when the datagrams have come.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tabane_kit::clock::wait_for;
 use tabane_kit::counters::received_bytes;
-use tabane_kit::status::{LINK_DOWN, LINK_UP};
-use tabane_kit::topology::{Moment, Topology, nic};
+use tabane_kit::emulator::Impairment;
+use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, LINK_UP};
+use tabane_kit::topology::{Moment, Plan, Topology, Wiring, nic};
 
 use crate::stage::{FAST, options, plan, told, under_a_file, with_bundles};
 use crate::{Case, Need};
@@ -24,6 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("pulled_cable_under_a_connection", Need::Daemon, || {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
         }),
+        Case::new("a_cable_that_loses_a_quarter_is_suspect_and_said_to_lose", Need::Daemon, lossy),
     ]
 }
 
@@ -38,6 +40,24 @@ fn fault(
             carry(topology, 0)?;
             told(bundles, LINK_UP, VICTIM, mend_link(topology)?.before_ns)?;
             carry(topology, VICTIM)
+        };
+        under_a_file(topology, 4 << 20, meanwhile).map(drop)
+    })
+}
+
+/// The connection carries on over the other cable.
+fn lossy() -> Result<()> {
+    let plan = Plan { wiring: Wiring::Emulator, ..plan(&[FAST; 2]) };
+    with_bundles(plan, &options()?, |topology, bundles| {
+        let meanwhile = || {
+            carry(topology, VICTIM)?;
+            let since = topology.impair_both(VICTIM, Impairment::loss(0.25))?.before_ns;
+            bundles[0].wait_until(LINK_SUSPECT, |status| {
+                status.first_event(LINK_SUSPECT, VICTIM, since).is_some()
+            })?;
+            let said = bundles[0].ask(&["list"])?;
+            ensure!(said.contains("DEGRADED") && said.contains(&format!("{} loses ", nic(VICTIM))), "{said}");
+            carry(topology, 0)
         };
         under_a_file(topology, 4 << 20, meanwhile).map(drop)
     })

@@ -372,7 +372,8 @@ fn by_dns() -> Result<()> {
     Bundle::stop_all(stage.bundles)
 }
 
-/// Nodes with keys of their own that stand in etcd stay joined; one whose key is taken out is out.
+/// Nodes with keys of their own that stand in etcd stay joined; one whose key is taken out is out. The first one tells nobody where
+/// it listens, and the other one has to say it, for its links listen at any address.
 fn allowed() -> Result<()> {
     let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
     topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
@@ -385,11 +386,16 @@ fn allowed() -> Result<()> {
         let mut genkey = topology.host(host).command(&stage.program);
         keys.push(tool::run(genkey.args(["genkey", "--node", &key]))?.trim().to_owned());
         let options = Options { arguments: vec!["--node-key".to_owned(), key], ..options()? };
+        let local = |link| if host == 0 { address_of(link, host).to_string() } else { "0.0.0.0".to_owned() };
         let links: Vec<String> =
-            (0..LINKS).map(|link| format!("{},local={}", nic(link), address_of(link, host))).collect();
+            (0..LINKS).map(|link| format!("{},local={}", nic(link), local(link))).collect();
         stage.bundles.push(Bundle::start(topology.host(host), host, &links, &options)?);
+        let announced = (0..LINKS)
+            .flat_map(|link| ["--announce".to_owned(), format!("{}={}", nic(link), address_of(link, host))]);
+        let told = if host == 0 { vec!["--silent".to_owned()] } else { announced.collect() };
         let own = ["--allow", "--lease", LEASE, "--as"].map(String::from);
-        followers.push(stage.follower(host, &[&reached(&etcd)[..], &own, &[format!("h{host}")]].concat())?);
+        let flags = [&reached(&etcd)[..], &told, &own, &[format!("h{host}")]].concat();
+        followers.push(stage.follower(host, &flags)?);
     }
     stage.joined(&[0, 1])?;
     for (host, key) in keys.iter().enumerate() {
@@ -404,6 +410,8 @@ fn allowed() -> Result<()> {
         })?;
     }
     stage.joined(&[0, 1])?;
+    stage.greets(0, 1, true)?;
+    stage.greets(1, 0, false)?;
     etcd.ask(&["del", "/fleet/allow/h1"])?;
     stage.bundles[0].wait_until("a node that is shut out", |status| status.peers.is_empty())?;
     followers.iter_mut().try_for_each(|follower| follower.stop().map(drop))?;

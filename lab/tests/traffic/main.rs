@@ -27,22 +27,27 @@ mod frames;
 mod jumbo;
 mod lab;
 mod live;
+mod metrics;
 mod moved;
 mod narrow;
 mod neighbours;
 mod nics;
 mod package;
+mod page;
 mod parallel;
 mod policies;
 mod probe;
 mod routed;
 mod scenario;
+mod screens;
 mod service;
+mod settings;
 mod sites;
 mod slow_peer;
 mod stage;
 mod streams;
 mod systemd;
+mod terminal;
 mod top;
 mod traces;
 mod upgrade;
@@ -57,12 +62,12 @@ use std::{env, thread};
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
-use tabane_kit::bundle;
 use tabane_kit::prerequisites::{
     DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK,
     Tool, require_daemon, require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
+use tabane_kit::{bundle, prometheus};
 
 /// The names of the lab's experiments begin so.
 const EXPERIMENT: &str = "experiment_";
@@ -90,11 +95,15 @@ enum Need {
     DaemonAndNat,
     DaemonAndNft,
     DaemonAndPriority,
+    DaemonAndPrometheus,
     DaemonAndSystemd,
     DaemonAndSystemdAndEtcd,
     Package,
     DaemonAndTshark,
     DaemonAndTmux,
+    DaemonAndBrowser,
+    DaemonAndWeb,
+    WebAndSystemd,
     DaemonAndSetpriv,
     Mpirun,
 }
@@ -172,16 +181,20 @@ fn cases() -> Vec<Case> {
         carrier::cases(),
         changes::cases(),
         live::cases(),
+        metrics::cases(),
         classes::cases(),
         configured::cases(),
         engines::cases(),
         narrow::cases(),
         nics::cases(),
         package::cases(),
+        page::cases(),
         parallel::cases(),
         routed::cases(),
         scenario::cases(),
+        screens::cases(),
         service::cases(),
+        settings::cases(),
         sites::cases(),
         slow_peer::cases(),
         systemd::cases(),
@@ -212,6 +225,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndMpirun => daemon().and_then(|()| tool(MPIRUN)),
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
+        Need::DaemonAndPrometheus => daemon().and_then(|()| Ok(prometheus::require()?)),
         Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),
         Need::DaemonAndSystemdAndEtcd => [Need::DaemonAndSystemd, Need::DaemonAndEtcd]
             .into_iter()
@@ -224,6 +238,11 @@ fn missing(need: Need) -> Option<String> {
         Need::Package => daemon().and_then(|()| package::require()),
         Need::DaemonAndTshark => daemon().and_then(|()| tool(TSHARK)),
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
+        Need::DaemonAndBrowser => daemon().and_then(|()| page::require_browser(tool)),
+        Need::DaemonAndWeb => daemon().and_then(|()| page::require_web()),
+        Need::WebAndSystemd => page::require_web().and_then(|()| {
+            missing(Need::DaemonAndSystemd).map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))
+        }),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Mpirun => tool(MPIRUN),
     };

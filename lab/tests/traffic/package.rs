@@ -17,6 +17,7 @@ use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::stage::{FAST, options, plan, send_file};
+use crate::systemd::page::{self, PRINTED};
 use crate::{Case, Need};
 
 /// Variables that name the package, and the directory of a clean Debian.
@@ -74,6 +75,7 @@ fn package() -> Result<()> {
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
     send_file(host, topology.host(1), address(1), FILE)?;
     is_the_users(&machine)?;
+    has_a_page(&machine)?;
 
     is_upgraded(&machine, &topology)?;
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
@@ -171,10 +173,10 @@ fn is_documented(machine: &Systemd) -> Result<()> {
     }
     let bash = ". /usr/share/bash-completion/bash_completion; _completion_loader tabane; COMP_WORDS=(tabane ev) COMP_CWORD=1; \
                 _tabane tabane ev tabane; echo \"${COMPREPLY[@]}\"";
-    let zsh = "autoload -U compinit; compinit -u -D; echo $_comps[tabane] $_comps[tabane-probe]; autoload +X -U _tabane";
+    let zsh = "autoload -U compinit; compinit -u -D; echo $_comps[tabane] $_comps[tabane-probe] $_comps[tabane-web] $_comps[tabane-follow]; autoload +X -U _tabane";
     for (program, arguments, expected) in [
         ("bash", ["--norc", "-c", bash], "events"),
-        ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe"),
+        ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe _tabane-web _tabane-follow"),
         ("fish", ["--private", "-c", "complete -C 'tabane ev' | cut -f 1"], "events"),
     ] {
         let completed = tool::run(machine.command(program).args(arguments))?;
@@ -184,12 +186,13 @@ fn is_documented(machine: &Systemd) -> Result<()> {
 }
 
 fn is_verified(machine: &Systemd) -> Result<()> {
-    for unit in ["tabane@.service", "tabane-follow@.service"] {
+    for unit in ["tabane@.service", "tabane-web.service", "tabane-follow@.service"] {
         let said = shell(machine, &format!("systemd-analyze verify /{UNITS}/{unit} 2>&1"))?;
         ensure!(said.trim().is_empty(), "systemd-analyze verify {unit}: {said}");
     }
     let user = shell(machine, "getent passwd tabane && getent group tabane")?;
     ensure!(user.contains("/nonexistent") && user.contains("nologin"), "{user}");
+    shell(machine, "getent group tabane-watch")?;
     Ok(())
 }
 
@@ -208,6 +211,23 @@ fn is_the_users(machine: &Systemd) -> Result<()> {
     let pid = machine.property(SERVICE, "MainPID")?;
     let uid = "sed -n 's/^Uid:\\t\\([0-9]*\\).*/\\1/p'";
     shell(machine, &format!("test \"$({uid} /proc/{pid}/status)\" = \"$(id -u tabane)\"")).map(drop)
+}
+
+/// The page's service sees the bundle, as a user who may change nothing.
+fn has_a_page(machine: &Systemd) -> Result<()> {
+    let drop_in = "/etc/systemd/system/tabane-web.service.d";
+    shell(
+        machine,
+        &format!("mkdir -p {drop_in} && printf '{PRINTED}' > {drop_in}/lab.conf && systemctl daemon-reload"),
+    )?;
+    shell(machine, "systemctl enable --now tabane-web")?;
+    let answer = wait_for("an answer of the page", ENDS_WITHIN, || {
+        let answer = page::asked(machine, page::PORT, "GET /api/bundles").unwrap_or_default();
+        Ok(answer.contains("\"state\":\"healthy\"").then_some(answer))
+    })?;
+    ensure!(answer.contains(DEVICE) && answer.contains("\"actions\":false"), "{answer}");
+    let pid = machine.property("tabane-web.service", "MainPID")?;
+    shell(machine, &format!("test $(stat -c %u /proc/{pid}) != 0")).map(drop)
 }
 
 /// A newer version takes the bundle over while connections in both directions go on.

@@ -39,7 +39,11 @@ fn pairs() -> Result<()> {
     let program = options.program.with_file_name("tabane-probe");
     let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pairs.svg");
     let hosts: Vec<String> = (0..HOSTS).map(|host| bundle::address(host).to_string()).collect();
-    let flags = ["--names", "h1,h2,h3", "--json", "--svg", &picture.display().to_string()].map(str::to_owned);
+    let csv = picture.with_extension("csv");
+    let files =
+        ["--csv", &csv.display().to_string(), "--svg", &picture.display().to_string()].map(str::to_owned);
+    let flags = "--names h1,h2,h3 --rounds 50 --seconds 0.5 --port 7600 --json".split(' ').map(str::to_owned);
+    let flags: Vec<String> = flags.chain(files).collect();
     let arguments: Vec<&str> =
         ["pairs"].into_iter().chain(hosts.iter().chain(&flags).map(String::as_str)).collect();
     let output = mpi.run(&program, &arguments, Duration::from_secs(120))?.success("mpirun")?;
@@ -51,6 +55,8 @@ fn pairs() -> Result<()> {
     };
     let (slowest, fastest) = (mbit(false).fold(f64::INFINITY, f64::min), mbit(true).fold(0.0, f64::max));
     ensure!(fastest > 0.0 && fastest < 0.5 * slowest, "h3 sends {fastest} Mbit/s, others at least {slowest}");
+    let lines = fs::read_to_string(csv)?.lines().filter(|line| line.starts_with("h3,")).count();
+    ensure!(lines == HOSTS - 1, "{lines} lines of h3");
     let picture = fs::read_to_string(picture)?;
     ensure!(picture.matches("<title>").count() == 2 * rows.len(), "{picture}");
     Bundle::stop_all(bundles)

@@ -1,6 +1,8 @@
 //! The unit that is installed with the program, under systemd itself: it starts, reloads, ends and is restarted, and is what
 //! docs/security.md says.
 
+pub(crate) mod page;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -48,6 +50,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("systemd_starts_reloads_restarts_and_stops_the_unit", Need::DaemonAndSystemd, unit),
         Case::new("systemd_restarts_a_daemon_whose_worker_hangs", Need::DaemonAndSystemd, hung),
+        Case::new("systemd_serves_the_page_to_who_may_only_look", Need::WebAndSystemd, page::unit),
     ]
 }
 
@@ -57,7 +60,7 @@ fn unit() -> Result<()> {
     let mut peer = peer(&topology, directory.path())?;
     let (next, next_version) = relabelled(&std::fs::read(program(None)?)?)?;
     let systemd = machine(host, &[(&format!("usr/bin/{NEXT}"), &next, 0o755)])?;
-    analysed(&systemd)?;
+    analysed(&systemd, SERVICE, EXPOSURE_MAX)?;
 
     systemd.systemctl(&format!("start {SERVICE}"))?;
     ensure!(has_device(host)?, "active before its device");
@@ -270,16 +273,16 @@ fn has_no_rights_of_root(systemd: &Systemd, pid: u32) -> Result<()> {
     Ok(())
 }
 
-fn analysed(systemd: &Systemd) -> Result<()> {
+fn analysed(systemd: &Systemd, unit: &str, exposure: &str) -> Result<()> {
     let analyse = |arguments: &[&str]| {
         let mut command = systemd.command("systemd-analyze");
-        command.args(arguments).arg(SERVICE);
+        command.args(arguments).arg(unit);
         Process::start(command)?.wait(ANALYSED_WITHIN)
     };
     let verified = analyse(&["verify"])?;
     let said = format!("{}{}", verified.output, verified.complaint);
     ensure!(verified.status.success() && said.trim().is_empty(), "systemd-analyze verify: {said}");
-    let rated = analyse(&["security", "--no-pager", EXPOSURE_MAX])?;
+    let rated = analyse(&["security", "--no-pager", exposure])?;
     let figure = rated.output.lines().last().unwrap_or_default().to_owned();
     println!("{figure}");
     ensure!(

@@ -1,24 +1,18 @@
 //! `tabane top` in a real terminal: what it shows while a link dies, the policy changes and the bundle ends, what it leaves
 //! behind, and that it goes without rights.
 
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tabane_kit::bundle::{self, DEVICE};
-use tabane_kit::clock::{milliseconds_between, monotonic_ns, wait_for};
+use tabane_kit::clock::{milliseconds_between, monotonic_ns};
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
 use tabane_kit::status::LINK_DOWN;
-use tabane_kit::tool;
 use tabane_kit::topology::nic;
-use tempfile::TempDir;
 
 use crate::faults::carry;
 use crate::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
+use crate::terminal::{SMALL, Terminal};
 use crate::{Case, Need};
 
 const LINKS: usize = 2;
@@ -26,7 +20,6 @@ const LINKS: usize = 2;
 const FILE: u64 = 24 << 20;
 /// How soon a screen shows what the daemon knows.
 const SOON_MS: f64 = 1_000.0;
-const WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -37,93 +30,9 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A terminal of a server of its own, which ends with its value.
-struct Terminal<'a> {
-    host: &'a Namespace,
-    /// The server's socket, and what the shell in it writes.
-    folder: TempDir,
-}
-
-impl<'a> Terminal<'a> {
-    /// A terminal of 80 columns and 24 lines, in which `before` and then `tabane top` runs, and then notes its exit code.
-    fn start(host: &'a Namespace, before: &str) -> Result<Self> {
-        let terminal = Self { host, folder: TempDir::new()? };
-        let program = bundle::program(None)?;
-        let line = format!(
-            "stty -g >{0}; {before} '{1}' top {DEVICE}; echo \"ended with $?\"; stty -g >{2}; exec cat",
-            terminal.file("before").display(),
-            program.display(),
-            terminal.file("after").display(),
-        );
-        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &line])?;
-        Ok(terminal)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> Result<String> {
-        let mut command = self.host.command("tmux");
-        command.env("LC_ALL", "C.UTF-8").arg("-S").arg(self.file("socket"));
-        tool::run(command.args(arguments))
-    }
-
-    /// What it shows.
-    fn screen(&self) -> Result<String> {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    /// Whether a letter has a colour (SGR 38 of ECMA-48).
-    fn has_colours(&self) -> Result<bool> {
-        let screen = self.tmux(&["capture-pane", "-p", "-e"])?;
-        Ok(screen.contains("38;5;"))
-    }
-
-    fn press(&self, keys: &[&str]) -> Result<()> {
-        self.tmux(&[&["send-keys"], keys].concat()).map(drop)
-    }
-
-    fn resize(&self, across: u16, down: u16) -> Result<()> {
-        self.tmux(&["resize-window", "-x", &across.to_string(), "-y", &down.to_string()]).map(drop)
-    }
-
-    /// Waits until the screen is as wanted, and gives it.
-    fn shows(&self, what: &str, wanted: impl Fn(&str) -> bool) -> Result<String> {
-        let shown = wait_for(what, WITHIN, || {
-            let screen = self.screen()?;
-            Ok(wanted(&screen).then_some(screen))
-        });
-        shown.with_context(|| self.screen().unwrap_or_default())
-    }
-
-    /// The process of `tabane top`, a child of the shell.
-    fn top(&self) -> Result<Pid> {
-        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"])?;
-        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", shell.trim()))?;
-        Ok(Pid::from_raw(children.trim().parse().with_context(|| format!("one child: {children}"))?))
-    }
-
-    /// Waits for its end with this exit code, and checks that it left nothing behind.
-    fn ended(&self, code: u8) -> Result<()> {
-        self.shows("the end", |screen| screen.contains(&format!("ended with {code}")))?;
-        let before = fs::read_to_string(self.file("before"))?;
-        let after = wait_for("the terminal's settings", WITHIN, || {
-            let after = fs::read_to_string(self.file("after")).unwrap_or_default();
-            Ok(after.ends_with('\n').then_some(after))
-        })?;
-        ensure!(before == after, "the terminal has other settings: {after}, before {before}");
-        let state = self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"])?;
-        ensure!(state.trim() == "0 1", "another screen, or no cursor: {state}");
-        Ok(())
-    }
-}
-
-impl Drop for Terminal<'_> {
-    fn drop(&mut self) {
-        // Without a server there is nothing to end.
-        let _ = self.tmux(&["kill-server"]);
-    }
+/// `tabane top` in a small terminal, with these words before it.
+fn top<'a>(host: &'a Namespace, before: &str) -> Result<Terminal<'a>> {
+    Terminal::start(host, SMALL, &format!("{before} '{}' top {DEVICE}", bundle::program(None)?.display()))
 }
 
 /// Whether a screen shows that all is well.
@@ -145,7 +54,7 @@ fn megabytes_sent(screen: &str) -> Option<f64> {
 fn watch() -> Result<()> {
     const VICTIM: usize = 1;
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
-        let terminal = Terminal::start(topology.host(0), "")?;
+        let terminal = top(topology.host(0), "")?;
         terminal.shows("both links", |screen| {
             is_healthy(screen) && (0..LINKS).all(|link| has_row(screen, link, "up"))
         })?;
@@ -203,7 +112,7 @@ fn watch() -> Result<()> {
 
 fn outlive() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
-        let terminal = Terminal::start(topology.host(0), "")?;
+        let terminal = top(topology.host(0), "")?;
         terminal.shows("a healthy bundle", is_healthy)?;
         bundles[0].stop_for_now()?.success("the daemon")?;
         terminal.shows("that it is gone", |screen| {
@@ -228,12 +137,12 @@ fn outlive() -> Result<()> {
 fn give_back() -> Result<()> {
     with_bundles(plan(&[FAST]), &options()?, |topology, _| {
         for signal in [Signal::SIGTERM, Signal::SIGINT] {
-            let terminal = Terminal::start(topology.host(0), "")?;
+            let terminal = top(topology.host(0), "")?;
             terminal.shows("a screen", |screen| screen.contains("healthy"))?;
-            kill(terminal.top()?, signal)?;
+            kill(terminal.child()?, signal)?;
             terminal.ended(0)?;
         }
-        let terminal = Terminal::start(topology.host(0), "")?;
+        let terminal = top(topology.host(0), "")?;
         terminal.shows("a screen", |screen| screen.contains("healthy"))?;
         terminal.press(&["C-c"])?;
         terminal.ended(0)
@@ -242,7 +151,7 @@ fn give_back() -> Result<()> {
 
 fn without_rights() -> Result<()> {
     with_bundles(plan(&[FAST]), &options()?, |topology, _| {
-        let terminal = Terminal::start(topology.host(0), "NO_COLOR=1 setpriv --bounding-set -net_raw")?;
+        let terminal = top(topology.host(0), "NO_COLOR=1 setpriv --bounding-set -net_raw")?;
         terminal.shows("the reason", |screen| screen.contains("flows cannot be seen: no permission"))?;
         ensure!(!terminal.has_colours()?, "colours in spite of NO_COLOR");
         terminal.press(&["q"])?;

@@ -36,6 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
         cells("a_trace_has_the_cells_that_the_counters_count", "", "adaptive"),
         cells("a_trace_has_the_cells_of_ethernet_links", "ether:", "rr"),
         Case::new("a_trace_of_frames_has_the_pings", Need::DaemonAndTshark, frames),
+        Case::new("a_trace_of_one_link_keeps_the_beginning_of_each_packet", Need::DaemonAndTshark, one_link),
         Case::new("a_trace_goes_into_a_pipe", Need::DaemonAndTshark, pipe),
         Case::new("a_trace_without_rights_says_so", Need::DaemonAndSetpriv, without_rights),
     ]
@@ -149,6 +150,24 @@ fn frames() -> Result<()> {
         let nanoseconds =
             |packet: &Vec<String>| packet[3].split_once('.').is_some_and(|(_, rest)| rest.len() == 9);
         ensure!(packets.iter().all(nanoseconds), "{packets:?}");
+        Ok(())
+    })
+}
+
+fn one_link() -> Result<()> {
+    const KEPT: usize = 100;
+    with_bundles(plan(&[FAST; LINKS]), &options_with(&["--policy", "rr"])?, |topology, _| {
+        let folder = TempDir::new()?;
+        let (file, link, size) = (folder.path().join("link.pcapng"), nic(1), KEPT.to_string());
+        let trace = Trace::start(topology.host(0), &file, &["--cells", "--link", &link, "--size", &size])?;
+        send_both_ways(topology, FILE)?;
+        trace.end()?;
+        let packets = read(&file, &["frame.interface_name", "frame.cap_len", "frame.len"])?;
+        let lengths = packets.iter().map(|packet| Ok((packet[1].parse()?, packet[2].parse()?)));
+        let lengths: Vec<(usize, usize)> = lengths.collect::<Result<_>>()?;
+        ensure!(packets.iter().all(|packet| packet[0] == link), "packets of another link than {link}");
+        ensure!(lengths.iter().all(|(kept, all)| *kept == KEPT.min(*all)), "{lengths:?}");
+        ensure!(lengths.iter().any(|(_, all)| *all > KEPT), "no long packet among {}", lengths.len());
         Ok(())
     })
 }

@@ -14,6 +14,19 @@ use crate::wire::hello::{Name, NodeId};
 use core::net::SocketAddr;
 use core::time::Duration;
 
+/// What one link of this node should carry.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkStatus {
+    /// Its number.
+    pub link: u8,
+    /// Bits per second that this node sends over it at most, if the user states it.
+    pub stated: Option<u64>,
+    /// The NIC's speed in bits per second, if the kernel knew it when the bundle began.
+    pub speed: Option<u64>,
+    /// Whether this node drains it.
+    pub drained: bool,
+}
+
 /// One path to a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct PathStatus {
@@ -74,6 +87,8 @@ pub struct PeerStatus {
     pub last_received: Instant,
     /// How long gaps among its cells are waited for.
     pub reorder_timeout: Option<Duration>,
+    /// Its cells that wait for those before them.
+    pub reorder_cells: usize,
     /// How its cells are sealed, if they are.
     pub sealed: Option<SealStatus>,
     /// The key that it has proven, if it has one of its own.
@@ -89,6 +104,8 @@ pub struct SealStatus {
     pub cells_sealed: u64,
     /// Cells of the peer opened with them.
     pub cells_opened: u64,
+    /// How long ago they were agreed on.
+    pub age: Duration,
     /// The cipher of what goes to the peer.
     pub cipher_sent: &'static str,
     /// The cipher of what the peer sends.
@@ -96,10 +113,11 @@ pub struct SealStatus {
 }
 
 impl SealStatus {
-    fn of(keys: &Keyring) -> Self {
+    fn of(keys: &Keyring, now: Instant) -> Self {
         let (cells_sealed, cells_opened) = keys.cells();
         let [cipher_sent, cipher_received] = keys.ciphers();
-        Self { epoch: keys.epoch(), cells_sealed, cells_opened, cipher_sent, cipher_received }
+        let age = now.since(keys.age().0);
+        Self { epoch: keys.epoch(), cells_sealed, cells_opened, age, cipher_sent, cipher_received }
     }
 }
 
@@ -135,19 +153,30 @@ impl Bundle {
         }
     }
 
+    /// The links of this node; one that leaves is still there.
+    pub fn links(&self) -> impl Iterator<Item = LinkStatus> {
+        (0..).zip(self.links.all()).map(|(link, own)| LinkStatus {
+            link,
+            stated: own.settings.rate,
+            speed: own.settings.speed,
+            drained: own.settings.drained,
+        })
+    }
+
     /// All peers that have answered, with their links.
     pub fn peers(&self) -> impl Iterator<Item = (PeerStatus, impl Iterator<Item = PathStatus>)> {
         let table = self.sessions.table();
         let joined = move |index| table.get(index).filter(|session| session.is_joined());
         table.indices().filter_map(move |index| {
             let (session, paths) = (joined(index)?, self.links.paths(index)?);
-            let sealed = session.keys.as_ref().map(SealStatus::of);
+            let sealed = session.keys.as_ref().map(|keys| SealStatus::of(keys, self.polled));
             let key = session.keys.as_ref().and_then(Keyring::peer);
             let status = PeerStatus {
                 node: session.node,
                 name: session.name,
                 last_received: paths.last_received(),
                 reorder_timeout: self.receiver.reorder_timeout(index, &self.links),
+                reorder_cells: self.receiver.waiting(index),
                 sealed,
                 key,
             };

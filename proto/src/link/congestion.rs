@@ -22,7 +22,7 @@
 //! (RFC 6817) for one-way delays and the history of their minimum.
 
 mod cubic;
-mod delays;
+pub(crate) mod delays;
 mod flight;
 mod rate;
 #[cfg(test)]
@@ -53,6 +53,8 @@ const WINDOW_UNKNOWN: u64 = 16 * 1024;
 const ROUND: Duration = Duration::from_millis(4);
 /// Cells that come in a round that ends early.
 const ROUND_CELLS: u64 = 8;
+/// A report follows so many bytes: when none comes, nothing may have passed.
+const REPORT_EVERY: u64 = 16 * 1_500;
 /// What leaves at once lasts so long.
 const BATCH: Duration = Duration::from_millis(1);
 /// A path that has held nothing back for so long begins anew.
@@ -109,7 +111,7 @@ pub(crate) struct Congestion {
     queue: Duration,
     /// Bytes that may be on the way.
     window: u64,
-    /// The window doubles with each round.
+    /// The window grows by what passes while it holds cells back: it doubles in a round trip.
     starts: bool,
     /// The longest queue that is wanted, if it can be so long.
     target_max: Duration,
@@ -240,6 +242,26 @@ impl Congestion {
         self.queue
     }
 
+    /// How long the next cell waits behind the NIC, once the rate is known: for what is on the way beyond what fits on it, and can not
+    /// have passed since the last report. Where others fill the queue, as long as that report says.
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
+        let (Some(rate), Some(trip), None) = (self.rate(), self.delays.shortest_trip(), self.shared) else {
+            return self.queue;
+        };
+        let passing = now.since(self.progressed).min(time_of(REPORT_EVERY, rate));
+        time_of(self.flight.on_the_way(), rate).saturating_sub(trip + passing)
+    }
+
+    /// A heartbeat came back after `trip`.
+    pub(crate) fn handle_trip(&mut self, trip: Duration) {
+        self.delays.handle_trip(trip);
+    }
+
+    /// How long a cell takes that waits for none, in microseconds modulo 2^24 by two clocks, once the rate is known.
+    pub(crate) fn way(&self) -> Option<u32> {
+        self.rate().and(self.delays.least())
+    }
+
     /// Whether cells that were lost lately may have found a queue full: that says nothing against the path.
     pub(crate) fn explains_loss(&self, now: Instant) -> bool {
         self.has_overflowed(now) || self.round.queue.is_some_and(|(_, longest)| longest >= self.target() / 2)
@@ -304,8 +326,8 @@ impl Congestion {
         if self.flight.passed() > before {
             self.progressed = now;
         }
-        // What is still on the way is all that may wait there, whatever the last heartbeat has met.
-        let most = self.rate.get().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
+        // What is still on the way waits no longer than it takes to pass, whatever the last heartbeat has met.
+        let most = self.rate.latest().map_or(Duration::MAX, |rate| time_of(self.flight.on_the_way(), rate));
         let met = self.delays.queue(now, arrived.heartbeats, arrived.delay);
         let met = met.map(|queue| queue.saturating_sub(arrived.nic));
         let queue = met.unwrap_or(self.queue).min(most);
@@ -317,6 +339,10 @@ impl Congestion {
         self.rate.handle_report(progress, queue <= self.target() / 4, held_back);
         if was_full {
             self.limited = Some(now);
+        }
+        // As a TCP connection that begins, so that none waits for a window that grows in steps.
+        if self.starts && (was_full || now < self.next_at) && queue < self.target() {
+            self.window += self.flight.passed() - before;
         }
         let round = &mut self.round;
         round.reports += 1;
@@ -362,14 +388,17 @@ impl Congestion {
             self.rate.forget();
         }
         let Some(rate) = self.rate.get().filter(|_| limited || overflows) else {
-            if queue > 2 * self.target() {
-                // Others held back, and too late: what is on the way is already too much.
+            if self.shared.is_none() && self.delays.is_old(now) {
+                self.delays.roll(now);
+            }
+            if self.shared.is_some() {
+                // Others keep the queue, however little is on the way.
+            } else if queue > 2 * self.target() {
+                // The senders held back, and too late: what is on the way is already too much.
                 let rate = per_second(ended.bytes - began.bytes, span);
                 let excess = bytes_in(rate, queue - self.target());
                 self.window = self.window.min(flight - excess.min(flight / 3)).max(self.least());
                 self.starts = false;
-            } else {
-                self.start(limited);
             }
             return false;
         };
@@ -388,7 +417,6 @@ impl Congestion {
         } else if self.starts {
             // A queue is seen a round trip after its cause.
             self.starts = longest < self.target();
-            self.start(self.starts);
         } else if queue > self.target() {
             self.window -= bytes_in(rate, queue - self.target()).min(self.window / 3);
         } else {
@@ -415,11 +443,6 @@ impl Congestion {
             self.drains = true;
         }
         overflows && !follows_overflow
-    }
-
-    /// The window doubles while it starts, if it held cells back.
-    fn start(&mut self, limited: bool) {
-        self.window *= if self.starts && limited { 2 } else { 1 };
     }
 
     /// Where the queue is shorter than wanted, the window becomes larger. `idle`: a trip without the queue.
@@ -460,15 +483,15 @@ impl Congestion {
         false
     }
 
-    /// The window of a round in a queue that others fill. Until cells are lost, half of what the path has carried, for others may fill
+    /// The window of a round in a queue that others fill. Until cells are lost, three quarters of what the path has carried, for others may fill
     /// a long queue with their start.
     fn share(&mut self, now: Instant, overflowed: bool, trip: Duration) {
         let Some(cubic) = &mut self.shared else { return };
         if overflowed {
             self.window = cubic.handle_loss(now, self.window);
         } else if self.trial.is_none() {
-            let half = if cubic.has_lost() { 0 } else { bytes_in(self.rate.best() / 2, trip) };
-            self.window = cubic.window(now, self.window).max(half);
+            let most = if cubic.has_lost() { 0 } else { bytes_in(self.rate.best() / 4 * 3, trip) };
+            self.window = cubic.window(now, self.window).max(most);
         }
     }
 
@@ -495,10 +518,10 @@ impl Congestion {
             // The least window is a queue by itself where the rate is low.
             let others = queue > target + time_of(least, self.rate.best());
             if trial.rounds >= TRIAL && now.since(trial.began) >= TRIAL_LEAST && is_small && others {
-                // Half of what the path has carried, for who came later may have left nothing.
+                // A part of what the path has carried, for who came later may have left nothing.
                 let trip = trial.longest + self.shortest.unwrap_or_default();
-                let half = bytes_in(self.rate.best() / 2, trip);
-                self.window = trial.window.max(half);
+                let most = bytes_in(self.rate.best() / 4 * 3, trip);
+                self.window = trial.window.max(most);
                 (self.shared, self.shortest) = (Some(Cubic::new(now, self.window, queue)), None);
             } else if queue > target && trial.rounds < TRIAL_LONGEST {
                 self.trial = Some(trial);

@@ -248,7 +248,7 @@ impl Links {
             }
         } else if path.up
             && path.loss.handle_report(now, path.received(), count)
-            && !path.congestion.explains_loss(now)
+            && (path.loss.persists(now) || !path.congestion.explains_loss(now))
         {
             self.judge_loss(now, index, link, out);
         }

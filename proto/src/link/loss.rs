@@ -7,6 +7,9 @@
 //! Thresholds: with repair, a link is worth having until its losses would use up the repair budget (an eighth of what is
 //! sent); without, TCP suffers from half a percent. A link is only suspect when another loses less than a quarter of
 //! that: when all are bad, all are needed.
+//!
+//! What a full queue or a policer drops says nothing against a path ([`crate::link::congestion`]), and ends when less is sent. Heavy
+//! loss that goes on although less is sent is the path's own, whatever explained it at first.
 
 use crate::link::hold_down::HoldDown;
 use crate::time::Instant;
@@ -20,6 +23,8 @@ const SUSPECT: [u32; 2] = [1_000, 50];
 const WINDOW: u64 = 2_048;
 const WINDOW_LEAST: u64 = 256;
 const WINDOW_TIME: Duration = Duration::from_secs(1);
+/// Heavy loss of which a full queue or a policer is the cause has ended after so long.
+const EXPLAINED_FOR: Duration = Duration::from_secs(2);
 
 /// The loss of one link.
 #[derive(Debug)]
@@ -32,13 +37,23 @@ pub(crate) struct Loss {
     since: Instant,
     /// The share that was lost in the last window, in parts of [`WHOLE`].
     share: u32,
+    /// Since when each window has been heavy.
+    heavy: Option<Instant>,
     suspect: bool,
     hold: HoldDown,
 }
 
 impl Loss {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { from: 0, began: None, since: now, share: 0, suspect: false, hold: HoldDown::new(now) }
+        Self {
+            from: 0,
+            began: None,
+            since: now,
+            share: 0,
+            heavy: None,
+            suspect: false,
+            hold: HoldDown::new(now),
+        }
     }
 
     /// The share of cells that is lost, in parts of [`WHOLE`].
@@ -55,6 +70,7 @@ impl Loss {
     pub(crate) fn restart(&mut self, from: u64) {
         self.from = from;
         self.began = None;
+        self.heavy = None;
     }
 
     /// The peer has received `count` cells (modulo 2^32), of which `next` is the number after the highest. Returns whether
@@ -75,12 +91,18 @@ impl Loss {
         self.share = u32::try_from((sent - received) * u64::from(WHOLE) / sent).unwrap_or(WHOLE);
         self.began = Some((now, next, count));
         self.since = since;
+        self.heavy = (self.share >= SUSPECT[0]).then(|| self.heavy.unwrap_or(since));
         true
     }
 
     /// When the last window began.
     pub(crate) fn since(&self) -> Instant {
         self.since
+    }
+
+    /// Whether heavy loss goes on for so long that neither a full queue nor a policer explains it.
+    pub(crate) fn persists(&self, now: Instant) -> bool {
+        self.heavy.is_some_and(|since| now.since(since) >= EXPLAINED_FOR)
     }
 
     /// Whether the path lost so much in the last window that it may become suspect.
@@ -131,6 +153,20 @@ mod tests {
         assert!(!window(&mut loss, 5, Some(0), 60), "not yet well");
         assert!(window(&mut loss, 6, Some(0), 10));
         assert!(!loss.is_suspect());
+    }
+
+    #[test]
+    fn heavy_loss_persists_when_each_window_of_two_seconds_has_it() {
+        let mut loss = Loss::new(Instant::default());
+        let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
+        window(&mut loss, 1, None, 500);
+        window(&mut loss, 2, None, 500);
+        assert!(loss.persists(at(3)) && !loss.persists(at(2)), "since the first window began");
+        window(&mut loss, 3, None, 100);
+        assert!(!loss.persists(at(9)), "one was sound");
+        window(&mut loss, 4, None, 500);
+        loss.restart(0);
+        assert!(!loss.persists(at(9)), "the path was not used");
     }
 
     #[test]

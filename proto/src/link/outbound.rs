@@ -351,6 +351,7 @@ impl Outbound {
     pub(crate) fn handle_round_trip(&mut self, sample: Duration) {
         let sample = sample.min(ESTIMATE_MAX);
         self.round_trip = Some(self.round_trip.map_or(sample, |old| (old * 7 + sample) / 8));
+        self.congestion.handle_trip(sample);
     }
 }
 

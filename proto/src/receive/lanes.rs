@@ -70,6 +70,11 @@ impl Lanes {
         (0..LANES).filter(move |lane| gapped & 1 << lane != 0)
     }
 
+    /// Cells that wait behind a gap.
+    pub(super) fn waiting(&self) -> usize {
+        self.gapped().map(|lane| self.lanes[lane].reorder.waiting()).sum()
+    }
+
     /// A lane has a gap, or none.
     pub(super) fn note_gap(&mut self, lane: u8) {
         let has_gap = self.lanes[usize::from(lane)].reorder.gap_since().is_some();

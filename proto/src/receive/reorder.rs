@@ -86,6 +86,11 @@ impl Reorder {
         self.waiting.iter().flatten().map(|cell| cell.payload.buffer)
     }
 
+    /// Cells that wait behind a gap.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.iter().flatten().count()
+    }
+
     /// The number that comes out next.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next
@@ -249,14 +254,14 @@ mod tests {
         let at = |micros| T0 + Duration::from_micros(micros);
         lane.insert(1, 0, cell(1));
         lane.insert(3, 0, cell(3));
-        assert_eq!(lane.waits_since(), Some(T0));
+        assert_eq!((lane.waits_since(), lane.waiting()), (Some(T0), 2));
         lane.insert(0, 1, Arrived { at: at(900), ..cell(0) });
         assert_eq!(take_all(&mut lane), [0, 1]);
         assert_eq!((lane.gap_since(), lane.waits_since()), (Some(T0), Some(at(900))), "2 is on its way, too");
         lane.give_up();
         lane.insert(5, 0, Arrived { at: at(950), ..cell(5) });
         assert_eq!(take_all(&mut lane), [3]);
-        assert_eq!(lane.waits_since(), Some(at(950)));
+        assert_eq!((lane.waits_since(), lane.waiting()), (Some(at(950)), 1));
     }
 
     #[test]

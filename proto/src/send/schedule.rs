@@ -4,6 +4,7 @@
 //! numbers; the policy then chooses the link. Repairs come first, copies for further links before new cells.
 //! Invariant: a cell keeps its place in its lane whatever link it takes, and however often it is sent.
 
+use crate::link::congestion::delays;
 use crate::link::nic::{Link, bytes_in};
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
@@ -157,13 +158,22 @@ impl Sender {
         let ways = || fitting().filter(|((path, _), _)| usable(path));
         let least = ways().map(|((path, link), _)| avoidance(path, link)).min();
         let chosen = ways().filter(|((path, link), _)| Some(avoidance(path, link)) == least);
+        // Where all know what they carry, the sender foresees when a cell arrives; what the peer reports is as old as the way is long.
+        let shortest = delays::shortest(chosen.clone().map(|((path, _), _)| path.congestion.way()));
+        let behind = |path: &Outbound| shortest.map_or(Duration::ZERO, |_| path.congestion.wait(around.now));
+        let skew = |path: &Outbound| {
+            path.congestion
+                .way()
+                .zip(shortest)
+                .map_or(path.skew, |(way, shortest)| delays::beyond(way, shortest))
+        };
         self.choices.extend(chosen.map(|((path, link), number)| Choice {
             link: number,
-            wait: link.wait(),
+            wait: link.wait().max(behind(path)),
             rate: path.rate(link),
             speed: link.settings.speed.map(|bits| bits / 8),
             weight: link.settings.weight,
-            skew: path.skew,
+            skew: skew(path),
             full: link.is_full(around.now) || path.is_full(around.now),
         }));
     }

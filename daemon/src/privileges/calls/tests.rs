@@ -15,6 +15,9 @@ const MARK: &str = "TABANE_TEST_CALL";
 /// Calls of a bundle that has links of Ethernet frames.
 const FRAMES: [&str; 2] = ["frames", "raw frames"];
 
+/// Calls of the page begin so.
+const WEB: &str = "web ";
+
 /// How a process of its own ends that restricts itself and then makes the call.
 fn end_of(call: &str) -> ExitStatus {
     let program = std::env::current_exe().expect("this program");
@@ -27,7 +30,11 @@ fn end_of(call: &str) -> ExitStatus {
 #[test]
 fn inner() {
     let Ok(call) = std::env::var(MARK) else { return };
-    restrict(FRAMES.contains(&&*call)).expect("a kernel with seccomp");
+    let program = match &*call {
+        call if call.starts_with(WEB) => Program::Web,
+        call => Program::Bundle { frames: FRAMES.contains(&call) },
+    };
+    restrict(program).expect("a kernel with seccomp");
     let datagram = |family| {
         socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).expect("allowed");
     };
@@ -52,6 +59,11 @@ fn inner() {
             let protocol = SockProtocol::NetlinkNetFilter;
             socket(AddressFamily::Netlink, kind, SockFlag::empty(), protocol).expect("allowed");
         }
+        "web bundle" => drop(std::os::unix::net::UnixStream::connect("/nowhere")),
+        "web udp" => drop(UdpSocket::bind("127.0.0.1:0")),
+        "web tcp" => drop(std::net::TcpListener::bind("127.0.0.1:0")),
+        "web datagram" => datagram(AddressFamily::Unix),
+        "web program" => drop(Command::new("/bin/true").spawn()),
         "become root" => rustix::thread::set_thread_uid(rustix::process::Uid::ROOT).expect("allowed"),
         other => panic!("no call is named {other}"),
     }
@@ -59,7 +71,7 @@ fn inner() {
 
 #[test]
 fn what_a_bundle_does_is_allowed() {
-    for call in ["udp", "netlink", "thread", "file", "frames"] {
+    for call in ["udp", "netlink", "thread", "file", "frames", "web bundle"] {
         let end = end_of(call);
         assert!(end.success(), "{call}: {end:?}");
     }
@@ -76,6 +88,10 @@ fn everything_else_ends_the_process() {
         "raw frames",
         "netfilter",
         "become root",
+        "web udp",
+        "web tcp",
+        "web datagram",
+        "web program",
     ];
     for call in forbidden {
         assert_eq!(end_of(call).signal(), Some(libc::SIGSYS), "{call}");

@@ -164,8 +164,11 @@ fn lost_cells_are_sealed_again_under_other_numbers() {
     let kept = sent.iter().enumerate().filter(|(number, _)| number % 5 != 1).map(|(_, cell)| cell);
     kept.for_each(|cell| pair.deliver(cell));
     assert_eq!(pair.delivered[1].len(), 0);
+    let waiting = |pair: &Pair| pair.nodes[1].peers().next().map(|(peer, _)| peer.reorder_cells);
+    assert!(waiting(&pair).is_some_and(|cells| cells > 10), "{:?}", waiting(&pair));
     (0..3).for_each(|_| pair.pass(Duration::from_millis(1)));
     assert_eq!(pair.delivered[1], [frame]);
+    assert_eq!(waiting(&pair), Some(0));
     assert!(pair.nodes[0].counters().cells_repaired > 0);
     assert_eq!(pair.nodes[1].counters().drop_replayed, 0);
 }

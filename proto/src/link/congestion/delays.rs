@@ -9,6 +9,24 @@ use core::time::Duration;
 /// So short a delay was seen within one to two of these times. After each, the queue is drained once, to see it again.
 const HISTORY: Duration = Duration::from_secs(15);
 
+/// The shortest of some delays modulo 2^24, if all are known.
+pub(crate) fn shortest(mut delays: impl Iterator<Item = Option<u32>>) -> Option<u32> {
+    let first = delays.next()??;
+    delays.try_fold(first, |least, delay| {
+        delay.map(|delay| if micros_later(delay, least) < 0 { delay } else { least })
+    })
+}
+
+/// How much longer a delay is than the shortest one.
+pub(crate) fn beyond(delay: u32, shortest: u32) -> Duration {
+    Duration::from_micros(u64::from(micros_later(delay, shortest).max(0).unsigned_abs()))
+}
+
+/// How much later `one` is than `other`, two delays modulo 2^24.
+fn micros_later(one: u32, other: u32) -> i32 {
+    (one.wrapping_sub(other) << 8).cast_signed() >> 8
+}
+
 /// The delays that were reported.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
@@ -18,6 +36,8 @@ pub(super) struct Delays {
     heartbeats: Option<u8>,
     /// The least of this period and of the one before, in microseconds.
     least: [Option<i32>; 2],
+    /// The same of the trips of heartbeats, there and back.
+    trips: [Option<Duration>; 2],
     began: Instant,
 }
 
@@ -31,13 +51,27 @@ impl Delays {
         if self.first.is_none() {
             (self.first, self.began) = (Some(delay), now);
         }
-        let first = self.first.unwrap_or(delay);
-        // Of 24 bits with a sign.
-        let delay = (delay.wrapping_sub(first) << 8).cast_signed() >> 8;
+        let delay = micros_later(delay, self.first.unwrap_or(delay));
         let current = self.least[0].map_or(delay, |least| least.min(delay));
         self.least[0] = Some(current);
         let least = self.least[1].map_or(current, |before| before.min(current));
         Some(Duration::from_micros(u64::from((delay - least).unsigned_abs())))
+    }
+
+    /// A heartbeat came back after `trip`.
+    pub(super) fn handle_trip(&mut self, trip: Duration) {
+        self.trips[0] = Some(self.trips[0].map_or(trip, |least| least.min(trip)));
+    }
+
+    /// The shortest trip.
+    pub(super) fn shortest_trip(&self) -> Option<Duration> {
+        self.trips.into_iter().flatten().min()
+    }
+
+    /// The least, modulo 2^24.
+    pub(super) fn least(&self) -> Option<u32> {
+        let least = self.least.iter().flatten().min()?;
+        Some(self.first?.wrapping_add_signed(*least) & 0xff_ffff)
     }
 
     /// Whether the period is over.
@@ -48,11 +82,25 @@ impl Delays {
     /// A period ends.
     pub(super) fn roll(&mut self, now: Instant) {
         self.least = [None, self.least[0]];
+        self.trips = [None, self.trips[0]];
         self.began = now;
     }
 
     /// What comes next is the least.
     pub(super) fn forget(&mut self) {
-        self.least = [None; 2];
+        (self.least, self.trips) = ([None; 2], [None; 2]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_compared_across_the_end_of_their_range() {
+        let delays = [Some(0xff_fff0), Some(20), Some(0xff_fff8)];
+        assert_eq!(shortest(delays.into_iter()), Some(0xff_fff0));
+        assert_eq!(beyond(20, 0xff_fff0), Duration::from_micros(36));
+        assert_eq!(shortest([Some(1), None].into_iter()), None, "one is not known");
     }
 }

@@ -46,6 +46,8 @@ impl Progress {
 #[derive(Debug, Default)]
 pub(super) struct RateMeter {
     rate: Option<u64>,
+    /// What arrived last.
+    latest: Option<u64>,
     /// The highest of this period and of the one before.
     best: [u64; 2],
     began: Option<Progress>,
@@ -57,6 +59,11 @@ impl RateMeter {
     /// Bytes per second, once something was held back: no less than what has arrived since then while it was not idle.
     pub(super) fn get(&self) -> Option<u64> {
         self.rate
+    }
+
+    /// Bytes per second that arrived last, whatever held others back.
+    pub(super) fn latest(&self) -> Option<u64> {
+        self.latest
     }
 
     /// The highest of the last one to two periods.
@@ -92,6 +99,7 @@ impl RateMeter {
             return;
         }
         let measured = progress.rate_since(&began);
+        self.latest = Some(measured);
         if limited || self.rate.is_some() {
             let least = self.rate.filter(|_| self.idled).unwrap_or(0);
             let rate = measured.max(least);

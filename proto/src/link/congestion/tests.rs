@@ -22,15 +22,19 @@ struct Path {
     loses: u64,
     /// Numbers and times at which they arrive, and reports on their way back.
     cells: VecDeque<(u64, u64)>,
-    reports: VecDeque<(u64, Arrived)>,
+    reports: VecDeque<(u64, Duration, Arrived)>,
     free: u64,
     next: u64,
     highest: u64,
     received: u64,
     report_at: u64,
     heartbeats: u8,
+    /// How far the peer's clock is ahead, in microseconds.
+    clock: u64,
     /// The queue in milliseconds at each report.
     queues: Vec<f64>,
+    /// By how many milliseconds the wait of a cell differed from what was foreseen.
+    errors: Vec<f64>,
 }
 
 impl Path {
@@ -51,7 +55,9 @@ impl Path {
             received: 0,
             report_at: 0,
             heartbeats: 0,
+            clock: 7_000_000,
             queues: Vec::new(),
+            errors: Vec::new(),
         };
         path.run(100, 0);
         path
@@ -60,6 +66,7 @@ impl Path {
     /// Sends as much as the window allows for so long, or `most` bytes in a step; returns what arrived in Mbit/s.
     fn run(&mut self, millis: u64, most: u64) -> f64 {
         self.queues.clear();
+        self.errors.clear();
         let (until, before) = (self.now + millis * 1_000_000, self.received);
         while self.now < until {
             self.send(most);
@@ -73,6 +80,8 @@ impl Path {
         let now = Instant::from_nanos(self.now);
         let mut left = most;
         while left >= CELL && !self.congestion.is_full(now) {
+            let waits = self.free.saturating_sub(self.now) as f64 / 1e6;
+            self.errors.push((self.congestion.wait(now).as_secs_f64() * 1e3 - waits).abs());
             let cells = (self.congestion.batch_limit(now).min(left) / CELL).clamp(1, 44);
             (0..cells).for_each(|_| self.send_cell());
             left -= (cells * CELL).min(left);
@@ -100,15 +109,18 @@ impl Path {
             self.report_at = self.now + (16 * CELL * 8_000_000_000 / self.rate).clamp(1_000_000, 10_000_000);
             let queue = self.free.saturating_sub(self.now);
             self.queues.push(queue as f64 / 1e6);
-            let delay = u32::try_from((self.way + queue) / 1_000 + 7_000_000).unwrap() & 0xff_ffff;
+            let delay = u32::try_from((self.way + queue) / 1_000 + self.clock).unwrap() & 0xff_ffff;
             let count = u32::try_from(self.received).unwrap();
             self.heartbeats = self.heartbeats.wrapping_add(1);
             let heartbeats = self.heartbeats;
             let arrived = Arrived { next: self.highest + 1, count, heartbeats, delay, nic: Duration::ZERO };
-            self.reports.push_back((self.now + self.way, arrived));
+            let trip = Duration::from_nanos(2 * self.way + queue);
+            self.reports.push_back((self.now + self.way, trip, arrived));
         }
-        while let Some((_, arrived)) = self.reports.front().copied().filter(|(at, _)| *at <= self.now) {
+        while let Some((_, trip, arrived)) = self.reports.front().copied().filter(|(at, ..)| *at <= self.now)
+        {
             self.reports.pop_front();
+            self.congestion.handle_trip(trip);
             self.congestion.handle_report(Instant::from_nanos(self.now), self.next, arrived);
         }
     }
@@ -137,6 +149,21 @@ fn a_bottleneck_is_busy_and_its_queue_short_at_any_rate_and_length() {
         let (share, worst) = (path.run(3_000, u64::MAX) / megabits as f64, path.worst());
         assert!(share >= 0.95, "{megabits} Mbit/s, {way} ms: {share}");
         assert!(worst <= 11.0, "{megabits} Mbit/s, {way} ms: {worst} ms of queue");
+    }
+}
+
+#[test]
+fn the_wait_of_a_cell_is_foreseen_also_on_a_long_way_and_whoever_holds_it_back() {
+    for (megabits, way) in [(50, 0), (50, 40), (500, 10)] {
+        let mut path = Path::new(megabits, way, 100);
+        path.run(3_000, u64::MAX);
+        let mut worst = |most| {
+            path.run(2_000, most);
+            path.errors.sort_by(f64::total_cmp);
+            path.errors[path.errors.len() * 9 / 10]
+        };
+        let errors = [worst(u64::MAX), worst((megabits * STEP * 9 / 80_000).max(CELL))];
+        assert!(errors.iter().all(|error| *error <= 2.0), "{megabits} Mbit/s, {way} ms: {errors:.2?} ms");
     }
 }
 
@@ -192,6 +219,21 @@ fn a_way_that_becomes_longer_is_no_queue_for_long() {
     path.run(2_000, u64::MAX);
     path.way += 25_000_000;
     path.run(25_000, u64::MAX);
+    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
+    assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
+}
+
+#[test]
+fn clocks_that_drift_while_nothing_is_sent_are_no_queue() {
+    let mut path = Path::new(50, 5, 100);
+    path.run(2_000, u64::MAX);
+    // 100 ppm in 10 minutes.
+    for _ in 0..60 {
+        path.clock += 1_000;
+        path.run(10_000, 0);
+    }
+    assert!(path.congestion.queue() <= Duration::from_millis(4), "{:?}", path.congestion.queue());
+    path.run(1_000, u64::MAX);
     let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
     assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
 }

@@ -1,4 +1,4 @@
-//! `tabane probe` is another program beside this one: started with what was typed, or named where it is missing.
+//! `tabane probe` and the like are other programs beside this one: started with what was typed, or named where they are missing.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,6 +11,9 @@ use tempfile::TempDir;
 /// One test at a time: what another thread forks holds the file that this one writes, until it executes its own program, and no
 /// kernel starts a program that is open for writing.
 static WRITES: Mutex<()> = Mutex::new(());
+
+/// Commands that are programs of their own.
+const COMMANDS: [&str; 3] = ["probe", "web", "follow"];
 
 /// The program in a directory of its own.
 fn alone() -> (MutexGuard<'static, ()>, TempDir, PathBuf) {
@@ -30,9 +33,11 @@ fn run(program: &PathBuf, arguments: &[&str]) -> (Option<i32>, String, String) {
 #[test]
 fn what_was_typed_reaches_the_other_program() {
     let (_guard, directory, program) = alone();
-    let other = directory.path().join("tabane-probe");
-    fs::write(&other, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").expect("written");
-    fs::set_permissions(&other, Permissions::from_mode(0o755)).expect("a script");
+    for command in COMMANDS {
+        let other = directory.path().join(format!("tabane-{command}"));
+        fs::write(&other, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").expect("written");
+        fs::set_permissions(&other, Permissions::from_mode(0o755)).expect("a script");
+    }
     for arguments in [
         &["rtt", "host", "--sizes", "1,2", "--json"][..],
         &["--help"],
@@ -41,19 +46,23 @@ fn what_was_typed_reaches_the_other_program() {
         &["serve", "--listen", "[::]:9", "--", "x y"],
         &[],
     ] {
-        let (code, stdout, stderr) = run(&program, &[&["probe"], arguments].concat());
-        let received: Vec<&str> = stdout.lines().filter(|line| !line.is_empty()).collect();
-        assert_eq!((code, received, stderr.as_str()), (Some(7), arguments.to_vec(), ""));
+        for command in COMMANDS {
+            let (code, stdout, stderr) = run(&program, &[&[command], arguments].concat());
+            let received: Vec<&str> = stdout.lines().filter(|line| !line.is_empty()).collect();
+            assert_eq!((code, received, stderr.as_str()), (Some(7), arguments.to_vec(), ""));
+        }
     }
 }
 
 #[test]
 fn where_it_is_missing_one_sentence_says_so() {
     let (_guard, directory, program) = alone();
-    let missing = directory.path().join("tabane-probe");
-    let expected = format!(
-        "tabane: no program `{}`: `tabane probe` needs tabane-probe beside tabane\n",
-        missing.display()
-    );
-    assert_eq!(run(&program, &["probe", "rtt", "host"]), (Some(2), String::new(), expected));
+    for command in COMMANDS {
+        let missing = directory.path().join(format!("tabane-{command}"));
+        let expected = format!(
+            "tabane: no program `{}`: `tabane {command}` needs tabane-{command} beside tabane\n",
+            missing.display()
+        );
+        assert_eq!(run(&program, &[command, "--listen", "x"]), (Some(2), String::new(), expected));
+    }
 }

@@ -1,0 +1,273 @@
+//! The metrics, the alerts and the dashboard: what they name exists, each alert fires and does not, and programs that others
+//! wrote read all of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Trial};
+use serde_json::Value;
+use tabane::metrics::{Asked, Family, Format, families, page};
+use tabane::status::Status;
+use tabane_kit::prometheus;
+
+const RULES: &str = "packaging/prometheus/tabane.rules.yml";
+const TESTS: &str = "packaging/prometheus/tabane.tests.yml";
+const DASHBOARD: &str = "packaging/grafana/tabane.json";
+
+fn main() -> ExitCode {
+    let lack = prometheus::require().err();
+    let with_promtool = |name: &str, run: fn() -> Result<()>| match &lack {
+        None => trial(name, run),
+        Some(reason) => trial(&format!("{name} [SKIPPED: {reason}]"), run).with_ignored_flag(true),
+    };
+    let trials = vec![
+        trial("alerts_name_metrics_that_exist", alerts),
+        trial("panels_name_metrics_that_exist", panels),
+        trial("a_name_that_does_not_exist_is_found", mistakes_are_found),
+        trial("each_alert_is_brought_to_fire_and_not_to_fire", both_ways),
+        trial("the_page_says_what_to_do_about_each_alert", explained),
+        with_promtool("promtool_reads_the_alerts", rules_are_read),
+        with_promtool("each_alert_fires_and_does_not", rules_do_as_tested),
+        with_promtool("promtool_reads_the_queries_of_the_panels", queries_are_read),
+        with_promtool("a_page_is_read_by_others", pages_are_read),
+        with_promtool("a_page_with_a_mistake_is_refused", mistakes_are_refused),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(name: &str, run: fn() -> Result<()>) -> Trial {
+    Trial::test(name, move || Ok(run().map_err(|error| format!("{error:#}"))?))
+}
+
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+fn text(path: &str) -> Result<String> {
+    fs::read_to_string(file(path)).with_context(|| path.to_owned())
+}
+
+fn alerts() -> Result<()> {
+    none(&unknown(&text(RULES)?, RULES, &families()))
+}
+
+fn panels() -> Result<()> {
+    let queries = queries()?;
+    ensure!(queries.len() > 20, "{} queries", queries.len());
+    let known = families();
+    none(&queries.iter().flat_map(|query| unknown(query, DASHBOARD, &known)).collect::<Vec<_>>())
+}
+
+fn mistakes_are_found() -> Result<()> {
+    let known = families();
+    for wrong in [
+        "tabane_no_such == 1",
+        "rate(tabane_frames_sent[5m])",
+        "{__name__=~\"tabane_no_such_.*\"}",
+        "tabane_redundancy_lost{peer=\"b\"}",
+        "sum by (worker) (tabane_peers)",
+        "tabane_health{tabane_health=\"ill\"}",
+        "tabane_link_fault{tabane_link_fault=~\"silence|ill\"}",
+        "tabane_events_total{event=\"no-such\"}",
+    ] {
+        ensure!(!unknown(wrong, "test", &known).is_empty(), "{wrong} passes");
+    }
+    for right in [
+        "{__name__=~\"tabane_drop_.*_total\"}",
+        "tabane_link_fault{tabane_link_fault=~\"silence|loss\"} == 1",
+    ] {
+        none(&unknown(right, "test", &known))?;
+    }
+    Ok(())
+}
+
+/// What queries name and the metrics do not have: names, labels, and values of labels that are words of ours.
+fn unknown(queries: &str, place: &str, known: &[Family]) -> Vec<String> {
+    let labels: BTreeSet<&str> = known.iter().flat_map(|family| &family.labels).map(String::as_str).collect();
+    let words: BTreeSet<&str> = tabane::events::KINDS
+        .iter()
+        .chain(&tabane::status::REASONS)
+        .map(|(word, _)| *word)
+        .chain(["healthy", "degraded", "no-peer", "up", "suspect", "drained", "in-only", "out-only", "down"])
+        .collect();
+    let mut complaints = Vec::new();
+    for (at, _) in queries.match_indices("tabane_").filter(|(at, _)| !queries[..*at].ends_with('_')) {
+        let rest = &queries[at..];
+        let end = rest
+            .find(|letter: char| !letter.is_ascii_lowercase() && letter != '_' && !letter.is_ascii_digit());
+        let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        let is_known = if rest.starts_with(".*") {
+            known.iter().any(|family| family.name.starts_with(name))
+        } else {
+            known.iter().any(|family| family.name == name)
+        };
+        complaints.extend((!is_known).then(|| format!("{place}: no metric {name}")));
+        let own = known.iter().find(|family| family.name == name).map(|family| &family.labels);
+        for (label, values) in rest.strip_prefix('{').map_or_else(Vec::new, selectors) {
+            let has = |own: &Vec<String>| {
+                own.iter().any(|own| own == label) || ["instance", "job"].contains(&label)
+            };
+            complaints
+                .extend(own.filter(|own| !has(own)).map(|_| format!("{place}: {name} has no label {label}")));
+            let is_word = label.starts_with("tabane_") || label == "event";
+            let wrong = values.split('|').filter(|word| is_word && !words.contains(word));
+            complaints.extend(wrong.map(|word| format!("{place}: {name}: {label} is never {word}")));
+        }
+    }
+    for list in ["by (", "on (", "group_left ("].into_iter().flat_map(|before| queries.split(before).skip(1))
+    {
+        let list = list.split(')').next().unwrap_or_default().split(',').map(str::trim);
+        let wrong = list.filter(|label| {
+            !label.is_empty() && !["instance", "job"].contains(label) && !labels.contains(label)
+        });
+        complaints.extend(wrong.map(|label| format!("{place}: no label {label}")));
+    }
+    complaints
+}
+
+/// Labels and values up to the end of a selector.
+fn selectors(rest: &str) -> Vec<(&str, &str)> {
+    let inside = rest.split('}').next().unwrap_or_default();
+    let parts = inside.split(',').filter_map(|part| part.split_once('='));
+    parts
+        .map(|(label, value)| {
+            (label.trim_end_matches('!').trim(), value.trim_start_matches('~').trim_matches('"'))
+        })
+        .collect()
+}
+
+fn none(complaints: &[String]) -> Result<()> {
+    ensure!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    Ok(())
+}
+
+/// The queries of the dashboard: those of its panels, and of its variables.
+fn queries() -> Result<Vec<String>> {
+    let dashboard: Value = serde_json::from_str(&text(DASHBOARD)?)?;
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let panels = list(&dashboard["panels"]);
+    let of_panels =
+        panels.iter().flat_map(|panel| list(&panel["targets"])).map(|target| target["expr"].clone());
+    let variables = list(&dashboard["templating"]["list"]);
+    let of_variables = variables.iter().map(|variable| variable["definition"].clone());
+    Ok(of_panels.chain(of_variables).filter_map(|query| query.as_str().map(str::to_owned)).collect())
+}
+
+/// The names of the alerts.
+fn names(rules: &str) -> Result<BTreeSet<&str>> {
+    let names: BTreeSet<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    ensure!(names.len() > 10, "{names:?}");
+    Ok(names)
+}
+
+fn explained() -> Result<()> {
+    let (rules, page) = (text(RULES)?, text("docs/metrics.md")?);
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `Tabane")?.split(" | ").next());
+    let named: BTreeSet<String> = rows
+        .flat_map(|row| row.split(", "))
+        .map(|name| format!("Tabane{}", name.trim_matches('`').trim_start_matches("Tabane")))
+        .collect();
+    let alerts: BTreeSet<String> = names(&rules)?.into_iter().map(str::to_owned).collect();
+    ensure!(named == alerts, "docs/metrics.md and {RULES} differ in {:?}", &named ^ &alerts);
+    Ok(())
+}
+
+/// For each alert, a test in which it fires and one in which it does not.
+fn both_ways() -> Result<()> {
+    let rules = text(RULES)?;
+    let alerts = names(&rules)?;
+    let (mut fires, mut silent) = (BTreeMap::new(), BTreeMap::new());
+    let tests = text(TESTS)?;
+    for test in tests.split("alertname: ").skip(1) {
+        let name = test.split([',', '\n']).next().unwrap_or_default().trim();
+        let expected = test.split("exp_alerts:").nth(1).unwrap_or_default().trim_start();
+        let found = if expected.starts_with("[]") { &mut silent } else { &mut fires };
+        *found.entry(name).or_insert(0) += 1;
+        ensure!(
+            expected.starts_with("[]") || expected.starts_with("- exp_labels:"),
+            "{name}: {expected:.40}"
+        );
+    }
+    for (what, tested) in [("fires", fires), ("does not fire", silent)] {
+        let tested: BTreeSet<&str> = tested.into_keys().collect();
+        ensure!(tested == alerts, "no test in which it {what}, or no such alert: {:?}", &tested ^ &alerts);
+    }
+    Ok(())
+}
+
+fn rules_are_read() -> Result<()> {
+    let said = prometheus::promtool([Path::new("check"), Path::new("rules"), &file(RULES)], "")?;
+    ensure!(said.contains("rules found"), "{said}");
+    Ok(())
+}
+
+fn rules_do_as_tested() -> Result<()> {
+    let said = prometheus::promtool([Path::new("test"), Path::new("rules"), &file(TESTS)], "")?;
+    ensure!(said.contains("SUCCESS"), "{said}");
+    Ok(())
+}
+
+/// Each query as a rule of its own, with values for what Grafana fills in.
+fn queries_are_read() -> Result<()> {
+    let queries = queries()?;
+    let filled = queries.iter().filter(|query| !query.starts_with("label_values"));
+    let filled = filled.map(|query| {
+        query.replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$bundle", ".*")
+    });
+    // A string of JSON is one of YAML.
+    let rules: String = filled
+        .enumerate()
+        .map(|(number, query)| format!("  - record: panel:{number}\n    expr: {}\n", Value::from(query)))
+        .collect();
+    let rules = format!("groups:\n- name: panels\n  rules:\n{rules}");
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("panels.yml");
+    fs::write(&path, rules)?;
+    prometheus::promtool([Path::new("check"), Path::new("rules"), &path], "").map(drop)
+}
+
+/// The documented example of a status, with a name that could break a line.
+fn example() -> Result<Vec<Asked>> {
+    let mut status: Status = serde_json::from_str(&text("docs/status.example.json")?)?;
+    status.counters = tabane::status::counters().map(|(name, _)| (name.to_owned(), 7)).collect();
+    status.peers[0].name = "a\"} 1\nb\\".to_owned();
+    let mut other = status.clone();
+    other.name = "tb1".to_owned();
+    let asked = |status: Status| Asked { name: status.name.clone(), status: Some(status) };
+    Ok(vec![asked(status), asked(other), Asked { name: "tb2".to_owned(), status: None }])
+}
+
+fn pages_are_read() -> Result<()> {
+    let bundles = example()?;
+    let open = page(&bundles, Format::OpenMetrics);
+    let found = prometheus::families(&open).with_context(|| open.clone())?;
+    ensure!(found > 80, "{found} families");
+    let said = prometheus::promtool(["check", "metrics"], &page(&bundles, Format::Text))?;
+    ensure!(said.trim().is_empty(), "{said}");
+    let no_bundle = page(&[], Format::OpenMetrics);
+    ensure!(prometheus::families(&no_bundle)? == 1, "{no_bundle}");
+    Ok(())
+}
+
+fn mistakes_are_refused() -> Result<()> {
+    let page = page(&example()?, Format::OpenMetrics);
+    for (right, wrong) in [
+        ("# EOF\n", ""),
+        ("_total{", "{"),
+        ("# TYPE tabane_peers gauge\n", "# TYPE tabane_peers gauge\n# TYPE tabane_peers gauge\n"),
+        ("b\\\\\"", "b\\\""),
+    ] {
+        ensure!(page.contains(right), "{right}");
+        ensure!(
+            prometheus::families(&page.replacen(right, wrong, 1)).is_err(),
+            "{wrong} in place of {right} passes"
+        );
+    }
+    let abbreviated = "# HELP tabane_x_ms A time.\n# TYPE tabane_x_ms gauge\ntabane_x_ms 1\n";
+    ensure!(prometheus::promtool(["check", "metrics"], abbreviated).is_err(), "promtool says nothing");
+    Ok(())
+}

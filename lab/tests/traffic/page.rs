@@ -1,0 +1,288 @@
+//! The page of `tabane web` in a real browser: what it shows while a link dies, is drained and the bundle ends, that it can be
+//! used by keys alone, what axe-core finds, and how it looks. And the program itself: what it answers on a Unix socket, and the
+//! rights that it keeps.
+
+mod browser;
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tabane_kit::bundle::{self, Bundle, DEVICE};
+use tabane_kit::clock::{milliseconds_between, wait_for};
+use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{CHROMIUM, Missing, NODE, Tool, require_program};
+use tabane_kit::process::Process;
+use tabane_kit::status::LINK_DOWN;
+use tabane_kit::topology::{Topology, nic};
+
+use crate::faults::carry;
+use crate::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
+use crate::{Case, Need};
+use browser::{Browser, Look};
+
+const LINKS: usize = 2;
+const VICTIM: usize = 1;
+/// Bytes of a transfer that is under way while a link dies.
+const FILE: u64 = 24 << 20;
+/// How soon the page shows what the daemon knows.
+const SOON_MS: f64 = 1_000.0;
+const WITHIN: Duration = Duration::from_secs(10);
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const ADDRESS: &str = "127.0.0.1:7480";
+/// How the page is looked at: a name, the scheme of colours, and the width in pixels.
+const LOOKS: [Look; 4] = [
+    Look { name: "light", scheme: "light", width: 1280 },
+    Look { name: "dark", scheme: "dark", width: 1280 },
+    Look { name: "phone", scheme: "light", width: 390 },
+    Look { name: "phone-dark", scheme: "dark", width: 390 },
+];
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("web_shows_a_link_that_dies_and_drains_it_by_a_click", Need::DaemonAndBrowser, watch),
+        Case::new("web_is_for_keys_readers_and_phones", Need::DaemonAndBrowser, look),
+        Case::new("web_outlives_its_bundle", Need::DaemonAndBrowser, outlive),
+        Case::new("web_on_a_unix_socket_keeps_no_rights", Need::DaemonAndWeb, on_a_socket),
+    ]
+}
+
+/// Checks that there are a browser, Node, and what Node needs of the page.
+pub(crate) fn require_browser(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
+    require_web()?;
+    tool(NODE)?;
+    tool(CHROMIUM)?;
+    let packages = folder().join("node_modules/playwright-core/package.json");
+    let lack = || Missing::new("the packages of the page are missing: `make page-packages`");
+    Ok(packages.is_file().then_some(()).ok_or_else(lack)?)
+}
+
+/// Checks that the program is built.
+pub(crate) fn require_web() -> Result<()> {
+    Ok(require_program(&bundle::program(None)?.with_file_name("tabane-web"), "tabane-web")?)
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/page")
+}
+
+/// `tabane web` on `host`, whose requests may change bundles.
+fn serve(host: &Namespace, token: &Path) -> Result<Process> {
+    fs::write(token, TOKEN)?;
+    fs::set_permissions(token, Permissions::from_mode(0o600))?;
+    let mut command = host.command(bundle::program(None)?);
+    command.args(["web", "--listen", ADDRESS, "--allow-actions", "--token-file"]).arg(token);
+    Process::start(command)
+}
+
+/// Runs `test` over two bundles of two links, the page of the first one and a browser.
+fn with_page(test: impl FnOnce(&Topology, &mut [Bundle<'_>], &mut Browser) -> Result<()>) -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        let directory = tempfile::tempdir()?;
+        let server = serve(topology.host(0), &directory.path().join("token"))?;
+        let mut browser = Browser::start(topology.host(0), &folder())?;
+        let done = test(topology, bundles, &mut browser);
+        let complaints = browser.complaints();
+        browser.end()?;
+        let ending = server.stop()?;
+        done.with_context(|| format!("the page complains {complaints:?}, the server {}", ending.complaint))?;
+        let complaints = complaints?;
+        ensure!(complaints.is_empty(), "the page complains: {complaints:?}");
+        ending.success("tabane web told to stop").map(drop)
+    })
+}
+
+fn url() -> String {
+    format!("http://{ADDRESS}/#token={TOKEN}")
+}
+
+/// The script for "the text of the element at `at` contains `words`".
+fn says(at: &str, words: &str) -> String {
+    format!("document.querySelector({at:?})?.textContent.includes({words:?})")
+}
+
+/// Where the state of a link stands.
+fn state_of(link: usize) -> String {
+    format!("tr[data-nic={}] .state", nic(link))
+}
+
+fn is_healthy(browser: &mut Browser) -> Result<u64> {
+    browser.shows(&format!(
+        "{} && {}",
+        says(".word", "healthy"),
+        says(".summary", &format!("{LINKS} of {LINKS} links, 1 peer"))
+    ))
+}
+
+/// Whether axe-core finds nothing.
+fn is_sound(browser: &mut Browser) -> Result<()> {
+    let findings = browser.axe()?;
+    ensure!(findings.is_empty(), "axe-core: {findings:#?}");
+    Ok(())
+}
+
+fn watch() -> Result<()> {
+    with_page(|topology, bundles, browser| {
+        browser.open(&url(), &LOOKS[0])?;
+        is_healthy(browser)?;
+        ensure!(
+            browser.value("location.href")? == format!("http://{ADDRESS}/"),
+            "the token stays in the address"
+        );
+        under_a_file(topology, FILE, || {
+            carry(topology, VICTIM)?;
+            let killed = topology.kill_switch(VICTIM)?.before_ns;
+            let shown = browser.shows(&format!(
+                "{} && {} && {} && !{}",
+                says(".word", "DEGRADED"),
+                says(".summary", "redundancy lost since "),
+                says(".summary", &nic(VICTIM)),
+                says(&state_of(VICTIM), "up")
+            ))?;
+            let known = bundles[0]
+                .wait_until("its end", |status| status.first_event(LINK_DOWN, VICTIM, killed).is_some())?;
+            let known = known.first_event(LINK_DOWN, VICTIM, killed).map_or(0, |event| event.at_ns);
+            let took = milliseconds_between(known, shown);
+            ensure!(took <= SOON_MS, "the page shows it {took} ms after the daemon knew");
+            println!("the page shows a dead link {took:.0} ms after the daemon knows");
+            browser.shows(&says(&format!("tr[data-nic={}] .limit", nic(VICTIM)), " since "))?;
+            browser.shows(&says(".events li[data-kind=bad]", "link-down"))?;
+            is_sound(browser)?;
+            browser.picture("degraded")?;
+            topology.revive_switch(VICTIM).map(drop)
+        })?;
+        is_healthy(browser)?;
+
+        let button = format!("tr[data-nic={}] button", nic(VICTIM));
+        browser.click(&button)?;
+        browser.shows(&says(&state_of(VICTIM), "drained"))?;
+        browser.shows(&says("#said", &format!("{} is drained: data takes the other links", nic(VICTIM))))?;
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        is_sound(browser)?;
+        browser.picture("drained")?;
+        browser.click(&button)?;
+        browser.shows(&says(&state_of(VICTIM), "up"))?;
+
+        browser.select("#policy", "rr")?;
+        browser.click(".policy button")?;
+        browser.shows(&says(".set-up", "policy rr "))?;
+        ensure!(bundles[0].status()?.policy == "rr", "another policy");
+        Ok(())
+    })
+}
+
+fn look() -> Result<()> {
+    with_page(|topology, bundles, browser| {
+        browser.open(&url(), &LOOKS[0])?;
+        is_healthy(browser)?;
+        let button = format!("tr[data-nic={}] button", nic(VICTIM));
+        browser.tab_to(&button)?;
+        browser.press("Enter")?;
+        browser.shows(&says(&state_of(VICTIM), "drained"))?;
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        browser.press("Enter")?;
+        browser.shows(&says(&state_of(VICTIM), "up"))?;
+
+        for look in &LOOKS {
+            browser.open(&url(), look)?;
+            is_healthy(browser)?;
+            under_a_file(topology, FILE, || {
+                browser.shows("document.querySelectorAll('.chart canvas').length === 6").map(drop)
+            })?;
+            is_sound(browser).with_context(|| format!("{look:?}"))?;
+            let overflow = browser.value("document.documentElement.scrollWidth - innerWidth")?;
+            ensure!(overflow.as_i64() == Some(0), "{look:?}: {overflow} pixels are too wide");
+            browser.picture(look.name)?;
+        }
+        browser.tab_to("input[name=theme]")?;
+        browser.press("ArrowRight")?;
+        let ground = browser.value("getComputedStyle(document.body).backgroundColor")?;
+        ensure!(ground == "rgb(243, 245, 247)", "the switch to light gives {ground}");
+        Ok(())
+    })
+}
+
+fn outlive() -> Result<()> {
+    with_page(|_, bundles, browser| {
+        browser.open(&url(), &LOOKS[1])?;
+        is_healthy(browser)?;
+        bundles[0].stop_for_now()?.success("the daemon")?;
+        browser.shows(&format!(
+            "{} && {}",
+            says(".word", "gone"),
+            says(".summary", &format!("{DEVICE} is not up; waiting for it to come back"))
+        ))?;
+        is_sound(browser)?;
+        browser.picture("gone")?;
+        bundles[0].start_again()?;
+        ready(bundles, LINKS)?;
+        is_healthy(browser)?;
+        browser.open(&format!("http://{ADDRESS}/"), &LOOKS[2])?;
+        browser.shows(&says("h1", "This page needs its token"))?;
+        is_sound(browser)?;
+        browser.picture("token")?;
+        browser.forget_complaints()
+    })
+}
+
+/// The answer to a request on a Unix socket: its head and its JSON.
+fn ask(socket: &Path, line: &str) -> Result<(String, Value)> {
+    ask_as("localhost", socket, line)
+}
+
+/// The same, for a browser that knows the server by the name `host`.
+fn ask_as(host: &str, socket: &Path, line: &str) -> Result<(String, Value)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(WITHIN))?;
+    write!(stream, "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").with_context(|| answer.clone())?;
+    Ok((head.to_owned(), serde_json::from_str(body).unwrap_or_default()))
+}
+
+fn on_a_socket() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        let directory = tempfile::tempdir()?;
+        let socket = directory.path().join("socket");
+        let mut command = topology.host(0).command(bundle::program(None)?);
+        let server = Process::start({
+            command.args(["web", "--host", "bundles.test", "--socket"]).arg(&socket);
+            command
+        })?;
+        let (head, listed) = wait_for("an answer", WITHIN, || Ok(ask(&socket, "GET /api/bundles").ok()))?;
+        ensure!(head.starts_with("HTTP/1.1 200"), "{head}");
+        ensure!(listed["bundles"][0]["name"] == DEVICE && listed["actions"] == false, "{listed}");
+        ensure!(listed["bundles"][0]["health"]["state"] == "healthy", "{listed}");
+        for (host, code) in [("bundles.test", "200"), ("stranger.test", "403")] {
+            let (head, _) = ask_as(host, &socket, "GET /api/bundles")?;
+            ensure!(head.starts_with(&format!("HTTP/1.1 {code}")), "as {host}: {head}");
+        }
+        let (_, status) = ask(&socket, &format!("GET /api/bundles/{DEVICE}/status"))?;
+        ensure!(status["policy"] == bundles[0].status()?.policy, "{status}");
+        let (_, events) = ask(&socket, &format!("GET /api/bundles/{DEVICE}/events"))?;
+        ensure!(events["events"].as_array().is_some_and(|events| !events.is_empty()), "{events}");
+        let path = format!("POST /api/bundles/{DEVICE}/links/{}/drain", nic(VICTIM));
+        let (head, refusal) = ask(&socket, &path)?;
+        ensure!(head.starts_with("HTTP/1.1 403"), "{head} {refusal}");
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "up", "it was drained");
+
+        let rights = fs::read_to_string(format!("/proc/{}/status", server.pid()))?;
+        let field = |name: &str| {
+            let line = rights.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|value| value.trim_start_matches(':').trim().to_owned()).unwrap_or_default()
+        };
+        let zero = "0000000000000000";
+        let [permitted, effective] = ["CapPrm", "CapEff"].map(field);
+        ensure!(permitted == zero && effective == zero, "capabilities {permitted} and {effective}");
+        ensure!(field("NoNewPrivs") == "1", "it can gain rights");
+        ensure!(field("Seccomp") == "2", "it has every system call");
+        ensure!(field("Name") == "tabane-web", "another program answers: {}", field("Name"));
+        server.stop()?.success("tabane web told to stop").map(drop)
+    })
+}

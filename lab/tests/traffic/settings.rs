@@ -1,0 +1,253 @@
+//! Settings of which no other trial shows what they do: what makes a flow, how a worker waits, who may ask, and the parts of links.
+//! `each_flag_of_up_does_what_its_key_does` says why either a flag or a key is enough.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
+use tabane_kit::process::Process;
+use tabane_kit::status::Status;
+use tabane_kit::tool;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
+use tabane_kit::window::Window;
+use tabane_kit::workload::Stream;
+use tabane_kit::workload::ping_pong::{self, RoundTrips};
+
+use crate::classes::{OTHER, VOLUME, carried};
+use crate::stage::{
+    FAST, options, options_with, plan, ready, received, send_both_ways, send_file, with_bundles, with_links,
+};
+use crate::{Case, Need};
+
+const FILE: u64 = 8 << 20;
+const PLAY: Duration = Duration::from_millis(300);
+/// How long wake-ups are counted.
+const COUNTED: Duration = Duration::from_millis(500);
+/// Groups that every Debian has, and a user who is a member of neither.
+const GROUP: &str = "nogroup";
+const WATCHERS: &str = "games";
+const STRANGER: u32 = 54_321;
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// The two words with which a window of memory begins.
+const SHAPE: std::ops::Range<usize> = 8..16;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("layers_say_what_a_flow_is_for_the_policy_hash", Need::Daemon, layers),
+        Case::new("an_interval_says_how_often_a_worker_polls", Need::Daemon, interval),
+        Case::new("a_share_of_nothing_ends_all_spinning", Need::Daemon, share),
+        Case::new("members_of_the_control_group_may_ask_and_others_may_not", Need::DaemonAndSetpriv, groups),
+        Case::new("a_link_may_have_a_port_of_its_own", Need::Daemon, port),
+        Case::new("a_window_is_divided_as_its_link_says", Need::Daemon, window),
+        Case::new("a_window_is_polled_as_often_as_its_link_says", Need::Daemon, polled),
+        Case::new("frames_that_af_xdp_has_sent_come_back_as_the_link_says", Need::DaemonAndXdp, completion),
+        Case::new("a_link_that_its_file_drains_is_a_spare", Need::Daemon, spare),
+    ]
+}
+
+/// The datagrams have one pair of MAC addresses, and many ports.
+fn layers() -> Result<()> {
+    for (layers, is_spread) in [("layer2", false), ("layer3+4", true)] {
+        let options = options_with(&["--policy", "hash", "--hash", layers])?;
+        with_bundles(plan(&[FAST; 2]), &options, |topology, _| {
+            let [first, second] = carried(topology, OTHER, 0)?;
+            let (less, more) = (first.min(second), first.max(second));
+            let is_right = if is_spread { less > VOLUME / 6 } else { less < VOLUME / 10 && more > VOLUME };
+            ensure!(is_right, "{layers}: {first} and {second} bytes of {VOLUME}");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Round trips of one byte over the devices of two bundles.
+fn play(topology: &Topology) -> Result<RoundTrips> {
+    let at = SocketAddr::new(address(1), 0);
+    ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, PLAY)
+}
+
+/// How much a counter grows `meanwhile`.
+fn during(bundle: &Bundle<'_>, counter: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<u64> {
+    let before = bundle.status()?.counter(counter);
+    meanwhile()?;
+    Ok(bundle.status()?.counter(counter) - before)
+}
+
+/// Polls each 5 ms come 200 times in a second; by default there are more than 10,000.
+fn interval() -> Result<()> {
+    const POLLS_MAX: u64 = 120;
+    let options = options_with(&["--receive", "timer", "--receive-interval", "5ms"])?;
+    with_bundles(plan(&[FAST; 2]), &options, |topology, bundles| {
+        let polls = during(&bundles[0], "receive_sleeps", || {
+            thread::sleep(COUNTED);
+            Ok(())
+        })?;
+        ensure!((10..=POLLS_MAX).contains(&polls), "{polls} polls in {COUNTED:?}");
+        // A byte waits for a poll of either daemon's device and sockets.
+        let trips = play(topology)?;
+        ensure!(trips.p50_us > 2_500.0, "{trips:?}");
+        Ok(())
+    })
+}
+
+/// By default a ping-pong makes a worker spin.
+fn share() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options_with(&["--spin-share", "0%"])?, |topology, bundles| {
+        let spins = during(&bundles[0], "receive_spins", || play(topology).map(drop))?;
+        ensure!(spins == 0, "{spins} polls without a sleep");
+        Ok(())
+    })
+}
+
+fn groups() -> Result<()> {
+    let options = options_with(&["--control-group", GROUP, "--watch-group", WATCHERS])?;
+    let refused = format!("members of group {GROUP} or {WATCHERS} may ask");
+    with_bundles(plan(&[FAST]), &options, |topology, _| {
+        for (group, words, code, word) in [
+            (GROUP, &["policy", DEVICE, "rr"][..], 0, ""),
+            (WATCHERS, &["status", DEVICE, "--json"], 0, "\"policy\""),
+            (
+                WATCHERS,
+                &["policy", DEVICE, "rr"],
+                2,
+                "members of the group that may watch the bundle can ask",
+            ),
+            (&STRANGER.to_string(), &["status", DEVICE], 2, &refused),
+        ] {
+            let mut command = topology.host(0).command("setpriv");
+            command.args([
+                format!("--reuid={STRANGER}"),
+                format!("--regid={group}"),
+                "--clear-groups".to_owned(),
+            ]);
+            command.arg(program(None)?).args(words);
+            let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
+            let said = format!("{}{}", ending.output, ending.complaint);
+            ensure!(ending.status.code() == Some(code), "group {group}: {:?}: {said}", ending.status);
+            ensure!(said.contains(word), "group {group}: {said}");
+        }
+        Ok(())
+    })
+}
+
+fn port() -> Result<()> {
+    const OWN: u16 = 7_999;
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    let links = [format!("{},port={OWN}", nic(0)), nic(1)];
+    with_links(&topology, &links, &options()?, |topology, _| {
+        let sockets = tool::run(topology.host(0).command("ss").args(["-uanH"]))?;
+        for (nic, port) in [(nic(0), OWN), (nic(1), tabane::config::PORT)] {
+            ensure!(sockets.contains(&format!("%{nic}:{port}")), "{nic} at {port}: {sockets}");
+        }
+        send_both_ways(topology, FILE)
+    })
+}
+
+/// The head of the window says how it is divided (docs/shm-ring.md, section 1); a node's address has its slot.
+fn window() -> Result<()> {
+    let (window, directory) = (Window::new()?, tempfile::tempdir()?);
+    let topology = Topology::build(plan(&[FAST]))?;
+    let link = format!("{},unit=1KiB,ring=128KiB,slots=3,slot=2", window.link());
+    let options = Options { protection: Protection::None, ..options()? };
+    let first = Bundle::start(topology.host(0), 0, &[link], &options)?;
+    let path = directory.path().join("second.toml");
+    let text = format!(
+        "security = \"none\"\naddress = [\"{}/24\"]\n[[link]]\nkind = \"mem\"\npath = {:?}\nunit = \"1 KiB\"\n\
+         ring = \"128 KiB\"\nslots = 3\nslot = 0\n",
+        address(1),
+        window.path()
+    );
+    fs::write(&path, text)?;
+    let mut bundles = [first, Bundle::start_from(topology.host(1), &program(None)?, DEVICE, &path)?];
+    ready(&mut bundles, 1)?;
+    send_both_ways(&topology, FILE)?;
+    let head = fs::read(window.path())?;
+    let shape = head.get(SHAPE).context("a head")?;
+    // Version 1, units of 2^10 bytes, 2^7 of them, 3 slots, 1 channel.
+    ensure!(shape == [1, 10, 7, 0, 3, 0, 1, 0], "{shape:?}");
+    for (bundle, other) in bundles.iter().zip([0, 2]) {
+        let status = bundle.status()?;
+        let endpoint = &status.peers[0].paths[0].endpoint;
+        let is_there = endpoint.starts_with(&format!("[100::7461:6261:0:{other}]"));
+        ensure!(is_there, "the peer in slot {other} is at {endpoint}");
+    }
+    Bundle::stop_all(bundles)
+}
+
+/// A byte waits for a poll of the window at either end.
+fn polled() -> Result<()> {
+    let trips = |poll: &str| {
+        let window = Window::new()?;
+        let topology = Topology::build(plan(&[FAST]))?;
+        let mut trips = None;
+        let links = [format!("{},poll={poll}", window.link())];
+        with_links(&topology, &links, &options_with(&["--receive", "interrupt"])?, |topology, _| {
+            trips = Some(play(topology)?.p50_us);
+            Ok(())
+        })?;
+        trips.context("no round trips")
+    };
+    let (often, seldom) = (trips("10us")?, trips("4ms")?);
+    ensure!(seldom > 2_000.0 && often < seldom / 2.0, "{often:.0} and {seldom:.0} us");
+    Ok(())
+}
+
+fn completion() -> Result<()> {
+    let links = vec![LinkPlan::unshaped()];
+    let topology =
+        Topology::build(Plan { wiring: Wiring::Cable, addressed: false, ..Plan::two_hosts(links) })?;
+    for way in ["lazy", "interrupt"] {
+        let links = [format!("ether:{},engine=auto,completion={way}", nic(0))];
+        with_links(&topology, &links, &options()?, |topology, bundles| {
+            send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+            let status = bundles[0].status()?;
+            let link = &status.links[0];
+            ensure!(link.kind.starts_with("ether/xdp"), "{}", link.kind);
+            let completion = link.completion.as_ref().context("AF_XDP")?;
+            let share = completion.by_interrupt();
+            ensure!(completion.method == way, "{} in place of {way}", completion.method);
+            ensure!((share > 0.5) == (way == "interrupt"), "{way}: {share:.2} by interrupts");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Data takes it when no other link is left.
+fn spare() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    let directory = tempfile::tempdir()?;
+    let mut bundles = Vec::new();
+    for (number, host) in topology.hosts().iter().enumerate() {
+        let text = format!(
+            "security = \"none\"\naddress = [\"{}/24\"]\n[[link]]\nnic = \"{}\"\n[[link]]\nnic = \"{}\"\ndrained = true\n",
+            address(number),
+            nic(0),
+            nic(1)
+        );
+        let path = directory.path().join(format!("{number}.toml"));
+        fs::write(&path, text)?;
+        bundles.push(Bundle::start_from(host, &program(None)?, DEVICE, &path)?);
+    }
+    let is_drained = |status: &Status| {
+        status.peers.iter().any(|peer| peer.paths.iter().any(|path| path.link == 1 && path.tx == "drained"))
+    };
+    for bundle in &mut bundles {
+        bundle.wait_until("a drained link", is_drained)?;
+    }
+    let used = |topology: &Topology| {
+        let before = received(topology)?;
+        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        let after = received(topology)?;
+        Ok::<_, anyhow::Error>([after[0] - before[0], after[1] - before[1]])
+    };
+    let [first, second] = used(&topology)?;
+    ensure!(first > FILE && second < FILE / 20, "{first} and {second} bytes of {FILE}");
+    topology.pull_cable(0, 0)?;
+    let [first, second] = used(&topology)?;
+    ensure!(second > FILE && first < FILE / 20, "without the first link {first} and {second} bytes");
+    Bundle::stop_all(bundles)
+}

@@ -1,0 +1,85 @@
+//! The unit of the page: its user may look at the bundle and change nothing, and is no root in anything. And the page that root
+//! starts, which becomes somebody else.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{DEVICE, program};
+use tabane_kit::clock::wait_for;
+use tabane_kit::systemd::{Systemd, UNITS};
+use tabane_kit::tool;
+use tabane_kit::topology::{Topology, nic};
+
+use super::{SERVICE, analysed, has_no_rights_of_root, machine, peer, whole};
+use crate::stage::{FAST, plan};
+
+/// As packaged.
+const UNIT: &[u8] = include_bytes!("../../../../packaging/tabane-web.service");
+const ACCOUNTS: &[u8] = include_bytes!("../../../../packaging/sysusers.conf");
+const PAGE: &str = "tabane-web.service";
+pub(crate) const PORT: u16 = 7480;
+/// What the program prints goes where it can be read: the container has no journal.
+pub(crate) const PRINTED: &str = "[Service]\nStandardOutput=append:/run/printed\n";
+/// Actions are allowed here, so that it is the bundle that refuses them.
+const ACTING: &str = "ExecStart=\nExecStart=/usr/bin/tabane-web --allow-actions\n";
+/// The same started by root, as on a command line.
+const ROOTS: &str = "page-of-root.service";
+const ROOTS_PORT: u16 = 7481;
+const WITHIN: Duration = Duration::from_secs(10);
+/// Exposure to which docs/security.md commits the unit, in tenths.
+const EXPOSURE_MAX: &str = "--threshold=14";
+
+/// The answer of the page at a port in the container to a request with the token that it has printed.
+pub(crate) fn asked(systemd: &Systemd, port: u16, request: &str) -> Result<String> {
+    let token = format!("$(sed -n 's,^http://127.0.0.1:{port}/#token=,,p' /run/printed | tail -n 1)");
+    let head = format!(
+        "{request} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\nAuthorization: Bearer %s\\r\\n\\r\\n"
+    );
+    let line = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && printf '{head}' \"{token}\" >&3 && cat <&3");
+    tool::run(systemd.command("bash").args(["-c", &line]))
+}
+
+pub(super) fn unit() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; super::LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let mut peer = peer(&topology, directory.path())?;
+    let web = std::fs::read(program(None)?.with_file_name("tabane-web"))?;
+    let (unit, drop_in) = (format!("{UNITS}/{PAGE}"), format!("{PRINTED}{ACTING}"));
+    let roots = format!("{PRINTED}ExecStart=/usr/bin/tabane-web --listen 127.0.0.1:{ROOTS_PORT}\n");
+    let files: [(&str, &[u8], u32); 5] = [
+        (&unit, UNIT, 0o644),
+        (&format!("{UNITS}/{ROOTS}"), roots.as_bytes(), 0o644),
+        ("usr/bin/tabane-web", &web, 0o755),
+        ("usr/lib/sysusers.d/tabane.conf", ACCOUNTS, 0o644),
+        ("etc/systemd/system/tabane-web.service.d/lab.conf", drop_in.as_bytes(), 0o644),
+    ];
+    let systemd = machine(host, &files)?;
+    tool::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
+    analysed(&systemd, PAGE, EXPOSURE_MAX)?;
+    systemd.systemctl(&format!("start {SERVICE} {PAGE} {ROOTS}"))?;
+    whole(&mut peer)?;
+    for port in [PORT, ROOTS_PORT] {
+        let bundles = wait_for("an answer of the page", WITHIN, || {
+            let answer = asked(&systemd, port, "GET /api/bundles").unwrap_or_default();
+            Ok(answer.contains("\"error\":null").then_some(answer))
+        });
+        let bundles = bundles.with_context(|| {
+            format!("{:?} {:?}", asked(&systemd, port, "GET /api/bundles"), systemd.said())
+        })?;
+        ensure!(bundles.contains(&format!("\"name\":\"{DEVICE}\"")), "{bundles}");
+    }
+    let drain = format!("POST /api/bundles/{DEVICE}/links/{}/drain", nic(0));
+    let refused = asked(&systemd, PORT, &drain)?;
+    ensure!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
+    ensure!(
+        refused.contains("members of the group that may watch the bundle can ask for its status"),
+        "{refused}"
+    );
+    for unit in [PAGE, ROOTS] {
+        has_no_rights_of_root(&systemd, systemd.property(unit, "MainPID")?.parse()?)?;
+    }
+    systemd.systemctl(&format!("stop {PAGE} {ROOTS} {SERVICE}"))?;
+    let result = systemd.property(PAGE, "Result")?;
+    ensure!(result == "success", "the page ended with {result}");
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}

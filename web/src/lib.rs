@@ -1,0 +1,91 @@
+//! `tabane web`: the page in the browser, and the metrics, of the bundles that are up on this machine.
+//!
+//! ```text
+//!   browser ──┐                       ┌─ assets                 the page, built from page/src
+//!             ├─ serve ── guard ── routes ── bundles ──┐
+//!   scraper ──┘    who may ask        ├─ metrics       ├─ control sockets ══ tabane up
+//!                                     └─ live ─────────┘  a thread per bundle, while somebody looks
+//! ```
+//!
+//! A process of its own that opens no device and holds no key: it asks bundles as `tabane status` does, and before it reads a
+//! byte of a stranger it has given up files and all sockets but these. The program `tabane`, which opens devices, links no
+//! HTTP.
+
+mod assets;
+pub mod bundles;
+mod cli;
+mod guard;
+mod live;
+pub mod metrics;
+mod routes;
+mod serve;
+mod shown;
+mod socket;
+mod token;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::error::ErrorKind;
+use tabane::control::Present;
+use tabane::error::{BadInput, report};
+use tabane_io::Signals;
+
+use cli::Options;
+pub use cli::command;
+use guard::Guard;
+use live::Live;
+use routes::Shared;
+use socket::Socket;
+use token::Token;
+
+/// Does what the command line `arguments` asks; the first one is the program's name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let done = match cli::parse(arguments) {
+        Ok(options) => run(&options),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            say(&error.render().to_string())
+        }
+        Err(error) => Err(BadInput::new(tabane::cli::sentence(&error, "tabane web")).into()),
+    };
+    done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
+}
+
+/// Serves until SIGTERM or SIGINT.
+fn run(options: &Options) -> anyhow::Result<()> {
+    tabane::log::start()?;
+    // Before any thread starts, so that none takes the signals.
+    let signals = Signals::block().context("cannot wait for signals")?;
+    let token = options.token()?;
+    let socket = Socket::open(options)?;
+    let present = Present::open().context("the kernel's list of sockets")?;
+    say(&format!("{}\n", socket.invitation(token.as_ref())))?;
+    socket.warn();
+    let guard = Guard::new(token, options.hosts.clone());
+    tabane::privileges::confine_web(options.allow_actions)?;
+    let live = Live::start(present).context("cannot start a thread")?;
+    let shared = Arc::new(Shared { live, actions: options.allow_actions });
+    serve::until_a_signal(&signals, socket, routes::router(shared, Arc::new(guard)))
+}
+
+impl Options {
+    /// The token that requests have to carry; `None`: the modes of the socket's file say who may ask.
+    fn token(&self) -> anyhow::Result<Option<Token>> {
+        match &self.token_file {
+            Some(file) => Ok(Some(Token::read(file)?)),
+            None if self.socket.is_some() && !self.allow_actions => Ok(None),
+            None => Ok(Some(Token::new()?)),
+        }
+    }
+}
+
+/// Prints on stdout, whether or not somebody reads it.
+fn say(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        _ => Ok(()),
+    }
+}

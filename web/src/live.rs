@@ -1,0 +1,283 @@
+//! What open pages are told while it happens: the status of each bundle four times a second and soon after each event, and its
+//! events at once.
+//!
+//! ```text
+//!   list     a thread: which bundles are up, once a second ── starts ──> observe
+//!   observe  a thread per bundle: asks for its status, reads its event log ──> all feeds
+//!   Feed     an open page: messages that wait to be sent to it
+//! ```
+//!
+//! Threads ask only while a page is open, so a bundle pays for who looks. A page that does not read is let go: it comes back
+//! and gets the present state. A bundle that ends stays with its last state, marked as gone, until it is back.
+
+mod log;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::response::sse::Event;
+use futures_core::Stream;
+use serde::Serialize;
+use tabane::control::{AskError, Present};
+use tabane::events::Entry;
+use tabane::status::Status;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::bundles;
+use crate::shown::{Shown, shown};
+use log::Log;
+
+/// Time between two questions for a status, as `tabane top` asks.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Time between two of them when something has happened.
+const INTERVAL_LEAST: Duration = Duration::from_millis(100);
+/// Time between two looks at which bundles are up.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// Rates are measured over this time.
+const RATE_WINDOW_NS: u64 = 1_000_000_000;
+/// Pages that are open at once.
+const PAGES_MAX: usize = 32;
+/// Messages that wait for one of them.
+const MESSAGES_MAX: usize = 256;
+/// Events of a bundle that a new page gets; as many as a bundle keeps.
+const EVENTS_MAX: usize = 256;
+
+/// What a page is told.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Said<'a> {
+    /// Which bundles are up.
+    Bundles { names: &'a [String] },
+    /// A bundle's status, without its events.
+    Status { bundle: &'a str, status: &'a Status, shown: Shown },
+    /// A bundle gives no status, and why.
+    Gone { bundle: &'a str, reason: String },
+    /// Events of a bundle; `anew`: those before are forgotten.
+    Events { bundle: &'a str, anew: bool, events: &'a [Entry] },
+}
+
+type Message = Arc<str>;
+
+/// What pages are told, for all of them.
+#[derive(Clone)]
+pub(crate) struct Live(Arc<Inner>);
+
+struct Inner {
+    present: Mutex<Present>,
+    state: Mutex<State>,
+    /// The first page is open, or there is none any more.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    pages: Vec<Sender<Message>>,
+    /// The latest list of names.
+    names: Option<(Vec<String>, Message)>,
+    bundles: BTreeMap<String, Kept>,
+}
+
+/// What a new page is told of a bundle.
+#[derive(Default)]
+struct Kept {
+    state: Option<Message>,
+    events: Vec<Entry>,
+}
+
+impl Live {
+    /// Tells pages of the bundles that `present` lists.
+    ///
+    /// # Errors
+    /// No thread.
+    pub(crate) fn start(present: Present) -> io::Result<Self> {
+        let (present, state) = (Mutex::new(present), Mutex::default());
+        let live = Self(Arc::new(Inner { present, state, changed: Condvar::new() }));
+        let own = live.clone();
+        thread::Builder::new().name("list".to_owned()).spawn(move || own.list())?;
+        Ok(live)
+    }
+
+    /// The bundles that are up now.
+    ///
+    /// # Errors
+    /// The kernel's list cannot be read.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        self.0.present.lock().unwrap_or_else(PoisonError::into_inner).names()
+    }
+
+    /// A new page, which is told the present state first; `None`: too many are open.
+    pub(crate) fn follow(&self) -> Option<Feed> {
+        let mut state = self.state();
+        state.pages.retain(|page| !page.is_closed());
+        if state.pages.len() >= PAGES_MAX {
+            return None;
+        }
+        let (sender, messages) = channel(MESSAGES_MAX);
+        let names = state.names.iter().map(|(_, message)| Arc::clone(message));
+        let bundles = state.bundles.iter().flat_map(|(bundle, kept)| {
+            let events = message(&Said::Events { bundle, anew: true, events: &kept.events });
+            events.into_iter().chain(kept.state.clone())
+        });
+        for message in names.chain(bundles) {
+            // There is room, unless more bundles are up than a page can show.
+            let _ = sender.try_send(message);
+        }
+        state.pages.push(sender);
+        self.0.changed.notify_all();
+        Some(Feed(messages))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a page is open.
+    fn is_watched(&self) -> bool {
+        let mut state = self.state();
+        state.pages.retain(|page| !page.is_closed());
+        !state.pages.is_empty()
+    }
+
+    /// Looks which bundles are up, while a page is open.
+    fn list(&self) {
+        loop {
+            let closed = |state: &mut State| state.pages.iter().all(Sender::is_closed);
+            let waited = self.0.changed.wait_while(self.state(), |state| closed(state));
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            if let Ok(names) = self.names() {
+                self.tell_names(names);
+            }
+            thread::sleep(LIST_INTERVAL);
+        }
+    }
+
+    fn tell_names(&self, names: Vec<String>) {
+        let mut state = self.state();
+        for name in &names {
+            if !state.bundles.contains_key(name) {
+                let (own, bundle) = (self.clone(), name.clone());
+                let observer = thread::Builder::new().name("observe".to_owned());
+                // Without a thread the next look tries again.
+                if observer.spawn(move || own.observe(&bundle)).is_ok() {
+                    state.bundles.insert(name.clone(), Kept::default());
+                }
+            }
+        }
+        if state.names.as_ref().is_none_or(|(known, _)| *known != names)
+            && let Some(message) = message(&Said::Bundles { names: &names })
+        {
+            state.tell(&message);
+            state.names = Some((names, message));
+        }
+    }
+
+    /// Tells of one bundle while a page is open.
+    fn observe(&self, name: &str) {
+        let (mut earlier, mut log): (Vec<Status>, Option<Log>) = (Vec::new(), None);
+        while self.is_watched() {
+            let asked = Instant::now();
+            match bundles::status(name) {
+                Ok(status) => {
+                    if log.is_none() {
+                        log = Log::open(name).ok();
+                    }
+                    self.tell_status(name, Status { events: Vec::new(), ..status }, &mut earlier);
+                }
+                Err(error) => {
+                    earlier.clear();
+                    self.tell_gone(name, &error);
+                }
+            }
+            self.tell_events(name, &mut log, asked);
+        }
+        self.state().bundles.remove(name);
+    }
+
+    fn tell_status(&self, bundle: &str, status: Status, earlier: &mut Vec<Status>) {
+        let goes_on = |before: &Status| before.pid == status.pid && before.now_ns < status.now_ns;
+        earlier.retain(goes_on);
+        let is_old = |before: &Status| status.now_ns - before.now_ns >= RATE_WINDOW_NS;
+        while earlier.get(1).is_some_and(is_old) {
+            earlier.remove(0);
+        }
+        let shown = shown(&status, earlier.first());
+        let message = message(&Said::Status { bundle, status: &status, shown });
+        earlier.push(status);
+        self.state().tell_state(bundle, message);
+    }
+
+    fn tell_gone(&self, bundle: &str, error: &AskError) {
+        let reason = match error {
+            AskError::NotUp { .. } => "is not up".to_owned(),
+            other => other.to_string(),
+        };
+        let message = message(&Said::Gone { bundle, reason });
+        self.state().tell_state(bundle, message);
+    }
+
+    /// Tells of what the log says until it is time for the next status; the last one was `asked` for then.
+    fn tell_events(&self, bundle: &str, log: &mut Option<Log>, asked: Instant) {
+        let mut tick = asked + INTERVAL;
+        loop {
+            let left = tick.saturating_duration_since(Instant::now());
+            let Some(open) = log else { return thread::sleep(left) };
+            match open.wait(left) {
+                Ok(events) if events.is_empty() => return,
+                Ok(events) => {
+                    let anew = std::mem::take(&mut open.is_new);
+                    self.state().tell_events(bundle, anew, &events);
+                    tick = asked + INTERVAL_LEAST;
+                }
+                // The bundle has ended, or its log has passed to another process.
+                Err(_) => *log = None,
+            }
+        }
+    }
+}
+
+impl State {
+    fn tell(&mut self, message: &Message) {
+        self.pages.retain(|page| page.try_send(Arc::clone(message)).is_ok());
+    }
+
+    fn tell_state(&mut self, bundle: &str, message: Option<Message>) {
+        let (Some(message), Some(kept)) = (message, self.bundles.get_mut(bundle)) else { return };
+        kept.state = Some(Arc::clone(&message));
+        self.tell(&message);
+    }
+
+    fn tell_events(&mut self, bundle: &str, anew: bool, events: &[Entry]) {
+        let Some(kept) = self.bundles.get_mut(bundle) else { return };
+        if anew {
+            kept.events.clear();
+        }
+        kept.events.extend_from_slice(events);
+        let surplus = kept.events.len().saturating_sub(EVENTS_MAX);
+        kept.events.drain(..surplus);
+        if let Some(message) = message(&Said::Events { bundle, anew, events }) {
+            self.tell(&message);
+        }
+    }
+}
+
+/// A message as it is sent.
+fn message(said: &Said<'_>) -> Option<Message> {
+    serde_json::to_string(said).ok().map(Message::from)
+}
+
+/// The messages for one page; it ends when the page does not read them.
+pub(crate) struct Feed(Receiver<Message>);
+
+impl Stream for Feed {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|message| message.map(|text| Ok(Event::default().data(&*text))))
+    }
+}
