@@ -42,7 +42,7 @@ rust:
 # --- use ---
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-web -p tabane-lab -p tabane-manuals
+	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-web -p tabane-follow -p tabane-lab -p tabane-manuals
 	rm -rf target/manuals
 	target/release/tabane-manuals target/manuals
 
@@ -66,16 +66,18 @@ BIN = $(DESTDIR)$(PREFIX)/bin
 LIB = $(DESTDIR)$(PREFIX)/lib
 SHARE = $(DESTDIR)$(PREFIX)/share
 DOC = $(SHARE)/doc/tabane
-PROGRAMS := tabane tabane-probe tabane-web
-UNITS := tabane@.service tabane-web.service
+PROGRAMS := tabane tabane-probe tabane-web tabane-follow
+UNITS := tabane@.service tabane-web.service tabane-follow@.service
 
 # Builds nothing, so that root need not have a toolchain: `make build && sudo make install`.
 install:
 	@cd target/release && ls $(PROGRAMS) ../manuals/man1 >/dev/null || { echo "nothing to install yet: make build"; exit 2; }
 	install -D --strip -t '$(BIN)' $(PROGRAMS:%=target/release/%)
 	install -d '$(LIB)/systemd/system'
-	for unit in $(UNITS); do sed 's,/usr/bin/,$(PREFIX)/bin/,' "packaging/$$unit" > '$(LIB)/systemd/system/'"$$unit"; done
-	cd '$(LIB)/systemd/system' && chmod 644 $(UNITS)
+	for unit in $(UNITS); do \
+	  sed 's,/usr/bin/,$(PREFIX)/bin/,' "packaging/$$unit" > '$(LIB)/systemd/system/'"$$unit" || exit 1; \
+	  chmod 644 '$(LIB)/systemd/system/'"$$unit" || exit 1; \
+	done
 	install -D -m 644 packaging/sysusers.conf '$(LIB)/sysusers.d/tabane.conf'
 	install -D -m 644 packaging/etc-README '$(DESTDIR)$(SYSCONF)/tabane/README'
 	install -D -m 644 -t '$(SHARE)/man/man1' target/manuals/man1/*
@@ -89,6 +91,7 @@ install:
 	install -D -m 644 -t '$(DOC)/docs/reference' docs/reference/*
 	install -D -m 644 -t '$(DOC)/docs/pictures' docs/pictures/*
 	install -D -m 644 -t '$(DOC)/examples' packaging/grafana/tabane.json packaging/prometheus/*
+	find packaging/network -type f -exec install -D -m 644 {} '$(DOC)/{}' \;
 	test -z '$(WIRESHARK)' || install -D -m 644 -t '$(DESTDIR)$(WIRESHARK)' docs/tabane.lua
 
 # Configurations and keys stay.
@@ -131,8 +134,8 @@ deb: build sbom $(TOOLS)/cargo-deb-3.8.0
 
 # Debian's release that this machine runs; what is built here needs it, or a later one.
 SUITE := $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-CLEAN_ROOT := target/deb-roots/$(SUITE)
-# A clean Debian of its own: 300 MB, once.
+CLEAN_ROOT := target/clean-roots/$(SUITE)
+# A clean Debian of its own: 450 MB, once.
 deb-test: deb
 	@lab/packages.sh mmdebstrap=mmdebstrap ip=iproute2 tc=iproute2 setpriv=util-linux strace=strace
 	@test -d $(CLEAN_ROOT) || packaging/clean-root.sh $(SUITE) $(CLEAN_ROOT) || echo "going on without a clean Debian"
@@ -198,7 +201,7 @@ rivals: rust
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
               mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium \
-              python3=python3
+              python3=python3 etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and

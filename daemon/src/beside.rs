@@ -1,6 +1,6 @@
-//! `tabane probe` and `tabane web`: programs that lie beside this one and take its place.
+//! Programs that lie beside this one and take its place: `tabane-probe`, `tabane-web`, `tabane-follow`.
 //!
-//! They read what strangers send, and `tabane` opens devices: so nothing of them is linked into `tabane`
+//! They read what strangers send, or speak TLS, and `tabane` opens devices: so nothing of them is linked into `tabane`
 //! (`lab/tests/tidy.rs`).
 
 use std::env;

@@ -218,6 +218,13 @@ enum Command {
         #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Keep the peers and keys of a running bundle as etcd or DNS has them: starts the program tabane-follow, beside this one
+    #[command(disable_help_flag = true)]
+    Follow {
+        /// Its arguments
+        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Resolve names for a running bundle, which starts this by itself
     #[command(hide = true)]
     ResolveNames {
@@ -335,6 +342,7 @@ impl Command {
             }
             Command::Probe { arguments } => beside::execute("probe", &arguments),
             Command::Web { arguments } => beside::execute("web", &arguments),
+            Command::Follow { arguments } => beside::execute("follow", &arguments),
             Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file, no_nics } => check(&file, !no_nics),
             Command::Genkey { file, node } => {

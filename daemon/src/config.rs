@@ -37,7 +37,7 @@ pub use access::Access;
 use address::is_ipv6_link_local;
 pub use address::{Cidr, Peer};
 pub use classes::parse_class;
-pub use links::{LinkChange, parse_change, parse_link};
+pub use links::{LinkChange, link_name, parse_change, parse_link};
 pub use nodes::{NodeConfig, parse_allow};
 pub use ports::Ports;
 use problem::{Place, Problem};

@@ -1,5 +1,4 @@
-//! `tabane probe` and `tabane web` are other programs beside this one: started with what was typed, or named where they are
-//! missing.
+//! `tabane probe` and the like are other programs beside this one: started with what was typed, or named where they are missing.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +13,7 @@ use tempfile::TempDir;
 static WRITES: Mutex<()> = Mutex::new(());
 
 /// Commands that are programs of their own.
-const COMMANDS: [&str; 2] = ["probe", "web"];
+const COMMANDS: [&str; 3] = ["probe", "web", "follow"];
 
 /// The program in a directory of its own.
 fn alone() -> (MutexGuard<'static, ()>, TempDir, PathBuf) {

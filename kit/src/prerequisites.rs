@@ -87,6 +87,13 @@ pub const CHROMIUM: Tool = Tool { program: "chromium", package: "chromium" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 
+/// Keeps what a fleet's nodes say of themselves.
+pub const ETCD: Tool = Tool { program: "etcd", package: "etcd-server" };
+/// Asks etcd.
+pub const ETCDCTL: Tool = Tool { program: "etcdctl", package: "etcd-client" };
+/// Answers for a zone.
+pub const DNSMASQ: Tool = Tool { program: "dnsmasq", package: "dnsmasq-base" };
+
 /// Starts the ranks of MPI programs.
 pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
 /// Computes and exchanges over MPI.

@@ -5,6 +5,8 @@ pub mod database;
 pub mod datagrams;
 pub mod delivery;
 pub mod echoes;
+pub mod etcd;
+pub mod fleet;
 pub mod ganesha;
 pub mod gaps;
 pub mod home;

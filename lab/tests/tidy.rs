@@ -174,9 +174,17 @@ fn beside(page: &str, target: &str) -> String {
     path.join("/")
 }
 
-/// What the programs that open no device are made of.
-const OUTSIDE_THE_DAEMON: [&str; 5] =
-    ["tabane-probe", "tabane-web", "tabane-lab", "tabane-sim", "tabane-manuals"];
+/// What the programs that open no device are, and are made of.
+const OUTSIDE_THE_DAEMON: [&str; 8] = [
+    "tabane-probe",
+    "tabane-web",
+    "tabane-follow",
+    "ureq",
+    "hickory-resolver",
+    "tabane-lab",
+    "tabane-sim",
+    "tabane-manuals",
+];
 
 #[test]
 fn the_daemon_is_not_linked_with_the_probe() {

@@ -1,35 +1,40 @@
 //! The command lines as users see them: without commands that programs start for themselves, and with what other programs
-//! take after `tabane probe` and `tabane web`, which pass their arguments on.
+//! take after `tabane probe`, `tabane web` and `tabane follow`, which pass their arguments on.
 
 use clap::Command;
 
 /// The programs, first `tabane`.
 #[must_use]
-pub fn programs() -> [Command; 3] {
-    let others = [("probe", tabane_probe::command()), ("web", tabane_web::command())];
+pub fn programs() -> [Command; 4] {
+    let others = [
+        ("probe", tabane_probe::command()),
+        ("web", tabane_web::command()),
+        ("follow", tabane_follow::command()),
+    ];
     let mut tabane = seen("tabane", &tabane::cli::command());
     for (name, definition) in &others {
         let about = tabane.find_subcommand(name).and_then(Command::get_about).cloned().unwrap_or_default();
         tabane = tabane.mut_subcommand(name, |_| seen(name, definition).about(about));
     }
-    let [probe, web] = others;
-    [tabane, seen("tabane-probe", &probe.1), seen("tabane-web", &web.1)]
+    let [probe, web, follow] = others;
+    [tabane, seen("tabane-probe", &probe.1), seen("tabane-web", &web.1), seen("tabane-follow", &follow.1)]
 }
 
 /// Commands of `tabane` that are programs of their own.
 pub(crate) fn is_another(command: &Command) -> bool {
-    ["probe", "web"].contains(&command.get_name())
+    ["probe", "web", "follow"].contains(&command.get_name())
 }
 
 /// The command `name` with what `definition` shows.
 fn seen(name: &'static str, definition: &Command) -> Command {
-    let shown = definition.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let shown: Vec<Command> =
+        definition.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     let about = definition.get_about().cloned().unwrap_or_default();
     let plain = Command::new(name).about(about).version(env!("CARGO_PKG_VERSION"));
     plain
         .args(definition.get_arguments())
+        .subcommand_required(!shown.is_empty())
         .subcommands(shown)
-        .subcommand_required(definition.has_subcommands())
         .disable_help_subcommand(true)
 }
 
@@ -49,8 +54,8 @@ mod tests {
 
     #[test]
     fn users_see_commands_that_are_theirs() {
-        let [mut tabane, mut probe, mut web] = programs();
-        for program in [&mut tabane, &mut probe, &mut web] {
+        let [mut tabane, mut probe, mut web, mut follow] = programs();
+        for program in [&mut tabane, &mut probe, &mut web, &mut follow] {
             program.build();
             no_hidden(program);
         }
@@ -62,7 +67,9 @@ mod tests {
         let options = |command: &Command| -> Vec<String> {
             command.get_arguments().map(|option| option.get_id().to_string()).collect()
         };
-        assert_eq!(options(tabane.find_subcommand("web").expect("a command")), options(&web));
-        assert!(options(&web).contains(&"allow_actions".to_owned()), "{:?}", options(&web));
+        for (name, program, option) in [("web", &web, "allow_actions"), ("follow", &follow, "etcd")] {
+            assert_eq!(options(tabane.find_subcommand(name).expect("a command")), options(program));
+            assert!(options(program).contains(&option.to_owned()), "{:?}", options(program));
+        }
     }
 }

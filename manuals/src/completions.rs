@@ -44,7 +44,7 @@ mod tests {
                 "{file} has a command that the daemon starts for itself"
             );
         }
-        for name in ["tabane-probe", "tabane-web"] {
+        for name in ["tabane-probe", "tabane-web", "tabane-follow"] {
             for file in [format!("bash/{name}"), format!("zsh/_{name}"), format!("fish/{name}.fish")] {
                 assert!(directory.path().join(&file).is_file(), "{file}");
             }

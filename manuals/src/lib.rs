@@ -1,7 +1,7 @@
-//! Manual pages and completions of `tabane`, `tabane-probe` and `tabane-web`.
+//! Manual pages and completions of `tabane`, `tabane-probe`, `tabane-web` and `tabane-follow`.
 //!
 //! ```text
-//!   tabane, tabane_probe, tabane_web: `command` ── commands ──┬── pages ────── man1/*.1
+//!   tabane, tabane_probe, …: `command` ─────────── commands ──┬── pages ────── man1/*.1
 //!                                                             └── completions  bash/, zsh/, fish/
 //!   docs/configuration.md ─────────────────────── markdown ────────────────── man5/tabane.toml.5
 //!   counters, metrics, events, exit codes, commands ── reference ──────────── docs/reference/*.md

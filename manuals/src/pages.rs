@@ -29,11 +29,16 @@ const VARIABLES: [(&str, &str); 2] = [
     ("NO_COLOR", "Tables have no colours."),
 ];
 /// Pages that any page refers to.
-const SEE_ALSO: [(&str, &str); 4] =
-    [("tabane", "1"), ("tabane-probe", "1"), ("tabane-web", "1"), ("tabane.toml", "5")];
+const SEE_ALSO: [(&str, &str); 5] = [
+    ("tabane", "1"),
+    ("tabane-probe", "1"),
+    ("tabane-web", "1"),
+    ("tabane-follow", "1"),
+    ("tabane.toml", "5"),
+];
 
-/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` and `tabane web` has
-/// its pages by those programs.
+/// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` and the like has its
+/// pages by those programs.
 pub(crate) fn write(program: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let mut program = program.clone();

@@ -16,7 +16,7 @@ use crate::output::print;
 use crate::serve::{Delay, Limits, Server};
 use crate::stream::sender;
 use crate::wire::PORT;
-use crate::{log, rtt, send, stream, sweep};
+use crate::{log, pairs, rtt, send, stream, sweep};
 
 /// Exit code of a failure while running.
 const RUN_TIME: u8 = 1;
@@ -50,6 +50,8 @@ enum Command {
     Stream(stream::Options),
     /// Measure throughput over message sizes, MTUs, connections and protocols
     Sweep(sweep::Options),
+    /// Measure all pairs of a cluster, as a rank that `mpirun` or `srun` starts on each host
+    Pairs(pairs::Options),
     /// A process of `tabane probe stream`
     #[command(hide = true)]
     Sender(sender::Options),
@@ -112,6 +114,7 @@ impl Command {
             Command::Stream(options) => stream::run(options),
             Command::Sender(options) => sender::run(options),
             Command::Sweep(options) => sweep::run(options),
+            Command::Pairs(options) => pairs::run(options),
         }
     }
 }

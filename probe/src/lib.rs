@@ -4,7 +4,7 @@
 //! Tabane, so that its figures mean the same everywhere.
 //!
 //! ```text
-//!     cli ── rtt, send, stream, sweep ── connection ── wire ══ network ══ wire ── serve
+//!     cli ── rtt, send, stream, sweep, pairs ── connection ── wire ══ network ══ wire ── serve
 //!                 │          ╲
 //!                 │           clock, pace, cpu, interruption, progress
 //!               trace (CSV) ── stats ── report (table, JSON)
@@ -23,6 +23,7 @@ mod log;
 mod machine;
 mod output;
 mod pace;
+mod pairs;
 mod progress;
 mod rtt;
 mod send;

@@ -90,6 +90,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     Report::new(&trace, options.window, source).print(options.json)
 }
 
+/// Round trips of a message of one byte, in microseconds, as many as there is time for.
+pub(crate) fn times(server: &Server, rounds: usize, interruption: &Interruption) -> Result<Vec<f64>, Error> {
+    let trace = play(server, &[1], Order::new(1, rounds, 0), rounds, Clock::start(), interruption)?;
+    Ok(trace.iter().map(|round| round.rtt_us).collect())
+}
+
 /// Plays all `planned` rounds in their order, or as many as there is time for.
 fn play(
     server: &Server,

@@ -21,7 +21,7 @@ use crate::output::Report as _;
 use crate::progress::Progress;
 use crate::trace;
 use crate::wire::ECHO_MAX;
-use cell::{Cell, Load, Mtu, Protocol};
+pub(crate) use cell::{Cell, Load, Mtu, Protocol};
 use report::{Report, Row};
 
 /// Most cells of a sweep.

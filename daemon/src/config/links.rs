@@ -77,7 +77,7 @@ fn collision(place: &Place, before: &LinkConfig, link: &LinkConfig, ports: Ports
 }
 
 /// How people name a link: by its NIC, or the path of its window, and by its local address and port, if it has them.
-pub(crate) fn link_name(link: &LinkConfig) -> String {
+pub fn link_name(link: &LinkConfig) -> String {
     let kind = if link.ether.is_some() { "ether:" } else { "" };
     let local = link.local.map(|local| format!(",local={local}")).unwrap_or_default();
     let port = link.port.map(|port| format!(",port={port}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Commands and options: those of `tabane`, `tabane-probe` and `tabane-web` against the definitions of their command lines, those of
+//! Commands and options: those of `tabane` and of the programs beside it against the definitions of their command lines, those of
 //! `tabane-lab` against what its `--help` shows.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,7 @@ pub(crate) fn mistakes_are_found() -> Result<()> {
         "tabane probe rtt HOST --stagger 10",
         "tabane-probe ping HOST",
         "tabane web --no-such",
+        "tabane follow tb0 --no-such",
         "tabane-lab no-such",
         "tabane-lab demo --no-such",
         "--no-such",
@@ -80,7 +81,9 @@ fn program(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
     let name = words.next()?.rsplit('/').next()?;
     let words = words.take_while(|word| !ENDS.contains(word)).collect();
-    ["tabane", "tabane-probe", "tabane-web", "tabane-lab"].contains(&name).then_some((name, words))
+    ["tabane", "tabane-probe", "tabane-web", "tabane-follow", "tabane-lab"]
+        .contains(&name)
+        .then_some((name, words))
 }
 
 impl Programs {

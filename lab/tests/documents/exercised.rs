@@ -119,11 +119,14 @@ impl Claim {
         std::iter::once(command.clone()).chain(options).collect()
     }
 
-    /// The words that are typed where it is exercised. The probe is a program of its own, too.
+    /// The words that are typed where it is exercised. The probe and the follower are programs of their own, too.
     fn words(&self) -> Vec<&str> {
         match self.what.strip_suffix(" =") {
             Some(key) => key.rsplit('.').take(1).collect(),
-            None => self.what.split(' ').skip(usize::from(self.what.starts_with("probe "))).collect(),
+            None => {
+                let is_program = ["probe ", "follow "].iter().any(|name| self.what.starts_with(name));
+                self.what.split(' ').skip(usize::from(is_program)).collect()
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 //! them, in a sandbox of their own. Where trials cannot run they are reported as ignored, with the reason.
 
 mod addresses;
+mod beside;
 mod bridge;
 mod carrier;
 mod changes;
@@ -19,6 +20,8 @@ mod engines;
 mod ether;
 mod experiments;
 mod faults;
+mod fits_in;
+mod fleet;
 mod forwarded;
 mod frames;
 mod jumbo;
@@ -60,8 +63,8 @@ use std::{env, thread};
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::prerequisites::{
-    ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK, Tool, require_daemon,
-    require_priority, require_tools, require_xdp,
+    DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK,
+    Tool, require_daemon, require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
 use tabane_kit::{bundle, prometheus};
@@ -83,14 +86,18 @@ enum Need {
     Daemon,
     DaemonAndTcpdump,
     DaemonAndIperf,
+    DaemonAndDns,
+    DaemonAndEtcd,
     DaemonAndEthtool,
     DaemonAndXdp,
     DaemonAndGuest,
+    DaemonAndMpirun,
     DaemonAndNat,
     DaemonAndNft,
     DaemonAndPriority,
     DaemonAndPrometheus,
     DaemonAndSystemd,
+    DaemonAndSystemdAndEtcd,
     Package,
     DaemonAndTshark,
     DaemonAndTmux,
@@ -163,10 +170,13 @@ fn cases() -> Vec<Case> {
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
+        beside::cases(),
         bridge::cases(),
         forwarded::cases(),
         addresses::cases(),
         faults::cases(),
+        fits_in::cases(),
+        fleet::cases(),
         frames::cases(),
         carrier::cases(),
         changes::cases(),
@@ -207,13 +217,19 @@ fn missing(need: Need) -> Option<String> {
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
+        Need::DaemonAndDns => daemon().and_then(|()| tool(DNSMASQ)),
+        Need::DaemonAndEtcd => daemon().and_then(|()| tool(ETCD)).and_then(|()| tool(ETCDCTL)),
         Need::DaemonAndEthtool => daemon().and_then(|()| tool(ETHTOOL)),
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
         Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
+        Need::DaemonAndMpirun => daemon().and_then(|()| tool(MPIRUN)),
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
         Need::DaemonAndPrometheus => daemon().and_then(|()| Ok(prometheus::require()?)),
         Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),
+        Need::DaemonAndSystemdAndEtcd => [Need::DaemonAndSystemd, Need::DaemonAndEtcd]
+            .into_iter()
+            .try_for_each(|need| missing(need).map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))),
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))

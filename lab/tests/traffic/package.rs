@@ -21,9 +21,9 @@ use crate::systemd::page::{self, PRINTED};
 use crate::{Case, Need};
 
 /// Variables that name the package, and the directory of a clean Debian.
-const PACKAGE: &str = "TABANE_DEB";
-const ROOT: &str = "TABANE_CLEAN_ROOT";
-const SERVICE: &str = "tabane@tb0.service";
+pub(crate) const PACKAGE: &str = "TABANE_DEB";
+pub(crate) const ROOT: &str = "TABANE_CLEAN_ROOT";
+pub(crate) const SERVICE: &str = "tabane@tb0.service";
 const LINKS: usize = 2;
 /// Sent while a newer version is installed, for some seconds.
 const LONG_FILE: u64 = 192 << 20;
@@ -154,7 +154,7 @@ fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
     Ok(rate)
 }
 
-fn shell(machine: &Systemd, line: &str) -> Result<String> {
+pub(crate) fn shell(machine: &Systemd, line: &str) -> Result<String> {
     tool::run(machine.command("sh").args(["-c", line]))
 }
 
@@ -173,10 +173,10 @@ fn is_documented(machine: &Systemd) -> Result<()> {
     }
     let bash = ". /usr/share/bash-completion/bash_completion; _completion_loader tabane; COMP_WORDS=(tabane ev) COMP_CWORD=1; \
                 _tabane tabane ev tabane; echo \"${COMPREPLY[@]}\"";
-    let zsh = "autoload -U compinit; compinit -u -D; echo $_comps[tabane] $_comps[tabane-probe] $_comps[tabane-web]; autoload +X -U _tabane";
+    let zsh = "autoload -U compinit; compinit -u -D; echo $_comps[tabane] $_comps[tabane-probe] $_comps[tabane-web] $_comps[tabane-follow]; autoload +X -U _tabane";
     for (program, arguments, expected) in [
         ("bash", ["--norc", "-c", bash], "events"),
-        ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe _tabane-web"),
+        ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe _tabane-web _tabane-follow"),
         ("fish", ["--private", "-c", "complete -C 'tabane ev' | cut -f 1"], "events"),
     ] {
         let completed = tool::run(machine.command(program).args(arguments))?;
@@ -186,9 +186,9 @@ fn is_documented(machine: &Systemd) -> Result<()> {
 }
 
 fn is_verified(machine: &Systemd) -> Result<()> {
-    for unit in ["tabane@.service", "tabane-web.service"] {
+    for unit in ["tabane@.service", "tabane-web.service", "tabane-follow@.service"] {
         let said = shell(machine, &format!("systemd-analyze verify /{UNITS}/{unit} 2>&1"))?;
-        ensure!(said.trim().is_empty(), "systemd-analyze verify: {said}");
+        ensure!(said.trim().is_empty(), "systemd-analyze verify {unit}: {said}");
     }
     let user = shell(machine, "getent passwd tabane && getent group tabane")?;
     ensure!(user.contains("/nonexistent") && user.contains("nologin"), "{user}");

@@ -23,8 +23,8 @@ use crate::{Case, Need};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
-const SERVICE: &str = "tabane@tb0.service";
-const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
+pub(crate) const SERVICE: &str = "tabane@tb0.service";
+pub(crate) const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
 const LINKS: usize = 2;
 /// A further link, which leads nowhere: the service may start the process that resolves names.
 const NAMED: &str = "[[link]]\nnic = \"lo\"\npeers = [\"localhost:9\"]\n";
@@ -144,7 +144,7 @@ fn hung() -> Result<()> {
 }
 
 /// The other node, with the service's key in a file of `directory`.
-fn peer<'a>(topology: &'a Topology, directory: &Path) -> Result<Bundle<'a>> {
+pub(crate) fn peer<'a>(topology: &'a Topology, directory: &Path) -> Result<Bundle<'a>> {
     let key = directory.join("key");
     std::fs::write(&key, KEY)?;
     let options = Options { protection: Protection::KeyFile(key), ..options()? };
@@ -153,8 +153,13 @@ fn peer<'a>(topology: &'a Topology, directory: &Path) -> Result<Bundle<'a>> {
 
 /// A machine with the service, and with these files besides.
 fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+    machine_with(host, &format!("address = [\"{}/24\"]", address(0)), files)
+}
+
+/// The same with this line in the bundle's file in place of its address.
+pub(crate) fn machine_with(host: &Namespace, line: &str, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
     let tabane = std::fs::read(program(None)?)?;
-    let (unit, config) = (format!("{UNITS}/tabane@.service"), config());
+    let (unit, config) = (format!("{UNITS}/tabane@.service"), config(line));
     let service: [(&str, &[u8], u32); 4] = [
         (&unit, UNIT, 0o644),
         ("usr/bin/tabane", &tabane, 0o755),
@@ -165,9 +170,9 @@ fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
 }
 
 /// What `/etc/tabane/tb0.toml` says.
-fn config() -> String {
+fn config(line: &str) -> String {
     let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
-    format!("policy = \"adaptive\"\naddress = [\"{}/24\"]\n{links}{NAMED}", address(0))
+    format!("policy = \"adaptive\"\n{line}\n{links}{NAMED}")
 }
 
 /// The program as another version is, and that version: its number stands in for all that differs.
@@ -292,6 +297,6 @@ fn has_device(host: &Namespace) -> Result<bool> {
     Ok(host.ip("-brief link")?.contains(DEVICE))
 }
 
-fn whole(peer: &mut Bundle<'_>) -> Result<()> {
+pub(crate) fn whole(peer: &mut Bundle<'_>) -> Result<()> {
     peer.wait_until("all links", |status| status.is_ready(1, LINKS)).map(drop)
 }

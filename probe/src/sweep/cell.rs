@@ -28,14 +28,14 @@ const SEGMENT_MAX: u32 = 32_767;
 /// What carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     Tcp,
     Udp,
 }
 
 /// How long a packet may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mtu {
+pub(crate) enum Mtu {
     /// As long as the device says.
     Device,
     /// So many bytes.
@@ -44,33 +44,33 @@ pub(super) enum Mtu {
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cell {
-    pub(super) protocol: Protocol,
-    pub(super) size: u32,
-    pub(super) mtu: Mtu,
-    pub(super) connections: usize,
+pub(crate) struct Cell {
+    pub(crate) protocol: Protocol,
+    pub(crate) size: u32,
+    pub(crate) mtu: Mtu,
+    pub(crate) connections: usize,
 }
 
 /// How it is loaded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
-    pub(super) duration: Duration,
+pub(crate) struct Load {
+    pub(crate) duration: Duration,
     /// Of all connections together.
-    pub(super) mbit: Option<f64>,
+    pub(crate) mbit: Option<f64>,
 }
 
 /// The result of all connections together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Messages that the sockets took.
-    pub(super) sent: u64,
-    pub(super) received: Received,
-    pub(super) cpu: Option<Shares>,
+    pub(crate) sent: u64,
+    pub(crate) received: Received,
+    pub(crate) cpu: Option<Shares>,
 }
 
 impl Cell {
     /// Sends over all connections at once and receives how much arrived.
-    pub(super) fn measure(
+    pub(crate) fn measure(
         &self,
         server: &Server,
         load: Load,

@@ -1,0 +1,148 @@
+//! `tabane-follow` beside a bundle: the program at work, and a DNS server for it.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::clock::wait_for;
+use crate::netns::Namespace;
+use crate::prerequisites::require_program;
+use crate::process::{Ending, Process};
+use crate::tool;
+
+/// Time until a server listens.
+const LISTEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// A follower of the bundle of a host.
+#[derive(Debug)]
+pub struct Follower<'a> {
+    host: &'a Namespace,
+    program: PathBuf,
+    arguments: Vec<String>,
+    process: Option<Process>,
+}
+
+impl<'a> Follower<'a> {
+    /// Starts the program beside `tabane`, the executable of a daemon, on `host`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(host: &'a Namespace, tabane: &Path, arguments: Vec<String>) -> Result<Follower<'a>> {
+        let program = program(tabane)?;
+        let mut follower = Follower { host, program, arguments, process: None };
+        follower.start_again()?;
+        Ok(follower)
+    }
+
+    /// Starts it once more, after it has ended.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_again(&mut self) -> Result<()> {
+        let mut command = self.host.command(&self.program);
+        command.args(&self.arguments);
+        self.process = Some(Process::start(command)?);
+        Ok(())
+    }
+
+    /// Has it end by SIGTERM, and tells what it said.
+    ///
+    /// # Errors
+    /// It has ended before, or fails.
+    pub fn stop(&mut self) -> Result<String> {
+        let Ending { status, complaint, .. } =
+            self.process.take().context("the follower has ended already")?.stop()?;
+        anyhow::ensure!(status.success(), "a follower told to end: {status}: {complaint}");
+        Ok(complaint)
+    }
+}
+
+/// What the program prints with these arguments.
+///
+/// # Errors
+/// It fails; its words are quoted.
+pub fn run(host: &Namespace, tabane: &Path, arguments: &[String]) -> Result<String> {
+    tool::run(host.command(program(tabane)?).args(arguments))
+}
+
+fn program(tabane: &Path) -> Result<PathBuf> {
+    let program = tabane.with_file_name("tabane-follow");
+    require_program(&program, "tabane-follow")?;
+    Ok(program)
+}
+
+/// A DNS server on a host: dnsmasq with the records that it is given.
+#[derive(Debug)]
+pub struct Dns<'a> {
+    host: &'a Namespace,
+    address: IpAddr,
+    directory: TempDir,
+    process: Option<Process>,
+}
+
+impl<'a> Dns<'a> {
+    /// Starts it on `host`, which has `address`, with lines of dnsmasq's configuration.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not listen in time.
+    pub fn start(host: &'a Namespace, address: IpAddr, lines: &str) -> Result<Dns<'a>> {
+        let directory = tempfile::tempdir().context("a directory for dnsmasq")?;
+        let mut dns = Dns { host, address, directory, process: None };
+        dns.serve(lines)?;
+        Ok(dns)
+    }
+
+    /// Has other records from now on.
+    ///
+    /// # Errors
+    /// As [`Dns::start`].
+    pub fn serve(&mut self, lines: &str) -> Result<()> {
+        if self.process.is_some() {
+            self.kill()?;
+        }
+        let file = self.directory.path().join("conf");
+        fs::write(&file, lines)?;
+        let mut command = self.host.command("dnsmasq");
+        command.args([
+            "--no-daemon",
+            "--no-resolv",
+            "--no-hosts",
+            "--bind-interfaces",
+            "--user=root",
+            "--pid-file=",
+        ]);
+        command
+            .arg(format!("--listen-address={}", self.address))
+            .arg(format!("--conf-file={}", file.display()));
+        let mut process = Process::start(command)?;
+        let listens = wait_for("a DNS server that listens", LISTEN_WITHIN, || {
+            anyhow::ensure!(process.is_running()?, "dnsmasq has ended");
+            let sockets = tool::run(self.host.command("ss").args([
+                "--listening",
+                "--numeric",
+                "--udp",
+                "--no-header",
+            ]))?;
+            Ok(sockets.contains(&format!("{}:53", self.address)).then_some(()))
+        });
+        if listens.is_err() {
+            return listens.with_context(|| {
+                process.stop().map_or_else(|_| String::new(), |ending| ending.last_words())
+            });
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Ends it by its process id, and at once.
+    ///
+    /// # Errors
+    /// It has ended already.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.take().context("dnsmasq has ended already")?.kill().map(drop)
+    }
+}

@@ -1,0 +1,192 @@
+//! The recipes of docs/recipes-network.md beside what configures the network, with the files that they name.
+
+use std::fs;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::systemd::{Systemd, UNITS};
+use tabane_kit::tool;
+use tabane_kit::topology::Topology;
+
+use crate::stage::{FAST, options, plan, ready, send_file};
+use crate::systemd::{SERVICE, machine_with, peer, whole};
+use crate::{Case, Need};
+
+const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");
+const UNMANAGED: &[u8] =
+    include_bytes!("../../../packaging/network/systemd-networkd/10-tabane-unmanaged.network");
+pub(crate) const BRIDGE: &[u8] = include_bytes!("../../../packaging/network/bridge/bridge.conf");
+const ONLINE: &[u8] = include_bytes!("../../../packaging/network/network-online/online.conf");
+const RULES: &str = include_str!("../../../packaging/network/nftables/tabane-input.nft");
+/// The address of the recipes, and one in the same network for the other machine.
+const ADDRESS: &str = "10.9.0.1";
+const OTHER: &str = "10.9.0.2";
+/// A file of somebody else that is for all devices, and its address.
+const GREEDY: &[u8] =
+    b"[Match]\nName=eth* tb*\n[Network]\nAddress=192.0.2.77/24\nConfigureWithoutCarrier=yes\n";
+const GREEDY_ADDRESS: &str = "192.0.2.77/24";
+/// Debian's networkd, without the message bus that this container lacks.
+pub(crate) const NETWORKD: &[u8] =
+    b"[Service]\nType=notify\nExecStart=/lib/systemd/systemd-networkd\nRuntimeDirectory=systemd/netif\n";
+const LINKS: usize = 2;
+const FILE: u64 = 4 << 20;
+const WITHIN: Duration = Duration::from_secs(15);
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("networkd_gives_a_bundle_its_address", Need::DaemonAndSystemd, addressed),
+        Case::new("networkd_leaves_a_bundle_alone", Need::DaemonAndSystemd, unmanaged),
+        Case::new("a_bridge_has_a_bundle_as_its_port", Need::DaemonAndSystemd, bridged),
+        Case::new("what_waits_for_the_network_waits_for_a_peer", Need::DaemonAndSystemd, online),
+        Case::new("a_firewall_that_drops_lets_cells_in", Need::DaemonAndNft, firewall),
+    ]
+}
+
+/// The device comes after networkd, has no carrier at first, and is another one after a restart.
+fn addressed() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let systemd = beside_networkd(host, &[("etc/systemd/network/10-tb0.network", ADDRESSED, 0o644)])?;
+    systemd.systemctl(&format!("start {SERVICE}"))?;
+    has_address(host, DEVICE, &format!("{ADDRESS}/24"))?;
+    let mut peer = peer(&topology, directory.path())?;
+    other_address(&topology, &mut peer)?;
+    whole(&mut peer)?;
+    crosses(&topology)?;
+    systemd.systemctl(&format!("restart {SERVICE}"))?;
+    has_address(host, DEVICE, &format!("{ADDRESS}/24"))?;
+    whole(&mut peer)?;
+    crosses(&topology)?;
+    systemd.systemctl(&format!("stop {SERVICE}"))?;
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// A file for all devices is in force at others, and not at the bundle.
+fn unmanaged() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let host = topology.host(0);
+    let files: [(&str, &[u8], u32); 2] = [
+        ("etc/systemd/network/10-tabane-unmanaged.network", UNMANAGED, 0o644),
+        ("etc/systemd/network/99-all.network", GREEDY, 0o644),
+    ];
+    let systemd = beside_networkd(host, &files)?;
+    systemd.systemctl(&format!("start {SERVICE}"))?;
+    // A device of such a name that is no bundle's, and comes later: once it has the address, networkd has seen the bundle's.
+    host.ip("link add tb9 type veth peer name far")?;
+    has_address(host, "tb9", GREEDY_ADDRESS)?;
+    let addresses = host.ip(&format!("-brief address show {DEVICE}"))?;
+    ensure!(!addresses.contains(GREEDY_ADDRESS), "{addresses}");
+    systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
+}
+
+/// The bridge is there first; the bundle is its port after each start.
+fn bridged() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    host.ip("link add vmbr1 type bridge stp_state 0 forward_delay 0")?;
+    host.ip(&format!("address add {ADDRESS}/24 dev vmbr1"))?;
+    host.ip("link set vmbr1 up")?;
+    let drop_in = "etc/systemd/system/tabane@tb0.service.d/bridge.conf";
+    let systemd = machine_with(host, "", &[(drop_in, BRIDGE, 0o644)])?;
+    let mut peer = peer(&topology, directory.path())?;
+    other_address(&topology, &mut peer)?;
+    for verb in ["start", "restart"] {
+        systemd.systemctl(&format!("{verb} {SERVICE}"))?;
+        let ports = host.ip("-brief link show master vmbr1")?;
+        ensure!(ports.contains(DEVICE), "after {verb}: {ports}");
+        whole(&mut peer)?;
+        crosses(&topology)?;
+    }
+    systemd.systemctl(&format!("stop {SERVICE}"))?;
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// The service counts as started once a peer is there, so what is ordered behind `network-online.target` comes later.
+fn online() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let drop_in = "etc/systemd/system/tabane@tb0.service.d/online.conf";
+    let target = format!("{UNITS}/network-online.target");
+    let files: [(&str, &[u8], u32); 2] =
+        [(drop_in, ONLINE, 0o644), (&target, b"[Unit]\nDescription=online\nDefaultDependencies=no\n", 0o644)];
+    let systemd = machine_with(host, "", &files)?;
+    systemd.systemctl(&format!("enable {SERVICE}"))?;
+    systemd.systemctl("start --no-block network-online.target")?;
+    wait_for("a bundle that waits for a peer", WITHIN, || {
+        Ok((systemd.property(SERVICE, "SubState")? == "start-post").then_some(()))
+    })?;
+    let target = || systemd.property("network-online.target", "ActiveState");
+    ensure!(target()? == "inactive", "the network is online without a peer");
+    let mut peer = peer(&topology, directory.path())?;
+    whole(&mut peer)?;
+    wait_for("a network that is online", WITHIN, || Ok((target()? == "active").then_some(())))?;
+    systemd.systemctl(&format!("stop {SERVICE}"))?;
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// Without the rules nobody is found; with them, nodes find each other and traffic passes.
+fn firewall() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let directory = tempfile::tempdir()?;
+    let rules = directory.path().join("tabane-input.nft");
+    fs::write(&rules, RULES)?;
+    let chain = |included: &str| {
+        format!(
+            "flush ruleset\ntable inet filter {{\n chain input {{\n  type filter hook input priority filter; policy drop;\n  \
+             {included}\n  iifname {{ \"lo\", \"{DEVICE}\" }} accept\n }}\n}}\n"
+        )
+    };
+    let load = |text: &str| {
+        let file = directory.path().join("nftables.conf");
+        fs::write(&file, text)?;
+        topology
+            .hosts()
+            .iter()
+            .try_for_each(|host| tool::run(host.command("nft").arg("--file").arg(&file)).map(drop))
+    };
+    load(&chain(""))?;
+    let options = options()?;
+    let start = |(number, host)| Bundle::start(host, number, &topology.nics(), &options);
+    let mut bundles = topology.hosts().iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
+    for bundle in &mut bundles {
+        let status = bundle.wait_until("a bundle that is up", |_| true)?;
+        ensure!(status.peers.is_empty(), "peers through a closed firewall: {:?}", status.peers);
+    }
+    load(&chain(&format!("include \"{}\"", rules.display())))?;
+    ready(&mut bundles, LINKS)?;
+    send_file(topology.host(0), topology.host(1), tabane_kit::bundle::address(1), FILE)?;
+    Bundle::stop_all(bundles)
+}
+
+/// A file goes from the other machine to this one's address of the recipes, and back.
+pub(crate) fn crosses(topology: &Topology) -> Result<()> {
+    let [here, there] = [topology.host(0), topology.host(1)];
+    send_file(there, here, ADDRESS.parse::<IpAddr>()?, FILE)?;
+    send_file(here, there, OTHER.parse::<IpAddr>()?, FILE).map(drop)
+}
+
+/// The other machine has an address in the recipes' network.
+pub(crate) fn other_address(topology: &Topology, peer: &mut Bundle<'_>) -> Result<()> {
+    peer.wait_until("a bundle that is up", |_| true)?;
+    topology.host(1).ip(&format!("address add {OTHER}/24 dev {DEVICE}")).map(drop)
+}
+
+/// A machine with the bundle's service, whose file has no address, and networkd at work.
+fn beside_networkd(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+    let unit = format!("{UNITS}/systemd-networkd.service");
+    let networkd: [(&str, &[u8], u32); 1] = [(&unit, NETWORKD, 0o644)];
+    let systemd = machine_with(host, "", &[&networkd[..], files].concat())?;
+    systemd.systemctl("start systemd-networkd.service").context("networkd")?;
+    Ok(systemd)
+}
+
+pub(crate) fn has_address(host: &Namespace, device: &str, address: &str) -> Result<()> {
+    wait_for(&format!("{address} at {device}"), WITHIN, || {
+        let addresses = host.ip(&format!("-brief address show {device}")).unwrap_or_default();
+        Ok(addresses.contains(address).then_some(()))
+    })
+}
