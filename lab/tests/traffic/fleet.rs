@@ -51,8 +51,9 @@ const LEASE: &str = "5";
 const WITHIN: Duration = Duration::from_secs(15);
 /// A record in DNS has it within this: 5 s until it is asked for again, and 5 s for the rest.
 const DNS_WITHIN: Duration = Duration::from_secs(10);
-/// So long without a server a follower has asked again in vain.
-const ASKED_AGAIN: Duration = Duration::from_secs(10);
+/// So long without a server a follower has asked again in vain: it asks after 5 s, by UDP and by TCP, three times each, and waits
+/// 2 s for each answer.
+const ASKED_AGAIN: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -360,6 +361,7 @@ fn by_dns() -> Result<()> {
     followers[1].stop()?;
     stage.bundles[1].stop_for_now()?.success("a daemon told to stop")?;
     stage.bundles[1].start_again()?;
+    stage.bundles[1].wait_until("a bundle that is up", |_| true)?;
     followers[1].start_again()?;
     (0..HOSTS).filter(|host| *host != 1).try_for_each(|host| stage.greets(1, host, true))?;
     stage.joined(&[0, 1, 2])?;
