@@ -7,7 +7,7 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build page page-packages install uninstall deb deb-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test fleet-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -15,7 +15,7 @@ help:
 	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
 	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
 	@echo "make release    archive, package, checksums in target/release-VERSION"
-	@echo "make test       all tests: about 10 minutes with the build"
+	@echo "make test       all tests: about 15 minutes with the build; fleet-test: with etcd, DNS"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make papers     the papers' measurements, published beside ours: 25 minutes"
@@ -201,7 +201,7 @@ rivals: rust
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
               mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium \
-              python3=python3 etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
+              python3=python3
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
@@ -215,6 +215,12 @@ test: rust
 	{ $(CARGO) test --locked --workspace --tests && echo all passed; } 2>&1 | tee target/test.log
 	@tail -n 1 target/test.log | grep -qx 'all passed' || { lab/skips.sh target/test.log; exit 1; }
 	@lab/skips.sh target/test.log
+
+# Servers of names and keys, and what a fleet does with them: a minute.
+fleet-test: rust
+	@lab/packages.sh etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
+	$(CARGO) build --locked -p tabane -p tabane-follow
+	$(CARGO) test --locked -p tabane-lab --test traffic fleet
 
 style: rust
 	$(CARGO) fmt --all -- --check

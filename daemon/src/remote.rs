@@ -76,8 +76,9 @@ pub(crate) fn list(json: bool) -> anyhow::Result<()> {
         return print(&format!("{:#}\n", serde_json::Value::from(statuses)));
     }
     let colour = has_colours();
-    let lines =
-        statuses.into_iter().map(|status| Ok(serde_json::from_value::<Status>(status)?.verdict(colour)));
+    let lines = statuses
+        .into_iter()
+        .map(|status| Ok(serde_json::from_value::<Status>(status)?.verdict(colour, columns())));
     print(&lines.collect::<anyhow::Result<String>>()?)
 }
 

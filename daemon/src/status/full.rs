@@ -13,7 +13,7 @@ impl Status {
     /// All of the status as text for a terminal, with escape codes for colour if `colour` says so.
     pub fn full(&self, colour: bool) -> String {
         let mut parts =
-            vec![self.verdict(colour) + &self.head() + &self.by_hand(), self.links().print(colour)];
+            vec![self.verdict(colour, None) + &self.head() + &self.by_hand(), self.links().print(colour)];
         parts.extend(self.peers.iter().map(|peer| {
             let keys = peer.sealed.as_ref().map(SealStatus::describe);
             let (name, node) = (one_line(&peer.name), one_line(&peer.node));

@@ -17,30 +17,35 @@ const INDENT: usize = 4;
 /// Loss from this share on is worth to be named, in percent.
 const LOSS_PERCENT: f64 = 1.0;
 
+/// Lines that end between words within `columns`.
+fn fit(lines: String, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) => lines.lines().map(|line| wrapped(line, INDENT, columns) + "\n").collect(),
+        None => lines,
+    }
+}
+
 impl Status {
     /// The status in one screen; rates are those since `earlier`. Lines end between words within `columns`.
     pub fn screen(&self, earlier: Option<&Status>, colour: bool, columns: Option<usize>) -> String {
-        let fit = |lines: String, indent| match columns {
-            Some(columns) => lines.lines().map(|line| wrapped(line, indent, columns) + "\n").collect(),
-            None => lines,
-        };
-        let mut parts = vec![fit(self.verdict(colour) + &self.set_up() + &self.by_hand(), INDENT)];
+        let fit = |lines| fit(lines, columns);
+        let mut parts = vec![self.verdict(colour, columns) + &fit(self.set_up() + &self.by_hand())];
         parts.extend(self.peers.iter().map(|peer| {
             let title = format!("{} ({})\n", one_line(&peer.name), one_line(&peer.node));
             title + &self.paths(peer, earlier).print_within(columns, colour)
         }));
-        parts.push(fit(self.refused(), INDENT));
-        parts.push(fit(self.latest(), INDENT));
+        parts.push(fit(self.refused()));
+        parts.push(fit(self.latest()));
         parts.retain(|part| !part.is_empty());
         parts.join("\n")
     }
 
-    /// Whether all is well, in one line.
-    pub(crate) fn verdict(&self, colour: bool) -> String {
+    /// Whether all is well, in one line, or where `columns` are too few in several.
+    pub(crate) fn verdict(&self, colour: bool, columns: Option<usize>) -> String {
         let code = self.health.level().into();
         let [name, word] = [(one_line(&self.name), BOLD), (self.health.word().to_owned(), code)]
             .map(|(text, code)| Cell { text, colour: Some(code) }.print(colour));
-        format!("{name} {word}: {}\n", one_line(&self.health.summary))
+        fit(format!("{name} {word}: {}\n", one_line(&self.health.summary)), columns)
     }
 
     fn set_up(&self) -> String {

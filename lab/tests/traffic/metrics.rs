@@ -63,8 +63,8 @@ fn dies() -> Result<()> {
         let meanwhile = || {
             carry(topology, VICTIM)?;
             topology.kill_switch(VICTIM)?;
-            let dead = until(&bundles[0], "lost redundancy", |page| Ok(value(page, lost, &[])? == 1.0))?;
-            ensure!(value(&dead, slow, &[])? == 1.0, "half of the links: {dead}");
+            let both = |page: &str| Ok(value(page, lost, &[])? == 1.0 && value(page, slow, &[])? == 1.0);
+            let dead = until(&bundles[0], "lost redundancy and speed", both)?;
             ensure!(deaths(&dead)? > deaths(&before)?, "{dead}");
             // Either end may see it first; a black hole, or a peer that receives nothing.
             let why = ["burst-skew", "silence", "report"].map(|reason| is(&dead, reason));

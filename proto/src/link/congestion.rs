@@ -111,7 +111,7 @@ pub(crate) struct Congestion {
     queue: Duration,
     /// Bytes that may be on the way.
     window: u64,
-    /// The window grows by what passes while it holds cells back: it doubles in a round trip.
+    /// The window doubles with each round.
     starts: bool,
     /// The longest queue that is wanted, if it can be so long.
     target_max: Duration,
@@ -340,10 +340,6 @@ impl Congestion {
         if was_full {
             self.limited = Some(now);
         }
-        // As a TCP connection that begins, so that none waits for a window that grows in steps.
-        if self.starts && (was_full || now < self.next_at) && queue < self.target() {
-            self.window += self.flight.passed() - before;
-        }
         let round = &mut self.round;
         round.reports += 1;
         round.full += u32::from(was_full);
@@ -399,6 +395,8 @@ impl Congestion {
                 let excess = bytes_in(rate, queue - self.target());
                 self.window = self.window.min(flight - excess.min(flight / 3)).max(self.least());
                 self.starts = false;
+            } else {
+                self.start(limited);
             }
             return false;
         };
@@ -417,6 +415,7 @@ impl Congestion {
         } else if self.starts {
             // A queue is seen a round trip after its cause.
             self.starts = longest < self.target();
+            self.start(self.starts);
         } else if queue > self.target() {
             self.window -= bytes_in(rate, queue - self.target()).min(self.window / 3);
         } else {
@@ -443,6 +442,11 @@ impl Congestion {
             self.drains = true;
         }
         overflows && !follows_overflow
+    }
+
+    /// The window doubles while it starts, if it held cells back.
+    fn start(&mut self, limited: bool) {
+        self.window *= if self.starts && limited { 2 } else { 1 };
     }
 
     /// Where the queue is shorter than wanted, the window becomes larger. `idle`: a trip without the queue.
@@ -483,8 +487,8 @@ impl Congestion {
         false
     }
 
-    /// The window of a round in a queue that others fill. Until cells are lost, three quarters of what the path has carried, for others may fill
-    /// a long queue with their start.
+    /// The window of a round in a queue that others fill. Until cells are lost, three quarters of what the path has carried, for
+    /// others may fill a long queue with their start.
     fn share(&mut self, now: Instant, overflowed: bool, trip: Duration) {
         let Some(cubic) = &mut self.shared else { return };
         if overflowed {
