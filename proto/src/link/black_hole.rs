@@ -19,6 +19,8 @@ pub(crate) const VARIES: u32 = 16;
 /// one is a heartbeat, for one follows 16 cells of data and what they left with: so a way that has begun to drop long packets alone
 /// ([`crate::link::path_mtu`]) never lacks as many.
 pub(crate) const BURST: u64 = 20;
+/// A path that brings something, and before it lacks so many cells, is no black hole: it drops long packets, or a queue on it is full.
+pub(crate) const SKIPS: u64 = BURST / 2;
 /// A path on which fewer cells than [`BURST`] are missing for longer than this, beyond its skew, is dead: longer than heartbeats are
 /// apart.
 pub(crate) const FEW_OVERDUE_AFTER: Duration = Duration::from_millis(15);
@@ -43,6 +45,11 @@ impl Detector {
             Some(missing) => Some(Missing { all: missing.all.max(departed), ..missing }),
             None => (departed > next).then_some(Missing { first: departed, all: departed, since: now }),
         };
+    }
+
+    /// What came last shows that `missing` cells before it are lost; returns how much longer others may be missing.
+    pub(crate) fn patience(missing: u64) -> Duration {
+        if missing >= SKIPS { FEW_OVERDUE_AFTER - OVERDUE_AFTER } else { Duration::ZERO }
     }
 
     /// How many cells are overdue and for how long, if that is longer than a path may that is `late` by nature; cells up

@@ -64,6 +64,8 @@ pub(crate) struct Health {
     timeout: AdaptiveTimeout,
     black_hole: Detector,
     gaps: Gaps,
+    /// Cells that are missing before the latest one.
+    skipped: u64,
 }
 
 impl Health {
@@ -80,6 +82,7 @@ impl Health {
             timeout: AdaptiveTimeout::new(now),
             black_hole: Detector::default(),
             gaps: Gaps::new(now),
+            skipped: 0,
         }
     }
 
@@ -113,6 +116,11 @@ impl Health {
         self.hold.recover(now);
         (self.up, self.risen, self.excused, self.black_hole) = (true, 0, now, Detector::default());
         Some(Change::Up)
+    }
+
+    /// So many cells are missing before the one that came.
+    pub(crate) fn handle_skipped(&mut self, missing: u64) {
+        self.skipped = missing;
     }
 
     /// The peer sends again after silence on all links: it did not run, and slower links show that later.
@@ -184,7 +192,8 @@ impl Health {
 
     /// How late cells may be by nature.
     fn late(&self, now: Instant, skew: Duration, incast: bool) -> Duration {
-        2 * skew + self.timeout.extra(now) + if incast { INCAST_EXTRA } else { Duration::ZERO }
+        let patience = Detector::patience(self.skipped);
+        2 * skew + self.timeout.extra(now) + patience + if incast { INCAST_EXTRA } else { Duration::ZERO }
     }
 
     fn down(&mut self, now: Instant, signal: Signal) -> Change {
@@ -235,6 +244,17 @@ mod tests {
         let signal = Signal::BurstSkew { overdue: 57, waited: OVERDUE_AFTER };
         assert_eq!(health.poll(due, 0, Duration::ZERO, false, due), Some(Change::Down(signal)));
         assert!(!health.is_up());
+    }
+
+    #[test]
+    fn a_path_that_has_just_dropped_much_is_given_more_time() {
+        let is_down = |skipped, millis: u64| {
+            let mut health = risen();
+            health.handle_skipped(skipped);
+            health.handle_departed(at(1_000), 57, 0, 0);
+            health.poll(at(millis * 1_000), 0, Duration::ZERO, false, at(millis * 1_000)).is_some()
+        };
+        assert!(is_down(0, 3) && !is_down(16, 15) && is_down(16, 16));
     }
 
     #[test]

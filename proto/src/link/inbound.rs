@@ -79,7 +79,9 @@ impl Inbound {
         self.received += 1;
         let missing = self.next_seq.min(seq)..seq;
         self.next_seq = self.next_seq.max(seq + 1);
-        self.missed += missing.end - missing.start;
+        let skipped = missing.end - missing.start;
+        self.missed += skipped;
+        self.health.handle_skipped(skipped);
         Some(missing)
     }
 

@@ -97,6 +97,8 @@ pub(crate) struct Outbound {
     black_hole: Detector,
     /// Cells before `reports` that the peer has not received, modulo 2^32.
     lacks: u32,
+    /// By how much that grew at the latest report of something new.
+    skipped: u64,
     pub(crate) pacing: Pacing,
     /// One was due that the link did not take.
     pub(crate) lacks_heartbeat: bool,
@@ -135,6 +137,7 @@ impl Outbound {
             gaps: Gaps::new(now),
             black_hole: Detector::default(),
             lacks: 0,
+            skipped: 0,
             pacing: Pacing::default(),
             lacks_heartbeat: false,
             timeout: AdaptiveTimeout::new(now),
@@ -328,6 +331,7 @@ impl Outbound {
         let lacks = wire_seq(received).wrapping_sub(count);
         if received > self.received && received <= self.next_seq {
             // Nothing was lost, so what was waited for in vain has come.
+            self.skipped = u64::from(lacks.wrapping_sub(self.lacks));
             if core::mem::replace(&mut self.lacks, lacks) == lacks
                 && self.timeout.handle_seq(now, self.received)
             {
@@ -346,7 +350,8 @@ impl Outbound {
     /// data. Returns what is overdue, and for how long.
     pub(crate) fn overdue(&self, as_of: Instant) -> Option<(u64, Duration)> {
         let varies = self.round_trip.unwrap_or_default() / VARIES;
-        let late = 2 * (self.skew + varies) + self.timeout.extra(as_of);
+        let patience = Detector::patience(self.skipped);
+        let late = 2 * (self.skew + varies) + self.timeout.extra(as_of) + patience;
         let overdue = self.black_hole.overdue(as_of, self.received, late);
         overdue.filter(|_| as_of.since(self.progressed) >= self.gaps.limit())
     }
