@@ -20,7 +20,7 @@ help:
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make papers     the papers' measurements, published beside ours: 25 minutes"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
-	@echo "    engines failover aggregate loss mesh skew soak attack apps p1 p3"
+	@echo "    engines failover aggregate loss mesh watching skew soak attack apps p1 p3"
 	@echo "    in guests with Debian's kernel: rivals netem vlan guests moderation"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
@@ -201,14 +201,15 @@ rivals: rust
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
               mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium \
-              python3=python3
+              python3=python3-venv /usr/lib/cni/macvlan=containernetworking-plugins
 # Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
 # are built with them.
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names.
 test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
-	@lab/prometheus.sh target/tools/prometheus || echo "going on without promtool: the tests that need it are reported as ignored"
+	@lab/prometheus.sh target/tools/prometheus || echo "going on without Prometheus: the tests that need it are reported as ignored"
+	@lab/kubernetes.sh target/tools/kubernetes || echo "going on without kubernetes-validate: the test that needs it is reported as ignored"
 	@$(MAKE) --no-print-directory style
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
 	@mkdir -p target

@@ -86,7 +86,8 @@ fn code_of(error: &anyhow::Error) -> u8 {
 }
 
 /// `sentence` with control characters and the like escaped: a path or a name may contain them.
-pub(crate) fn one_line(sentence: &str) -> String {
+#[must_use]
+pub fn one_line(sentence: &str) -> String {
     sentence.chars().flat_map(escaped).collect()
 }
 

@@ -20,6 +20,7 @@ use tabane::cli::sentence;
 use tabane::config::address::parse_host;
 use tabane::config::problem::quoted;
 use tabane::config::{PORT, Peer};
+use tabane::error::one_line;
 use tabane::key::{Key, KeyError, Owner};
 use tabane_io::Signals;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -302,12 +303,6 @@ fn print(text: &str) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
-}
-
-/// `text` with control characters escaped, as a path or a name may contain them.
-fn one_line(text: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]

@@ -84,6 +84,9 @@ pub const TMUX: Tool = Tool { program: "tmux", package: "tmux" };
 pub const NODE: Tool = Tool { program: "node", package: "nodejs" };
 /// Shows the page.
 pub const CHROMIUM: Tool = Tool { program: "chromium", package: "chromium" };
+/// Gives a container's network a macvlan.
+pub const CNI_MACVLAN: Tool =
+    Tool { program: "/usr/lib/cni/macvlan", package: "containernetworking-plugins" };
 /// Records frames with their VLAN tags.
 pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
 

@@ -2,12 +2,16 @@
 //!
 //! What the program prints is collected, bounded, so that an error can quote the program's own words.
 
+use std::fs::File;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -18,15 +22,15 @@ use crate::tool::command_line;
 /// How long a program may take to heed SIGTERM.
 const HEED: Duration = Duration::from_secs(3);
 /// Most bytes kept of each output stream; an iperf3 report of a minute takes 1 MB.
-const KEPT_BYTES: u64 = 16 << 20;
+const KEPT_BYTES: usize = 16 << 20;
 
 /// A program at work.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     line: String,
-    output: Option<JoinHandle<Result<String>>>,
-    complaint: Option<JoinHandle<Result<String>>>,
+    output: Option<Printed>,
+    complaint: Option<Printed>,
 }
 
 /// How a program ended.
@@ -49,9 +53,26 @@ impl Process {
         let line = command_line(&command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("`{line}` cannot be started"))?;
-        let output = child.stdout.take().map(collect);
-        let complaint = child.stderr.take().map(collect);
+        let output = child.stdout.take().map(Printed::collect);
+        let complaint = child.stderr.take().map(Printed::collect);
         Ok(Process { child, line, output, complaint })
+    }
+
+    /// Starts `command` in a terminal of so many columns and lines; what it prints there is its output.
+    ///
+    /// # Errors
+    /// There is no terminal, or the program cannot be started.
+    pub fn start_in_terminal(mut command: Command, [columns, lines]: [u16; 2]) -> Result<Process> {
+        let line = command_line(&command);
+        let size = Winsize { ws_col: columns, ws_row: lines, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } = openpty(&size, None).context("a terminal")?;
+        command
+            .env("TERM", "xterm-256color")
+            .stdin(slave.try_clone()?)
+            .stdout(slave.try_clone()?)
+            .stderr(slave);
+        let child = command.spawn().with_context(|| format!("`{line}` cannot be started"))?;
+        Ok(Process { child, line, output: Some(Printed::collect(File::from(master))), complaint: None })
     }
 
     /// The process id.
@@ -66,6 +87,18 @@ impl Process {
     /// The kernel cannot tell.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Whether it has written `words` to its standard output.
+    #[must_use]
+    pub fn has_printed(&self, words: &str) -> bool {
+        self.output.as_ref().is_some_and(|printed| text(&printed.kept).contains(words))
+    }
+
+    /// Whether it has written `words` to its standard error.
+    #[must_use]
+    pub fn has_complained(&self, words: &str) -> bool {
+        self.complaint.as_ref().is_some_and(|printed| text(&printed.kept).contains(words))
     }
 
     /// Waits at most `limit` for the program to end by itself.
@@ -105,8 +138,8 @@ impl Process {
     }
 
     fn ending(&mut self, status: ExitStatus) -> Result<Ending> {
-        let output = self.output.take().map_or(Ok(String::new()), joined)?;
-        let complaint = self.complaint.take().map_or(Ok(String::new()), joined)?;
+        let output = self.output.take().map_or(Ok(String::new()), Printed::whole)?;
+        let complaint = self.complaint.take().map_or(Ok(String::new()), Printed::whole)?;
         Ok(Ending { status, output, complaint })
     }
 
@@ -152,15 +185,45 @@ impl Ending {
     }
 }
 
-/// Reads `stream` to its end on a thread of its own, so that the program never waits for a reader.
-fn collect(stream: impl Read + Send + 'static) -> JoinHandle<Result<String>> {
-    thread::spawn(move || {
-        let mut kept = Vec::new();
-        let mut stream = stream.take(KEPT_BYTES);
-        stream.read_to_end(&mut kept)?;
-        std::io::copy(&mut stream.into_inner(), &mut std::io::sink())?;
-        Ok(String::from_utf8_lossy(&kept).into_owned())
-    })
+/// What a program has printed so far, and the thread that reads it, so that the program never waits for a reader.
+#[derive(Debug)]
+struct Printed {
+    kept: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<Result<()>>,
+}
+
+impl Printed {
+    fn collect(mut stream: impl Read + Send + 'static) -> Printed {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&kept);
+        let reader = thread::spawn(move || {
+            let mut piece = vec![0; 64 << 10];
+            loop {
+                let read = match stream.read(&mut piece) {
+                    // What a terminal says once its last program has ended.
+                    Err(error) if error.raw_os_error() == Some(Errno::EIO as i32) => return Ok(()),
+                    read => read?,
+                };
+                if read == 0 {
+                    return Ok(());
+                }
+                let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = KEPT_BYTES - kept.len();
+                kept.extend_from_slice(&piece[..read.min(room)]);
+            }
+        });
+        Printed { kept, reader }
+    }
+
+    /// All of it, once the program has ended.
+    fn whole(self) -> Result<String> {
+        joined(self.reader)?;
+        Ok(text(&self.kept))
+    }
+}
+
+fn text(kept: &Mutex<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }
 
 #[cfg(test)]
@@ -173,6 +236,16 @@ mod tests {
         let process = Process::start(words("echo", "ready")).unwrap();
         let ending = process.wait(Duration::from_secs(5)).unwrap();
         assert_eq!(ending.success("echo").unwrap(), "ready\n");
+    }
+
+    #[test]
+    fn a_program_is_heard_while_it_runs() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo ready >&2; exec sleep 60"]);
+        let process = Process::start(shell).unwrap();
+        let heard = wait_for("a word", HEED, || Ok(process.has_complained("ready").then_some(())));
+        assert!(heard.is_ok() && !process.has_complained("other"));
+        assert_eq!(process.stop().unwrap().complaint, "ready\n");
     }
 
     #[test]

@@ -1,16 +1,24 @@
-//! What others say of metrics: promtool of Prometheus, and the OpenMetrics parser of its Python client, which is the strictest.
+//! What others make of metrics: Prometheus itself, its promtool, and the OpenMetrics parser of its Python client, which is the
+//! strictest.
 //!
-//! `lab/prometheus.sh` gets both without the server, which Debian's package would start at each boot.
+//! `lab/prometheus.sh` gets them without the service, which Debian's package would start at each boot.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::{env, thread};
+use std::time::Duration;
+use std::{env, fs, thread};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
 
+use crate::clock::wait_for;
+use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_installed};
+use crate::process::Process;
+use crate::tool;
 
 /// Where `make test` puts them, beside this crate.
 const PLACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/prometheus");
@@ -20,7 +28,12 @@ const MODULES: &str = "usr/lib/python3/dist-packages";
 const READ: &str = "import sys; from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse; \
                     print(len(list(parse(sys.stdin.read()))))";
 
-/// Checks that both are there.
+/// Where the server listens.
+const ADDRESS: &str = "127.0.0.1:9090";
+/// Time until the server answers.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Checks that they are there.
 ///
 /// # Errors
 /// Names what is missing, and the way to get it.
@@ -28,8 +41,10 @@ pub fn require() -> Result<(), Missing> {
     let lack = |what: &str| {
         Err(Missing::new(format!("{what} not found: `lab/prometheus.sh target/tools/prometheus`")))
     };
-    if !promtool_at().is_some_and(|path| path.is_file()) && !is_installed("promtool") {
-        return lack("promtool");
+    for name in ["prometheus", "promtool"] {
+        if !Path::new(&program(name)).is_file() && !is_installed(name) {
+            return lack(name);
+        }
     }
     let imported = python("import prometheus_client.openmetrics.parser").stderr(Stdio::null()).status();
     if imported.is_ok_and(|ending| ending.success()) {
@@ -44,9 +59,7 @@ pub fn require() -> Result<(), Missing> {
 /// # Errors
 /// It does not end well; what it says is quoted.
 pub fn promtool<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, input: &str) -> Result<String> {
-    let path = promtool_at().filter(|path| path.is_file());
-    let mut command = Command::new(path.map_or_else(|| OsString::from("promtool"), PathBuf::into_os_string));
-    fed(command.args(arguments), input)
+    fed(Command::new(program("promtool")).args(arguments), input)
 }
 
 /// How many families the parser finds in a page of OpenMetrics.
@@ -57,8 +70,86 @@ pub fn families(page: &str) -> Result<usize> {
     fed(&mut python(READ), page)?.trim().parse().context("a number of families")
 }
 
-fn promtool_at() -> Option<PathBuf> {
-    Path::new(PLACE).canonicalize().ok().map(|place| place.join("usr/bin/promtool"))
+/// The queries of a dashboard of Grafana's: those of its panels, and of its variables.
+///
+/// # Errors
+/// It is no JSON.
+pub fn queries(dashboard: &str) -> Result<Vec<String>> {
+    let dashboard: Value = serde_json::from_str(dashboard)?;
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let panels = list(&dashboard["panels"]);
+    let of_panels =
+        panels.iter().flat_map(|panel| list(&panel["targets"])).map(|target| target["expr"].clone());
+    let variables = list(&dashboard["templating"]["list"]);
+    let of_variables = variables.iter().map(|variable| variable["definition"].clone());
+    Ok(of_panels.chain(of_variables).filter_map(|query| query.as_str().map(str::to_owned)).collect())
+}
+
+/// A query as Grafana asks it, with everything chosen: values for its variables, and PromQL in the place of a function of Grafana's.
+#[must_use]
+pub fn filled(query: &str) -> String {
+    let inner = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
+    let query = match inner.and_then(|inner| inner.rsplit_once(", ")) {
+        Some((series, label)) => format!("count by ({label}) ({series})"),
+        None => query.to_owned(),
+    };
+    query.replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$bundle", ".*")
+}
+
+/// The server at work on a host; what it has stored ends with it.
+#[derive(Debug)]
+pub struct Server<'a> {
+    host: &'a Namespace,
+    process: Process,
+    _directory: TempDir,
+}
+
+impl<'a> Server<'a> {
+    /// Starts it on `host` with this configuration, and waits until it answers.
+    ///
+    /// # Errors
+    /// It does not start, or does not answer in time; its last words are quoted.
+    pub fn start(host: &'a Namespace, configuration: &str) -> Result<Server<'a>> {
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("prometheus.yml");
+        fs::write(&file, configuration)?;
+        let mut command = host.command(program("prometheus"));
+        command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(directory.path().join("data"));
+        command.args(["--web.listen-address", ADDRESS, "--log.level", "warn"]);
+        let mut server = Server { host, process: Process::start(command)?, _directory: directory };
+        let answers = wait_for("a Prometheus that answers", ANSWERS_WITHIN, || {
+            ensure!(server.process.is_running()?, "Prometheus has ended");
+            Ok(server.ask("vector(1)").ok())
+        });
+        match answers {
+            Ok(_) => Ok(server),
+            Err(error) => Err(error.context(server.process.stop()?.last_words())),
+        }
+    }
+
+    /// What a query finds at this moment: samples with their labels.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn ask(&self, query: &str) -> Result<Vec<Value>> {
+        let mut command = self.host.command(program("promtool"));
+        command.args(["query", "instant", "--format", "json", &format!("http://{ADDRESS}"), query]);
+        Ok(serde_json::from_str(&tool::run(&mut command)?)?)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// It does not end well.
+    pub fn stop(self) -> Result<()> {
+        self.process.stop()?.success("Prometheus told to stop").map(drop)
+    }
+}
+
+/// A program, where it was put or where programs are.
+fn program(name: &str) -> OsString {
+    let own = Path::new(PLACE).canonicalize().ok().map(|place| place.join("usr/bin").join(name));
+    own.filter(|path| path.is_file()).map_or_else(|| name.into(), Into::into)
 }
 
 fn python(script: &str) -> Command {

@@ -21,6 +21,7 @@ pub mod ping_pong;
 pub mod probe;
 pub mod sequence;
 pub mod transfer;
+pub mod watchers;
 pub mod web;
 
 use std::fs;

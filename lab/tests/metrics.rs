@@ -144,16 +144,8 @@ fn none(complaints: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The queries of the dashboard: those of its panels, and of its variables.
 fn queries() -> Result<Vec<String>> {
-    let dashboard: Value = serde_json::from_str(&text(DASHBOARD)?)?;
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let panels = list(&dashboard["panels"]);
-    let of_panels =
-        panels.iter().flat_map(|panel| list(&panel["targets"])).map(|target| target["expr"].clone());
-    let variables = list(&dashboard["templating"]["list"]);
-    let of_variables = variables.iter().map(|variable| variable["definition"].clone());
-    Ok(of_panels.chain(of_variables).filter_map(|query| query.as_str().map(str::to_owned)).collect())
+    prometheus::queries(&text(DASHBOARD)?)
 }
 
 /// The names of the alerts.
@@ -211,18 +203,13 @@ fn rules_do_as_tested() -> Result<()> {
     Ok(())
 }
 
-/// Each query as a rule of its own, with values for what Grafana fills in.
+/// Each query as a rule of its own.
 fn queries_are_read() -> Result<()> {
-    let queries = queries()?;
-    let filled = queries.iter().filter(|query| !query.starts_with("label_values"));
-    let filled = filled.map(|query| {
-        query.replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$bundle", ".*")
-    });
     // A string of JSON is one of YAML.
-    let rules: String = filled
-        .enumerate()
-        .map(|(number, query)| format!("  - record: panel:{number}\n    expr: {}\n", Value::from(query)))
-        .collect();
+    let rule = |(number, query): (usize, &String)| {
+        format!("  - record: panel:{number}\n    expr: {}\n", Value::from(prometheus::filled(query)))
+    };
+    let rules: String = queries()?.iter().enumerate().map(rule).collect();
     let rules = format!("groups:\n- name: panels\n  rules:\n{rules}");
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("panels.yml");

@@ -10,8 +10,9 @@ const NOTHING: u64 = 1_000_000;
 const EMPTY: u64 = 30;
 /// A link that carries less than this part of the best one is slow.
 const SLOW: u64 = 2;
-/// Percent of the peer's reports that say that it does not keep up.
+/// Percent of the peer's reports that say that it does not keep up, and so many that they count where nothing else stands out.
 const BEHIND: u64 = 25;
+const BEHIND_AT_TIMES: u64 = 10;
 /// Of the 100 reports in a second that a peer sends over each link even when nothing comes: one that sends fewer does not get
 /// its processor.
 const REPORTS_LEAST: u64 = 80;
@@ -48,6 +49,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         reordering,
         dead,
         application,
+        receiver_at_times,
     ];
     let found = rules.iter().find_map(|rule| rule(facts));
     let found = found.unwrap_or_else(|| Found {
@@ -99,10 +101,19 @@ fn nothing(facts: &Facts) -> Option<Found> {
 
 /// The peer's daemon does not get the processor, or does not keep up.
 fn receiver_processor(facts: &Facts) -> Option<Found> {
+    receiver(facts, BEHIND)
+}
+
+/// The same where nothing else stands out.
+fn receiver_at_times(facts: &Facts) -> Option<Found> {
+    receiver(facts, BEHIND_AT_TIMES)
+}
+
+fn receiver(facts: &Facts, behind_least: u64) -> Option<Found> {
     let used = || facts.paths.iter().filter(|path| path.carried > NOTHING);
     let (behind, reports) = (used().map(|path| path.behind).max()?, used().map(|path| path.reports).max()?);
     let usual = REPORTS_LEAST * facts.paths.iter().filter(|path| path.state == PathState::Up).count() as u64;
-    if !facts.sends || (behind < BEHIND && reports >= usual) {
+    if !facts.sends || (behind < behind_least && reports >= usual) {
         return None;
     }
     let peer = &facts.peer;

@@ -122,6 +122,10 @@ fn processors_are_told_apart_by_who_says_so() {
     assert_eq!(limit(&facts), ("sender-processor", true));
     facts.paths[0].behind = 80;
     assert_eq!(limit(&facts), ("receiver-processor", true));
+    facts.paths[0].behind = 15;
+    assert_eq!(limit(&facts), ("sender-processor", true), "what is seen here counts first");
+    facts.workers[0].worked = 30;
+    assert_eq!(limit(&facts), ("receiver-processor", true), "nothing else stands out");
     facts.paths[0].behind = 0;
     facts.paths.iter_mut().for_each(|path| path.reports = 20);
     assert_eq!(limit(&facts), ("receiver-processor", true));

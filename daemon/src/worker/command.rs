@@ -186,6 +186,8 @@ impl Worker {
             }
             Command::RemoveLink { link, answer } => self.remove(now, link, answer),
             Command::Snapshot(answer) => {
+                // What was sent last counts as waiting until the kernel is asked.
+                self.measure(now);
                 let links = (0..).zip(self.nics.iter().zip(&self.links));
                 let links =
                     links.filter_map(|(number, (nic, link))| Some((number, &nic[..], &link.as_ref()?.io)));

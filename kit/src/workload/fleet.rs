@@ -49,6 +49,17 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
+    /// Waits until it has said `words`.
+    ///
+    /// # Errors
+    /// It has not within `limit`.
+    pub fn says(&self, words: &str, limit: Duration) -> Result<()> {
+        let process = self.process.as_ref().context("the follower has ended")?;
+        wait_for(&format!("a follower that says `{words}`"), limit, || {
+            Ok(process.has_complained(words).then_some(()))
+        })
+    }
+
     /// Has it end by SIGTERM, and tells what it said.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{TEAMNL, Tool};
 use tabane_kit::topology::{Topology, address, nic};
+use tabane_kit::workload::watchers::Watchers;
 use tabane_kit::workload::{Stream, ping_pong};
 use tabane_kit::{bonding, mptcp};
 
@@ -38,6 +39,8 @@ pub(super) enum Contestant {
     Bundle(PolicyKind),
     /// `adaptive` that does not send lost cells again.
     Unrepaired,
+    /// `adaptive`, watched at every host.
+    Watched,
     /// A VLAN of the kernel's on the device of `adaptive`.
     Vlan,
     /// The kernel's MPTCP with a subflow per link.
@@ -62,15 +65,23 @@ const KERNEL: [&str; 7] = [
 /// What makes a path while it lives.
 pub(super) struct Way<'a> {
     pub(super) bundles: Vec<Bundle<'a>>,
+    watchers: Vec<Watchers>,
     tunnel: Option<Tunnel>,
 }
 
 impl Way<'_> {
+    /// The daemons of bundles, and who watches them.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let daemons = self.bundles.iter().filter_map(Bundle::pid);
+        daemons.chain(self.watchers.iter().flat_map(Watchers::pids)).collect()
+    }
+
     /// Ends it.
     ///
     /// # Errors
-    /// A daemon does not end as it should.
+    /// A daemon or who watches it does not end as it should.
     pub(super) fn stop(self) -> Result<()> {
+        self.watchers.into_iter().try_for_each(Watchers::stop)?;
         Bundle::stop_all(self.bundles)?;
         self.tunnel.map_or(Ok(()), Tunnel::stop)
     }
@@ -82,6 +93,7 @@ impl Contestant {
         let bundles = PolicyKind::ALL.into_iter().map(Contestant::Bundle);
         let further = [
             Contestant::Unrepaired,
+            Contestant::Watched,
             Contestant::Vlan,
             Contestant::Mptcp,
             Contestant::Aggligator,
@@ -98,6 +110,7 @@ impl Contestant {
             Contestant::Netem => "netem",
             Contestant::Bundle(policy) => policy.name(),
             Contestant::Unrepaired => "unrepaired",
+            Contestant::Watched => "watched",
             Contestant::Vlan => "vlan",
             Contestant::Mptcp => "mptcp",
             Contestant::Kernel(key) => key,
@@ -109,7 +122,7 @@ impl Contestant {
     pub(super) const fn policy(self) -> Option<PolicyKind> {
         match self {
             Contestant::Bundle(policy) => Some(policy),
-            Contestant::Unrepaired | Contestant::Vlan => Some(PolicyKind::Adaptive),
+            Contestant::Unrepaired | Contestant::Watched | Contestant::Vlan => Some(PolicyKind::Adaptive),
             _ => None,
         }
     }
@@ -182,7 +195,7 @@ impl Contestant {
             Contestant::Kernel(_) => bonding::address(number).into(),
             Contestant::Aggligator => Ipv4Addr::LOCALHOST.into(),
             Contestant::Vlan => Ipv4Addr::new(10, 78, 0, host + 1).into(),
-            Contestant::Bundle(_) | Contestant::Unrepaired => bundle::address(number),
+            Contestant::Bundle(_) | Contestant::Unrepaired | Contestant::Watched => bundle::address(number),
         }
     }
 
@@ -204,7 +217,7 @@ impl Contestant {
         scenario: &Scenario,
         daemon: &Path,
     ) -> Result<Way<'a>> {
-        let mut way = Way { bundles: Vec::new(), tunnel: None };
+        let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
             Contestant::Mptcp => mptcp::announce(topology)?,
@@ -218,7 +231,7 @@ impl Contestant {
                 let [client, server] = [0, 1].map(|host| topology.host(host));
                 ping_pong::play(client, server, tunnel::at(0), Stream::Tcp, TRY_WITHIN)?;
             }
-            Contestant::Bundle(_) | Contestant::Unrepaired | Contestant::Vlan => {
+            Contestant::Bundle(_) | Contestant::Unrepaired | Contestant::Watched | Contestant::Vlan => {
                 let over = scenario.bundle.over;
                 let nics = topology.nics();
                 let link = |host, (number, nic): (usize, &String)| {
@@ -233,6 +246,10 @@ impl Contestant {
                 let links = |host| nics.iter().enumerate().map(|nic| link(host, nic)).collect();
                 way.bundles = Bundle::start_each(topology, links, &self.options(scenario, daemon))?;
             }
+        }
+        if self == Contestant::Watched {
+            let watch = |host| Watchers::start(host, daemon);
+            way.watchers = topology.hosts().iter().map(watch).collect::<Result<_>>()?;
         }
         if self == Contestant::Vlan {
             for (host, number) in topology.hosts().iter().zip(0..) {

@@ -24,8 +24,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// As they are now.
-    pub(super) fn now(topology: &Topology, is_bundled: bool) -> Result<Counts> {
+    /// As they are now; `pids` are the daemons of bundles and who watches them.
+    pub(super) fn now(topology: &Topology, pids: &[u32]) -> Result<Counts> {
         let sum = |count: &dyn Fn(&Namespace) -> Result<u64>| -> Result<u64> {
             topology.hosts().iter().map(count).sum()
         };
@@ -35,9 +35,9 @@ impl Counts {
             in_vain: protocol("TcpExt", "TCPDSACKRecvSegs")?,
             timeouts: protocol("TcpExt", "TCPTimeouts")?,
             socket_overruns: protocol("Udp", "RcvbufErrors")?,
-            device_drops: if is_bundled { sum(&|host| counters::queue_drops(host, DEVICE))? } else { 0 },
+            device_drops: if pids.is_empty() { 0 } else { sum(&|host| counters::queue_drops(host, DEVICE))? },
             wires: wires(topology)?,
-            cpu: Usage::now(&[])?,
+            cpu: Usage::now(pids)?,
         })
     }
 
@@ -53,14 +53,17 @@ impl Counts {
         figures.push((Figure::Overruns, missed as f64));
         if let Some(bytes) = payload {
             let (resent, in_vain) = (self.resent - earlier.resent, self.in_vain - earlier.in_vain);
-            let cpu = self.cpu.since(earlier.cpu).machine_seconds;
+            let (used, gigabytes) = (self.cpu.since(earlier.cpu), bytes as f64 / 1e9);
             figures.extend([
                 (Figure::Resent, resent as f64),
                 (Figure::InVain, in_vain as f64),
                 (Figure::SegmentsLost, resent.saturating_sub(in_vain) as f64),
                 (Figure::Timeouts, (self.timeouts - earlier.timeouts) as f64),
-                (Figure::CpuSPerGb, cpu / (bytes as f64 / 1e9)),
+                (Figure::CpuSPerGb, used.machine_seconds / gigabytes),
             ]);
+            if used.processes_seconds > 0.0 {
+                figures.push((Figure::BundleCpuSPerGb, used.processes_seconds / gigabytes));
+            }
         }
         figures.into_iter().map(|(figure, value)| Measure::of_run(figure, value)).collect()
     }

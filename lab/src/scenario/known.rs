@@ -44,6 +44,8 @@ known! {
     Rivals: "rivals";
     /// TCP over links whose queues stand in routers behind the NICs, unequal ones too: about 40 minutes
     Routers: "routers";
+    /// What a page, a scrape each second and `top` cost a bundle: pairs with and without, about 4 minutes
+    Watching: "watching";
     /// A VLAN on the device beside the device itself, in a guest; about 6 minutes
     Vlan: "vlan";
 }

@@ -44,7 +44,7 @@ pub(super) fn run(
     slowdown: u32,
 ) -> Result<Vec<Measure>> {
     let topology = Topology::build(plan(scenario, contestant, seed))?;
-    let run = Run { scenario, contestant, topology: &topology, seed, slowdown };
+    let run = Run { scenario, contestant, topology: &topology, seed, slowdown, pids: &[] };
     for link in 0..scenario.links.len() {
         run.impair(link, &Condition::at_first(scenario, link))?;
     }
@@ -54,9 +54,9 @@ pub(super) fn run(
     }
     let way = contestant.start(&topology, scenario, daemon)?;
     let (told, since_ns) = (Told::now(&way.bundles)?, monotonic_ns()?);
-    let (mut measures, mut faults) = (Vec::new(), Faults::default());
+    let (mut measures, mut faults, pids) = (Vec::new(), Faults::default(), way.pids());
     for (turn, scenario) in scenario.turns() {
-        let run = Run { scenario: &scenario, ..run };
+        let run = Run { scenario: &scenario, pids: &pids, ..run };
         let (of_turn, seen) = thread::scope(|scope| run.play(scope))?;
         measures.extend(of_turn.into_iter().map(|measure| measure.in_turn(turn)));
         faults = seen;
@@ -112,6 +112,8 @@ struct Run<'a> {
     seed: u64,
     /// How many times as long as usual things may take here.
     slowdown: u32,
+    /// The daemons of bundles and who watches them.
+    pids: &'a [u32],
 }
 
 impl<'a> Run<'a> {
@@ -176,7 +178,7 @@ impl<'a> Run<'a> {
             Ok(())
         };
         let mark = || flows.iter().map(|flows| Mark::now(flows)).collect::<Result<Vec<Mark>>>();
-        let count = || Counts::now(self.topology, self.contestant.policy().is_some());
+        let count = || Counts::now(self.topology, self.pids);
         let mut faults = Faults::default();
         let course = course::of(self.scenario);
         let mut pacers = self.pacers(&course)?;

@@ -104,6 +104,11 @@ impl Found {
                 let links = self.scenario.links.len() as f64;
                 self.ratios(seen, row, self.base(seen)?).into_iter().map(|ratio| ratio / links).collect()
             }
+            Figure::BundleCpuRatio => {
+                let base = self.base(seen).filter(|base| !std::ptr::eq(*base, seen))?.outcome.runs()?;
+                let cost = |run| value(run, row.flow, Figure::BundleCpuSPerGb);
+                runs.iter().zip(base).filter_map(|(run, base)| Some(cost(run)? / cost(base)?)).collect()
+            }
             Figure::OfBestOther => {
                 let speed = |other: &&Seen| {
                     self.samples(other, Row { figure: Figure::Mbps, ..row }).map(|all| all.median())

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         trial("trials_type_what_they_exercise", exercised::trials_type_what_they_exercise),
         trial("a_trial_that_does_not_type_what_it_exercises_is_found", exercised::mistakes_are_found),
         trial("make_targets_of_the_pages_exist", targets::exist),
+        trial("the_image_has_all_programs", targets::the_image_has_all_programs),
         trial("the_summary_of_the_book_lists_every_page", book::lists_every_page),
         trial("each_page_begins_with_what_its_reader_can_do", book::begin_with_their_use),
         trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),

@@ -1,9 +1,9 @@
-//! Make targets.
+//! Make targets, and the programs that they install.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::pages::{all, none, root, typed};
 
@@ -41,4 +41,15 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     let words = command.unwrap_or_default().split_whitespace();
     let words = words.take_while(|word| word.starts_with(|letter: char| letter.is_ascii_alphabetic()));
     words.filter(|word| !word.contains('='))
+}
+
+/// The image of the container has the programs that `make install` installs.
+pub(crate) fn the_image_has_all_programs() -> Result<()> {
+    let makefile = fs::read_to_string(root().join("Makefile"))?;
+    let programs = makefile.lines().find_map(|line| line.strip_prefix("PROGRAMS := "));
+    let recipe = fs::read_to_string(root().join("packaging/Containerfile"))?;
+    let words: BTreeSet<&str> = recipe.split_whitespace().collect();
+    let programs = programs.context("no PROGRAMS in the Makefile")?.split_whitespace();
+    let lacks = programs.filter(|name| !words.contains(&*format!("target/release/{name}")));
+    none(&lacks.map(|name| format!("packaging/Containerfile: no {name}")).collect::<Vec<_>>())
 }

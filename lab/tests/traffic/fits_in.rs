@@ -2,23 +2,33 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{CNI_MACVLAN, Missing};
 use tabane_kit::systemd::{Systemd, UNITS};
 use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, options, plan, ready, send_file};
+use crate::stage::{FAST, options, plan, ready, send_file, with_bundles};
 use crate::systemd::{SERVICE, machine_with, peer, whole};
 use crate::{Case, Need};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");
 const UNMANAGED: &[u8] =
     include_bytes!("../../../packaging/network/systemd-networkd/10-tabane-unmanaged.network");
+const VLAN_NETDEV: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/20-tb0-vlan10.netdev");
+const NETDEV: &str = "etc/systemd/network/20-tb0-vlan10.netdev";
+const VLAN_NETWORK: &[u8] =
+    include_bytes!("../../../packaging/network/systemd-networkd/20-tb0-vlan10.network");
+const DAEMON_SET: &str = include_str!("../../../packaging/network/kubernetes/daemonset.yaml");
+const ATTACHMENT: &str = include_str!("../../../packaging/network/kubernetes/network-attachment.yaml");
 pub(crate) const BRIDGE: &[u8] = include_bytes!("../../../packaging/network/bridge/bridge.conf");
 const ONLINE: &[u8] = include_bytes!("../../../packaging/network/network-online/online.conf");
 const RULES: &str = include_str!("../../../packaging/network/nftables/tabane-input.nft");
@@ -32,6 +42,12 @@ const GREEDY_ADDRESS: &str = "192.0.2.77/24";
 /// Debian's networkd, without the message bus that this container lacks.
 pub(crate) const NETWORKD: &[u8] =
     b"[Service]\nType=notify\nExecStart=/lib/systemd/systemd-networkd\nRuntimeDirectory=systemd/netif\n";
+/// The VLAN of the recipe, and its address.
+const VLAN: &str = "tb0.10";
+const VLAN_ADDRESS: &str = "10.10.0.1/24";
+/// Where `make test` puts what knows Kubernetes' schemas.
+const VALIDATE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/kubernetes/bin/kubernetes-validate");
 const LINKS: usize = 2;
 const FILE: u64 = 4 << 20;
 const WITHIN: Duration = Duration::from_secs(15);
@@ -40,9 +56,12 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("networkd_gives_a_bundle_its_address", Need::DaemonAndSystemd, addressed),
         Case::new("networkd_leaves_a_bundle_alone", Need::DaemonAndSystemd, unmanaged),
+        Case::new("networkd_asks_for_the_vlan_and_gives_it_its_address", Need::DaemonAndSystemd, vlan),
         Case::new("a_bridge_has_a_bundle_as_its_port", Need::DaemonAndSystemd, bridged),
         Case::new("what_waits_for_the_network_waits_for_a_peer", Need::DaemonAndSystemd, online),
         Case::new("a_firewall_that_drops_lets_cells_in", Need::DaemonAndNft, firewall),
+        Case::new("kubernetes_takes_the_daemon_set", Need::Kubernetes, daemon_set),
+        Case::new("an_attachment_puts_a_pod_into_the_segment", Need::DaemonAndCni, attachment),
     ]
 }
 
@@ -83,6 +102,35 @@ fn unmanaged() -> Result<()> {
     systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
 }
 
+/// networkd makes the VLAN where the kernel has the driver. Elsewhere it asks for it in vain, and another device has the name.
+fn vlan() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let host = topology.host(0);
+    let named =
+        String::from_utf8_lossy(ADDRESSED).replace("[Network]\n", &format!("[Network]\nVLAN={VLAN}\n"));
+    let files: [(&str, &[u8], u32); 3] = [
+        ("etc/systemd/network/10-tb0.network", named.as_bytes(), 0o644),
+        (NETDEV, VLAN_NETDEV, 0o644),
+        ("etc/systemd/network/20-tb0-vlan10.network", VLAN_NETWORK, 0o644),
+    ];
+    let systemd = beside_networkd(host, &files)?;
+    systemd.systemctl(&format!("start {SERVICE}"))?;
+    let is_made = wait_for("a VLAN, or the kernel's refusal", WITHIN, || {
+        let shown = host.ip(&format!("-details link show {VLAN}")).unwrap_or_default();
+        let is_made = shown.contains("vlan protocol 802.1Q id 10");
+        let is_refused = systemd.said()?.contains("Could not create stacked netdev: Unknown device type");
+        Ok((is_made || is_refused).then_some(is_made))
+    })?;
+    if !is_made {
+        // Networkd takes no other kind of device for it as long as it knows this file.
+        tool::run(systemd.command("rm").arg(format!("/{NETDEV}")))?;
+        systemd.systemctl("restart systemd-networkd.service")?;
+        host.ip(&format!("link add {VLAN} type veth peer name far"))?;
+    }
+    has_address(host, VLAN, VLAN_ADDRESS)?;
+    systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
+}
+
 /// The bridge is there first; the bundle is its port after each start.
 fn bridged() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
@@ -119,6 +167,8 @@ fn online() -> Result<()> {
     wait_for("a bundle that waits for a peer", WITHIN, || {
         Ok((systemd.property(SERVICE, "SubState")? == "start-post").then_some(()))
     })?;
+    let limit = systemd.property(SERVICE, "TimeoutStartUSec")?;
+    ensure!(limit == "1min", "the manager ends a bundle that waits for {limit}");
     let target = || systemd.property("network-online.target", "ActiveState");
     let state = target()?;
     ensure!(state != "active", "the network is {state} without a peer");
@@ -161,6 +211,63 @@ fn firewall() -> Result<()> {
     ready(&mut bundles, LINKS)?;
     send_file(topology.host(0), topology.host(1), tabane_kit::bundle::address(1), FILE)?;
     Bundle::stop_all(bundles)
+}
+
+/// Checks that there is something that knows Kubernetes' schemas.
+pub(crate) fn require_kubernetes() -> Result<()> {
+    let lack = || Missing::new("kubernetes-validate not found: `lab/kubernetes.sh target/tools/kubernetes`");
+    Ok(Path::new(VALIDATE).is_file().then_some(()).ok_or_else(lack)?)
+}
+
+fn daemon_set() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("daemonset.yaml");
+    let is_taken = |text: &str| {
+        fs::write(&file, text)?;
+        tool::run(Command::new(VALIDATE).arg("--strict").arg(&file))
+    };
+    is_taken(DAEMON_SET)?;
+    let misspelt = DAEMON_SET.replace("hostNetwork:", "hostNetworks:");
+    ensure!(misspelt != DAEMON_SET && is_taken(&misspelt).is_err(), "a misspelt key is taken");
+    Ok(())
+}
+
+/// What Multus does when a pod asks for it: the plugin that the attachment names gives the pod an interface, from which the other
+/// machine is reached, and takes it back.
+fn attachment() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("tb0.conf");
+    fs::write(&file, plugin_configuration(directory.path())?.to_string())?;
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, _| {
+        let [host, other] = [topology.host(0), topology.host(1)];
+        other.ip(&format!("address add {OTHER}/24 dev {DEVICE}"))?;
+        let pod = Namespace::create("pod")?;
+        let plugin = |what: &str| {
+            let mut command = host.command("sh");
+            command.args(["-c", "exec \"$0\" <\"$1\"", CNI_MACVLAN.program]).arg(&file);
+            command.envs([("CNI_COMMAND", what), ("CNI_CONTAINERID", "pod"), ("CNI_IFNAME", "net1")]);
+            let folder = Path::new(CNI_MACVLAN.program).parent().context("a folder of plugins")?;
+            command.env("CNI_PATH", folder).env("CNI_NETNS", PathBuf::from("/run/netns").join(pod.name()));
+            tool::run(&mut command)
+        };
+        let given: Value = serde_json::from_str(&plugin("ADD")?)?;
+        let given = given["ips"][0]["address"].as_str().context("no address")?.to_owned();
+        let (address, _) = given.split_once('/').context("no network")?;
+        send_file(&pod, other, OTHER.parse()?, FILE)?;
+        send_file(other, &pod, address.parse()?, FILE)?;
+        plugin("DEL")?;
+        ensure!(pod.ip("-brief link show net1").is_err(), "the interface stays");
+        Ok(())
+    })
+}
+
+/// The configuration in the attachment, with the name that Multus gives it, and what it keeps in `folder`.
+fn plugin_configuration(folder: &Path) -> Result<Value> {
+    let (_, text) = ATTACHMENT.split_once("config: |\n").context("no configuration")?;
+    let mut config: Value = serde_json::from_str(text)?;
+    config["name"] = "tb0".into();
+    config["ipam"]["dataDir"] = folder.display().to_string().into();
+    Ok(config)
 }
 
 /// A file goes from the other machine to this one's address of the recipes, and back.

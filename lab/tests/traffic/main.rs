@@ -63,8 +63,8 @@ use std::{env, thread};
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use tabane_kit::prerequisites::{
-    DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP, TMUX, TSHARK,
-    Tool, require_daemon, require_priority, require_tools, require_xdp,
+    CNI_MACVLAN, DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP,
+    TMUX, TSHARK, Tool, require_daemon, require_priority, require_tools, require_xdp,
 };
 use tabane_kit::sandbox::{self, Side};
 use tabane_kit::{bundle, prometheus};
@@ -85,6 +85,7 @@ enum Need {
     Nothing,
     Daemon,
     DaemonAndTcpdump,
+    DaemonAndCni,
     DaemonAndIperf,
     DaemonAndDns,
     DaemonAndEtcd,
@@ -103,8 +104,10 @@ enum Need {
     DaemonAndTmux,
     DaemonAndBrowser,
     DaemonAndWeb,
+    WebAndPrometheus,
     WebAndSystemd,
     DaemonAndSetpriv,
+    Kubernetes,
     Mpirun,
 }
 
@@ -211,11 +214,16 @@ fn cases() -> Vec<Case> {
 
 fn missing(need: Need) -> Option<String> {
     let daemon = || require_daemon(&bundle::program(None)?).map_err(anyhow::Error::from);
+    let all = |needs: &[Need]| {
+        let lack = needs.iter().find_map(|need| missing(*need));
+        lack.map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))
+    };
     let tool = |tool: Tool| Ok(require_tools(&env::var_os("PATH").unwrap_or_default(), &[tool])?);
     let lack = match need {
         Need::Nothing => Ok(()),
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
+        Need::DaemonAndCni => daemon().and_then(|()| tool(CNI_MACVLAN)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
         Need::DaemonAndDns => daemon().and_then(|()| tool(DNSMASQ)),
         Need::DaemonAndEtcd => daemon().and_then(|()| tool(ETCD)).and_then(|()| tool(ETCDCTL)),
@@ -227,9 +235,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
         Need::DaemonAndPrometheus => daemon().and_then(|()| Ok(prometheus::require()?)),
         Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),
-        Need::DaemonAndSystemdAndEtcd => [Need::DaemonAndSystemd, Need::DaemonAndEtcd]
-            .into_iter()
-            .try_for_each(|need| missing(need).map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))),
+        Need::DaemonAndSystemdAndEtcd => all(&[Need::DaemonAndSystemd, Need::DaemonAndEtcd]),
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))
             .and_then(|()| tool(SETPRIV))
@@ -240,10 +246,10 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
         Need::DaemonAndBrowser => daemon().and_then(|()| page::require_browser(tool)),
         Need::DaemonAndWeb => daemon().and_then(|()| page::require_web()),
-        Need::WebAndSystemd => page::require_web().and_then(|()| {
-            missing(Need::DaemonAndSystemd).map_or(Ok(()), |lack| Err(anyhow::Error::msg(lack)))
-        }),
+        Need::WebAndPrometheus => page::require_web().and_then(|()| all(&[Need::DaemonAndPrometheus])),
+        Need::WebAndSystemd => page::require_web().and_then(|()| all(&[Need::DaemonAndSystemd])),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
+        Need::Kubernetes => fits_in::require_kubernetes(),
         Need::Mpirun => tool(MPIRUN),
     };
     lack.err().map(|lack| format!("{lack:#}"))

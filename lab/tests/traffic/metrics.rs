@@ -1,15 +1,20 @@
-//! `tabane metrics` of real bundles: a link dies and comes back, and the figures say so; others read them.
+//! `tabane metrics` of real bundles: a link dies and comes back, and the figures say so; others read them. And Prometheus beside a
+//! bundle, as docs/metrics.md sets it up.
 
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::clock::wait_for;
-use tabane_kit::prometheus;
+use tabane_kit::prometheus::{self, Server};
 use tabane_kit::tool;
-use tabane_kit::topology::nic;
+use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
 use crate::faults::carry;
+use crate::page;
 use crate::stage::{FAST, options, plan, ready, send_file, under_a_file, with_bundles};
 use crate::{Case, Need};
 
@@ -17,11 +22,28 @@ const LINKS: usize = 2;
 const VICTIM: usize = 1;
 const FILE: u64 = 4 << 20;
 const WITHIN: Duration = Duration::from_secs(10);
+const PAGE: &str = include_str!("../../../docs/metrics.md");
+const RULES: &str = include_str!("../../../packaging/prometheus/tabane.rules.yml");
+const DASHBOARD: &str = include_str!("../../../packaging/grafana/tabane.json");
+/// Prometheus asks and judges each second here, and looks at itself.
+const BRISK: &str = "global: { scrape_interval: 1s, evaluation_interval: 1s }\n";
+/// Time until Prometheus has what a query asks for, after two scrapes and a judgement.
+const ASKED_WITHIN: Duration = Duration::from_secs(20);
+/// Bytes of a transfer that goes on for some seconds after a link has died.
+const LONG_FILE: u64 = 48 << 20;
+/// Where links listen.
+const CELLS: u16 = 7420;
+const ITSELF: &str = "  - job_name: prometheus\n    static_configs: [{ targets: [\"127.0.0.1:9090\"] }]\n";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("metrics_tell_of_a_link_that_dies_and_why", Need::DaemonAndPrometheus, dies),
         Case::new("metrics_of_real_bundles_are_read_by_others", Need::DaemonAndPrometheus, read_by_others),
+        Case::new(
+            "prometheus_scrapes_a_bundle_fires_and_fills_the_dashboard",
+            Need::WebAndPrometheus,
+            scraped,
+        ),
     ]
 }
 
@@ -115,4 +137,74 @@ fn read_by_others() -> Result<()> {
         ensure!(value(&text, "tabane_bundle_up", &[&format!("bundle=\"{DEVICE}\"")])? == 1.0, "{text}");
         Ok(())
     })
+}
+
+/// A link dies: its alert fires and no worse one, and each panel of the dashboard has something to show.
+fn scraped() -> Result<()> {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
+    let end = |link, host| address_of(link, host);
+    let link =
+        |host: usize, link| format!("{},local={},peer={}", nic(link), end(link, host), end(link, 1 - host));
+    let links = |host| (0..LINKS).map(|number| link(host, number)).collect();
+    let mut bundles = Bundle::start_each(&topology, links, &options()?)?;
+    ready(&mut bundles, LINKS)?;
+    bundles[0].ask(&["link", "set", DEVICE, &format!("{},rate=200 Mbit/s", nic(0))])?;
+
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let [token, rules] = ["token", "rules.yml"].map(|name| directory.path().join(name));
+    // Alerts fire once their state has lasted for a while; here for a moment.
+    fs::write(&rules, with_each(RULES, "for: ", "1s"))?;
+    let web = page::serve(host, &token)?;
+    let server = Server::start(host, &configuration(&token, &rules)?)?;
+    let finds = |query: &str| {
+        wait_for(query, ASKED_WITHIN, || Ok(Some(server.ask(query)?).filter(|found| !found.is_empty())))
+    };
+    finds("up{job=\"tabane\"} == 1")?;
+    finds("tabane_redundancy_lost == 0")?;
+
+    under_a_file(&topology, LONG_FILE, || {
+        carry(&topology, VICTIM)?;
+        topology.kill_switch(VICTIM).map(drop)
+    })?;
+    finds("ALERTS{alertname=\"TabaneRedundancyLost\",alertstate=\"firing\"}")?;
+    let worse = server.ask("ALERTS{severity=\"critical\"}")?;
+    ensure!(worse.is_empty(), "a dead link of two is no cause for {worse:?}");
+    let stranger = topology.host(1).enter(|| UdpSocket::bind("0.0.0.0:0"))??;
+    for query in prometheus::queries(DASHBOARD)? {
+        stranger.send_to(b"no cell", (end(0, 0), CELLS))?;
+        finds(&prometheus::filled(&query))?;
+    }
+    finds("prometheus_rule_evaluations_total > 0")?;
+    finds("sum(prometheus_rule_evaluation_failures_total) == 0")?;
+    server.stop()?;
+    web.stop()?.success("tabane web told to stop")?;
+    Bundle::stop_all(bundles)
+}
+
+/// The configuration that docs/metrics.md shows, with the files and the node of the trial.
+fn configuration(token: &Path, rules: &Path) -> Result<String> {
+    let example = PAGE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let example = example.context("no configuration in docs/metrics.md")?;
+    let parts = [
+        ("credentials_file: ", " }", token.display().to_string()),
+        ("targets: ", " }", format!("[\"{}\"]", page::ADDRESS)),
+        ("rule_files: ", "\n", format!("[{}]", rules.display())),
+    ];
+    let filled = parts.into_iter().try_fold(example.to_owned(), |text, (before, after, own)| {
+        let (head, rest) = text.split_once(before).with_context(|| format!("no `{before}` in {example}"))?;
+        let (_, tail) =
+            rest.split_once(after).with_context(|| format!("no end of `{before}` in {example}"))?;
+        anyhow::Ok(format!("{head}{before}{own}{after}{tail}"))
+    })?;
+    let (head, tail) = filled.split_once("rule_files").context("no rules")?;
+    Ok(format!("{BRISK}{head}{ITSELF}rule_files{tail}"))
+}
+
+/// The text with `value` behind each `key` at the beginning of a line.
+fn with_each(text: &str, key: &str, value: &str) -> String {
+    let line = |line: &str| match line.trim_start().strip_prefix(key) {
+        Some(rest) => format!("{}{value}\n", line.strip_suffix(rest).unwrap_or(line)),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }

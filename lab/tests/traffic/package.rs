@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
+use nix::mount::{MsFlags, mount};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::prerequisites::Missing;
@@ -30,6 +32,8 @@ const LONG_FILE: u64 = 192 << 20;
 const FILE: u64 = 4 << 20;
 /// Of it, what is timed.
 const MEASURED: u64 = 64 << 20;
+/// Makes that Debian.
+const CLEAN_ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/clean-root.sh");
 /// What one connection over both links has to have of one over a single link.
 const SPEEDUP_LEAST: f64 = 1.9;
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
@@ -45,6 +49,11 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_package_is_installed_works_is_upgraded_and_leaves_nothing", Need::Package, package),
         Case::new("a_package_makes_a_bundle_of_two_machines_by_a_command_on_each", Need::Package, new_user),
+        Case::new(
+            "a_clean_debian_that_is_not_finished_takes_no_mounted_files_along",
+            Need::Nothing,
+            unfinished,
+        ),
     ]
 }
 
@@ -55,6 +64,24 @@ pub(crate) fn require() -> Result<()> {
         ensure!(there, Missing::new(format!("{variable} names nothing: `make deb-test`")));
     }
     tabane_kit::systemd::require()
+}
+
+/// What an interrupted run has left mounted is unmounted; what is in use stays, and so does the directory.
+fn unfinished() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let [mounted, root, begun] = ["mounted", "root", "root.new"].map(|name| directory.path().join(name));
+    let (file, seen) = (mounted.join("file"), begun.join("dev/file"));
+    fs::create_dir(&mounted)?;
+    fs::write(&file, "of this machine")?;
+    fs::create_dir_all(begun.join("dev"))?;
+    mount(Some(&mounted), &begun.join("dev"), None::<&Path>, MsFlags::MS_BIND, None::<&Path>)?;
+    let make = || Command::new("sh").arg(CLEAN_ROOT).args([Path::new("no-such-suite"), &root]).status();
+    let in_use = fs::File::open(&seen)?;
+    ensure!(!make()?.success() && seen.exists() && file.exists(), "what is in use is gone");
+    drop(in_use);
+    ensure!(!make()?.success() && !begun.exists(), "{} stays", begun.display());
+    ensure!(file.exists(), "what was mounted is gone");
+    Ok(())
 }
 
 fn package() -> Result<()> {

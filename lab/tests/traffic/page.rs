@@ -34,7 +34,7 @@ const FILE: u64 = 24 << 20;
 const SOON_MS: f64 = 1_000.0;
 const WITHIN: Duration = Duration::from_secs(10);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-const ADDRESS: &str = "127.0.0.1:7480";
+pub(crate) const ADDRESS: &str = "127.0.0.1:7480";
 /// How the page is looked at: a name, the scheme of colours, and the width in pixels.
 const LOOKS: [Look; 4] = [
     Look { name: "light", scheme: "light", width: 1280 },
@@ -72,7 +72,7 @@ fn folder() -> PathBuf {
 }
 
 /// `tabane web` on `host`, whose requests may change bundles.
-fn serve(host: &Namespace, token: &Path) -> Result<Process> {
+pub(crate) fn serve(host: &Namespace, token: &Path) -> Result<Process> {
     fs::write(token, TOKEN)?;
     fs::set_permissions(token, Permissions::from_mode(0o600))?;
     let mut command = host.command(bundle::program(None)?);

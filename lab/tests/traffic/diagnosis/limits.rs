@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::setpriority_process;
-use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::emulator::Impairment;
 use tabane_kit::machine::processors as processors_of_the_machine;
@@ -28,6 +28,8 @@ const BROKEN: usize = 1;
 const RATE: Bitrate = Bitrate::mbit(20);
 /// A tenth of it.
 const TENTH: Bitrate = Bitrate::mbit(2);
+/// Percent of the looks at which bytes wait for a link that has an eighth of its rate to carry, at most.
+const BUSY_MAX: u64 = 60;
 /// The niceness of the trial's own ends of a connection, ahead of everyone who has an ordinary one.
 const AHEAD: i32 = -15;
 /// What has arrived before anyone asks: the connection has begun by then.
@@ -35,11 +37,11 @@ const BEGUN: u64 = 4 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("why_names_links_that_limit", Need::Daemon, links),
-        Case::new("why_names_a_slow_link", Need::Daemon, slow),
-        Case::new("why_names_a_policy_that_binds_flows", Need::Daemon, bound),
-        Case::new("why_names_a_lossy_link", Need::Daemon, lossy),
-        Case::new("why_names_the_window_and_the_buffer_of_a_connection", Need::Daemon, window),
+        Case::new("why_names_links_that_limit", Need::DaemonAndPriority, links),
+        Case::new("why_names_a_slow_link", Need::DaemonAndPriority, slow),
+        Case::new("why_names_a_policy_that_binds_flows", Need::DaemonAndPriority, bound),
+        Case::new("why_names_a_lossy_link", Need::DaemonAndPriority, lossy),
+        Case::new("why_names_the_window_and_the_buffer_of_a_connection", Need::DaemonAndPriority, window),
         Case::new("why_names_the_processor_of_either_end", Need::DaemonAndPriority, processors),
     ]
 }
@@ -63,15 +65,36 @@ fn under_load(topology: &Topology, begun: u64) -> Result<Said> {
 
 /// Sound links, a program that sends little, and a link that dies.
 fn links() -> Result<()> {
-    with_bundles(plan(&[RATE; 2]), &options()?, |topology, bundles| {
+    undisturbed(plan(&[RATE; 2]), &options()?, |topology, bundles| {
         let said = under_load(topology, BEGUN)?;
         ensure!(said.names.contains("links-full"), "sound links: {:#}", said.answer);
-        named("a program that sends 5 Mbit/s and no more", "why", &paced(topology, Bitrate::mbit(5))?)?;
+        let said = paced(topology, Bitrate::mbit(5))?;
+        for path in said.answer["facts"]["paths"].as_array().context("no paths")? {
+            let is_idle = path["waiting"].as_u64().is_some_and(|percent| percent <= BUSY_MAX);
+            ensure!(is_idle, "a link of 20 Mbit/s is busy: {path}");
+        }
+        named("a program that sends 5 Mbit/s and no more", "why", &said)?;
         topology.kill_switch(BROKEN)?;
         let dead = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].tx == "down");
         bundles[0].wait_until("a dead link", dead)?;
         named("a switch that swallows everything", "why", &under_load(topology, BEGUN)?)
     })
+}
+
+/// Runs `test` over bundles that get a processor before all other programs, as do its own ends of connections: what limits them is
+/// what it plants, also on a busy machine.
+fn undisturbed(
+    plan: Plan,
+    options: &Options,
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
+) -> Result<()> {
+    setpriority_process(None, AHEAD)?;
+    let done = with_bundles(plan, options, |topology, bundles| {
+        bundles.iter().try_for_each(|bundle| schedule(bundle, "--rr", 1))?;
+        test(topology, bundles)
+    });
+    setpriority_process(None, 0)?;
+    done
 }
 
 /// Asks while a program sends at this rate, a piece each ten milliseconds.
@@ -104,13 +127,13 @@ fn paced(topology: &Topology, rate: Bitrate) -> Result<Said> {
 }
 
 fn slow() -> Result<()> {
-    with_bundles(plan(&[RATE, TENTH]), &options()?, |topology, _| {
+    undisturbed(plan(&[RATE, TENTH]), &options()?, |topology, _| {
         named("a link of a tenth of the other's rate", "why", &under_load(topology, BEGUN)?)
     })
 }
 
 fn bound() -> Result<()> {
-    with_bundles(plan(&[RATE; 2]), &options_with(&["--policy", "hash"])?, |topology, _| {
+    undisturbed(plan(&[RATE; 2]), &options_with(&["--policy", "hash"])?, |topology, _| {
         named("a policy that gives one flow one link", "why", &under_load(topology, BEGUN)?)
     })
 }
@@ -122,7 +145,7 @@ fn emulated(rate: Bitrate) -> Plan {
 
 /// Losses are measured by what is sent.
 fn lossy() -> Result<()> {
-    with_bundles(emulated(RATE), &options()?, |topology, bundles| {
+    undisturbed(emulated(RATE), &options()?, |topology, bundles| {
         let transfer = begin(topology, BEGUN)?;
         topology.impair_both(BROKEN, Impairment::loss(0.1))?;
         let measured =
@@ -136,7 +159,7 @@ fn lossy() -> Result<()> {
 
 /// On a path of some milliseconds, buffers of 64 kB are far less than what the links carry in a round trip.
 fn window() -> Result<()> {
-    with_bundles(emulated(FAST), &options()?, |topology, _| {
+    undisturbed(emulated(FAST), &options()?, |topology, _| {
         topology.host(0).set("net/ipv4/tcp_wmem", "4096 4096 4096")?;
         named("a tiny send buffer of TCP here", "why", &under_load(topology, 1 << 20)?)?;
         topology.host(0).set("net/ipv4/tcp_wmem", "4096 16384 4194304")?;
