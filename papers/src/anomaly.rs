@@ -4,8 +4,8 @@
 //! ([`tabane_sim::device::ping_pong`]), each played as the probe plays. The pairs say themselves what is true.
 
 use anyhow::Result;
-use tabane_probe::stats::{BLOCK, Round, inversion, period};
-use tabane_sim::device::ping_pong::{Pair, Played, Truth};
+use tabane_probe::stats::{BLOCK, Round, Summary, inversion, period};
+use tabane_sim::device::ping_pong::{Moderation, Pair, Played, Truth};
 use tabane_sim::random::{Random, Stream};
 
 use super::outcome::Outcome;
@@ -22,6 +22,16 @@ const FALSE_POSITIVES_MAX: f64 = 0.5;
 const FALSE_NEGATIVES_MAX: f64 = 5.0;
 /// Least pairs of each kind: a judgement over fewer would say little.
 const PAIRS_MIN: f64 = 50.0;
+
+/// When NICs interrupt: names, and what the simulated ones do.
+const MODERATIONS: [(&str, Moderation); 6] = [
+    ("at once", Moderation::None),
+    ("20 µs after the last interrupt", Moderation::Fixed(20.0)),
+    ("40 µs after the last interrupt", Moderation::Fixed(40.0)),
+    ("54 µs after the last interrupt", Moderation::Fixed(54.0)),
+    ("10 µs and 0.04 µs for each byte after the last interrupt", Moderation::BySize(10.0, 0.04)),
+    ("20 µs after a packet of fewer than 256 bytes", Moderation::AfterShort(20.0, 256)),
+];
 
 /// What became of the pairs of which the truth is clear.
 #[derive(Default)]
@@ -49,6 +59,7 @@ pub(super) fn run() -> Result<Outcome> {
     }
     inverted.tell("inversion", "an inversion", &mut outcome);
     rhythmic.tell("rhythm", "a rhythm", &mut outcome);
+    tell_of_moderation(&mut outcome);
     let right = inverted.is_right() && rhythmic.is_right();
     outcome.finding(
         "an inversion of size and time, and a rhythm, are told from chance by the round trips alone",
@@ -60,6 +71,23 @@ pub(super) fn run() -> Result<Outcome> {
          the processors' noise, and pairs in which it is not clear are left out",
     );
     Ok(outcome)
+}
+
+/// What becomes of round trips when NICs wait before they interrupt, each size played alone.
+fn tell_of_moderation(outcome: &mut Outcome) {
+    let rows = MODERATIONS.map(|(name, moderation)| {
+        let pair = Pair::moderated(moderation);
+        let times = [0, 1]
+            .map(|place| pair.play(&[place; LAST])[LAST - COUNTED..].iter().map(|round| round.rtt).collect());
+        let [small, large]: [Vec<f64>; 2] = times;
+        let floor = small.iter().copied().fold(f64::INFINITY, f64::min);
+        let below = large.iter().filter(|time| **time < floor).count();
+        let figures = [&small, &large].map(|times| Summary::of(times).map(|of| [of.median, of.sd]));
+        let figures = figures.into_iter().flatten().flatten().chain([100.0 * below as f64 / COUNTED as f64]);
+        (name.to_string(), figures.map(Some).collect())
+    });
+    let columns = ["1 B: median", "sd", "1 KB: median", "sd", "1 KB below all of 1 B, %"];
+    outcome.grid("Simulated round trips where NICs wait before they interrupt, µs", &columns, rows.to_vec());
 }
 
 /// Whether the probe's statistics call the larger message faster, over the rounds that the paper counts.

@@ -42,7 +42,7 @@ pub const LINE_MAX: usize = 512;
 /// Largest message that is echoed, in bytes.
 pub const ECHO_MAX: u32 = 1 << 20;
 /// Most messages that a server stamps in one session.
-pub const STAMPED_MAX: usize = 100_000;
+pub const STAMPED_MAX: usize = 20_000;
 /// Most sizes of one connection: a request is a line.
 pub const SIZES_MAX: usize = 32;
 

@@ -104,7 +104,7 @@ impl Split {
             let times: Vec<f64> = ordered.0.iter().map(|stages| stages.0[place]).collect();
             let Summary { median, p99, max, .. } = Summary::of(&times)?;
             let [slow_us, fast_us] =
-                [slow, fast].map(|apart: Option<[f64; 8]>| apart.map(|stages| stages[place]));
+                [slow, fast].map(|apart: Option<[f64; STAGES.len()]>| apart.map(|stages| stages[place]));
             Some(Stage { stage, median_us: median, p99_us: p99, max_us: max, slow_us, fast_us })
         };
         let stages: Vec<Stage> = STAGES.iter().enumerate().filter_map(stage).collect();
