@@ -30,18 +30,7 @@ pub(crate) use stages::Stages;
 /// Most rounds: their times fit into memory.
 const ROUNDS_MAX: u64 = 100_000_000;
 
-/// Round trips of messages of several sizes
-///
-/// Sizes are played in blocks of 10 rounds each, in a random order within the block. A larger message counts as faster
-/// than a smaller one (an anomaly) when its fastest round trip of a block is the faster one in so many of the blocks
-/// that chance has a probability of 0.001 at most (one-sided sign test over the blocks, Dixon and Mood 1946, with
-/// Holm's correction for all pairs of sizes), and by 5 % or more in the median over the blocks. To see the rhythm of
-/// one size, play it alone.
-///
-/// With --stages the kernels of both machines stamp each message (SO_TIMESTAMPING, in software), and the report says
-/// where slow and fast round trips spent their time: in eight stages, from the call of send() to the end of recv().
-/// What lies between the drivers is one of them, `network`: wires and switches, NICs and how long they wait before they
-/// interrupt; over a bundle also the daemons of both ends.
+/// How round trips are played and judged.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// Machine on which `tabane probe serve` runs
