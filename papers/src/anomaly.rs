@@ -118,7 +118,7 @@ fn order(seed: u64) -> Vec<usize> {
 }
 
 impl Score {
-    fn note<T: PartialEq>(&mut self, truth: Option<T>, found: Option<T>) {
+    fn note<T: Copy + PartialEq>(&mut self, truth: Option<T>, found: Option<T>) {
         if truth.is_some() {
             self.there += 1;
             self.missed += u32::from(truth != found);

@@ -92,9 +92,9 @@ fn stamped_messages_are_echoed_and_told_of_at_the_end_but_not_without_end() {
         assert_eq!(answer, Answer::Ready { port: None });
         stream.set_nodelay(true).expect("no delay");
         let mut echo = [7];
-        let echoes =
-            |_| stream.write_all(&[0]).and_then(|()| stream.read_exact(&mut echo)).is_ok() && echo == [0];
-        assert_eq!((0..count).take_while(echoes).count(), count.min(STAMPED_MAX));
+        let mut echoes =
+            || stream.write_all(&[0]).and_then(|()| stream.read_exact(&mut echo)).is_ok() && echo == [0];
+        assert_eq!((0..count).take_while(|_| echoes()).count(), count.min(STAMPED_MAX));
         let told =
             if stream.shutdown(std::net::Shutdown::Write).is_ok() { rest(&mut stream) } else { Vec::new() };
         let lines: Vec<[u64; 4]> = told
