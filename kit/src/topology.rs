@@ -39,6 +39,17 @@ pub enum Wiring {
     Emulator,
 }
 
+/// On which processors hosts' programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinning {
+    /// On any.
+    None,
+    /// Those of each host on one of their own, in turn where there are fewer than hosts.
+    Apart,
+    /// All on the same one.
+    Together,
+}
+
 /// What to build.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -50,8 +61,8 @@ pub struct Plan {
     pub wiring: Wiring,
     /// Whether NICs get an IPv4 address each; a bundle needs none, a measurement of one bare link does.
     pub addressed: bool,
-    /// Whether each host's programs have a processor of their own, in turn where there are fewer than hosts.
-    pub pinned: bool,
+    /// Where hosts' programs run.
+    pub pinning: Pinning,
     /// Seed of what emulated wires do at random.
     pub seed: u64,
 }
@@ -70,7 +81,7 @@ impl Plan {
     /// Two hosts joined by `links` through a switch each, NICs with addresses.
     #[must_use]
     pub fn two_hosts(links: Vec<LinkPlan>) -> Plan {
-        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true, pinned: false, seed: 1 }
+        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true, pinning: Pinning::None, seed: 1 }
     }
 }
 
@@ -91,11 +102,15 @@ impl Topology {
         );
         let named = |kind: char, number: usize| Namespace::create(format!("{kind}{}", number + 1));
         let mut hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
-        if plan.pinned {
+        let step = match plan.pinning {
+            Pinning::None => None,
+            Pinning::Apart => Some(1),
+            Pinning::Together => Some(0),
+        };
+        if let Some(step) = step {
             let processors = processors()?;
-            for (host, processor) in hosts.iter_mut().zip(processors.iter().cycle()) {
-                host.pin(*processor);
-            }
+            let places = (0..hosts.len()).map(|host| host * step % processors.len());
+            hosts.iter_mut().zip(places).for_each(|(host, place)| host.pin(processors[place]));
         }
         let switches = match plan.wiring {
             Wiring::Switch | Wiring::Emulator => {

@@ -8,12 +8,24 @@ use tabane_kit::report::{Samples, Verdict};
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Outcome {
     pub(super) rows: Vec<Row>,
+    /// What is compared at a glance: columns side by side.
+    pub(super) grids: Vec<Grid>,
     pub(super) findings: Vec<Finding>,
     /// What has to be known of how it was measured.
     pub(super) remarks: Vec<&'static str>,
     /// What this project wants of itself.
     #[serde(skip)]
     pub(super) verdicts: Vec<Verdict>,
+}
+
+/// A table of numbers under a title.
+#[derive(Debug, Serialize)]
+pub(super) struct Grid {
+    /// What the numbers are, with their unit.
+    pub(super) title: String,
+    pub(super) columns: Vec<String>,
+    /// Names, and a number for each column, or none.
+    pub(super) rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 /// One quantity.
@@ -96,5 +108,11 @@ impl Outcome {
     /// Adds a finding.
     pub(super) fn finding(&mut self, sentence: &str, holds: bool, because: String) {
         self.findings.push(Finding { sentence: sentence.to_string(), holds, because });
+    }
+
+    /// Adds a table of numbers.
+    pub(super) fn grid(&mut self, title: &str, columns: &[&str], rows: Vec<(String, Vec<Option<f64>>)>) {
+        let columns = columns.iter().map(ToString::to_string).collect();
+        self.grids.push(Grid { title: title.to_string(), columns, rows });
     }
 }

@@ -18,7 +18,7 @@ use tabane_kit::bundle::{self, Bundle, Protection};
 use tabane_kit::prerequisites::require_xdp;
 use tabane_kit::progress;
 use tabane_kit::report::{Samples, Verdict};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
+use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, nic};
 
 /// What adaptive reclaim keeps of the best of the others at each size, at least, in percent.
 const ADAPTIVE_KEEPS_MIN: f64 = 95.0;
@@ -36,7 +36,8 @@ struct Way {
 
 /// Adds messages of these `sizes`; where there is no AF_XDP, nothing.
 pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize]) -> Result<()> {
-    let topology = Topology::build(Plan { pinned: true, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
+    let topology =
+        Topology::build(Plan { pinning: Pinning::Apart, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
     if let Err(lack) = require_xdp() {
         progress::failed("messages over AF_XDP", &lack.into());
         return Ok(());

@@ -1,11 +1,12 @@
 //! The measurements for people: as tables of the report, and as Markdown.
 
 use std::fmt::Write;
+use std::iter;
 
 use serde_json::json;
 
 use super::Experiment;
-use super::outcome::{Outcome, Row};
+use super::outcome::{Grid, Outcome, Row};
 use super::setting::Setting;
 use tabane_kit::machine::Machine;
 use tabane_kit::report::{Report, Table};
@@ -26,6 +27,7 @@ pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
             table.row(vec![row.what.clone(), published(row), median, low, high, unit, from]);
         }
         report.show(table);
+        outcome.grids.iter().for_each(|grid| show(report, grid));
         outcome.remarks.iter().for_each(|remark| report.show(format!("  {remark}")));
         for finding in &outcome.findings {
             let verdict = if finding.holds { "holds" } else { "does not hold here" };
@@ -62,6 +64,7 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
             );
         }
         page.push('\n');
+        outcome.grids.iter().for_each(|grid| page += &as_markdown(grid));
         for remark in &outcome.remarks {
             let _ = writeln!(page, "{}.\n", capital(remark));
         }
@@ -72,6 +75,30 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
         let _ = writeln!(page, "\nAgain: `tabane-lab papers {}`", experiment.id());
     }
     page
+}
+
+fn show(report: &mut Report, grid: &Grid) {
+    let head: Vec<&str> = iter::once("").chain(grid.columns.iter().map(String::as_str)).collect();
+    let mut table = Table::new(&head);
+    for (name, values) in &grid.rows {
+        table.row(iter::once(name.clone()).chain(values.iter().map(cell)).collect());
+    }
+    report.show(format!("  {}\n", grid.title));
+    report.show(table);
+}
+
+fn as_markdown(grid: &Grid) -> String {
+    let rule = "---|".repeat(grid.columns.len() + 1);
+    let mut text = format!("{}:\n\n| | {} |\n|{rule}\n", grid.title, grid.columns.join(" | "));
+    for (name, values) in &grid.rows {
+        let cells: Vec<String> = values.iter().map(cell).collect();
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+    text + "\n"
+}
+
+fn cell(value: &Option<f64>) -> String {
+    value.map_or("-".to_string(), number)
 }
 
 fn published(row: &Row) -> String {

@@ -43,6 +43,17 @@ enum Command {
     /// Answer the probes of other machines, until Ctrl-C
     Serve(ServeOptions),
     /// Time round trips of messages of several sizes, and find larger ones that are faster
+    ///
+    /// Sizes are played in blocks of 10 rounds each, in a random order within the block. A larger message counts as faster
+    /// than a smaller one (an anomaly) when its fastest round trip of a block is the faster one in so many of the blocks
+    /// that chance has a probability of 0.001 at most (one-sided sign test over the blocks, Dixon and Mood 1946, with
+    /// Holm's correction for all pairs of sizes), and by 5 % or more in the median over the blocks. To see the rhythm of
+    /// one size, play it alone.
+    ///
+    /// With --stages the kernels of both machines stamp each message (SO_TIMESTAMPING, in software), and the report says
+    /// where slow and fast round trips spent their time: in eight stages, from the call of send() to the end of recv().
+    /// What lies between the drivers is one of them, `network`: wires and switches, NICs and how long they wait before they
+    /// interrupt; over a bundle also the daemons of both ends.
     Rtt(rtt::Options),
     /// Time each send() of a stream, and find which kinds of calls there are
     Send(send::Options),

@@ -8,6 +8,8 @@
 //!                 │          ╲
 //!                 │           clock, pace, cpu, interruption, progress
 //!               trace (CSV) ── stats ── report (table, JSON)
+//!
+//!     stamped: the kernel's stamps of what rtt and serve send and receive
 //! ```
 //!
 //! [`stats`] does no I/O and is deterministic: a kept trace always gives the same report. While a probe measures,
@@ -28,6 +30,7 @@ mod progress;
 mod rtt;
 mod send;
 pub mod serve;
+mod stamped;
 pub mod stats;
 mod stream;
 mod sweep;

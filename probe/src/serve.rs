@@ -2,7 +2,8 @@
 //!
 //! Any host on the network may connect, so everything is bounded ([`Limits`]): sessions at a time, the length of a
 //! request and the time until it is there, silence, and the length of a session. A session with an unknown request
-//! ends. No client gets more bytes than it has sent, and only the client that has connected gets any.
+//! ends. No client gets more bytes than it has sent, but for a short line for each message that it wanted stamped, and only
+//! the client that has connected gets any.
 
 mod datagrams;
 mod session;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::rtt::Stages;
 
 /// Most lines that are read.
 const LINES_MAX: usize = 20_000_000;
@@ -30,6 +31,9 @@ pub(crate) struct RoundTrip {
     pub(crate) round: usize,
     /// From before the send to after the receive, in microseconds.
     pub(crate) rtt_us: f64,
+    /// Where that time went, if the kernel's stamps say it.
+    #[serde(skip)]
+    pub(crate) stages: Option<Stages>,
 }
 
 /// One call of `send()`.
@@ -55,7 +59,8 @@ impl Row for Call {
     }
 }
 
-fn is_time(microseconds: f64) -> bool {
+/// Whether it can be a duration.
+pub(crate) fn is_time(microseconds: f64) -> bool {
     microseconds.is_finite() && microseconds >= 0.0
 }
 

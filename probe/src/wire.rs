@@ -7,6 +7,11 @@
 //!     probe   a message    server  the same bytes         and so on, until the probe closes; the first byte is the
 //!                                                           place of the message's size among `sizes`, from 0 on
 //!
+//!     probe   {"probe":2,"ask":{"stamped-echo":{"sizes":[1,1024]}}}\n
+//!     server  {"ready":{}}\n
+//!     probe   messages, each echoed as before; then closes its direction of the connection
+//!     server  [900,2100,3400,250]\n                        for each message, or null where stamps are missing
+//!
 //!     probe   {"probe":2,"ask":"sink"}\n
 //!     server  {"ready":{}}\n
 //!     probe   bytes until it closes its direction
@@ -36,6 +41,8 @@ pub const PORT: u16 = 7430;
 pub const LINE_MAX: usize = 512;
 /// Largest message that is echoed, in bytes.
 pub const ECHO_MAX: u32 = 1 << 20;
+/// Most messages that a server stamps in one session.
+pub const STAMPED_MAX: usize = 20_000;
 /// Most sizes of one connection: a request is a line.
 pub const SIZES_MAX: usize = 32;
 
@@ -56,6 +63,11 @@ pub enum Ask {
     /// To return each message.
     Echo {
         /// Bytes of the messages that will come, 1 to [`ECHO_MAX`]; [`SIZES_MAX`] at most.
+        sizes: Vec<u32>,
+    },
+    /// The same, and to say for each message, at the end, how long it was there: [`STAMPED_MAX`] at most.
+    StampedEcho {
+        /// As for an echo.
         sizes: Vec<u32>,
     },
     /// To take all that comes, and to say how much it was.
@@ -82,6 +94,10 @@ pub enum Answer {
     /// What the server has received.
     Received(Received),
 }
+
+/// How long a message was at the server, in nanoseconds: until `recv()` returned, `send()` was called, the answer entered
+/// the queueing discipline, the driver took it.
+pub type Passage = [u64; 4];
 
 /// What a server has received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

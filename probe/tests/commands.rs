@@ -105,6 +105,37 @@ fn sizes_are_played_in_the_order_of_the_seed() {
     server.stop();
 }
 
+/// Stages are there for each round trip and add up to it; a server that answers small messages late is named as the place.
+#[test]
+fn stages_say_where_round_trips_spend_their_time() {
+    let late = Server::start(&["--delay-below", "64,1000"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("stages.csv");
+    let rounds = ["--stages", "--rounds", "300", "--window", "all", "--sizes", "1,1024,200000"];
+    let measured = json(&[&["rtt", &late.address, "--csv", text(&csv)], &rounds[..]].concat());
+    for (size, is_late) in measured["sizes"].as_array().expect("sizes").iter().zip([true, false, false]) {
+        assert_eq!(size["stages"]["rounds"], size["rtt_us"]["count"], "{size}");
+        let stages = size["stages"]["stages"].as_array().expect("stages");
+        let program = stages.iter().find(|stage| stage["stage"] == "program_there").expect("a stage");
+        assert_eq!(program["median_us"].as_f64() >= Some(1_000.0), is_late, "{program}");
+    }
+    let pair = &measured["inversions"][0];
+    assert_eq!(
+        (&pair["anomaly"], &pair["saved"]["stage"]),
+        (&true.into(), &"program_there".into()),
+        "{pair}"
+    );
+
+    let rows = std::fs::read_to_string(&csv).expect("written");
+    for row in rows.lines().skip(1) {
+        let times: Vec<f64> = row.split(',').skip(2).map(|time| time.parse().expect("a time")).collect();
+        assert_eq!(times.len(), 9);
+        assert!((times[1..].iter().sum::<f64>() - times[0]).abs() < 0.01, "{row}");
+    }
+    assert_eq!(json(&["rtt", "--from", text(&csv)])["sizes"], measured["sizes"]);
+    late.stop();
+}
+
 /// Small messages that the server answers late are found in each run, and named in none without that fault.
 #[test]
 fn a_larger_message_that_is_faster_is_named_and_nothing_else() {

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tabane_probe::serve::{Limits, Server};
-use tabane_probe::wire::{self, Answer, Ask, LINE_MAX, Received, Request, SIZES_MAX, VERSION};
+use tabane_probe::wire::{self, Answer, Ask, LINE_MAX, Received, Request, SIZES_MAX, STAMPED_MAX, VERSION};
 
 /// Limits that a test can wait for.
 const SHORT: Limits = Limits {
@@ -81,6 +81,28 @@ fn messages_are_echoed() {
         let mut echo = vec![0; message.len()];
         stream.read_exact(&mut echo).expect("echoed");
         assert_eq!(echo, message);
+    }
+}
+
+#[test]
+fn stamped_messages_are_echoed_and_told_of_at_the_end_but_not_without_end() {
+    let stage = Stage::new(Limits::default());
+    for count in [3, STAMPED_MAX, STAMPED_MAX + 1] {
+        let (mut stream, answer) = stage.ask(&request(Ask::StampedEcho { sizes: vec![1] }));
+        assert_eq!(answer, Answer::Ready { port: None });
+        stream.set_nodelay(true).expect("no delay");
+        let mut echo = [7];
+        let mut echoes =
+            || stream.write_all(&[0]).and_then(|()| stream.read_exact(&mut echo)).is_ok() && echo == [0];
+        assert_eq!((0..count).take_while(|_| echoes()).count(), count.min(STAMPED_MAX));
+        let told =
+            if stream.shutdown(std::net::Shutdown::Write).is_ok() { rest(&mut stream) } else { Vec::new() };
+        let lines: Vec<[u64; 4]> = told
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(|line| serde_json::from_slice(line).expect("a line"))
+            .collect();
+        assert_eq!(lines.len(), if count > STAMPED_MAX { 0 } else { count });
+        assert!(lines.iter().flatten().all(|nanoseconds| *nanoseconds < 10_000_000_000));
     }
 }
 

@@ -24,7 +24,7 @@ use tabane_kit::clock::{Moment, monotonic_ns};
 use tabane_kit::emulator::{Coalescing, Direction, Impairment};
 use tabane_kit::mptcp;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Pacer, Plan, RouterPlan, Topology, Wiring, address};
+use tabane_kit::topology::{LinkPlan, Pacer, Pinning, Plan, RouterPlan, Topology, Wiring, address};
 use tabane_kit::workload::Stream;
 
 /// Most that the buffers of a connection may grow to.
@@ -92,7 +92,7 @@ fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
         links: scenario.links.iter().map(link).collect(),
         wiring: if is_emulated { Wiring::Emulator } else { Wiring::Switch },
         addressed: contestant.uses_bare_links() || needs_addresses,
-        pinned: false,
+        pinning: Pinning::None,
         seed,
     }
 }

@@ -1,20 +1,27 @@
-//! `tabane probe` between hosts: which NIC carries which sender, what the links' rates allow, and the same over a bundle.
+//! `tabane probe` between hosts: which NIC carries which sender, what the links' rates allow, where
+//! round trips spend their time, and the same over a bundle.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tabane_kit::bundle;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use tabane_kit::emulator::Impairment;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::probe::Probe;
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};
 
+/// What the wire takes each way.
+const SLOW: Duration = Duration::from_millis(10);
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("probe_tells_which_nic_carries_which_sender", Need::Daemon, seats),
         Case::new("probe_measures_over_a_bundle", Need::Daemon, over_a_bundle),
+        Case::new("probe_says_that_a_slow_wire_is_the_place", Need::Daemon, stages),
     ]
 }
 
@@ -57,8 +64,32 @@ fn over_a_bundle() -> Result<()> {
         ensure!(received > 0.0, "nothing arrived");
         let report = probe.measure(&["rtt", &there], &[])?;
         ensure!(report["sizes"][1]["rtt_us"]["count"] == 200, "{report}");
+        // A TAP device stamps as other devices do.
+        let report = probe.measure(&["rtt", &there], &["--stages"])?;
+        ensure!(report["sizes"][1]["stages"]["rounds"] == 200, "{report}");
         probe.stop()
     })
+}
+
+/// Round trips over a wire that is slow each way: `network` has that time, whatever else took some.
+fn stages() -> Result<()> {
+    let wired = Plan { wiring: Wiring::Emulator, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) };
+    let topology = Topology::build(wired)?;
+    topology.impair_both(0, Impairment::delay(SLOW))?;
+    let there = address(0, 1);
+    let probe = probe(&topology, there.into())?;
+    let flags = ["--stages", "--rounds", "60", "--window", "all"];
+    let report = probe.measure(&["rtt", &there.to_string()], &flags)?;
+    for size in report["sizes"].as_array().context("sizes")? {
+        let stages = &size["stages"];
+        ensure!(stages["rounds"] == size["rtt_us"]["count"], "stamps are missing: {stages}");
+        let median = |stage: &Value| stage["median_us"].as_f64().unwrap_or(f64::INFINITY);
+        for stage in stages["stages"].as_array().context("stages")? {
+            let is_network = stage["stage"] == "network";
+            ensure!(is_network == (median(stage) >= 2.0 * SLOW.as_secs_f64() * 1e6), "{stages}");
+        }
+    }
+    probe.stop()
 }
 
 /// The probe from the first host to the second, which has `address`.

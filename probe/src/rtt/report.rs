@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::stages::{Apart, Split};
 use crate::connection::Server;
 use crate::machine::Machine;
 use crate::output::{self, bar, figure, percent, table};
@@ -55,6 +56,9 @@ struct Size {
     histogram: Option<Histogram>,
     /// In rounds.
     period: Option<Period>,
+    /// Where the time goes, if the kernel's stamps say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stages: Option<Split>,
 }
 
 #[derive(Debug, Serialize)]
@@ -64,6 +68,9 @@ struct Pair {
     #[serde(flatten)]
     found: Inversion,
     anomaly: bool,
+    /// Where the larger message's round trips below all of the smaller one save their time, beside the middle half of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved: Option<Apart>,
 }
 
 impl Source {
@@ -82,12 +89,12 @@ impl Report {
         if let Source::Measured { played, .. } = &mut source {
             *played = trace.len();
         }
-        let mut by_size: BTreeMap<u32, Vec<Round>> = BTreeMap::new();
+        let mut by_size: BTreeMap<u32, Vec<RoundTrip>> = BTreeMap::new();
         for round in trace {
-            by_size.entry(round.size_bytes).or_default().push((round.round, round.rtt_us));
+            by_size.entry(round.size_bytes).or_default().push(*round);
         }
-        let counted = |rounds: Vec<Round>| rounds[window.places(rounds.len())].to_vec();
-        let series: Vec<(u32, Vec<Round>)> =
+        let counted = |rounds: Vec<RoundTrip>| rounds[window.places(rounds.len())].to_vec();
+        let series: Vec<(u32, Vec<RoundTrip>)> =
             by_size.into_iter().map(|(size, rounds)| (size, counted(rounds))).collect();
         let sizes = series.iter().filter_map(|(size, rounds)| Size::new(*size, rounds)).collect();
         Report { measurement: "rtt", source, window, sizes, inversions: pairs(&series) }
@@ -119,10 +126,13 @@ impl Report {
             let rhythm = period.map_or("without a period".to_owned(), |period| {
                 format!("with a period of {} rounds (correlation {:.2})", period.lag, period.strength)
             });
+            let saved = pair.saved.map_or(String::new(), |saved| {
+                format!("; beside the middle half of {smaller} B: {}", saved.words())
+            });
             format!(
                 "anomaly: {larger} B is faster than {smaller} B in {faster} of {blocks} blocks, by {} µs ({}) in the \
                  median, by chance with probability {probability:.0e}; {below} round trips ({}) took less time than any \
-                 of {smaller} B ({} µs), {rhythm}",
+                 of {smaller} B ({} µs), {rhythm}{saved}",
                 figure(gain),
                 percent(gain_share),
                 percent(share),
@@ -152,6 +162,13 @@ impl output::Report for Report {
         for size in &self.sizes {
             if let Some(histogram) = &size.histogram {
                 let _ = write!(text, "\n{} B, µs\n{}", size.size_bytes, drawing(histogram));
+            }
+        }
+        for size in &self.sizes {
+            if let Some(split) = &size.stages {
+                let (bytes, rounds, all) = (size.size_bytes, split.rounds, size.rtt_us.count);
+                let _ =
+                    write!(text, "\n{bytes} B, stages of {rounds} of {all} round trips\n{}", split.text());
             }
         }
         let mut findings = self.findings().peekable();
@@ -186,20 +203,24 @@ impl Source {
 }
 
 impl Size {
-    fn new(size_bytes: u32, rounds: &[Round]) -> Option<Size> {
-        let times: Vec<f64> = rounds.iter().map(|(_, time)| *time).collect();
+    fn new(size_bytes: u32, rounds: &[RoundTrip]) -> Option<Size> {
+        let times: Vec<f64> = rounds.iter().map(|round| round.rtt_us).collect();
         let histogram = Histogram::of(&stats::sorted(&times));
-        Some(Size { size_bytes, rtt_us: Summary::of(&times)?, histogram, period: stats::period(&times) })
+        let (rtt_us, period, stages) = (Summary::of(&times)?, stats::period(&times), Split::of(rounds));
+        Some(Size { size_bytes, rtt_us, histogram, period, stages })
     }
 }
 
-fn pairs(series: &[(u32, Vec<Round>)]) -> Vec<Pair> {
+fn pairs(series: &[(u32, Vec<RoundTrip>)]) -> Vec<Pair> {
+    let times =
+        |rounds: &[RoundTrip]| rounds.iter().map(|round| (round.round, round.rtt_us)).collect::<Vec<Round>>();
     let mut pairs: Vec<Pair> = Vec::new();
     for (place, (larger_bytes, larger)) in series.iter().enumerate() {
         for (smaller_bytes, smaller) in &series[..place] {
-            let Some(found) = stats::inversion(smaller, larger) else { continue };
+            let Some(found) = stats::inversion(&times(smaller), &times(larger)) else { continue };
             let (smaller_bytes, larger_bytes) = (*smaller_bytes, *larger_bytes);
-            pairs.push(Pair { smaller_bytes, larger_bytes, found, anomaly: false });
+            let saved = Apart::below(found.floor, larger, smaller);
+            pairs.push(Pair { smaller_bytes, larger_bytes, found, anomaly: false, saved });
         }
     }
     let alone: Vec<f64> = pairs.iter().map(|pair| pair.found.probability).collect();

@@ -58,7 +58,7 @@ fn named(network: Network, slower: f64) -> usize {
                 let place = usize::from(place);
                 rounds[place] += 1;
                 let rtt_us = time(number) + if place == 0 { slower } else { 0.0 };
-                RoundTrip { size_bytes: SIZES[place], round: rounds[place], rtt_us }
+                RoundTrip { size_bytes: SIZES[place], round: rounds[place], rtt_us, stages: None }
             })
             .collect();
         Report::new(&trace, Window::All, Source::Kept(String::new())).findings().next().is_some()

@@ -1,13 +1,14 @@
 //! One connection at the server, from its request to its end.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Instant;
 
 use super::{Delay, Limits, datagrams, in_time};
-use crate::wire::{self, Answer, Ask, ECHO_MAX, Received, Request, SIZES_MAX, VERSION};
+use crate::stamped::{self, Sent, Stamped};
+use crate::wire::{self, Answer, Ask, ECHO_MAX, Passage, Received, Request, SIZES_MAX, STAMPED_MAX, VERSION};
 
 /// What a sink reads at a time, in bytes.
 const GULP: usize = 256 * 1024;
@@ -52,6 +53,7 @@ pub(super) fn serve(
     stream.set_write_timeout(Some(limits.silence))?;
     match request.ask {
         Ask::Echo { sizes } => echo(&mut stream, &sizes, delay, end).map(Done::Echoed),
+        Ask::StampedEcho { sizes } => stamped_echo(stream, &sizes, delay, end).map(Done::Echoed),
         Ask::Sink => sink(&mut stream, end).map(Done::Took),
         Ask::Datagrams { port } => datagrams::count(&mut stream, port, limits).map(Done::Took),
     }
@@ -61,7 +63,7 @@ fn check(request: &Request) -> Result<(), String> {
     if request.probe != VERSION {
         return Err(format!("version {} is not known here; allowed: {VERSION}", request.probe));
     }
-    let Ask::Echo { sizes } = &request.ask else { return Ok(()) };
+    let (Ask::Echo { sizes } | Ask::StampedEcho { sizes }) = &request.ask else { return Ok(()) };
     if !(1..=SIZES_MAX).contains(&sizes.len()) {
         return Err(format!("messages of {} sizes cannot be echoed; allowed: 1 to {SIZES_MAX}", sizes.len()));
     }
@@ -83,16 +85,68 @@ fn echo(stream: &mut TcpStream, sizes: &[u32], delay: Option<Delay>, end: Instan
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        let size = *sizes.get(usize::from(buffer[0])).ok_or(ErrorKind::InvalidData)?;
-        let message = &mut buffer[..size as usize];
+        let message = whole(&mut buffer, sizes)?;
         // The other side waits for the answer before it sends another message.
         stream.read_exact(message.get_mut(came..).ok_or(ErrorKind::InvalidData)?)?;
-        if let Some(delay) = delay.filter(|delay| size < delay.below) {
-            thread::sleep(delay.by);
-        }
+        late(message, delay);
         stream.write_all(message)?;
         count += 1;
         in_time(end)?;
+    }
+}
+
+/// The same, and says at the end how long each message was here.
+fn stamped_echo(mut stream: TcpStream, sizes: &[u32], delay: Option<Delay>, end: Instant) -> io::Result<u64> {
+    wire::write_line(&mut stream, &Answer::Ready { port: None })?;
+    let (mut stream, mut received) = (Stamped::new(stream, 0)?, Vec::new());
+    let mut buffer = vec![0; sizes.iter().copied().max().unwrap_or_default() as usize];
+    loop {
+        let (came, mut last) = stream.receive(&mut buffer)?;
+        if came == 0 {
+            break;
+        }
+        let message = whole(&mut buffer, sizes)?;
+        let rest = message.get_mut(came..).ok_or(ErrorKind::InvalidData)?;
+        last = stream.receive_all(rest)?.unwrap_or(last);
+        if received.len() == STAMPED_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        received.push(last);
+        late(message, delay);
+        stream.send(message)?;
+        stream.collect()?;
+        in_time(end)?;
+    }
+    let (stream, sent) = stream.end();
+    let mut out = BufWriter::new(stream);
+    for (received, sent) in received.iter().zip(&sent) {
+        serde_json::to_writer(&mut out, &passage(received, sent))?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(received.len() as u64)
+}
+
+/// How long a message was here; `None` where a stamp is missing, or the clock was set meanwhile.
+fn passage(received: &stamped::Received, sent: &Sent) -> Option<Passage> {
+    let moments = [received.arrived?, received.returned, sent.called, sent.queued?, sent.driver?];
+    let mut passage = [0; 4];
+    for (place, duration) in passage.iter_mut().enumerate() {
+        *duration = moments[place + 1].checked_sub(moments[place])?;
+    }
+    Some(passage)
+}
+
+/// The message that begins in `buffer`: its first byte is the place of its size.
+fn whole<'a>(buffer: &'a mut [u8], sizes: &[u32]) -> io::Result<&'a mut [u8]> {
+    let size = *sizes.get(usize::from(buffer[0])).ok_or(ErrorKind::InvalidData)?;
+    Ok(&mut buffer[..size as usize])
+}
+
+/// Sleeps, if such a message is to be answered late.
+fn late(message: &[u8], delay: Option<Delay>) {
+    if let Some(delay) = delay.filter(|delay| message.len() < delay.below as usize) {
+        thread::sleep(delay.by);
     }
 }
 

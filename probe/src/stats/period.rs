@@ -2,6 +2,10 @@
 //!
 //! A slow drift correlates with itself, too, but falls off without a peak. So a peak counts only behind the first lag
 //! at which the series is unlike itself (no positive correlation), and after a straight line has been taken off.
+//! It has to be higher than chance makes it with these very values ([`by_chance`]): of few values far from all others, two
+//! correlate by a half at their distance, whatever that is.
+
+use std::collections::BTreeMap;
 
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
@@ -13,11 +17,17 @@ use super::summary::mean;
 const CYCLES_MIN: usize = 3;
 /// Least correlation of a period.
 const STRENGTH_MIN: f64 = 0.3;
-/// Standard errors (one over the root of the count) that a peak stands above noise; 4.5 of them are passed by chance
-/// at none of thousands of lags.
-const ERRORS_MIN: f64 = 4.5;
-/// Every multiple of a period is a peak, some a little higher: the first one that reaches this part of the highest.
-const FIRST_OF: f64 = 0.9;
+/// Probability that values without a period reach the least correlation of one, at any lag.
+const BY_CHANCE: f64 = 1e-3;
+/// Every multiple of a period is a peak, some higher by noise: the first one counts that is so many standard errors (one over the
+/// root of the count) below the highest at most.
+const ERRORS_MAX: f64 = 2.0;
+
+/// Width of a bin of values, in natural logarithms, and the smallest that is told from 0, in standard deviations.
+const BIN: f64 = 0.05;
+const SMALLEST: f64 = 0.01;
+/// Exponents of Chernoff's bound that are tried: each gives a bound, and the lowest is taken.
+const TILTS: u32 = 24;
 
 /// A rhythm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -31,17 +41,48 @@ pub struct Period {
 /// The period of `values`, if they have one.
 #[must_use]
 pub fn period(values: &[f64]) -> Option<Period> {
-    let correlation = autocorrelation(&without_trend(values), values.len() / CYCLES_MIN);
+    let values = without_trend(values);
+    let correlation = autocorrelation(&values, values.len() / CYCLES_MIN);
     let unlike = correlation.iter().position(|value| *value <= 0.0)?;
     let is_peak = |lag: &usize| {
         let here = correlation[*lag];
         here >= correlation[lag - 1] && correlation.get(lag + 1).is_none_or(|next| here >= *next)
     };
     let peaks: Vec<usize> = (unlike.max(1)..correlation.len()).filter(is_peak).collect();
-    let highest = peaks.iter().map(|lag| correlation[*lag]).max_by(f64::total_cmp)?;
-    let noise = ERRORS_MIN / (values.len() as f64).sqrt();
-    let lag = *peaks.iter().find(|lag| correlation[**lag] >= FIRST_OF * highest)?;
-    (highest >= STRENGTH_MIN.max(noise)).then(|| Period { lag, strength: correlation[lag] })
+    let of_highest =
+        *peaks.iter().max_by(|one, other| correlation[**one].total_cmp(&correlation[**other]))?;
+    let highest = correlation[of_highest];
+    if highest < STRENGTH_MIN || highest < by_chance(&values, of_highest, correlation.len()) {
+        return None;
+    }
+    let noise = ERRORS_MAX / (values.len() as f64).sqrt();
+    let lag = *peaks.iter().find(|lag| correlation[**lag] >= highest - noise)?;
+    Some(Period { lag, strength: correlation[lag] })
+}
+
+/// The correlation at `lag` that chance exceeds at any of so many `lags` with the probability [`BY_CHANCE`] at most, when the
+/// values come in a random order: Chernoff's bound for the mean of products of two of them.
+/// Source: Chernoff, Annals of Mathematical Statistics 23, 1952.
+fn by_chance(values: &[f64], lag: usize, lags: usize) -> f64 {
+    let count = values.len() as f64;
+    let deviation = (values.iter().map(|value| value.powi(2)).sum::<f64>() / count).sqrt();
+    // By size, each counted as the largest of its bin: that makes the bound no smaller.
+    let mut bins: BTreeMap<(bool, i64), f64> = BTreeMap::new();
+    for value in values.iter().map(|value| value / deviation) {
+        #[expect(clippy::cast_possible_truncation, reason = "a logarithm")]
+        let bin = (value.abs().max(SMALLEST).ln() / BIN).ceil() as i64;
+        *bins.entry((value < 0.0, bin)).or_default() += 1.0 / count;
+    }
+    let size =
+        |(is_negative, bin): (bool, i64)| (bin as f64 * BIN).exp() * if is_negative { -1.0 } else { 1.0 };
+    let bins: Vec<(f64, f64)> = bins.into_iter().map(|(bin, share)| (size(bin), share)).collect();
+    let rarely = (lags as f64 / BY_CHANCE).ln() / (count - lag as f64);
+    let bound = |tilt: f64| {
+        let others =
+            |one: f64| bins.iter().map(|(other, share)| share * (tilt * one * other).exp()).sum::<f64>();
+        (bins.iter().map(|(one, share)| share * others(*one)).sum::<f64>().ln() + rarely) / tilt
+    };
+    (0..TILTS).map(|step| bound(0.5_f64.powf(f64::from(step) / 2.0))).fold(f64::INFINITY, f64::min)
 }
 
 /// Correlation of `values` with themselves `lag` values later, for lags 0 to `lags`; each is relative to the values
@@ -119,6 +160,15 @@ mod tests {
     fn rare_events_have_the_period_of_their_distance() {
         let values: Vec<f64> = (0..5_000).map(|call| f64::from(u8::from(call % 328 == 17))).collect();
         assert_eq!(period(&values).unwrap().lag, 328);
+    }
+
+    #[test]
+    fn few_values_far_from_all_others_are_no_rhythm() {
+        for far in [&[40][..], &[40, 57], &[40, 57, 74], &[31, 90, 107, 166]] {
+            let mut values = noise(200);
+            far.iter().for_each(|place| values[*place] += 60.0);
+            assert_eq!(period(&values), None, "{far:?}");
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ def period(values):
     highest = found[peaks].max()
     if highest < max(0.3, 4.5 / np.sqrt(len(values))):
         return None
-    return int(peaks[found[peaks] >= 0.9 * highest][0])
+    return int(peaks[found[peaks] >= highest - 2 / np.sqrt(len(values))][0])
 
 
 def classes(values):
