@@ -39,6 +39,10 @@ enum Joint {
 const JOINTS: [Joint; 4] =
     [Joint::Bond("balance-rr"), Joint::Bond("balance-tlb"), Joint::Bundle("rr"), Joint::Bundle("tlb")];
 
+/// A figure of a cell, and where it stands in the paper.
+type Figure = fn(&Streamed) -> f64;
+type Published = fn(&(f64, f64)) -> f64;
+
 /// A cell under each of them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Seen([Streamed; 4]);
@@ -110,7 +114,7 @@ fn outcome(seen: &[Seen]) -> Outcome {
         .chain(JOINTS.map(Joint::label))
         .collect();
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let figures: [(&str, fn(&Streamed) -> f64, Option<fn(&(f64, f64)) -> f64>); 3] = [
+    let figures: [(&str, Figure, Option<Published>); 3] = [
         ("Throughput, Mbit/s", |seen| seen.mbit().median(), Some(|published| published.0)),
         ("CPU, %", |seen| seen.busy, Some(|published| published.1)),
         ("CPU, softirq, %", |seen| seen.softirq, None),

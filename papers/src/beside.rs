@@ -41,6 +41,9 @@ const ONE_WAY_SECONDS: u32 = 8;
 /// Bonding brings at least so many times the acknowledgements of one link where reordering is what the paper saw.
 const REORDERED: f64 = 1.2;
 
+/// How fast each kernel is, by its name.
+type Named = Vec<(String, f64)>;
+
 /// What one way showed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Seen {
@@ -49,7 +52,7 @@ pub(super) struct Seen {
     /// Frames that the sending host sent and received for 10^9 bytes.
     packets: [f64; 2],
     /// On 4 and on 8 nodes.
-    kernels: Vec<Vec<(String, f64)>>,
+    kernels: Vec<Named>,
 }
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
@@ -181,9 +184,8 @@ fn judge(outcome: &mut Outcome, returned: [f64; 3], heard: [f64; 3], seen: &[See
     outcome.finding("3.1: a bundle, which restores the order, spares them", spares, because);
     let of = |way: usize, kernel: &str| {
         let speeds = seen[way].kernels.iter().zip(&seen[0].kernels);
-        let ratio = |(own, single): (&Vec<(String, f64)>, &Vec<(String, f64)>)| {
-            let speed =
-                |of: &Vec<(String, f64)>| of.iter().find(|(name, _)| name == kernel).map(|(_, speed)| *speed);
+        let ratio = |(own, single): (&Named, &Named)| {
+            let speed = |of: &Named| of.iter().find(|(name, _)| name == kernel).map(|(_, speed)| *speed);
             Some(speed(own)? / speed(single)?)
         };
         speeds.filter_map(ratio).collect::<Vec<f64>>()

@@ -40,6 +40,9 @@ const FILLED: f64 = 0.85;
 /// Those of them that have two links.
 const OVER_TWO: [usize; 2] = [1, 2];
 
+/// Whose share of the CPU in a phase, in percent.
+type Share = fn(&Phase) -> f64;
+
 /// A phase of bonnie++ in the paper.
 struct Published {
     what: &'static str,
@@ -114,7 +117,7 @@ impl Published {
         self.share(rounds, |phase| phase.busy_percent)
     }
 
-    fn share(&self, rounds: &[Figures], share: fn(&Phase) -> f64) -> Samples {
+    fn share(&self, rounds: &[Figures], share: Share) -> Samples {
         Samples::new("%", rounds.iter().map(|figures| share(&(self.phase)(figures))).collect())
     }
 }
@@ -138,7 +141,7 @@ fn outcome(seen: &[Vec<Figures>; 3]) -> Outcome {
             outcome.row(format!("{what}: CPU, {}", WAYS[way].label()), share, published.busy(&seen[way]));
         }
     }
-    let shares: [(&str, fn(&Phase) -> f64); 3] = [
+    let shares: [(&str, Share); 3] = [
         ("whole guest", |phase| phase.busy_percent),
         ("client's side", |phase| phase.client_percent),
         ("server's side", |phase| phase.server_percent),

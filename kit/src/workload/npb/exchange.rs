@@ -298,35 +298,30 @@ mod tests {
 
     use super::*;
 
-    /// Bytes from rank to rank, as those see it who send, or who receive.
-    fn traffic(
-        kernel: Kernel,
-        ranks: usize,
-        of: fn(usize, Step) -> Option<((usize, usize), usize)>,
-    ) -> BTreeMap<(usize, usize), Vec<usize>> {
-        let mut found: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    /// Messages from one rank to another.
+    type Messages = BTreeMap<(usize, usize), Vec<usize>>;
+
+    /// What is sent and what is received, as each rank's steps say.
+    fn traffic(kernel: Kernel, ranks: usize) -> [Messages; 2] {
+        let mut traffic = [Messages::new(), Messages::new()];
         for rank in 0..ranks {
-            for (way, bytes) in
-                kernel.steps(Class::W, ranks, rank).into_iter().filter_map(|step| of(rank, step))
-            {
-                found.entry(way).or_default().push(bytes);
+            for step in kernel.steps(Class::W, ranks, rank) {
+                let (which, way, bytes) = match step {
+                    Step::Send(to, bytes) => (0, (rank, to), bytes),
+                    Step::Receive(from, bytes) => (1, (from, rank), bytes),
+                    Step::Compute(_) => continue,
+                };
+                traffic[which].entry(way).or_default().push(bytes);
             }
         }
-        found
+        traffic
     }
 
     #[test]
     fn whatever_one_rank_sends_another_receives_in_the_same_order() {
         for kernel in Kernel::ALL {
             for ranks in [2, 4, 8, 16, 32, 64].into_iter().filter(|ranks| kernel.runs_on(*ranks)) {
-                let sent = traffic(kernel, ranks, |rank, step| match step {
-                    Step::Send(to, bytes) => Some(((rank, to), bytes)),
-                    _ => None,
-                });
-                let received = traffic(kernel, ranks, |rank, step| match step {
-                    Step::Receive(from, bytes) => Some(((from, rank), bytes)),
-                    _ => None,
-                });
+                let [sent, received] = traffic(kernel, ranks);
                 assert_eq!(sent, received, "{} on {ranks}", kernel.name());
                 assert!(!sent.is_empty() && sent.keys().all(|(from, to)| from != to));
             }
