@@ -2,7 +2,7 @@
 //!
 //! The paper runs the NAS Parallel Benchmarks. No package holds them: unless `--npb` names where their programs are, their
 //! exchange is replayed ([`tabane_kit::workload::npb::exchange`]). The nodes share this machine's processors, so their links
-//! are slower than the paper's: as much slower as lets the links, not the processors, be the limit.
+//! are slower than the paper's, lest the processors be the limit; `ep`, which only computes, shows whether they are.
 
 use std::net::IpAddr;
 use std::sync::Arc;
