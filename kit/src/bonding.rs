@@ -1,4 +1,4 @@
-//! The kernel's own devices that gather links, one per host: bonding and team.
+//! The kernel's own devices that gather links, one for each host: bonding and team.
 //!
 //! Each link keeps the switch of its own that it has for everyone, with two exceptions: LACP needs switches that pass its
 //! frames on, and balance-tlb and balance-alb, whose NICs send for one another, need switches that are joined.
@@ -24,8 +24,12 @@ const WHOLE_WITHIN: Duration = Duration::from_secs(20);
 const LACP_FRAMES: &str = "0x4";
 
 /// Address of `host` on its device.
+///
+/// # Panics
+/// More than 254 hosts.
+#[must_use]
 pub fn address(host: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 2, 0, if host == 0 { 1 } else { 2 })
+    Ipv4Addr::new(10, 2, 0, u8::try_from(host + 1).expect("a plan has at most 99 hosts"))
 }
 
 /// Bonds of this mode, with these options.

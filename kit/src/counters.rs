@@ -20,6 +20,22 @@ pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) ->
     Ok(received)
 }
 
+/// Frames that `nics` have sent and received together since they were made.
+///
+/// # Errors
+/// There is no such NIC in the namespace.
+pub fn packets(namespace: &Namespace, nics: &[String]) -> Result<[u64; 2]> {
+    let table = read(namespace, "dev")?;
+    let sum = |column| {
+        let of = |nic: &String| {
+            device_column(&table, nic, column)
+                .with_context(|| format!("no NIC {nic} in {}", namespace.name()))
+        };
+        nics.iter().map(of).sum::<Result<u64>>()
+    };
+    Ok([sum(SENT_PACKETS)?, sum(RECEIVED_PACKETS)?])
+}
+
 /// Frames that `device` should have sent and dropped: its queue was full.
 ///
 /// # Errors
@@ -46,6 +62,8 @@ fn read(namespace: &Namespace, table: &str) -> Result<String> {
 
 /// Columns of a line of `dev`, behind the name.
 const RECEIVED_BYTES: usize = 0;
+const RECEIVED_PACKETS: usize = 1;
+const SENT_PACKETS: usize = 9;
 const QUEUE_DROPS: usize = 11;
 
 fn device_column(table: &str, nic: &str, column: usize) -> Option<u64> {
@@ -68,6 +86,8 @@ mod tests {
     #[test]
     fn a_nic_is_found_by_its_whole_name() {
         let table = "Inter-| Receive\n eth11: 7 1\n  eth1: 1234 5 0 0 0 0 0 0 99 4 0 17 0 0 0 0\n";
+        assert_eq!(device_column(table, "eth1", RECEIVED_PACKETS), Some(5));
+        assert_eq!(device_column(table, "eth1", SENT_PACKETS), Some(4));
         assert_eq!(device_column(table, "eth1", RECEIVED_BYTES), Some(1234));
         assert_eq!(device_column(table, "eth1", QUEUE_DROPS), Some(17));
         assert_eq!(device_column(table, "eth", RECEIVED_BYTES), None);

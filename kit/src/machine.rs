@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::fs;
+use std::hint::black_box;
 use std::process::Command;
 use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -57,6 +59,22 @@ impl fmt::Display for Machine {
         let load = self.load_before.unwrap_or(f64::NAN);
         write!(out, "{} x {}, kernel {}, load before {load}", self.cores, self.cpu, self.kernel)
     }
+}
+
+/// How long this machine takes for a fixed piece of work on one processor, which has nothing to do with networks: by that, a
+/// guest's emulated processor is compared with the machine's own.
+#[must_use]
+pub fn work() -> Duration {
+    const ROUNDS: u32 = 20_000_000;
+    let (began, mut state) = (Instant::now(), 0x9E37_79B9_7F4A_7C15_u64);
+    for _ in 0..ROUNDS {
+        // xorshift64 (Marsaglia, Journal of Statistical Software 8, 2003)
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    black_box(state);
+    began.elapsed()
 }
 
 /// The numbers of the processors on which this process may run.

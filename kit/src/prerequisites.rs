@@ -99,8 +99,6 @@ pub const DNSMASQ: Tool = Tool { program: "dnsmasq", package: "dnsmasq-base" };
 
 /// Starts the ranks of MPI programs.
 pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
-/// Computes and exchanges over MPI.
-pub const HPCC: Tool = Tool { program: "hpcc", package: "hpcc" };
 /// Writes and reads a file.
 pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
 

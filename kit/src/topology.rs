@@ -155,6 +155,18 @@ impl Topology {
         &self.switches[link]
     }
 
+    /// Has arrivals at all NICs wait until some are handed over together, as a NIC that moderates its interrupts does; each switch's
+    /// ports do it for the NICs behind them. Links have to have rates.
+    ///
+    /// # Errors
+    /// The kernel has no netem.
+    pub fn moderate(&self) -> Result<()> {
+        for (switch, plan) in self.switches.iter().zip(&self.plan.links) {
+            (0..self.hosts.len()).try_for_each(|host| plan.moderate_port(switch, &port::name(host)))?;
+        }
+        Ok(())
+    }
+
     /// What was built.
     #[must_use]
     pub fn plan(&self) -> &Plan {

@@ -26,9 +26,23 @@ function table(rows) {
 }
 
 function findings(list) {
+  const word = (holds) => holds === null ? "not judged" : holds ? "holds" : "does not hold here";
   return make("ul", {}, ...list.map(({ sentence, holds, because }) =>
-    make("li", {}, make("span", { class: `mark ${holds ? "holds" : "not"}` }, holds ? "holds" : "does not hold here"),
+    make("li", {}, make("span", { class: `mark ${holds ? "holds" : "not"}` }, word(holds)),
       `${sentence[0].toUpperCase()}${sentence.slice(1)}. `, make("span", { class: "quiet" }, because))));
+}
+
+/** Columns side by side. */
+function grid({ title, columns, rows }) {
+  const head = ["", ...columns].map((column) => make("th", {}, column));
+  const body = rows.map(([name, figures]) => make("tr", {}, ...[name, ...figures.map(number)].map((cell) => make("td", {}, cell))));
+  return make("div", { class: "scroll" }, make("p", {}, title), make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
+}
+
+/** A drawing of the report, parsed as what it is. */
+function picture({ svg }) {
+  const drawing = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+  return make("div", { class: "chart scroll" }, document.importNode(drawing, true));
 }
 
 /** Rows of one unit, in one chart. */
@@ -96,7 +110,9 @@ document.getElementById("machine").textContent =
   `${report.cores} x ${report.cpu}, kernel ${report.kernel}, commit ${report.commit ?? "unknown"}, ${report.date ?? ""}, seed ${report.seed}`;
 for (const { id, title, outcome } of report.experiments) {
   document.getElementById("contents").append(make("a", { href: `#${id}` }, id));
-  const section = make("section", { id }, make("h2", {}, make("code", {}, id), title), table(outcome.rows), findings(outcome.findings));
+  const section = make("section", { id }, make("h2", {}, make("code", {}, id), title));
+  if (outcome.rows.length) section.append(table(outcome.rows));
+  section.append(...outcome.grids.map(grid), findings(outcome.findings), ...outcome.pictures.map(picture));
   for (const [unit, rows] of byUnit(outcome.rows)) section.append(chart(title, unit, rows));
   section.append(make("details", {}, make("summary", {}, "Again"), make("pre", {}, `tabane-lab papers ${id}`)));
   document.getElementById("experiments").append(section);

@@ -1,42 +1,46 @@
-//! P2.bidir: both directions at once over two links.
+//! P2.bidir: both directions at once over two links (figure 3). One host sends as fast as it can, the other returns all that
+//! comes, and what comes back at the first is counted.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use anyhow::Result;
 
 use super::outcome::Outcome;
+use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::{Samples, Verdict};
-use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
+use tabane_kit::topology::address;
+use tabane_kit::workload::returned;
 
-/// Published, in 10^6 bytes per second and direction.
-const SINGLE: f64 = 117.0;
-const BONDING: f64 = 159.0;
-const RI2N: f64 = 214.0;
+/// Published, in 10^6 bytes per second.
+pub(super) const SINGLE: f64 = 117.0;
+pub(super) const BONDING: f64 = 159.0;
+pub(super) const RI2N: f64 = 214.0;
 /// What two links carry in both directions at once, at least, in rates of a single one.
 const RATIO_MIN: f64 = 1.95;
+/// Seconds of a run for each round: three are the paper's.
+const SECONDS_OF_ROUND: usize = 40;
+/// Where connections end.
+pub(super) const PORT: u16 = 7_510;
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let [mut single, mut both] = [(); 2].map(|()| Samples::new("MB/s", Vec::new()));
+    let seconds = SECONDS_OF_ROUND * setting.rounds;
     let topology = Setting::hosts(2, Bitrate::gbit(1))?;
-    let _servers =
-        [Server::start(topology.host(0), Stream::Tcp)?, Server::start(topology.host(1), Stream::Tcp)?];
-    for _ in 0..setting.rounds {
-        single.push(per_direction(&topology, [0, 1].map(|host| address(0, host).into()), setting.seconds)?);
-        let bundles = setting.bundles(&topology, "adaptive")?;
-        both.push(per_direction(&topology, [0, 1].map(bundle::address), setting.seconds)?);
-        Bundle::stop_all(bundles)?;
-    }
+    let returned = |at| returned::stream(topology.host(0), topology.host(1), at, seconds);
+    let single = returned(SocketAddr::new(address(0, 1).into(), PORT))?;
+    let bundles = setting.bundles(&topology, "adaptive")?;
+    let both = returned(SocketAddr::new(bundle::address(1), PORT))?;
+    Bundle::stop_all(bundles)?;
+    outcome.pictures.push(figure(&single, &both));
+    let [single, both] = [single, both].map(|values| Samples::new("MB/s", values));
     let ratio = both.median() / single.median();
-    outcome.row("single link, each direction", SINGLE, single);
-    outcome.compared("two links, each direction", &[("bonding", BONDING), ("RI2N", RI2N)], both);
+    outcome.row("single link, what comes back each second", SINGLE, single);
+    outcome.compared("two links, what comes back each second", &[("bonding", BONDING), ("RI2N", RI2N)], both);
     outcome.finding(
-        "a bundle of two links that restores the order carries nearly twice as much in both directions at once, bonding far less",
+        "3.1: a bundle of two links that restores the order carries nearly twice as much in both directions at once",
         ratio >= RI2N / SINGLE,
         format!("{ratio:.2} times a single link; published: RI2N {:.2}, bonding {:.2}", RI2N / SINGLE, BONDING / SINGLE),
     );
@@ -44,10 +48,23 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Mean of two flows at once, from each host to the other, in 10^6 bytes per second.
-fn per_direction(topology: &Topology, addresses: [IpAddr; 2], seconds: u32) -> Result<f64> {
-    let there = Flow::tcp(addresses[1], seconds).start(topology.host(0))?;
-    let back = Flow::tcp(addresses[0], seconds).start(topology.host(1))?;
-    let (there, back) = (there.finish()?, back.finish()?);
-    Ok((there.gbps + back.gbps) / 2.0 * 1e3 / 8.0)
+/// The paper's figure 3.
+fn figure(single: &[f64], both: &[f64]) -> Picture {
+    let points =
+        |values: &[f64]| (1..).zip(values).map(|(second, value)| (f64::from(second), *value)).collect();
+    let whole = (1.0, single.len().max(both.len()) as f64);
+    let lines = vec![
+        Line::own("one link", 0, points(single)),
+        Line::published("single", 0, SINGLE, whole),
+        Line::own("bundle", 1, points(both)),
+        Line::published("RI2N", 1, RI2N, whole),
+        Line::published("bonding", 2, BONDING, whole),
+    ];
+    let title = "Both directions at once; dashed: published".to_string();
+    Picture::new(
+        "P2-figure-3",
+        "P2, figure 3: what comes back over time",
+        1,
+        &[Panel { title, x: "s", y: "MB/s", lines }],
+    )
 }

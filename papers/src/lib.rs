@@ -7,19 +7,26 @@
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
 //!                                     └─ page ──── HTML
-//! base, matrix, sending, latecomers (P0) · reclaim, gathering, bounce (P1) · acks, bidirectional, parallel, nfs (P2)
-//! sizes, mtus, connections (P3) · anomaly, round_trips (P4)
+//! base, matrix, budget, balancing, sending, latecomers (P0) · reclaim, gathering, bounce (P1)
+//! acks, bidirectional, parallel, beside, nfs (P2) · sizes, mtus, connections (P3) · anomaly, round_trips (P4)
 //! ```
+//!
+//! What the papers compare with Linux bonding is compared with it in a guest, whose kernel has it: `balancing`, `beside` and `nfs`.
 //!
 //! P1 and P3, which ask little of a machine, have commands of their own ([`p1`], [`p3`]).
 #![forbid(unsafe_code)]
 
 mod acks;
 mod anomaly;
+mod balancing;
 mod base;
+mod beside;
 mod bidirectional;
 mod bounce;
+mod budget;
 mod connections;
+mod course;
+mod emulated;
 mod gathering;
 mod latecomers;
 mod matrix;
@@ -30,6 +37,7 @@ mod options;
 mod outcome;
 mod page;
 mod parallel;
+mod plot;
 mod reclaim;
 mod rings;
 mod round_trips;
@@ -39,23 +47,27 @@ mod simulated;
 mod sizes;
 pub mod skew;
 pub mod slot_device;
+mod streams;
 mod summary;
 mod swept;
+mod way;
 
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
+use course::Course;
+use emulated::Emulated;
 use options::Manner;
 pub use options::{Options, P1Options, P3Options};
 use outcome::Outcome;
 use setting::Setting;
-use tabane_kit::prerequisites::{BONNIE, BUSYBOX, HPCC, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
+use tabane_kit::prerequisites::{BONNIE, BUSYBOX, ETHTOOL, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
 use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
 use tabane_kit::report::{Report, Verdict};
 
 /// A measurement of a paper.
@@ -70,6 +82,12 @@ enum Experiment {
     /// Several senders over several NICs, under round robin and under transmit load balancing
     #[value(name = "P0.matrix")]
     Matrix,
+    /// The same with less and less of a processor for the receiving side
+    #[value(name = "P0.budget")]
+    Budget,
+    /// Linux bonding beside bundles, several senders over several NICs, in a guest
+    #[value(name = "P0.bonding")]
+    Balancing,
     /// A sender that starts before three others, under transmit load balancing
     #[value(name = "P0.skew")]
     Skew,
@@ -88,9 +106,12 @@ enum Experiment {
     /// Both directions at once over two links
     #[value(name = "P2.bidir")]
     Bidirectional,
-    /// Parallel programs over one link and over two
+    /// What parallel programs exchange, over one link and over two, on 4 and 8 nodes
     #[value(name = "P2.npb")]
     Parallel,
+    /// Linux bonding beside bundles: both directions, packets for 1 GB, parallel programs, in a guest
+    #[value(name = "P2.bonding")]
+    Beside,
     /// NFS over one link and over two, in a guest
     #[value(name = "P2.nfs")]
     Nfs,
@@ -124,11 +145,36 @@ impl Experiment {
     fn tools(self, npb: bool) -> &'static [Tool] {
         match self {
             Experiment::Parallel if npb => &[MPIRUN],
-            Experiment::Parallel => &[MPIRUN, HPCC],
             Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
-            Experiment::Base | Experiment::Matrix | Experiment::Acks | Experiment::Bidirectional => &[IPERF3],
+            Experiment::Balancing => &[QEMU, MODPROBE, BUSYBOX],
+            Experiment::Beside => &[QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3],
+            Experiment::Acks => &[IPERF3],
             _ => &[],
         }
+    }
+
+    /// How long it takes with three rounds on two processors, in seconds.
+    fn seconds(self) -> u64 {
+        match self {
+            Experiment::Sending | Experiment::Acks => 60,
+            Experiment::Base => 65,
+            Experiment::Matrix => 400,
+            Experiment::Budget => 130,
+            Experiment::Balancing => 480,
+            Experiment::Skew => 145,
+            Experiment::Reclaim => 180,
+            Experiment::Gathering | Experiment::Bounce | Experiment::Anomaly => 5,
+            Experiment::Bidirectional => 250,
+            Experiment::Parallel => 200,
+            Experiment::Beside => 300,
+            Experiment::Nfs => 200,
+            Experiment::Sizes | Experiment::Mtus | Experiment::Connections => 60,
+            Experiment::RoundTrips => 30,
+        }
+    }
+
+    fn planned(self) -> Duration {
+        Duration::from_secs(self.seconds())
     }
 
     /// Those of a paper; they need no tools.
@@ -142,6 +188,8 @@ impl Experiment {
             Experiment::Sending => sending::run(setting),
             Experiment::Base => base::run(setting),
             Experiment::Matrix => matrix::run(setting),
+            Experiment::Budget => budget::run(setting),
+            Experiment::Balancing => balancing::run(setting),
             Experiment::Skew => latecomers::run(setting),
             Experiment::Reclaim => reclaim::run(setting),
             Experiment::Gathering => Ok(gathering::run()),
@@ -149,12 +197,22 @@ impl Experiment {
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::Parallel => parallel::run(setting),
+            Experiment::Beside => beside::run(setting),
             Experiment::Nfs => nfs::run(setting),
             Experiment::Sizes => sizes::run(setting),
             Experiment::Mtus => mtus::run(setting),
             Experiment::Connections => connections::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),
             Experiment::Anomaly => anomaly::run(),
+        }
+    }
+
+    /// In the guest: measures, and hands the figures over.
+    fn hand_over(self, setting: &Setting) -> Result<()> {
+        match self {
+            Experiment::Balancing => setting.guest.hand_over(&Emulated::of(balancing::measure(setting)?)),
+            Experiment::Beside => setting.guest.hand_over(&Emulated::of(beside::measure(setting)?)),
+            _ => setting.guest.hand_over(&Emulated::of(nfs::measure(setting)?)),
         }
     }
 }
@@ -192,30 +250,32 @@ pub fn p3(options: &P3Options) -> Result<ExitCode> {
 }
 
 fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
-    let Options { manner: Manner { common, rounds, markdown, html }, programs, device, .. } = options;
+    let Options { manner: Manner { common, rounds, markdown, html, resume }, programs, device, .. } = options;
     let setting = Setting {
         daemon: common.daemon()?,
         guest: programs.guest.clone(),
         npb: programs.npb.clone(),
-        nodes: programs.nodes,
-        node_rate: Bitrate::mbit(programs.mbit),
         rounds: *rounds,
         seconds: programs.seconds,
         throttle: device.throttle,
     };
     if programs.guest.is_inside() {
-        programs.guest.hand_over(&nfs::measure(&setting)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return options.chosen().iter().try_for_each(|of| of.hand_over(&setting)).map(|()| ExitCode::SUCCESS);
     }
     let mut report = Report::new(name, common.seed);
+    let manner = format!("{:?} {rounds} {programs:?} {device:?}", report.machine().commit);
+    let mut course = Course::new(manner, options.chosen().iter().map(|of| of.planned()).sum());
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for experiment in options.chosen() {
         let id = experiment.id();
-        let _step = progress::step(&format!("{id}: {}", experiment.title()));
-        match experiment.run(&setting) {
-            Ok(outcome) => found.push((*experiment, outcome)),
+        let kept = resume.then(|| course.kept(&id)).flatten();
+        let measured = kept.is_none();
+        let _step = progress::step(&format!("{id}: {}; {}", experiment.title(), course.left()));
+        match kept.map_or_else(|| experiment.run(&setting), Ok) {
+            Ok(outcome) => found.push((*experiment, course.keep(&id, outcome))),
             Err(error) => failed.push(format!("{id}: {}", progress::failed(&id, &error))),
         }
+        course.done(experiment.planned(), measured);
     }
     summary::write(&mut report, &found);
     failed.iter().for_each(|why| report.show(format!("  failed: {why}")));
@@ -226,6 +286,12 @@ fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
     let code = report.finish(common.json.as_deref())?;
     for (path, text) in [(markdown, tables), (html, charts)] {
         path.as_deref().map_or(Ok(()), |path| write(path, &text))?;
+    }
+    if let Some(directory) = markdown.as_deref().and_then(Path::parent) {
+        let pictures = found.iter().flat_map(|(_, outcome)| &outcome.pictures);
+        for picture in pictures {
+            write(&directory.join(summary::picture_path(picture)), &picture.svg)?;
+        }
     }
     Ok(code)
 }

@@ -1,34 +1,37 @@
-//! P0.matrix: several senders over several NICs, under round robin and under transmit load balancing.
+//! P0.matrix: several senders over several NICs, under round robin and under transmit load balancing (figures 8 and 9).
+//!
+//! The cells and the findings are those of [`balancing`](super::balancing), too, which judges Linux bonding by them.
 
 use anyhow::Result;
 
 use super::outcome::Outcome;
+use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
+use super::streams::{PERIOD_SECONDS, Streamed, Streams};
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
+use tabane_kit::workload::probe::Probe;
 
 /// The policies, in the order of the published figures.
 const POLICIES: [&str; 2] = ["rr", "tlb"];
 
 /// A cell of the paper's table.
-struct Cell {
+pub(super) struct Cell {
     rate: Bitrate,
-    senders: u8,
-    nics: usize,
+    pub(super) senders: usize,
+    pub(super) nics: usize,
     /// For each policy: throughput in Mbit/s, and share of the CPU in percent.
-    published: [(f64, f64); 2],
+    pub(super) published: [(f64, f64); 2],
 }
 
-const fn cell(rate: Bitrate, senders: u8, nics: usize, rr: (f64, f64), tlb: (f64, f64)) -> Cell {
+const fn cell(rate: Bitrate, senders: usize, nics: usize, rr: (f64, f64), tlb: (f64, f64)) -> Cell {
     Cell { rate, senders, nics, published: [rr, tlb] }
 }
 
 const FAST: Bitrate = Bitrate::mbit(100);
 const GIGABIT: Bitrate = Bitrate::gbit(1);
-const CELLS: [Cell; 6] = [
+pub(super) const CELLS: [Cell; 6] = [
     cell(FAST, 2, 4, (377.0, 75.3), (188.0, 11.6)),
     cell(FAST, 3, 3, (282.0, 34.0), (283.0, 21.9)),
     cell(FAST, 4, 2, (188.0, 12.8), (188.0, 11.6)),
@@ -36,56 +39,157 @@ const CELLS: [Cell; 6] = [
     cell(GIGABIT, 3, 3, (425.0, 99.9), (724.0, 27.8)),
     cell(GIGABIT, 4, 2, (656.0, 96.5), (764.0, 31.5)),
 ];
+/// Cells of each rate.
+pub(super) const CELLS_OF_RATE: usize = 3;
+
+/// As fast as one another: within a tenth.
+const LEVEL: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+/// Twice the NICs make round robin at least so much faster.
+const TWICE: f64 = 1.8;
+/// Slower is more than a run differs from the next.
+const SLOWER: f64 = 0.95;
+/// From here on the CPU is the limit, in percent of it.
+const CPU_FULL: f64 = 95.0;
+
+/// Round robin and load balancing in one cell.
+pub(super) type Pair<'a> = [&'a Streamed; 2];
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
+    let seen = CELLS.iter().map(|cell| measure(setting, cell)).collect::<Result<Vec<_>>>()?;
     let mut outcome = Outcome::default();
-    // How many times as fast round robin is, cell by cell.
-    let mut ratios = Vec::new();
-    for cell in &CELLS {
-        let [rr, tlb] = measure(setting, cell)?;
-        ratios.push(rr.mbit.median() / tlb.mbit.median());
-        for ((policy, published), own) in POLICIES.iter().zip(cell.published).zip([rr, tlb]) {
+    for (cell, seen) in CELLS.iter().zip(&seen) {
+        for ((policy, published), own) in POLICIES.iter().zip(cell.published).zip(seen) {
             let what = format!("{}, {} senders, {} NICs, {policy}", cell.rate, cell.senders, cell.nics);
-            outcome.row(format!("{what}: throughput"), published.0, own.mbit);
-            outcome.row(format!("{what}: CPU"), published.1, own.busy);
+            outcome.row(format!("{what}: throughput"), published.0, own.mbit());
+            outcome.row(format!("{what}: CPU"), published.1, Samples::new("%", vec![own.busy]));
+            outcome.own(format!("{what}: CPU, softirq"), Samples::new("%", vec![own.softirq]));
         }
     }
-    let times =
-        |ratios: &[f64]| ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", ");
-    let is_level = |ratio: f64| (0.9..=1.1).contains(&ratio);
-    outcome.finding(
-        "at 100 Mbit/s round robin lets two senders use four NICs, and gains nothing when there are as many senders as NICs",
-        ratios[0] >= 1.8 && is_level(ratios[1]) && is_level(ratios[2]),
-        format!("round robin is {} times as fast", times(&ratios[..3])),
-    );
-    outcome.finding(
-        "at 1 Gbit/s round robin is slower than load balancing, for what comes out of order costs the CPU",
-        ratios[3..].iter().all(|ratio| *ratio < 1.0),
-        format!("round robin is {} times as fast", times(&ratios[3..])),
-    );
+    let pairs: Vec<Pair<'_>> = seen.iter().map(|[rr, tlb]| [rr, tlb]).collect();
+    judge(&mut outcome, "bundle", &pairs, [FAST, GIGABIT]);
+    outcome.pictures.push(figure(&pairs));
     Ok(outcome)
 }
 
-/// What one policy does in a cell.
-struct Own {
-    mbit: Samples,
-    busy: Samples,
+fn measure(setting: &Setting, cell: &Cell) -> Result<[Streamed; 2]> {
+    let topology = Setting::hosts(cell.nics, cell.rate)?;
+    let stream = |policy| -> Result<Streamed> {
+        let bundles = setting.bundles(&topology, policy)?;
+        let there = bundle::address(1);
+        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
+        let seen = Streams::periods(cell.senders, setting.rounds).run(&probe, there)?;
+        probe.stop()?;
+        Bundle::stop_all(bundles)?;
+        Ok(seen)
+    };
+    Ok([stream(POLICIES[0])?, stream(POLICIES[1])?])
 }
 
-fn measure(setting: &Setting, cell: &Cell) -> Result<[Own; 2]> {
-    let mut own = [(); 2]
-        .map(|()| Own { mbit: Samples::new("Mbit/s", Vec::new()), busy: Samples::new("%", Vec::new()) });
-    let topology = Setting::hosts(cell.nics, cell.rate)?;
-    let _server = Server::start(topology.host(1), Stream::Tcp)?;
-    let flow = Flow { connections: cell.senders, ..Flow::tcp(bundle::address(1), setting.seconds) };
-    for _ in 0..setting.rounds {
-        for (policy, own) in POLICIES.iter().zip(&mut own) {
-            let bundles = setting.bundles(&topology, policy)?;
-            let loaded = Setting::load(&topology, flow)?;
-            own.mbit.push(loaded.mbit());
-            own.busy.push(loaded.busy_percent);
-            Bundle::stop_all(bundles)?;
-        }
+/// The paper's findings 1 to 5, of `who`, whose slower and faster NICs have these `rates`.
+pub(super) fn judge(outcome: &mut Outcome, who: &str, pairs: &[Pair<'_>], rates: [Bitrate; 2]) {
+    let (slow, fast) = pairs.split_at(CELLS_OF_RATE);
+    let [at_slow, at_fast] = rates.map(|rate| format!("at {rate}"));
+    let times = |pairs: &[Pair<'_>]| pairs.iter().map(|[rr, tlb]| mbit(rr) / mbit(tlb)).collect::<Vec<_>>();
+    let busy = |pairs: &[Pair<'_>]| two(pairs, |seen| seen.busy);
+    let softirq = |pairs: &[Pair<'_>]| two(pairs, |seen| seen.softirq);
+    let ratios = times(slow);
+    outcome.finding(
+        &format!("(1) {who}, {at_slow}: round robin lets two senders use four NICs, and is no faster where senders are as many as NICs"),
+        ratios[0] >= TWICE && ratios[1..].iter().all(|ratio| LEVEL.contains(ratio)),
+        format!("round robin is {} times as fast", list(&ratios, 2)),
+    );
+    let above = |pairs: &[Pair<'_>], figure: fn(&Streamed) -> f64| {
+        pairs.iter().all(|[rr, tlb]| figure(rr) > figure(tlb))
+    };
+    outcome.finding(
+        &format!("(2) {who}, {at_slow}: round robin takes more of the CPU than load balancing, for soft interrupts take longer"),
+        above(slow, |seen| seen.busy) && above(slow, |seen| seen.softirq),
+        format!("CPU {}; softirq {}", busy(slow), softirq(slow)),
+    );
+    outcome.finding(
+        &format!("(3) {who}, {at_fast}: under round robin the CPU is the limit"),
+        fast.iter().all(|[rr, _]| rr.busy >= CPU_FULL),
+        format!("CPU {}", busy(fast)),
+    );
+    outcome.finding(
+        &format!("(4) {who}, {at_fast}: round robin is slower than load balancing, and takes more of the CPU for soft interrupts"),
+        times(fast).iter().all(|ratio| *ratio < SLOWER) && above(fast, |seen| seen.softirq),
+        format!("round robin is {} times as fast; softirq {}", list(&times(fast), 2), softirq(fast)),
+    );
+    let most = fast.iter().flatten().map(|seen| mbit(seen)).fold(0.0, f64::max);
+    outcome.finding(
+        &format!("(5) {who}, {at_fast}: several NICs carry less than one could"),
+        most < rates[1].mbps(),
+        format!("up to {most:.0} Mbit/s"),
+    );
+}
+
+fn mbit(seen: &Streamed) -> f64 {
+    seen.mbit().median()
+}
+
+/// A figure under both policies, cell by cell, in percent.
+fn two(pairs: &[Pair<'_>], figure: impl Fn(&Streamed) -> f64) -> String {
+    let of = |which: usize| pairs.iter().map(|pair| figure(pair[which])).collect::<Vec<_>>();
+    format!("{} against {} %", list(&of(0), 1), list(&of(1), 1))
+}
+
+fn list(figures: &[f64], digits: usize) -> String {
+    figures.iter().map(|figure| format!("{figure:.digits$}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The paper's figure 8: throughput over time. Of its curves only the means are published.
+fn figure(pairs: &[Pair<'_>]) -> Picture {
+    // In the paper the slow NICs are to the left of the fast ones.
+    let order = (0..CELLS_OF_RATE).flat_map(|cell| [cell, cell + CELLS_OF_RATE]);
+    let panels: Vec<Panel> = order.map(|cell| panel(&CELLS[cell], &pairs[cell])).collect();
+    Picture::new("P0-figure-8", "P0, figure 8: throughput over time, senders-NICs-rate", 2, &panels)
+}
+
+fn panel(cell: &Cell, pair: &Pair<'_>) -> Panel {
+    let mut lines = Vec::new();
+    for (colour, ((policy, seen), published)) in POLICIES.iter().zip(pair).zip(cell.published).enumerate() {
+        // A period's mean holds from its beginning to its end.
+        let mbit = seen.mbit();
+        let steps = mbit.values().iter().enumerate().flat_map(|(period, mbit)| {
+            [period, period + 1].map(|edge| ((edge * PERIOD_SECONDS) as f64, *mbit))
+        });
+        let points: Vec<(f64, f64)> = steps.collect();
+        let end = points.last().map_or(0.0, |point| point.0);
+        lines.push(Line::own(*policy, colour, points));
+        lines.push(Line::published(format!("{policy}, published"), colour, published.0, (0.0, end)));
     }
-    Ok(own)
+    let title = format!("{}-{}-{:.0}", cell.senders, cell.nics, cell.rate.mbps());
+    Panel { title, x: "s", y: "Mbit/s", lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(mbit: f64, busy: f64, softirq: f64) -> Streamed {
+        Streamed { senders: vec![vec![mbit; 3]], busy, softirq }
+    }
+
+    fn results(pairs: &[[Streamed; 2]]) -> Vec<Option<bool>> {
+        let pairs: Vec<Pair<'_>> = pairs.iter().map(|[rr, tlb]| [rr, tlb]).collect();
+        let mut outcome = Outcome::default();
+        judge(&mut outcome, "it", &pairs, [FAST, GIGABIT]);
+        outcome.findings.iter().map(|finding| finding.holds).collect()
+    }
+
+    #[test]
+    fn the_published_figures_agree_with_the_findings_of_the_paper() {
+        let published = CELLS.each_ref().map(|cell| {
+            // Its shares of soft interrupts are in no table; it says that they are higher.
+            cell.published.map(|(mbit, busy)| seen(mbit, busy, busy / 2.0))
+        });
+        assert_eq!(results(&published), [Some(true); 5]);
+    }
+
+    #[test]
+    fn each_finding_can_fail() {
+        let level = [(); 6].map(|()| [seen(1_800.0, 50.0, 20.0), seen(1_000.0, 50.0, 20.0)]);
+        assert_eq!(results(&level), [Some(false); 5]);
+    }
 }

@@ -2,25 +2,24 @@
 //! them.
 //!
 //! The links are slow enough for an emulated processor to fill, so speeds are compared with those over one link. Client and
-//! server share the processors, and the client's memory is limited by a control group where the paper does it by the
-//! kernel's command line.
+//! server share the processors: of the whole guest's load, the client's side is bonnie++ with its bundle, the server's its
+//! kernel threads with its bundle; the rest is work of the kernel that belongs to no process. The client's memory is limited by a
+//! control group where the paper does it by the kernel's command line.
 
 use std::fs;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::Experiment;
+use super::emulated;
 use super::outcome::Outcome;
 use super::setting::Setting;
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle};
+use super::way::{WAYS, Way};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
-use tabane_kit::workload::bonnie::{self, Figures, Phase};
+use tabane_kit::workload::bonnie::{self, Figures, Phase, Sides};
 use tabane_kit::workload::nfs;
 
 /// Modules that the guest's kernel needs.
@@ -38,18 +37,11 @@ const NEARLY_DOUBLE: f64 = 1.75;
 /// Share of a link's rate from which NFS fills it.
 const FILLED: f64 = 0.85;
 
-/// What joins the hosts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Single,
-    Bonding,
-    Bundle,
-}
-
-/// In the order of the published figures.
-const WAYS: [Way; 3] = [Way::Single, Way::Bonding, Way::Bundle];
 /// Those of them that have two links.
 const OVER_TWO: [usize; 2] = [1, 2];
+
+/// Whose share of the CPU in a phase, in percent.
+type Share = fn(&Phase) -> f64;
 
 /// A phase of bonnie++ in the paper.
 struct Published {
@@ -78,56 +70,40 @@ const PUBLISHED: [Published; 3] = [
 ];
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
-    let arguments = ["papers".to_string(), Experiment::Nfs.id(), format!("--rounds={}", setting.rounds)];
     let limit = BOOT_MAX + RUN_MAX * u32::try_from(WAYS.len() * setting.rounds)?;
-    let seen: [Vec<Figures>; 3] = setting.guest.guest()?.run(&arguments, &MODULES, &setting.daemon, limit)?;
-    Ok(outcome(&seen))
+    let (seen, cost): ([Vec<Figures>; 3], String) =
+        emulated::measured(setting, Experiment::Nfs, &MODULES, limit)?;
+    let mut outcome = outcome(&seen);
+    outcome.remarks.push(cost.into());
+    Ok(outcome)
 }
 
 /// In the guest: what each way shows, round after round.
 pub(super) fn measure(setting: &Setting) -> Result<[Vec<Figures>; 3]> {
     // The kernel bounds what waits to be written by the machine's memory, not by the group's.
     fs::write("/proc/sys/vm/dirty_bytes", (CLIENT_MEGABYTES << 18).to_string()).context("dirty_bytes")?;
-    let [single, bonding, bundle] = WAYS.map(|way| way.measure(setting).context(way.label()));
+    let [single, bonding, bundle] = WAYS.map(|way| see(setting, way).context(way.label()));
     Ok([single?, bonding?, bundle?])
 }
 
-impl Way {
-    const fn label(self) -> &'static str {
-        match self {
-            Way::Single => "one link",
-            Way::Bonding => "balance-rr",
-            Way::Bundle => "bundle",
-        }
-    }
-
-    fn measure(self, setting: &Setting) -> Result<Vec<Figures>> {
-        let links = vec![LinkPlan::paced(RATE); if self == Way::Single { 1 } else { 2 }];
-        let topology = Topology::build(Plan { addressed: self == Way::Single, ..Plan::two_hosts(links) })?;
-        let mut bundles = Vec::new();
-        let [client, server] = match self {
-            Way::Single => [0, 1].map(|host| IpAddr::from(address(0, host))),
-            Way::Bonding => {
-                bonding::bond(&topology, "balance-rr")?;
-                [0, 1].map(|host| bonding::address(host).into())
-            }
-            Way::Bundle => {
-                bundles = setting.bundles(&topology, "adaptive")?;
-                [0, 1].map(bundle::address)
-            }
+fn see(setting: &Setting, way: Way) -> Result<Vec<Figures>> {
+    let topology = way.topology(2, RATE)?;
+    let joined = way.join(setting, &topology)?;
+    let [client, server] = [joined.addresses[0], joined.addresses[1]];
+    let [beside_client, beside_server] = [0, 1].map(|host| joined.bundle_pid(host));
+    let figures = {
+        let _server = nfs::Server::start(topology.host(1), client)?;
+        let mounted = nfs::mounted(topology.host(0), server)?;
+        let serving = nfs::threads()?.into_iter().chain(beside_server).collect();
+        let sides = Sides { client: beside_client.into_iter().collect(), server: serving };
+        let round = |round| {
+            let _step = progress::step(&format!("round {round} of {}: {}", setting.rounds, way.label()));
+            bonnie::run(mounted.path(), CLIENT_MEGABYTES, &sides)
         };
-        let figures = {
-            let _server = nfs::Server::start(topology.host(1), client)?;
-            let mounted = nfs::mounted(topology.host(0), server)?;
-            let round = |round| {
-                let _step = progress::step(&format!("round {round} of {}: {}", setting.rounds, self.label()));
-                bonnie::run(mounted.path(), CLIENT_MEGABYTES)
-            };
-            (1..=setting.rounds).map(round).collect::<Result<_>>()?
-        };
-        Bundle::stop_all(bundles)?;
-        Ok(figures)
-    }
+        (1..=setting.rounds).map(round).collect::<Result<_>>()?
+    };
+    joined.end()?;
+    Ok(figures)
 }
 
 impl Published {
@@ -136,9 +112,13 @@ impl Published {
         Samples::new("MB/s", rounds.iter().map(|figures| (self.phase)(figures).mb_per_second).collect())
     }
 
-    /// Shares of the CPU, in percent.
+    /// Shares of the CPU, in percent: of the whole guest.
     fn busy(&self, rounds: &[Figures]) -> Samples {
-        Samples::new("%", rounds.iter().map(|figures| (self.phase)(figures).busy_percent).collect())
+        self.share(rounds, |phase| phase.busy_percent)
+    }
+
+    fn share(&self, rounds: &[Figures], share: Share) -> Samples {
+        Samples::new("%", rounds.iter().map(|figures| share(&(self.phase)(figures))).collect())
     }
 }
 
@@ -161,13 +141,25 @@ fn outcome(seen: &[Vec<Figures>; 3]) -> Outcome {
             outcome.row(format!("{what}: CPU, {}", WAYS[way].label()), share, published.busy(&seen[way]));
         }
     }
+    let shares: [(&str, Share); 3] = [
+        ("whole guest", |phase| phase.busy_percent),
+        ("client's side", |phase| phase.client_percent),
+        ("server's side", |phase| phase.server_percent),
+    ];
+    let rows = PUBLISHED.iter().flat_map(|of| {
+        shares.map(|(who, share)| {
+            let cells = seen.each_ref().map(|rounds| Some(of.share(rounds, share).median()));
+            (format!("{}, {who}", of.what), cells.to_vec())
+        })
+    });
+    outcome.grid("CPU load, % of the guest's processors (figure 5 b)", &WAYS.map(Way::label), rows.collect());
     let ratios = |way: usize| {
         let ratio = |of: &Published| of.speeds(&seen[way]).median() / of.speeds(&seen[0]).median();
         PUBLISHED.iter().map(|of| (of.what, ratio(of))).collect::<Vec<_>>()
     };
     let [bonding, bundle] = OVER_TWO.map(ratios);
     outcome.finding(
-        "two links in a bundle make NFS nearly twice as fast, as bonding does",
+        "3.3: two links in a bundle make NFS nearly twice as fast, as bonding does",
         bundle.iter().all(|(_, ratio)| *ratio >= NEARLY_DOUBLE),
         format!(
             "times one link: bundle {}; balance-rr {}; {}",
@@ -182,7 +174,7 @@ fn outcome(seen: &[Vec<Figures>; 3]) -> Outcome {
     };
     let [bonding, bundle] = OVER_TWO.map(busy);
     outcome.finding(
-        "the bundle needs less of the CPU than bonding",
+        "3.3: the bundle needs less of the CPU than bonding",
         bundle.iter().zip(&bonding).all(|((_, bundle), (_, bonding))| bundle < bonding),
         format!("percent of the guest: bundle {}; balance-rr {}", list(&bundle, 0), list(&bonding, 0)),
     );
@@ -207,7 +199,7 @@ mod tests {
 
     /// A round in which all phases are as fast, and keep the machine as busy.
     fn round(mb_per_second: f64, busy_percent: f64) -> Vec<Figures> {
-        let phase = Phase { mb_per_second, busy_percent };
+        let phase = Phase { mb_per_second, busy_percent, client_percent: 1.0, server_percent: 1.0 };
         vec![Figures { write: phase, rewrite: phase, read: phase }]
     }
 
@@ -216,8 +208,8 @@ mod tests {
         let holds = |seen: [Vec<Figures>; 3]| {
             outcome(&seen).findings.iter().map(|finding| finding.holds).collect::<Vec<_>>()
         };
-        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.8, 30.0)]), [true, true]);
-        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.4, 50.0)]), [false, false]);
+        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.8, 30.0)]), [Some(true), Some(true)]);
+        assert_eq!(holds([round(2.0, 20.0), round(3.6, 40.0), round(3.4, 50.0)]), [Some(false), Some(false)]);
     }
 
     #[test]

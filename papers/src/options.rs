@@ -11,8 +11,6 @@ use tabane_kit::options::Common;
 use tabane_kit::prerequisites::Tool;
 
 const SECONDS: u32 = 5;
-const NODES: u8 = 4;
-const MBIT: u64 = 250;
 
 /// The papers' measurements, repeated: published figures, those of this machine, and whether the findings hold
 #[derive(Clone, Debug, Args)]
@@ -58,6 +56,9 @@ pub(super) struct Manner {
     /// Write them here, too, as a page with charts that works without a network
     #[arg(long, value_name = "PATH")]
     pub(super) html: Option<PathBuf>,
+    /// Go on after an interruption: what was measured of the same commit with the same options is not measured again
+    #[arg(long)]
+    pub(super) resume: bool,
 }
 
 /// What P0 and P2 run.
@@ -65,16 +66,11 @@ pub(super) struct Manner {
 pub(super) struct Programs {
     #[command(flatten)]
     pub(super) guest: guest::Flags,
-    /// Length of each flow
+    /// Length of each of P2's flows
     #[arg(long, value_name = "SECONDS", default_value_t = SECONDS, value_parser = RangedU64ValueParser::<u32>::new().range(1..=300))]
     pub(super) seconds: u32,
-    /// Nodes of P2.npb
-    #[arg(long, default_value_t = NODES, value_parser = RangedU64ValueParser::<u8>::new().range(2..=8))]
-    pub(super) nodes: u8,
-    /// Rate of each of their links, in Mbit/s; at 1,000, as in the paper, four nodes keep two processors busier than the links
-    #[arg(long, default_value_t = MBIT, value_parser = RangedU64ValueParser::<u64>::new().range(10..=10_000))]
-    pub(super) mbit: u64,
-    /// Run the NAS Parallel Benchmarks in this directory (is.B.4 or is.B.x, and so on) for P2.npb, in place of HPC Challenge
+    /// Run the NAS Parallel Benchmarks in this directory (is.B.4, is.A.4, is.W.4 or is.S.4, the first that is there, and so on) for
+    /// P2.npb, in place of what they exchange
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) npb: Option<PathBuf>,
 }
@@ -89,7 +85,7 @@ pub(super) struct Device {
 
 impl Default for Programs {
     fn default() -> Programs {
-        Programs { guest: guest::Flags::default(), seconds: SECONDS, nodes: NODES, mbit: MBIT, npb: None }
+        Programs { guest: guest::Flags::default(), seconds: SECONDS, npb: None }
     }
 }
 

@@ -1,25 +1,29 @@
 //! What became of a measurement: published figures, own figures, findings.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
+use super::plot::Picture;
 use tabane_kit::report::{Samples, Verdict};
 
 /// What was measured of one experiment.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) rows: Vec<Row>,
     /// What is compared at a glance: columns side by side.
     pub(super) grids: Vec<Grid>,
+    /// The paper's figures, drawn anew.
+    pub(super) pictures: Vec<Picture>,
     pub(super) findings: Vec<Finding>,
     /// What has to be known of how it was measured.
-    pub(super) remarks: Vec<&'static str>,
+    pub(super) remarks: Vec<Cow<'static, str>>,
     /// What this project wants of itself.
-    #[serde(skip)]
     pub(super) verdicts: Vec<Verdict>,
 }
 
 /// A table of numbers under a title.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Grid {
     /// What the numbers are, with their unit.
     pub(super) title: String,
@@ -29,7 +33,7 @@ pub(super) struct Grid {
 }
 
 /// One quantity.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) published: Vec<Published>,
@@ -38,7 +42,7 @@ pub(super) struct Row {
 }
 
 /// Where own figures come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Source {
     /// From this machine.
@@ -57,18 +61,19 @@ impl Source {
 }
 
 /// A figure of a paper.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Published {
     /// What had it, where the paper compares several; else empty.
-    pub(super) of: &'static str,
+    pub(super) of: Cow<'static, str>,
     pub(super) value: f64,
 }
 
 /// What a paper found, and whether it is found here.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finding {
     pub(super) sentence: String,
-    pub(super) holds: bool,
+    /// Nothing where it cannot be judged.
+    pub(super) holds: Option<bool>,
     /// The figures that decide.
     pub(super) because: String,
 }
@@ -101,18 +106,30 @@ impl Outcome {
     }
 
     fn push(&mut self, source: Source, what: String, published: &[(&'static str, f64)], own: Samples) {
-        let published = published.iter().map(|(of, value)| Published { of, value: *value }).collect();
+        let published =
+            published.iter().map(|(of, value)| Published { of: (*of).into(), value: *value }).collect();
         self.rows.push(Row { what, published, source, own });
     }
 
-    /// Adds a finding.
-    pub(super) fn finding(&mut self, sentence: &str, holds: bool, because: String) {
-        self.findings.push(Finding { sentence: sentence.to_string(), holds, because });
+    /// Adds a finding; without `holds` it cannot be judged.
+    pub(super) fn finding(&mut self, sentence: &str, holds: impl Into<Option<bool>>, because: String) {
+        self.findings.push(Finding { sentence: sentence.to_string(), holds: holds.into(), because });
     }
 
     /// Adds a table of numbers.
     pub(super) fn grid(&mut self, title: &str, columns: &[&str], rows: Vec<(String, Vec<Option<f64>>)>) {
         let columns = columns.iter().map(ToString::to_string).collect();
         self.grids.push(Grid { title: title.to_string(), columns, rows });
+    }
+}
+
+impl Finding {
+    /// What became of it.
+    pub(super) fn word(&self) -> &'static str {
+        match self.holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold here",
+            None => "not judged",
+        }
     }
 }

@@ -1,191 +1,163 @@
-//! P2.npb: parallel programs over one link and over a bundle of two.
+//! P2.npb: parallel programs over one link and over a bundle of two, on 4 and on 8 nodes (figure 4).
 //!
-//! The paper runs the NAS Parallel Benchmarks. No package holds them, so HPC Challenge stands in for them, part by part, unless
-//! `--npb` names where their programs are. A part exchanges or computes all the time, a kernel does both: a part shows
-//! whether a kernel can gain, not how much. Channel bonding needs a module that this machine's kernel may lack, so only
-//! its published figures are given.
+//! The paper runs the NAS Parallel Benchmarks. No package holds them: unless `--npb` names where their programs are, their
+//! exchange is replayed ([`tabane_kit::workload::npb::exchange`]). The nodes share this machine's processors, so their links
+//! are slower than the paper's, lest the processors be the limit; `ep`, which only computes, shows whether they are.
 
-use std::path::Path;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 
-use self::Bound::{Computing, Exchange};
 use super::outcome::Outcome;
 use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle};
+use super::way::{Joined, Way};
+use tabane_kit::progress;
+use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use tabane_kit::topology::Topology;
 use tabane_kit::workload::mpi::Mpi;
-use tabane_kit::workload::{hpcc, npb};
+use tabane_kit::workload::npb;
+use tabane_kit::workload::npb::exchange::{Class, Kernel};
+use tabane_kit::workload::ranks::Ranks;
 
+/// The paper's numbers of nodes.
+pub(super) const NODES: [usize; 2] = [4, 8];
+/// Rates of their links.
+const RATES: [Bitrate; 2] = [Bitrate::mbit(50), Bitrate::mbit(25)];
 /// Published speeds relative to a single link: of bonding and of RI2N, on 4 and on 8 nodes.
 type Published = [[f64; 2]; 2];
 const EP: Published = [[1.0, 1.0], [1.0, 1.0]];
 const MG: Published = [[0.86, 1.04], [0.76, 1.10]];
 const CG: Published = [[0.94, 1.03], [0.85, 1.16]];
-
-/// A program, or a part of one, that is measured.
-struct Part {
-    label: &'static str,
-    /// Name of its figure where it is read.
-    figure: &'static str,
-    unit: &'static str,
-    bound: Bound,
-    /// Of the kernel itself, or of the one that it stands for; none where the paper has no numbers.
-    published: Option<Published>,
-}
-
-/// What a program spends its time with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
-    Exchange,
-    Computing,
-}
-
-const fn part(
-    label: &'static str,
-    figure: &'static str,
-    unit: &'static str,
-    bound: Bound,
-    published: Option<Published>,
-) -> Part {
-    Part { label, figure, unit, bound, published }
-}
-
-/// cg exchanges with the rank at the transposed place, mg with neighbours, is sends short messages to all.
-const HPCC: [Part; 6] = [
-    part("PTRANS, for cg", "PTRANS_GBs", "GB/s", Exchange, Some(CG)),
-    part("random ring, for mg", "RandomlyOrderedRingBandwidth_GBytes", "GB/s", Exchange, Some(MG)),
-    part("MPIRandomAccess, for is", "MPIRandomAccess_GUPs", "GUP/s", Exchange, None),
-    part("MPIFFT", "MPIFFT_Gflops", "Gflop/s", Exchange, None),
-    part("EP-DGEMM, for ep", "StarDGEMM_Gflops", "Gflop/s", Computing, Some(EP)),
-    part("EP-STREAM triad, for ep", "StarSTREAM_Triad", "GB/s", Computing, Some(EP)),
-];
-const NPB: [Part; 4] = [
-    part("cg", "cg", "Mop/s", Exchange, Some(CG)),
-    part("mg", "mg", "Mop/s", Exchange, Some(MG)),
-    part("is", "is", "Mop/s", Exchange, None),
-    part("ep", "ep", "Mop/s", Computing, Some(EP)),
-];
-
 /// From this ratio on a program gains.
-const GAINS: f64 = 1.02;
+pub(super) const GAINS: f64 = 1.02;
 /// How far the ratio of what only computes may be from one: all hosts share this machine.
 const ALIKE: f64 = 0.1;
+/// How long a kernel's exchange is replayed.
+const REPLAYED: Duration = Duration::from_millis(1_500);
 
-/// The programs.
-enum Suite<'a> {
-    Hpcc,
-    /// In this directory.
-    Npb(&'a Path),
-}
-
-/// What was measured of a part.
-struct Own {
-    part: &'static Part,
-    single: Samples,
-    /// With two links, as a multiple.
-    ratio: Samples,
-}
+/// Speeds of the kernels that run on so many nodes.
+pub(super) type Speeds = Vec<(Kernel, f64)>;
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
-    let suite = setting.npb.as_deref().map_or(Suite::Hpcc, Suite::Npb);
-    let seen = measure(&suite, setting)?;
     let mut outcome = Outcome::default();
-    for Own { part, ratio, .. } in &seen {
-        let what = format!("{}: two links of {} beside one", part.label, setting.node_rate);
-        outcome.compared(what, &part.published(setting.nodes), ratio.clone());
+    let (mut exchanging, mut computing, mut four) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, (nodes, rate)) in NODES.into_iter().zip(RATES).enumerate() {
+        let [single, both] = measure(setting, nodes, rate)?;
+        let mut rows = Vec::new();
+        for ((kernel, single), (_, both)) in single.iter().zip(&both) {
+            let pairs = both.values().iter().zip(single.values());
+            let ratio = Samples::new("times", pairs.map(|(both, single)| both / single).collect());
+            let published = published(*kernel).map(|of| of[place]);
+            let cells = [published.map(|of| of[0]), published.map(|of| of[1]), Some(ratio.median())];
+            rows.push((kernel.name().to_string(), cells.to_vec()));
+            let what = format!("{} on {nodes} nodes, two links of {rate} beside one", kernel.name());
+            let published =
+                published.map_or(Vec::new(), |[bonding, ri2n]| vec![("bonding", bonding), ("RI2N", ri2n)]);
+            let into = if *kernel == Kernel::Ep { &mut computing } else { &mut exchanging };
+            into.push((format!("{} on {nodes}", kernel.name()), ratio.median()));
+            outcome.compared(what, &published, ratio);
+        }
+        let title = format!("{nodes} nodes: times as fast as with one link (figure 4)");
+        outcome.grid(&title, &["bonding, published", "RI2N, published", "bundle"], rows);
+        if place == 0 {
+            four = single;
+        } else {
+            scaling(&mut outcome, &four, &both);
+        }
     }
-    let ratios =
-        |bound: Bound| seen.iter().filter(move |own| own.part.bound == bound).map(|own| own.ratio.median());
     outcome.finding(
-        "what exchanges data gains by a second link, if the order is restored",
-        ratios(Exchange).all(|ratio| ratio >= GAINS),
-        because(&seen, Exchange),
+        "3.2: what exchanges data gains by a second link, if the order is restored",
+        exchanging.iter().all(|(_, ratio)| *ratio >= GAINS),
+        list(&exchanging),
     );
     outcome.finding(
-        "what only computes is as fast with one link as with two",
-        ratios(Computing).all(|ratio| (ratio - 1.0).abs() <= ALIKE),
-        because(&seen, Computing),
+        "3.2: what only computes is as fast with one link as with two",
+        computing.iter().all(|(_, ratio)| (ratio - 1.0).abs() <= ALIKE),
+        list(&computing),
     );
-    for Own { part, single, .. } in seen {
-        outcome.own(format!("{}: one link", part.label), single);
+    if setting.npb.is_none() {
+        outcome.remarks.push(
+            "the kernels' exchange is replayed, without what they compute: whole programs gain less".into(),
+        );
     }
     Ok(outcome)
 }
 
-fn measure(suite: &Suite<'_>, setting: &Setting) -> Result<Vec<Own>> {
-    let own = |part| Own {
-        part,
-        single: Samples::new(part.unit, Vec::new()),
-        ratio: Samples::new("times", Vec::new()),
-    };
-    let mut seen: Vec<Own> = suite.parts().iter().map(own).collect();
-    let links = vec![LinkPlan::paced(setting.node_rate); 2];
-    let topology = Topology::build(Plan { hosts: setting.nodes.into(), ..Plan::two_hosts(links) })?;
-    for _ in 0..setting.rounds {
-        let single = suite.speeds(&Mpi::over(&topology, address(0, 0).into())?)?;
-        let bundles = setting.bundles(&topology, "adaptive")?;
-        let both = suite.speeds(&Mpi::over(&topology, bundle::address(0))?)?;
-        Bundle::stop_all(bundles)?;
-        for ((own, single), both) in seen.iter_mut().zip(single).zip(both) {
-            own.single.push(single);
-            own.ratio.push(both / single);
+/// Samples of each kernel over one link and over a bundle: the single link before each round, in the same minute.
+fn measure(setting: &Setting, nodes: usize, rate: Bitrate) -> Result<[Vec<(Kernel, Samples)>; 2]> {
+    let mut seen = [(); 2].map(|()| Vec::new());
+    for round in 1..=setting.rounds {
+        for (way, seen) in [Way::Single, Way::Bundle].into_iter().zip(&mut seen) {
+            let _step = progress::step(&format!("round {round}: {nodes} nodes, {}", way.label()));
+            let topology = way.topology(nodes, rate)?;
+            let joined = way.join(setting, &topology)?;
+            for (kernel, speed) in speeds(setting, &topology, &joined, Class::A)? {
+                match seen.iter_mut().find(|(known, _)| *known == kernel) {
+                    Some((_, samples)) => Samples::push(samples, speed),
+                    None => seen.push((kernel, Samples::new("per second", vec![speed]))),
+                }
+            }
+            joined.end()?;
         }
     }
     Ok(seen)
 }
 
-impl Suite<'_> {
-    fn parts(&self) -> &'static [Part] {
-        match self {
-            Suite::Hpcc => &HPCC,
-            Suite::Npb(_) => &NPB,
-        }
+/// How fast each kernel is: the programs of the suite where they are there, else what they exchange.
+pub(super) fn speeds(
+    setting: &Setting,
+    topology: &Topology,
+    joined: &Joined<'_>,
+    class: Class,
+) -> Result<Speeds> {
+    let nodes = topology.hosts().len();
+    let kernels = Kernel::ALL.into_iter().filter(|kernel| kernel.runs_on(nodes));
+    if let Some(directory) = &setting.npb {
+        let mpi = Mpi::over(topology, joined.addresses[0])?;
+        return kernels.map(|kernel| Ok((kernel, npb::run(&mpi, directory, kernel.name())?))).collect();
     }
+    let ranks = Ranks::connect(topology.hosts(), &joined.addresses)?;
+    kernels.map(|kernel| Ok((kernel, replay(&ranks, &joined.addresses, kernel, class)?))).collect()
+}
 
-    /// How fast each part is, in their order.
-    fn speeds(&self, mpi: &Mpi<'_>) -> Result<Vec<f64>> {
-        let figures = self.parts().iter().map(|part| part.figure);
-        match self {
-            Suite::Hpcc => {
-                let summary = hpcc::run(mpi)?;
-                figures.map(|figure| summary.figure(figure)).collect()
-            }
-            Suite::Npb(directory) => figures.map(|kernel| npb::run(mpi, directory, kernel)).collect(),
-        }
+/// Iterations of `kernel` per second, after one that warms the connections up.
+fn replay(ranks: &Ranks, addresses: &[IpAddr], kernel: Kernel, class: Class) -> Result<f64> {
+    let _step = progress::step(kernel.name());
+    let nodes = addresses.len();
+    let steps: Vec<_> = (0..nodes).map(|rank| Arc::new(kernel.steps(class, nodes, rank))).collect();
+    let one = ranks.run(&steps, 1)?.as_secs_f64();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands at most")]
+    let times = ((REPLAYED.as_secs_f64() / one) as usize).clamp(1, 10_000);
+    Ok(times as f64 / ranks.run(&steps, times)?.as_secs_f64())
+}
+
+fn published(kernel: Kernel) -> Option<Published> {
+    match kernel {
+        Kernel::Ep => Some(EP),
+        Kernel::Mg => Some(MG),
+        Kernel::Cg => Some(CG),
+        _ => None,
     }
 }
 
-impl Part {
-    /// The paper's figures for this number of nodes.
-    fn published(&self, nodes: u8) -> Vec<(&'static str, f64)> {
-        let [bonding, ri2n] = match (self.published, nodes) {
-            (Some([four, _]), 4) => four,
-            (Some([_, eight]), 8) => eight,
-            _ => return Vec::new(),
-        };
-        vec![("bonding", bonding), ("RI2N", ri2n)]
-    }
+/// What eight nodes with a bundle do beside four with one link, of programs: of an exchange alone it would say nothing.
+fn scaling(outcome: &mut Outcome, four: &[(Kernel, Samples)], eight: &[(Kernel, Samples)]) {
+    let of_four = |kernel: &Kernel| four.iter().find(|(known, _)| known == kernel);
+    let rows = eight.iter().filter_map(|(kernel, eight)| {
+        let (_, four) = of_four(kernel)?;
+        Some((kernel.name().to_string(), vec![Some(eight.median() / four.median())]))
+    });
+    outcome.grid(
+        "8 nodes with a bundle beside 4 with one link; published: 1.8 to 2.2",
+        &["times"],
+        rows.collect(),
+    );
 }
 
-fn because(seen: &[Own], bound: Bound) -> String {
-    let parts = seen.iter().filter(|own| own.part.bound == bound);
-    let ratios: Vec<String> =
-        parts.map(|own| format!("{} {:.2}", own.part.label, own.ratio.median())).collect();
+fn list(ratios: &[(String, f64)]) -> String {
+    let ratios: Vec<String> = ratios.iter().map(|(what, ratio)| format!("{what} {ratio:.2}")).collect();
     format!("times one link: {}", ratios.join("; "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn published_figures_are_those_of_the_number_of_nodes() {
-        let of = |nodes| part("cg", "cg", "Mop/s", Exchange, Some(CG)).published(nodes);
-        assert_eq!(of(4), [("bonding", 0.94), ("RI2N", 1.03)]);
-        assert_eq!(of(8), [("bonding", 0.85), ("RI2N", 1.16)]);
-        assert!(of(6).is_empty());
-        assert!(part("is", "is", "Mop/s", Exchange, None).published(8).is_empty());
-    }
 }

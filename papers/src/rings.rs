@@ -51,7 +51,7 @@ pub(super) fn measure(setting: &Setting, outcome: &mut Outcome, sizes: &[usize])
         let (later, sooner) = ways.split_at_mut(first);
         sooner.iter_mut().chain(later).try_for_each(|way| way.add_round(setting, &topology, sizes))?;
     }
-    outcome.remarks.push(REMARK);
+    outcome.remarks.push(REMARK.into());
     for Way { method, swept, by_interrupt } in &ways {
         let name = method.name();
         for (size, own) in sizes.iter().zip(swept) {

@@ -34,9 +34,9 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology};
 const LINKS: usize = 2;
 const LINK_RATE: Bitrate = Bitrate::mbit(100);
 /// The senders: A, B, C and D.
-const SENDERS: usize = 4;
+pub(crate) const SENDERS: usize = 4;
 /// When B, C and D start.
-const LATER: usize = 10;
+pub(crate) const LATER: usize = 10;
 /// How long associations last.
 const PERIOD: usize = 10;
 /// The policies that are compared.
@@ -54,15 +54,15 @@ pub struct Options {
 
 /// What was seen of each sender in one second.
 #[derive(Clone, Copy, Debug, Default)]
-struct Second {
+pub(crate) struct Second {
     /// The link that carried most of it.
-    link: Option<usize>,
+    pub(crate) link: Option<usize>,
     /// What arrived of it.
-    mbit: f64,
+    pub(crate) mbit: f64,
 }
 
 /// A policy's run: the senders, second by second.
-type Series = Vec<[Second; SENDERS]>;
+pub(crate) type Series = Vec<[Second; SENDERS]>;
 
 /// Runs the experiment.
 ///
@@ -80,16 +80,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     report.finish(common.json.as_deref())
 }
 
-/// The part of the seconds after the latecomers' start, 0 to 1, in which they share one link, in one run of `seconds`.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) fn three_share_one(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<f64> {
-    Ok(summary::three_share_one(&play(daemon, policy, seconds, seed)?))
+/// The parts of the settled seconds after the latecomers' start, 0 to 1, in which they share one link, period by period.
+pub(crate) fn three_share_one(series: &Series) -> Vec<f64> {
+    summary::three_share_one(series)
 }
 
 /// One run with one policy.
-fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> {
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> {
     let links = vec![LinkPlan::shaped(LINK_RATE); LINKS];
     let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(links) })?;
     let options = bundle::Options {

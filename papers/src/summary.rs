@@ -1,12 +1,12 @@
 //! The measurements for people: as tables of the report, and as Markdown.
 
 use std::fmt::Write;
-use std::iter;
 
 use serde_json::json;
 
 use super::Experiment;
 use super::outcome::{Grid, Outcome, Row};
+use super::plot::Picture;
 use super::setting::Setting;
 use tabane_kit::machine::Machine;
 use tabane_kit::report::{Report, Table};
@@ -26,12 +26,16 @@ pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
             let (unit, from) = (row.own.unit().to_string(), row.source.word().to_string());
             table.row(vec![row.what.clone(), published(row), median, low, high, unit, from]);
         }
-        report.show(table);
-        outcome.grids.iter().for_each(|grid| show(report, grid));
+        if !outcome.rows.is_empty() {
+            report.show(table);
+        }
+        for grid in &outcome.grids {
+            report.show(format!("  {}\n", grid.title));
+            report.show(side_by_side(grid));
+        }
         outcome.remarks.iter().for_each(|remark| report.show(format!("  {remark}")));
         for finding in &outcome.findings {
-            let verdict = if finding.holds { "holds" } else { "does not hold here" };
-            report.show(format!("  {}: {verdict} ({})", finding.sentence, finding.because));
+            report.show(format!("  {}: {} ({})", finding.sentence, finding.word(), finding.because));
         }
         report.show("");
         outcome.verdicts.iter().for_each(|verdict| report.verdict(verdict.clone()));
@@ -51,9 +55,12 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
          and \"about\" leaves them a third to both sides. Shares of the CPU are of the whole machine, which is both hosts here.\n",
         setting.rounds, setting.seconds
     );
+    page += &findings(found);
     for (experiment, outcome) in found {
         let _ = writeln!(page, "\n## {}: {}\n", experiment.id(), experiment.title());
-        page += "| | published | here | unit | from |\n|---|---|---|---|---|\n";
+        if !outcome.rows.is_empty() {
+            page += "| | published | here | unit | from |\n|---|---|---|---|---|\n";
+        }
         for row in &outcome.rows {
             let [median, low, high] = here(row);
             let (what, unit, from) = (&row.what, row.own.unit(), row.source.word());
@@ -64,45 +71,71 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
             );
         }
         page.push('\n');
-        outcome.grids.iter().for_each(|grid| page += &as_markdown(grid));
+        outcome.grids.iter().for_each(|grid| page += &grid_of(grid));
+        for picture in &outcome.pictures {
+            let _ = writeln!(page, "![{}]({})\n", picture.title, picture_path(picture));
+        }
         for remark in &outcome.remarks {
             let _ = writeln!(page, "{}.\n", capital(remark));
         }
         for finding in &outcome.findings {
-            let verdict = if finding.holds { "Holds" } else { "Does not hold here" };
-            let _ = writeln!(page, "- {}. {verdict}: {}.", capital(&finding.sentence), finding.because);
+            let (sentence, verdict) = (capital(&finding.sentence), capital(finding.word()));
+            let _ = writeln!(page, "- {sentence}. {verdict}: {}.", finding.because);
         }
         let _ = writeln!(page, "\nAgain: `tabane-lab papers {}`", experiment.id());
     }
     page
 }
 
-fn show(report: &mut Report, grid: &Grid) {
-    let head: Vec<&str> = iter::once("").chain(grid.columns.iter().map(String::as_str)).collect();
-    let mut table = Table::new(&head);
-    for (name, values) in &grid.rows {
-        table.row(iter::once(name.clone()).chain(values.iter().map(cell)).collect());
+/// All findings at a glance.
+fn findings(found: &[(Experiment, Outcome)]) -> String {
+    let mut table = "\n## Findings\n\n| measurement | finding | here |\n|---|---|---|\n".to_string();
+    for (experiment, outcome) in found {
+        for finding in &outcome.findings {
+            let id = experiment.id();
+            let anchor = format!("{id}-{}", experiment.title()).to_lowercase();
+            let anchor: String = anchor
+                .chars()
+                .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
+                .map(|letter| if letter == ' ' { '-' } else { letter })
+                .collect();
+            let sentence = capital(&finding.sentence);
+            let _ = writeln!(table, "| [{id}](#{anchor}) | {sentence} | {} |", finding.word());
+        }
     }
-    report.show(format!("  {}\n", grid.title));
-    report.show(table);
+    table
 }
 
-fn as_markdown(grid: &Grid) -> String {
-    let rule = "---|".repeat(grid.columns.len() + 1);
-    let mut text = format!("{}:\n\n| | {} |\n|{rule}\n", grid.title, grid.columns.join(" | "));
-    for (name, values) in &grid.rows {
-        let cells: Vec<String> = values.iter().map(cell).collect();
-        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
-    }
-    text + "\n"
+/// Where a picture lies, seen from the page.
+pub(super) fn picture_path(picture: &Picture) -> String {
+    format!("pictures/{}.svg", picture.name)
 }
 
-fn cell(value: &Option<f64>) -> String {
-    value.map_or("-".to_string(), number)
+fn side_by_side(grid: &Grid) -> Table {
+    let columns: Vec<&str> = [""].into_iter().chain(grid.columns.iter().map(String::as_str)).collect();
+    let mut table = Table::new(&columns);
+    grid.rows.iter().for_each(|row| table.row(cells(row)));
+    table
+}
+
+fn grid_of(grid: &Grid) -> String {
+    let mut table = format!("{}:\n\n| | {} |\n|---|", capital(&grid.title), grid.columns.join(" | "));
+    table += &"---|".repeat(grid.columns.len());
+    table.push('\n');
+    for row in &grid.rows {
+        let _ = writeln!(table, "| {} |", cells(row).join(" | "));
+    }
+    table + "\n"
+}
+
+/// A row's name and its numbers.
+fn cells((name, figures): &(String, Vec<Option<f64>>)) -> Vec<String> {
+    let figures = figures.iter().map(|figure| figure.map_or("-".to_string(), number));
+    [name.clone()].into_iter().chain(figures).collect()
 }
 
 fn published(row: &Row) -> String {
-    let figures = row.published.iter().map(|figure| match figure.of {
+    let figures = row.published.iter().map(|figure| match &*figure.of {
         "" => number(figure.value),
         of => format!("{of} {}", number(figure.value)),
     });

@@ -18,6 +18,8 @@ pub(super) struct Errand {
     directory: TempDir,
     lab: PathBuf,
     daemon: PathBuf,
+    /// The program beside the daemon, where it is built.
+    probe: Option<PathBuf>,
 }
 
 impl Errand {
@@ -26,7 +28,8 @@ impl Errand {
         let directory = tempfile::tempdir().context("a directory for the guest")?;
         let lab = env::current_exe().context("the path of this program")?;
         let daemon = fs::canonicalize(daemon).with_context(|| daemon.display().to_string())?;
-        Ok(Errand { directory, lab, daemon })
+        let probe = Some(daemon.with_file_name("tabane-probe")).filter(|path| path.is_file());
+        Ok(Errand { directory, lab, daemon, probe })
     }
 
     /// The directory that the guest may write to, under the same name as here.
@@ -45,6 +48,7 @@ impl Errand {
         let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
         let [progress, figures, code] =
             ["progress", "figures", "code"].map(|name| quoted_path(&self.file(name)));
+        let probe = self.probe.as_deref().map(quoted_path);
         [
             "export TMPDIR=/run TABANE_BIN=/run/tabane PATH=$PATH:/usr/sbin:/sbin".to_string(),
             format!("exec >{progress} 2>&1"),
@@ -53,6 +57,7 @@ impl Errand {
             format!("cd {}", quoted_path(self.directory())),
             format!("cp {} /run/tabane-lab", quoted_path(&self.lab)),
             format!("cp {} /run/tabane", quoted_path(&self.daemon)),
+            probe.map_or(String::new(), |path| format!("cp {path} /run/tabane-probe")),
             format!("/run/tabane-lab {} --{HERE} {figures}", words.join(" ")),
             format!("echo $? >{code}"),
         ]

@@ -14,44 +14,19 @@ pub struct Verdict {
     pub got: Value,
     /// Whether the requirement is met.
     pub ok: bool,
-    #[serde(skip)]
-    limit: Limit,
-}
-
-/// What a figure is held to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Limit {
-    Floor,
-    Ceiling,
-    Number(f64),
-    /// What is no number, or was read from a file, is not better or worse than anything.
-    #[default]
-    None,
 }
 
 impl Verdict {
     /// Wants `got` to be `floor` or more.
     #[must_use]
     pub fn at_least(id: &str, got: f64, floor: f64) -> Verdict {
-        Verdict {
-            id: id.into(),
-            want: format!(">= {floor}"),
-            got: got.into(),
-            ok: got >= floor,
-            limit: Limit::Floor,
-        }
+        Verdict { id: id.into(), want: format!(">= {floor}"), got: got.into(), ok: got >= floor }
     }
 
     /// Wants `got` to be `ceiling` or less.
     #[must_use]
     pub fn at_most(id: &str, got: f64, ceiling: f64) -> Verdict {
-        Verdict {
-            id: id.into(),
-            want: format!("<= {ceiling}"),
-            got: got.into(),
-            ok: got <= ceiling,
-            limit: Limit::Ceiling,
-        }
+        Verdict { id: id.into(), want: format!("<= {ceiling}"), got: got.into(), ok: got <= ceiling }
     }
 
     /// Wants `got` to be `wanted`.
@@ -59,18 +34,18 @@ impl Verdict {
     pub fn equals<T: Into<Value> + PartialEq>(id: &str, got: T, wanted: T) -> Verdict {
         let ok = got == wanted;
         let wanted: Value = wanted.into();
-        let limit = wanted.as_f64().map_or(Limit::None, Limit::Number);
-        Verdict { id: id.into(), want: format!("= {wanted}"), got: got.into(), ok, limit }
+        Verdict { id: id.into(), want: format!("= {wanted}"), got: got.into(), ok }
     }
 
-    /// Whether the figure is no worse than `worst`.
+    /// Whether the figure is no worse than `worst`; what is no number is not better or worse than anything.
     pub(super) fn is_within(&self, worst: f64) -> bool {
-        let Some(got) = self.got.as_f64() else { return false };
-        match self.limit {
-            Limit::Floor => got >= worst,
-            Limit::Ceiling => got <= worst,
-            Limit::Number(wanted) => (got - wanted).abs() <= (worst - wanted).abs(),
-            Limit::None => false,
+        let (Some(got), Some((limit, wanted))) = (self.got.as_f64(), self.want.split_once(' ')) else {
+            return false;
+        };
+        match limit {
+            ">=" => got >= worst,
+            "<=" => got <= worst,
+            _ => wanted.parse().is_ok_and(|wanted: f64| (got - wanted).abs() <= (worst - wanted).abs()),
         }
     }
 }

@@ -35,6 +35,19 @@ pub struct Phase {
     pub mb_per_second: f64,
     /// Share of all CPUs of this machine that were busy, in percent.
     pub busy_percent: f64,
+    /// The part of it that bonnie++ and the client's other processes had, as far as it is a process's.
+    pub client_percent: f64,
+    /// The part that the server's processes had.
+    pub server_percent: f64,
+}
+
+/// Processes that work for either side; bonnie++ itself is of the client.
+#[derive(Clone, Debug, Default)]
+pub struct Sides {
+    /// Process ids at the client.
+    pub client: Vec<u32>,
+    /// At the server.
+    pub server: Vec<u32>,
 }
 
 /// What a run showed.
@@ -52,7 +65,7 @@ pub struct Figures {
 ///
 /// # Errors
 /// It fails, or does not end in time.
-pub fn run(directory: &Path, megabytes: u64) -> Result<Figures> {
+pub fn run(directory: &Path, megabytes: u64, sides: &Sides) -> Result<Figures> {
     let words = NamedTempFile::new().context("a file for the words of bonnie++")?;
     let line = "exec \"$@\" 2>\"$0\"";
     let mut command = tool::words("sh", "-c");
@@ -61,32 +74,63 @@ pub fn run(directory: &Path, megabytes: u64) -> Result<Figures> {
     command.args(["-s", &format!("{}:8k:1:1", 2 * megabytes), "-r", "0", "-n", "0", "-f", "-u", "root"]);
     let group = Cgroup::with_memory(megabytes << 20)?;
     let mut process = Process::start(group.command(&command))?;
-    let busy = watch(&mut process, words.path())?;
+    let mut sides = sides.clone();
+    sides.client.push(process.pid());
+    let shares = watch(&mut process, words.path(), &sides)?;
     let speeds = speeds(&process.stop()?.success("bonnie++")?)?;
-    let phase = |at: usize| Phase { mb_per_second: speeds[at], busy_percent: busy[at] };
+    let phase = |at: usize| {
+        let [busy_percent, client_percent, server_percent] = shares[at];
+        Phase { mb_per_second: speeds[at], busy_percent, client_percent, server_percent }
+    };
     Ok(Figures { write: phase(0), rewrite: phase(1), read: phase(2) })
 }
 
-/// Waits for the end, and tells how busy the machine was in each phase.
-fn watch(process: &mut Process, words: &Path) -> Result<[f64; 3]> {
-    let cores = available_parallelism().map_or(1, usize::from) as f64;
+/// Waits for the end, and tells how busy machine, client and server were in each phase, in percent of all CPUs.
+fn watch(process: &mut Process, words: &Path, sides: &Sides) -> Result<[[f64; 3]; 3]> {
     let deadline = Instant::now() + END_WITHIN;
     let mut phases = Vec::new();
-    let mut last = (Instant::now(), Usage::now(&[])?);
+    let mut last = Reading::now(sides)?;
     while process.is_running()? {
         if Instant::now() >= deadline {
             bail!("bonnie++ has not ended within {END_WITHIN:?}");
         }
-        if phases.len() < done(&fs::read_to_string(words)?) {
-            let now = (Instant::now(), Usage::now(&[])?);
-            let busy_seconds = now.1.since(last.1).machine_seconds;
-            phases.push(100.0 * busy_seconds / (now.0 - last.0).as_secs_f64() / cores);
+        // When the last phase is done, bonnie++ still writes its figures; a process that has ended cannot be read.
+        if phases.len() < done(&fs::read_to_string(words)?)
+            && let Ok(now) = Reading::now(sides)
+        {
+            phases.push(now.since(&last));
             last = now;
         }
         thread::sleep(LOOK_AGAIN_AFTER);
     }
     let said = fs::read_to_string(words)?;
     phases.try_into().map_err(|_| anyhow::anyhow!("bonnie++ ended before its time: {}", said.trim()))
+}
+
+/// CPU time at one moment.
+struct Reading {
+    at: Instant,
+    client: Usage,
+    server: Usage,
+}
+
+impl Reading {
+    fn now(sides: &Sides) -> Result<Reading> {
+        Ok(Reading {
+            at: Instant::now(),
+            client: Usage::now(&sides.client)?,
+            server: Usage::now(&sides.server)?,
+        })
+    }
+
+    /// Machine, client and server since `earlier`, in percent of all CPUs.
+    fn since(&self, earlier: &Reading) -> [f64; 3] {
+        let cores = available_parallelism().map_or(1, usize::from) as f64;
+        let seconds = (self.at - earlier.at).as_secs_f64() * cores;
+        let (client, server) = (self.client.since(earlier.client), self.server.since(earlier.server));
+        [client.machine_seconds, client.processes_seconds, server.processes_seconds]
+            .map(|used| 100.0 * used / seconds)
+    }
 }
 
 /// How many phases are done.

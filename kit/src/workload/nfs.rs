@@ -76,6 +76,17 @@ fn answer(client: IpAddr, directory: &Path) -> Result<()> {
         .try_for_each(|(question, answer)| tell(&Path::new(ANSWERS).join(question).join("channel"), answer))
 }
 
+/// Process ids of the servers' threads, of all namespaces.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn threads() -> Result<Vec<u32>> {
+    let processes = fs::read_dir("/proc").context("/proc")?.flatten();
+    let is_one =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "nfsd");
+    Ok(processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_one).collect())
+}
+
 fn tell(path: &Path, line: &str) -> Result<()> {
     fs::write(path, format!("{line}\n")).with_context(|| format!("{} = {line}", path.display()))
 }

@@ -1,6 +1,8 @@
-//! The NAS Parallel Benchmarks, whoever has built them, over [MPI](super::mpi).
+//! The NAS Parallel Benchmarks, whoever has built them, over [MPI](super::mpi), and [what they exchange](exchange).
 //!
 //! They come as sources, which give a program for each kernel, class and, up to version 3.3, number of ranks.
+
+pub mod exchange;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,8 +12,8 @@ use anyhow::{Context, Result, ensure};
 use super::mpi::Mpi;
 use crate::prerequisites::Missing;
 
-/// The class that the papers run.
-const CLASS: char = 'B';
+/// The class that the papers run, and smaller ones.
+const CLASSES: [char; 4] = ['B', 'A', 'W', 'S'];
 /// Longest run of one kernel.
 const END_WITHIN: Duration = Duration::from_secs(600);
 
@@ -25,14 +27,16 @@ pub fn run(mpi: &Mpi<'_>, directory: &Path, kernel: &str) -> Result<f64> {
     speed(&output).with_context(|| kernel.to_string())
 }
 
-/// The program of `kernel`: for this number of ranks, or as version 3.4 has it, for any.
+/// The program of `kernel`, of the largest class that is there: for this number of ranks, or as version 3.4 has it, for any.
 fn find(directory: &Path, kernel: &str, ranks: usize) -> Result<PathBuf> {
-    let names = [format!("{kernel}.{CLASS}.{ranks}"), format!("{kernel}.{CLASS}.x")];
-    let found = names.iter().map(|name| directory.join(name)).find(|path| path.is_file());
+    let names = CLASSES
+        .into_iter()
+        .flat_map(|class| [ranks.to_string(), "x".into()].map(|of| format!("{kernel}.{class}.{of}")));
+    let found = names.map(|name| directory.join(name)).find(|path| path.is_file());
     let program = found.ok_or_else(|| {
-        let (directory, [own, any]) = (directory.display(), &names);
+        let (directory, class) = (directory.display(), CLASSES[1]);
         Missing::new(format!(
-            "neither {own} nor {any} in `{directory}`: build it in NPB's MPI sources with `make {kernel} CLASS={CLASS} NPROCS={ranks}`"
+            "no {kernel} for {ranks} ranks in `{directory}`: build it in NPB's MPI sources with `make {kernel} CLASS={class} NPROCS={ranks}`"
         ))
     })?;
     program.canonicalize().with_context(|| program.display().to_string())
@@ -75,8 +79,11 @@ mod tests {
     fn a_program_is_found_under_either_name() {
         let directory = tempfile::tempdir().unwrap();
         let complaint = find(directory.path(), "cg", 8).unwrap_err();
-        assert!(complaint.is::<Missing>() && complaint.to_string().contains("cg.B.8"), "{complaint}");
-        for name in ["cg.B.x", "cg.B.8"] {
+        assert!(
+            complaint.is::<Missing>() && complaint.to_string().contains("no cg for 8 ranks"),
+            "{complaint}"
+        );
+        for name in ["cg.S.8", "cg.A.x", "cg.A.8", "cg.B.x"] {
             fs::write(directory.path().join(name), "").unwrap();
             assert!(find(directory.path(), "cg", 8).unwrap().ends_with(name));
         }

@@ -51,6 +51,12 @@ impl<'a> Probe<'a> {
         Ok(Probe { program, client, server })
     }
 
+    /// Process id of the server.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
     /// What the measurement `what` with these flags reports.
     ///
     /// # Errors

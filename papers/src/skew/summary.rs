@@ -55,9 +55,10 @@ fn judge(policy: &str, settled: &[[Second; SENDERS]]) -> Vec<Verdict> {
     ]
 }
 
-/// The part of the settled seconds in which the latecomers share one link.
-pub(super) fn three_share_one(series: &Series) -> f64 {
-    part(settled(series), is_skewed)
+/// The part of each period's settled seconds in which the latecomers share one link.
+pub(super) fn three_share_one(series: &Series) -> Vec<f64> {
+    let periods = series.get(LATER..).unwrap_or_default().chunks(PERIOD);
+    periods.map(|period| part(&period[STARTING.min(period.len() - 1)..], is_skewed)).collect()
 }
 
 /// The seconds in which all have started.

@@ -1,0 +1,143 @@
+//! P0.bonding: P0's cells with Linux bonding, which the paper measures, and with bundles, in a guest, whose kernel has bonding.
+//!
+//! The guest's emulated processor is to these NICs what the paper's was to its own: it has time to spare at the lower rate, and
+//! none at the higher one. As in the paper, the sending host's NICs limit, and not the receivers': its frames leave the switches as
+//! fast as the machine.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::Experiment;
+use super::emulated;
+use super::matrix::{self, CELLS, CELLS_OF_RATE, Cell, Pair};
+use super::outcome::Outcome;
+use super::setting::Setting;
+use super::streams::{PERIOD_SECONDS, Streamed, Streams};
+use tabane_kit::bonding;
+use tabane_kit::bundle::{self, Bundle};
+use tabane_kit::progress;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::workload::probe::Probe;
+
+/// Longest that the guest may take.
+const LIMIT: Duration = Duration::from_secs(1_500);
+/// Rates of the NICs, in place of 100 Mbit/s and 1 Gbit/s.
+const RATES: [Bitrate; 2] = [Bitrate::mbit(10), Bitrate::mbit(100)];
+
+/// What joins the hosts.
+#[derive(Clone, Copy)]
+enum Joint {
+    Bond(&'static str),
+    Bundle(&'static str),
+}
+
+/// Round robin and load balancing: of Linux, then of bundles.
+const JOINTS: [Joint; 4] =
+    [Joint::Bond("balance-rr"), Joint::Bond("balance-tlb"), Joint::Bundle("rr"), Joint::Bundle("tlb")];
+
+/// A figure of a cell, and where it stands in the paper.
+type Figure = fn(&Streamed) -> f64;
+type Published = fn(&(f64, f64)) -> f64;
+
+/// A cell under each of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Seen([Streamed; 4]);
+
+pub(super) fn run(setting: &Setting) -> Result<Outcome> {
+    let (seen, cost): (Vec<Seen>, String) =
+        emulated::measured(setting, Experiment::Balancing, &["bonding"], LIMIT)?;
+    let mut outcome = outcome(&seen);
+    outcome.remarks.push(cost.into());
+    Ok(outcome)
+}
+
+/// In the guest: the cells in their order.
+pub(super) fn measure(setting: &Setting) -> Result<Vec<Seen>> {
+    let rates = RATES.into_iter().flat_map(|rate| [rate; CELLS_OF_RATE]);
+    CELLS.iter().zip(rates).map(|(cell, rate)| see(setting, cell, rate)).collect()
+}
+
+fn see(setting: &Setting, cell: &Cell, rate: Bitrate) -> Result<Seen> {
+    let [bond_rr, bond_tlb, rr, tlb] = JOINTS.map(|joint| joint.stream(setting, cell, rate));
+    Ok(Seen([bond_rr?, bond_tlb?, rr?, tlb?]))
+}
+
+impl Joint {
+    fn label(self) -> String {
+        match self {
+            Joint::Bond(mode) => mode.to_string(),
+            Joint::Bundle(policy) => format!("bundle, {policy}"),
+        }
+    }
+
+    /// One of the paper's periods.
+    fn stream(self, setting: &Setting, cell: &Cell, rate: Bitrate) -> Result<Streamed> {
+        let _step =
+            progress::step(&format!("{}-{}, NICs of {rate}: {}", cell.senders, cell.nics, self.label()));
+        let links = vec![LinkPlan::paced(rate); cell.nics];
+        let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(links) })?;
+        for link in 0..cell.nics {
+            topology.switch(link).tc("qdisc del dev port2 root")?;
+        }
+        let mut bundles = Vec::new();
+        let there: IpAddr = match self {
+            Joint::Bond("balance-tlb") => {
+                bonding::balancing(&topology, "balance-tlb")?;
+                bonding::address(1).into()
+            }
+            Joint::Bond(mode) => {
+                bonding::bond(&topology, mode)?;
+                bonding::address(1).into()
+            }
+            Joint::Bundle(policy) => {
+                bundles = setting.bundles(&topology, policy)?;
+                bundle::address(1)
+            }
+        };
+        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
+        let seen = Streams::periods(cell.senders, 1).run(&probe, there)?;
+        probe.stop()?;
+        Bundle::stop_all(bundles)?;
+        Ok(seen)
+    }
+}
+
+fn outcome(seen: &[Seen]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let columns: Vec<String> = ["rr, published", "tlb, published"]
+        .into_iter()
+        .map(str::to_string)
+        .chain(JOINTS.map(Joint::label))
+        .collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let figures: [(&str, Figure, Option<Published>); 3] = [
+        ("Throughput, Mbit/s", |seen| seen.mbit().median(), Some(|published| published.0)),
+        ("CPU, %", |seen| seen.busy, Some(|published| published.1)),
+        ("CPU, softirq, %", |seen| seen.softirq, None),
+    ];
+    for (title, figure, published) in figures {
+        let rows = CELLS.iter().zip(seen).enumerate().map(|(number, (cell, Seen(seen)))| {
+            let rate = RATES[number / CELLS_OF_RATE];
+            let published = cell.published.iter().map(|figures| published.map(|of| of(figures)));
+            let cells = published.chain(seen.iter().map(|seen| Some(figure(seen)))).collect();
+            (format!("{}-{}, {rate} here", cell.senders, cell.nics), cells)
+        });
+        outcome.grid(&format!("{title}: senders-NICs"), &columns, rows.collect());
+    }
+    for (who, first) in [("Linux bonding", 0), ("bundle", 2)] {
+        let pairs: Vec<Pair<'_>> = seen.iter().map(|Seen(seen)| [&seen[first], &seen[first + 1]]).collect();
+        matrix::judge(&mut outcome, who, &pairs, RATES);
+    }
+    outcome.remarks.push(
+        format!(
+            "links of {} and {} in place of 100 Mbit/s and 1 Gbit/s, for {PERIOD_SECONDS} s each",
+            RATES[0], RATES[1]
+        )
+        .into(),
+    );
+    outcome
+}
