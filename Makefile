@@ -171,7 +171,8 @@ rivals_TOOLS := teamnl=libteam-utils
 moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
 guests_TOOLS := ping=iputils-ping
 p1_TOOLS := taskset=util-linux
-papers_TOOLS := iperf3=iperf3 taskset=util-linux mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
+p3_TOOLS := ethtool=ethtool
+papers_TOOLS := iperf3=iperf3 ethtool=ethtool taskset=util-linux mpirun=openmpi-bin hpcc=hpcc bonnie++=bonnie++
 apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
               ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html

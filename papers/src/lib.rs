@@ -7,8 +7,8 @@
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
 //!                                     └─ page ──── HTML
-//! base, matrix, sending, latecomers (P0) · reclaim, gathering, bounce (P1) · acks, bidirectional, parallel, nfs (P2)
-//! sizes, mtus, connections (P3) · anomaly, round_trips (P4)
+//! base, matrix, sending, latecomers (P0) · budget, reclaim, gathering, bounce (P1) · acks, bidirectional, parallel, nfs (P2)
+//! sizes, mtus, connections, polls, packet, mpi (P3) · anomaly, round_trips (P4)
 //! ```
 //!
 //! P1 and P3, which ask little of a machine, have commands of their own ([`p1`], [`p3`]).
@@ -19,17 +19,22 @@ mod anomaly;
 mod base;
 mod bidirectional;
 mod bounce;
+mod budget;
 mod connections;
+mod ethernet;
 mod gathering;
 mod latecomers;
 mod matrix;
 mod memory;
+mod mpi;
 mod mtus;
 mod nfs;
 mod options;
 mod outcome;
+mod packet;
 mod page;
 mod parallel;
+mod polls;
 mod reclaim;
 mod rings;
 mod round_trips;
@@ -53,7 +58,7 @@ use options::Manner;
 pub use options::{Options, P1Options, P3Options};
 use outcome::Outcome;
 use setting::Setting;
-use tabane_kit::prerequisites::{BONNIE, BUSYBOX, HPCC, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
+use tabane_kit::prerequisites::{BONNIE, BUSYBOX, ETHTOOL, HPCC, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::{Report, Verdict};
@@ -73,6 +78,9 @@ enum Experiment {
     /// A sender that starts before three others, under transmit load balancing
     #[value(name = "P0.skew")]
     Skew,
+    /// FreeBSD beside Linux, and one processor budget beside another
+    #[value(name = "P1.first")]
+    Budget,
     /// Messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively
     #[value(name = "P1.sweep")]
     Reclaim,
@@ -103,6 +111,15 @@ enum Experiment {
     /// 1 to 16 connections through a memory-slot NIC, and over gigabit Ethernet
     #[value(name = "P3.conns")]
     Connections,
+    /// How often a worker looks into the window, and by which timer
+    #[value(name = "P3.poll")]
+    Polls,
+    /// Where the time of one packet goes
+    #[value(name = "P3.packet")]
+    Packet,
+    /// A parallel program on four hosts over a window of memory, and over gigabit Ethernet
+    #[value(name = "P3.mpi")]
+    Mpi,
     /// Round trips of messages of 1 B and 1 KB
     #[value(name = "P4.rtt")]
     RoundTrips,
@@ -124,17 +141,19 @@ impl Experiment {
     fn tools(self, npb: bool) -> &'static [Tool] {
         match self {
             Experiment::Parallel if npb => &[MPIRUN],
-            Experiment::Parallel => &[MPIRUN, HPCC],
+            Experiment::Parallel | Experiment::Mpi => &[MPIRUN, HPCC],
+            Experiment::Sizes | Experiment::Mtus | Experiment::Connections => &[ETHTOOL],
             Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
             Experiment::Base | Experiment::Matrix | Experiment::Acks | Experiment::Bidirectional => &[IPERF3],
             _ => &[],
         }
     }
 
-    /// Those of a paper; they need no tools.
+    /// Those of a paper that need no parallel program.
     fn of(paper: &str) -> Vec<Experiment> {
         let all = Experiment::value_variants().iter().copied();
-        all.filter(|experiment| experiment.id().split('.').next() == Some(paper)).collect()
+        let of_paper = |experiment: &Experiment| experiment.id().split('.').next() == Some(paper);
+        all.filter(|experiment| of_paper(experiment) && *experiment != Experiment::Mpi).collect()
     }
 
     fn run(self, setting: &Setting) -> Result<Outcome> {
@@ -143,9 +162,10 @@ impl Experiment {
             Experiment::Base => base::run(setting),
             Experiment::Matrix => matrix::run(setting),
             Experiment::Skew => latecomers::run(setting),
+            Experiment::Budget => budget::run(setting),
             Experiment::Reclaim => reclaim::run(setting),
             Experiment::Gathering => Ok(gathering::run()),
-            Experiment::Bounce => Ok(bounce::run(setting)),
+            Experiment::Bounce => bounce::run(setting),
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::Parallel => parallel::run(setting),
@@ -153,6 +173,9 @@ impl Experiment {
             Experiment::Sizes => sizes::run(setting),
             Experiment::Mtus => mtus::run(setting),
             Experiment::Connections => connections::run(setting),
+            Experiment::Polls => polls::run(setting),
+            Experiment::Packet => packet::run(setting),
+            Experiment::Mpi => mpi::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),
             Experiment::Anomaly => anomaly::run(),
         }
@@ -245,11 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn papers_with_a_command_of_their_own_have_three_measurements_each_and_need_no_tools() {
-        for paper in ["P1", "P3"] {
+    fn papers_with_a_command_of_their_own_need_no_parallel_program() {
+        for (paper, count) in [("P1", 4), ("P3", 5)] {
             let experiments = Experiment::of(paper);
-            assert_eq!(experiments.len(), 3, "{experiments:?}");
-            assert!(experiments.iter().all(|experiment| experiment.tools(false).is_empty()));
+            assert_eq!(experiments.len(), count, "{experiments:?}");
+            let mut tools = experiments.iter().flat_map(|experiment| experiment.tools(false));
+            assert!(tools.all(|tool| tool.package == ETHTOOL.package));
         }
     }
 }
