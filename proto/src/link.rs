@@ -315,13 +315,10 @@ impl Links {
         if signal != Signal::Report {
             path.obey_reports_from = now + DISTRUST;
         }
-        let was_up = core::mem::replace(&mut path.up, false);
-        path.doubted = signal.is_doubt() && (was_up || path.doubted);
-        if !was_up {
+        if !path.leave(now, signal.is_doubt()) {
             return;
         }
         let numbers = path.take_unreceived();
-        path.path_mtu.leave(now);
         paths.hasten_heartbeats(now);
         let has_small = paths.has_small();
         self.resized |= has_small;

@@ -70,6 +70,8 @@ pub(crate) struct Waiting {
     pub(crate) cells: usize,
     /// Bytes of each.
     pub(crate) cell_bytes: usize,
+    /// To the peer and back, over the longest way.
+    pub(crate) round_trip: Duration,
 }
 
 /// A policy's answer: so many cells for the link with this index.
@@ -320,6 +322,13 @@ mod example {
 
     /// Cells of a flow.
     pub(super) fn waiting(flow: u32, cells: usize) -> Waiting {
-        Waiting { now: Instant::default(), peer: 0, flow, cells, cell_bytes: CELL }
+        Waiting {
+            now: Instant::default(),
+            peer: 0,
+            flow,
+            cells,
+            cell_bytes: CELL,
+            round_trip: Duration::ZERO,
+        }
     }
 }

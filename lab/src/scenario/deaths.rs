@@ -82,7 +82,15 @@ impl Faults {
 
     /// The same, from what the bundles say at the end; `is_whole` tells whether they are, if they should be.
     fn told_by(&self, ends: &[Status], is_whole: Option<bool>, since_ns: u64) -> Vec<Measure> {
-        let mut figures = vec![(Figure::FalseAlarms, self.false_alarms(ends, since_ns) as f64)];
+        let alarms = self.false_alarms(ends, since_ns);
+        for Event { at_ns, link, detail, .. } in &alarms {
+            let seconds = Duration::from_nanos(at_ns.saturating_sub(since_ns)).as_secs_f64();
+            eprintln!(
+                "  false alarm {seconds:.3} s after the start, link {}: {detail}",
+                link.unwrap_or(0) + 1
+            );
+        }
+        let mut figures = vec![(Figure::FalseAlarms, alarms.len() as f64)];
         let mut deaths = self.0.iter().filter_map(|fault| Some((fault, fault.death?)));
         let last = deaths.clone().next_back();
         if let Some((fault, death)) = deaths.next() {
@@ -112,7 +120,7 @@ impl Faults {
     }
 
     /// Times that a link was taken for dead that was not at fault, and had recovered.
-    fn false_alarms(&self, ends: &[Status], since_ns: u64) -> usize {
+    fn false_alarms<'e>(&self, ends: &'e [Status], since_ns: u64) -> Vec<&'e Event> {
         let is_due = |event: &Event| {
             self.0.iter().filter(|fault| event.link == Some(fault.link)).any(|fault| {
                 let until_ns = fault.ended.map_or(u64::MAX, |ended| {
@@ -122,7 +130,7 @@ impl Faults {
             })
         };
         let downs = ends.iter().flat_map(|end| &end.events).filter(|event| event.what == LINK_DOWN);
-        downs.filter(|event| event.at_ns >= since_ns && !is_due(event)).count()
+        downs.filter(|event| event.at_ns >= since_ns && !is_due(event)).collect()
     }
 }
 
@@ -166,7 +174,8 @@ mod tests {
     fn a_link_that_is_down_while_it_is_sound_is_a_false_alarm() {
         let faults = Faults(vec![fault(1, 1_000, 1_800), fault(1, 3_000, 3_800)]);
         let due = [(LINK_DOWN, 1, 1_005), (LINK_UP, 1, 1_900), (LINK_DOWN, 1, 3_840)];
-        let alarms = |events: &[(&str, usize, u64)]| faults.false_alarms(&[status(events)], 500_000_000);
+        let alarms =
+            |events: &[(&str, usize, u64)]| faults.false_alarms(&[status(events)], 500_000_000).len();
         assert_eq!(alarms(&due), 0, "these are the faults, and what is left of the second");
         let between = [900, 2_500, 3_900].map(|at_ms| (LINK_DOWN, 1, at_ms));
         let other = [(LINK_DOWN, 0, 1_005), (LINK_DOWN, 1, 400)];

@@ -13,6 +13,8 @@ use core::time::Duration;
 /// A path on which [`BURST`] cells or more are missing for longer than this, beyond its skew, is dead. One whose delay varies
 /// by more is given up now and then, until [`crate::link::adaptive_timeout`] allows for it.
 pub const OVERDUE_AFTER: Duration = Duration::from_millis(2);
+/// The delay of a path varies by one part in so many of its round trip, and it is not dead for that.
+pub(crate) const VARIES: u32 = 16;
 /// Fewer cells than this are no burst: the few may wait in a queue of the receiver, which gets [`FEW_OVERDUE_AFTER`] to run. Of as many,
 /// one is a heartbeat, for one follows 16 cells of data and what they left with: so a way that has begun to drop long packets alone
 /// ([`crate::link::path_mtu`]) never lacks as many.

@@ -359,7 +359,9 @@ impl Congestion {
             && !(self.round.obeyed && self.round.began_long);
         let round = &self.round;
         let is_long_enough = span >= ROUND && round.queue.is_some();
-        if round.began.is_none() || is_long_enough && (is_over || is_sudden) {
+        // What was sent before it began anew says nothing.
+        let begins = round.began.is_none() && is_over;
+        if begins || is_long_enough && (is_over || is_sudden) {
             let follows_overflow = self.end_round(&began, &progress, is_sudden);
             let obeyed = self.flight.on_the_way() <= self.window;
             let (began, end, began_long) = (Some(progress), next + 1, is_long);

@@ -5,9 +5,9 @@
 
 use crate::event::{Direction, Event, Signal};
 use crate::link::Links;
-use crate::link::black_hole::OVERDUE_AFTER;
+use crate::link::black_hole::{OVERDUE_AFTER, VARIES};
 use crate::link::congestion::Arrived;
-use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
+use crate::link::health::{ALL_SILENT_FOR, HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::heartbeat_pacing::earned;
 use crate::link::incast::OTHERS_WITHIN;
 use crate::link::nic::Link;
@@ -233,6 +233,10 @@ impl Links {
         let as_of = as_of.filter(|_| !report.behind);
         let overdue =
             as_of.and_then(|as_of| path.overdue(as_of)).filter(|(_, waited)| path.up && alone(*waited));
+        // When the others lack cells, too, the peer may just not have been scheduled.
+        let others_lack = as_of.is_some_and(|as_of| paths.others_lack(link, as_of));
+        let overdue = overdue.filter(|(_, waited)| *waited >= ALL_SILENT_FOR || !others_lack);
+        let path = &mut paths.outbound[usize::from(link)];
         if !report.up {
             return self.leave(now, index, link, Signal::Report, out);
         }
@@ -328,6 +332,7 @@ impl Links {
     fn judge_peer(&mut self, now: Instant, index: u16, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
         let (received, fastest) = (paths.last_received(), paths.fastest());
+        let varies = paths.round_trip() / VARIES;
         // Each heartbeat that comes is a reason to judge; without any, this is.
         paths.judge_at = now + 2 * HEARTBEAT_QUIET;
         for theirs in 0..LINKS {
@@ -339,7 +344,7 @@ impl Links {
             let incast = link.is_some_and(others_received);
             let read_until = link.map_or(now, |link| link.read_until(now));
             let state = &mut paths.inbound[theirs];
-            let skew = state.skew(fastest);
+            let skew = state.skew(fastest) + varies;
             let change = state.health.poll(read_until, state.next_seq(), skew, incast, received);
             let due = state
                 .health

@@ -4,7 +4,7 @@
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::Detector;
+use crate::link::black_hole::{Detector, VARIES};
 use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
 use crate::link::gaps::Gaps;
@@ -39,6 +39,15 @@ pub(crate) enum Avoidance {
     Drained,
 }
 
+/// What was known of a path when it was left because cells were not received.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    received: u64,
+    lacks: u32,
+    /// It carried cells of the present size.
+    is_confirmed: bool,
+}
+
 /// One direction of one link.
 #[derive(Debug)]
 pub(crate) struct Outbound {
@@ -54,6 +63,8 @@ pub(crate) struct Outbound {
     pub(crate) is_drained_there: bool,
     /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
     pub(crate) up: bool,
+    /// What the peer had received when it was left.
+    left: Option<Left>,
     /// It is down only because cells are not received, so it is better than nothing: both may just not have been scheduled.
     pub(crate) doubted: bool,
     /// The peer's reports count again from here on: an error on our side must not be overruled by an old report.
@@ -106,6 +117,7 @@ impl Outbound {
             cell_max: 0,
             is_drained_there: false,
             up: false,
+            left: None,
             doubted: false,
             obey_reports_from: now,
             skew: Duration::ZERO,
@@ -184,14 +196,31 @@ impl Outbound {
         link.headers > 0 && self.path_mtu.fit(now, self.cell_max.min(link.cell_max), link.headers)
     }
 
-    /// The peer receives over it.
+    /// The peer receives over it. Where it has since received cells and lacks no more than before, the path was left in error: what it
+    /// carried, it carries still.
     pub(crate) fn rise(&mut self, now: Instant) {
         self.up = self.endpoint.is_some();
         self.doubted = false;
         self.progressed = now;
         self.black_hole = Detector::default();
         self.loss.restart(self.next_seq);
-        self.congestion.restart(self.next_seq);
+        match self.left.take().filter(|left| self.received > left.received && self.lacks == left.lacks) {
+            Some(left) => self.path_mtu.trust(left.is_confirmed),
+            None => self.congestion.restart(self.next_seq),
+        }
+    }
+
+    /// No cells are sent over it any more; returns whether it was up. `is_doubt`: only because cells are not received.
+    pub(crate) fn leave(&mut self, now: Instant, is_doubt: bool) -> bool {
+        let was_up = core::mem::replace(&mut self.up, false);
+        self.doubted = is_doubt && (was_up || self.doubted);
+        if was_up {
+            let Self { received, lacks, .. } = *self;
+            let is_confirmed = !self.path_mtu.is_unconfirmed();
+            self.left = is_doubt.then_some(Left { received, lacks, is_confirmed });
+            self.path_mtu.leave(now);
+        }
+        was_up
     }
 
     /// The link leads nowhere any more. Its numbers go on counting for the next one in its place.
@@ -199,7 +228,7 @@ impl Outbound {
         self.endpoint = None;
         self.asked = None;
         self.is_drained_there = false;
-        self.up = false;
+        (self.up, self.left) = (false, None);
         self.doubted = false;
         self.skew = Duration::ZERO;
         self.round_trip = None;
@@ -316,7 +345,8 @@ impl Outbound {
     /// find that out by itself, but what has left is known here at once, and there only by a heartbeat that waits behind
     /// data. Returns what is overdue, and for how long.
     pub(crate) fn overdue(&self, as_of: Instant) -> Option<(u64, Duration)> {
-        let late = 2 * self.skew + self.timeout.extra(as_of);
+        let varies = self.round_trip.unwrap_or_default() / VARIES;
+        let late = 2 * (self.skew + varies) + self.timeout.extra(as_of);
         let overdue = self.black_hole.overdue(as_of, self.received, late);
         overdue.filter(|_| as_of.since(self.progressed) >= self.gaps.limit())
     }
@@ -375,6 +405,22 @@ mod tests {
         path.take_seq(Some(73));
         path.void_seqs(1);
         assert_eq!((path.next_seq(), path.take_for_repair(2)), (3, None), "it may have reached the network");
+    }
+
+    #[test]
+    fn a_path_that_was_left_in_error_goes_on_with_its_window() {
+        for (received, goes_on) in [(8, true), (7, false), (2, false)] {
+            let now = Instant::default();
+            let mut path = Outbound { endpoint: Some(([10, 0, 0, 1], 7_420).into()), ..Outbound::new(now) };
+            path.rise(now);
+            (0..10).for_each(|slot| _ = path.take_seq(Some(slot)));
+            path.handle_sent(now, 0, 1 << 20);
+            path.handle_received(now, 2, 2, 0);
+            assert!(path.leave(now, true) && path.is_full(now), "a window is on the way");
+            path.handle_received(now, received, if goes_on { 8 } else { 2 }, 0);
+            path.rise(now);
+            assert_eq!(path.is_full(now), goes_on, "{received} cells were passed");
+        }
     }
 
     #[test]

@@ -223,6 +223,11 @@ impl PathMtu {
         }
     }
 
+    /// It was left in error. `is_confirmed`: it carried cells of the present size.
+    pub(crate) fn trust(&mut self, is_confirmed: bool) {
+        self.confirmed |= is_confirmed;
+    }
+
     /// The peer has received `count` cells (modulo 2^32), of which `next` is the number after the highest, and names the latest
     /// probe.
     pub(crate) fn handle_report(

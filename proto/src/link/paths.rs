@@ -146,6 +146,13 @@ impl Paths {
         up.filter_map(|path| path.round_trip).max().unwrap_or_default()
     }
 
+    /// Whether other paths than that over `link` are up, and all of them lack cells that are overdue.
+    pub(crate) fn others_lack(&self, link: u8, as_of: Instant) -> bool {
+        let others = self.outbound.iter().zip(0..).filter(|(path, number)| *number != link && path.up);
+        let mut lack = others.map(|(path, _)| path.overdue(as_of).is_some()).peekable();
+        lack.peek().is_some() && lack.all(|lacks| lacks)
+    }
+
     /// Where the peer listens: on the links that are up, else on all.
     pub(crate) fn routes(&self) -> Vec<(u8, core::net::SocketAddr)> {
         let paths =

@@ -12,6 +12,8 @@ use core::time::Duration;
 
 /// The least time worth of cells in one share: a few times what a system call costs.
 const SHARE_LEAST: Duration = Duration::from_micros(60);
+/// On a long way it is a part of the round trip: one in so many is no delay that anyone notices.
+const ROUND_TRIP_PARTS: u32 = 64;
 /// A share takes at most this fraction of the queue's time, so that links stay level.
 const SHARE_OF_QUEUE: u32 = 4;
 
@@ -32,7 +34,8 @@ impl Distribute for Adaptive {
             .min_by_key(|(_, choice)| (arrival(choice), turn(choice)))?;
         self.last = choice.link;
         let share = choice.rate.map_or(usize::MAX, |rate| {
-            let span = (choice.wait / SHARE_OF_QUEUE).max(SHARE_LEAST);
+            let least = SHARE_LEAST.max(waiting.round_trip / ROUND_TRIP_PARTS);
+            let span = (choice.wait / SHARE_OF_QUEUE).max(least);
             usize::try_from(bytes_in(rate, span)).unwrap_or(usize::MAX) / waiting.cell_bytes
         });
         Some(Share { index, cells: waiting.cells.min(share.max(1)) })
@@ -72,6 +75,17 @@ mod tests {
         };
         assert_eq!(index(&mut policy, 999), 0);
         assert_eq!(index(&mut policy, 1_001), 1);
+    }
+
+    #[test]
+    fn shares_are_larger_on_a_long_way() {
+        let choices = [example::choice(0, GIGABIT), example::choice(1, GIGABIT)];
+        let cells = |millis| {
+            let round_trip = Duration::from_millis(millis);
+            let waiting = Waiting { round_trip, ..waiting(0, 64) };
+            Adaptive::default().share(&choices, &waiting).unwrap().cells
+        };
+        assert_eq!((cells(1), cells(20)), (60 * 125 / CELL, 20_000 / 64 * 125 / CELL));
     }
 
     #[test]

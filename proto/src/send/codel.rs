@@ -4,7 +4,7 @@
 //! counts but how long its packets wait: when every one of them has waited for more than a target ([`TARGET`]) during an
 //! interval ([`INTERVAL`]), one packet pays for it, and further ones do at growing frequency until a packet has not waited
 //! so long. Both grow with the round trip of a long path ([`Limits`]): a sender who halves its window there would leave the
-//! links idle.
+//! links idle. So it would if it paid again before its answer shows.
 //!
 //! Pure: it sees times, not packets. What "pays" means (mark, trim, drop) is up to the caller.
 //! Source: RFC 8289, 4.2 to 4.4 and 5.3 to 5.6; the names are those of its pseudo-code.
@@ -24,14 +24,23 @@ const REMEMBERED: u32 = 16;
 pub(crate) struct Limits {
     target: Duration,
     interval: Duration,
+    /// How long it takes until the queue shows that a packet has paid.
+    answer: Duration,
 }
 
 impl Limits {
     /// The interval is a round trip, and the target a fifth of it, but never less than usual. RFC 8289, 4.3, recommends a tenth at
     /// most, for many flows at once. Here one flow has to fill all links, and with so short a queue CUBIC, which takes three tenths
     /// off its window, leaves them idle afterwards: a fifth carries 0.7 % more over links of 1 and 50 ms each way.
+    ///
+    /// A sender hears of a packet that has paid after a round trip, and takes its window back during the next (RFC 6937), which the
+    /// queue makes longer.
     pub(crate) fn of(round_trip: Duration) -> Self {
-        Self { target: TARGET.max(round_trip / 5), interval: INTERVAL.max(round_trip) }
+        Self {
+            target: TARGET.max(round_trip / 5),
+            interval: INTERVAL.max(round_trip),
+            answer: 3 * round_trip,
+        }
     }
 }
 
@@ -58,7 +67,7 @@ impl Codel {
         let ok_to_drop = self.is_above(now, limits, sojourn, is_last);
         if !self.dropping {
             if ok_to_drop {
-                self.enter(now, limits.interval);
+                self.enter(now, limits);
             }
             return ok_to_drop;
         }
@@ -67,7 +76,7 @@ impl Codel {
             return false;
         }
         if core::mem::take(&mut self.drop_owed) {
-            self.drop_next = control_law(self.drop_next, limits.interval, self.count);
+            self.drop_next = control_law(self.drop_next, limits, self.count);
         }
         if now < self.drop_next {
             return false;
@@ -93,23 +102,24 @@ impl Codel {
     }
 
     /// The first packet pays.
-    fn enter(&mut self, now: Instant, interval: Duration) {
+    fn enter(&mut self, now: Instant, limits: Limits) {
         let delta = self.count - self.lastcount;
-        let lately = now.since(self.drop_next) < interval * REMEMBERED;
+        let lately = now.since(self.drop_next) < limits.interval * REMEMBERED;
         self.count = if delta > 1 && lately { delta } else { 1 };
         self.lastcount = self.count;
         self.dropping = true;
         self.drop_owed = false;
-        self.drop_next = control_law(now, interval, self.count);
+        self.drop_next = control_law(now, limits, self.count);
     }
 }
 
-/// `interval / sqrt(count)` after `from`: what makes TCP's rate, which falls with the root of the loss, fall linearly.
-fn control_law(from: Instant, interval: Duration, count: u32) -> Instant {
+/// `interval / sqrt(count)` after `from`: what makes TCP's rate, which falls with the root of the loss, fall linearly. But not before
+/// an answer.
+fn control_law(from: Instant, limits: Limits, count: u32) -> Instant {
     // The square of an interval above 4.29 s does not fit into 64 bits.
-    let interval = u128::from(nanos(interval));
+    let interval = u128::from(nanos(limits.interval));
     let nanos = (interval * interval / u128::from(count.max(1))).isqrt();
-    from + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    from + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(limits.answer)
 }
 
 #[cfg(test)]
@@ -121,9 +131,10 @@ mod tests {
 
     #[test]
     fn an_interval_of_any_length_has_a_root() {
-        let at = control_law(Instant::from_nanos(0), Duration::from_secs(2_000), 4);
+        let of = |interval| Limits { interval, ..NEAR };
+        let at = control_law(Instant::from_nanos(0), of(Duration::from_secs(2_000)), 4);
         assert_eq!(at, Instant::from_nanos(1_000_000_000_000));
-        control_law(Instant::from_nanos(0), Duration::MAX, 1);
+        control_law(Instant::from_nanos(0), of(Duration::MAX), 1);
     }
 
     /// The pseudo-code of RFC 8289, 5.5 and 5.6, word by word, over a queue of arrival times.
@@ -140,7 +151,7 @@ mod tests {
 
     impl Rfc {
         fn control_law(t: u64, count: u32) -> u64 {
-            control_law(Instant::from_nanos(t), INTERVAL, count).as_nanos()
+            control_law(Instant::from_nanos(t), NEAR, count).as_nanos()
         }
 
         fn dodequeue(&mut self, now: u64) -> (Option<Instant>, bool) {
@@ -215,7 +226,7 @@ mod tests {
     }
 
     /// A path whose round trip is shorter than the usual interval.
-    const NEAR: Limits = Limits { target: TARGET, interval: INTERVAL };
+    const NEAR: Limits = Limits { target: TARGET, interval: INTERVAL, answer: Duration::ZERO };
     const LONG: Duration = Duration::from_millis(6);
 
     #[test]
@@ -237,13 +248,13 @@ mod tests {
 
     #[test]
     fn a_long_path_is_given_more_time() {
-        assert_eq!(Limits::of(Duration::from_millis(20)), NEAR);
+        assert_eq!(Limits::of(Duration::ZERO), NEAR);
         let far = Limits::of(Duration::from_millis(200));
         let mut codel = Codel::default();
         assert!((0..1_000).all(|now| !codel.judge(millis(now), far, Duration::from_millis(39), false)));
         let paid =
             (0..10_000).filter(|now| codel.judge(millis(1_000 + now), far, Duration::from_millis(40), false));
-        assert_eq!(paid.take(3).collect::<Vec<_>>(), [200, 400, 542], "200 ms / sqrt(1), sqrt(2)");
+        assert_eq!(paid.take(3).collect::<Vec<_>>(), [200, 800, 1_400], "200 ms, and three round trips each");
     }
 
     #[test]

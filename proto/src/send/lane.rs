@@ -80,7 +80,8 @@ impl Sender {
         }
         let cell_bytes = self.cell_max(around.sessions);
         self.list_choices(peer, cell_bytes, around);
-        let waiting = Waiting { now, peer, flow: treatment.flow, cells: 1, cell_bytes };
+        let (flow, round_trip) = (treatment.flow, self.round_trip);
+        let waiting = Waiting { now, peer, flow, cells: 1, cell_bytes, round_trip };
         let index = self.policies.of(treatment).seat(&self.choices, &waiting)?;
         Some((index, self.choices.len()))
     }

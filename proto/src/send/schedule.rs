@@ -109,7 +109,8 @@ impl Sender {
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
         }
-        let waiting = Waiting { now: around.now, peer, flow: treatment.flow, cells, cell_bytes };
+        let (now, flow, round_trip) = (around.now, treatment.flow, self.round_trip);
+        let waiting = Waiting { now, peer, flow, cells, cell_bytes, round_trip };
         self.policies.of(treatment).share(&self.choices, &waiting)
     }
 

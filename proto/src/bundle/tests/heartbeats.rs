@@ -83,3 +83,20 @@ fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     bundle.handle_heartbeat(at(13_000), (0, 0), 0, &Heartbeat { echo, echo_age: 0, ..second });
     assert!(!bundle.outbound()[0].up, "cells are overdue for longer than any path is long");
 }
+
+#[test]
+fn paths_that_all_lack_cells_are_not_given_up_as_soon_as_one_is() {
+    for lacking in [1, 2] {
+        let mut bundle = bundle(at(9_000), 2);
+        for path in &mut bundle.outbound()[..lacking] {
+            (0..100).for_each(|_| _ = path.take_seq(None));
+            path.mark(0);
+        }
+        for (serial, millis) in [(1, 10_000), (2, 10_030)] {
+            let heartbeat = heartbeat(&mut bundle, at(millis), serial, true);
+            let echo = at(millis - 1).as_wire_micros();
+            bundle.handle_heartbeat(at(millis), (0, 0), 0, &Heartbeat { echo, echo_age: 0, ..heartbeat });
+        }
+        assert_eq!(bundle.outbound()[0].up, lacking == 2, "{lacking} of 2 lack cells");
+    }
+}
