@@ -173,6 +173,7 @@ moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
 guests_TOOLS := ping=iputils-ping
 p1_TOOLS := taskset=util-linux
 papers_TOOLS := iperf3=iperf3 taskset=util-linux ethtool=ethtool bonnie++=bonnie++
+p3_TOOLS := ethtool=ethtool
 apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
               ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html $(if $(RESUME),--resume)

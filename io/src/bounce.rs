@@ -72,34 +72,35 @@ impl Bounce {
 }
 
 /// What it costs to hand the kernel packets in pieces of `piece` bytes, with the first of them copied before: takes
-/// some 5 ms. A single piece is not measured; where the kernel refuses a pair of sockets nothing is.
+/// some 5 ms. Where the kernel refuses a pair of sockets nothing is measured.
 ///
-/// The pieces lie one behind the other in more memory than a processor's nearest caches hold, as received cells do.
-/// They go through a pair of Unix sockets: there is no device yet, and the kernel gathers alike wherever it copies.
+/// The pieces go through a pair of Unix sockets: there is no device yet, and the kernel gathers alike wherever it copies.
 pub fn measure(piece: usize) -> Costs {
-    let mut costs = Costs::default();
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let Ok((near, far)) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None) else {
-        return costs;
+        return Costs::default();
     };
-    // Written, so that they lie in pages of their own.
-    let frames = vec![1; FRAMES * FRAME_MAX];
-    let mut frames = frames.chunks(FRAME_MAX).cycle();
     let (mut there, mut control) = (vec![0; FRAME_MAX], SendAncillaryBuffer::default());
+    measure_through(
+        piece,
+        |pieces| sendmsg(&near, pieces, &mut control, SendFlags::empty()).is_ok(),
+        || recv(&far, &mut there[..], RecvFlags::empty()).is_ok(),
+    )
+}
+
+/// The same through whatever takes the pieces: `pass` says whether it took them, and `settle`, whose time does not count, whether
+/// it can take more. A single piece is not measured.
+///
+/// The frames begin with zeros, as a TAP device takes them. They lie one behind the other in more memory than a processor's
+/// nearest caches hold, and each is written just before it is passed on, as the cells of a frame are by the kernel.
+pub fn measure_through(
+    piece: usize,
+    mut pass: impl FnMut(&[IoSlice<'_>]) -> bool,
+    mut settle: impl FnMut() -> bool,
+) -> Costs {
+    let mut costs = Costs::default();
+    let mut frames = vec![0; FRAMES * FRAME_MAX];
     let mut bounce = Bounce::new(Fragments::ScatterGather);
-    let mut time = |trial: Trial| {
-        let mut pieces = [IoSlice::new(&[]); PIECES];
-        let chunks = frames.next()?[..trial.bytes].chunks(piece.max(trial.bytes.div_ceil(PIECES)));
-        let count = chunks.len();
-        pieces.iter_mut().zip(chunks).for_each(|(piece, bytes)| *piece = IoSlice::new(bytes));
-        bounce.fragments = Fragments::CopyFirst(trial.first);
-        let start = now_ns();
-        let sent =
-            bounce.pass(&pieces[..count], |pieces| sendmsg(&near, pieces, &mut control, SendFlags::empty()));
-        let took = Duration::from_nanos(now_ns() - start);
-        let came = recv(&far, &mut there[..], RecvFlags::empty());
-        (sent.is_ok() && came.is_ok()).then_some(took)
-    };
     let mut trials: Vec<Trial> = Costs::trials().filter(|trial| trial.bytes > piece).collect();
     for at in 0..REPEATS * trials.len() {
         // In alternating order, so that no measurement always comes first with cold caches.
@@ -107,7 +108,17 @@ pub fn measure(piece: usize) -> Costs {
             trials.reverse();
         }
         let trial = trials[at % trials.len()];
-        if let Some(took) = time(trial) {
+        let frame = &mut frames[at % FRAMES * FRAME_MAX..][..trial.bytes];
+        frame.fill(0);
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let chunks = frame.chunks(piece.max(trial.bytes.div_ceil(PIECES)));
+        let count = chunks.len();
+        pieces.iter_mut().zip(chunks).for_each(|(piece, bytes)| *piece = IoSlice::new(bytes));
+        bounce.fragments = Fragments::CopyFirst(trial.first);
+        let start = now_ns();
+        let passed = bounce.pass(&pieces[..count], &mut pass);
+        let took = Duration::from_nanos(now_ns() - start);
+        if passed & settle() {
             costs.record(trial, costs.took(trial).map_or(took, |least| least.min(took)));
         }
     }

@@ -68,7 +68,7 @@ impl Experiment {
             }
             Experiment::Papers(options) => (options.tools(), Box::new(|| papers::run(options))),
             Experiment::P1(options) => (Vec::new(), Box::new(|| papers::p1(options))),
-            Experiment::P3(options) => (Vec::new(), Box::new(|| papers::p3(options))),
+            Experiment::P3(options) => (options.tools(), Box::new(|| papers::p3(options))),
             Experiment::Apps(options) => (apps::TOOLS.to_vec(), Box::new(|| apps::run(options))),
         }
     }

@@ -68,7 +68,8 @@ pub(super) fn run() -> Result<Outcome> {
     );
     outcome.remarks.push(
         "the machines' parameters are drawn by seeds and hidden from the statistics; what is true is computed without \
-         the processors' noise, and pairs in which it is not clear are left out",
+         the processors' noise, and pairs in which it is not clear are left out"
+            .into(),
     );
     Ok(outcome)
 }

@@ -7,8 +7,8 @@
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
 //!                                     └─ page ──── HTML
-//! base, matrix, budget, balancing, sending, latecomers (P0) · reclaim, gathering, bounce (P1)
-//! acks, bidirectional, parallel, beside, nfs (P2) · sizes, mtus, connections (P3) · anomaly, round_trips (P4)
+//! base, matrix, budget, balancing, sending, latecomers (P0) · first, reclaim, gathering, bounce (P1)
+//! acks, bidirectional, parallel, beside, nfs (P2) · sizes, mtus, connections, polls, packet (P3) · anomaly, round_trips (P4)
 //! ```
 //!
 //! What the papers compare with Linux bonding is compared with it in a guest, whose kernel has it: `balancing`, `beside` and `nfs`.
@@ -27,6 +27,8 @@ mod budget;
 mod connections;
 mod course;
 mod emulated;
+mod ethernet;
+mod first;
 mod gathering;
 mod latecomers;
 mod matrix;
@@ -35,9 +37,11 @@ mod mtus;
 mod nfs;
 mod options;
 mod outcome;
+mod packet;
 mod page;
 mod parallel;
 mod plot;
+mod polls;
 mod reclaim;
 mod rings;
 mod round_trips;
@@ -91,6 +95,9 @@ enum Experiment {
     /// A sender that starts before three others, under transmit load balancing
     #[value(name = "P0.skew")]
     Skew,
+    /// FreeBSD beside Linux, and one processor budget beside another
+    #[value(name = "P1.first")]
+    First,
     /// Messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively
     #[value(name = "P1.sweep")]
     Reclaim,
@@ -124,6 +131,12 @@ enum Experiment {
     /// 1 to 16 connections through a memory-slot NIC, and over gigabit Ethernet
     #[value(name = "P3.conns")]
     Connections,
+    /// How often a worker looks into the window, and by which timer
+    #[value(name = "P3.poll")]
+    Polls,
+    /// Where the time of one packet goes
+    #[value(name = "P3.packet")]
+    Packet,
     /// Round trips of messages of 1 B and 1 KB
     #[value(name = "P4.rtt")]
     RoundTrips,
@@ -145,6 +158,7 @@ impl Experiment {
     fn tools(self, npb: bool) -> &'static [Tool] {
         match self {
             Experiment::Parallel if npb => &[MPIRUN],
+            Experiment::Sizes | Experiment::Mtus | Experiment::Connections => &[ETHTOOL],
             Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
             Experiment::Balancing => &[QEMU, MODPROBE, BUSYBOX],
             Experiment::Beside => &[QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3],
@@ -168,6 +182,7 @@ impl Experiment {
             Experiment::Parallel => 200,
             Experiment::Beside => 300,
             Experiment::Nfs => 200,
+            Experiment::First | Experiment::Polls | Experiment::Packet => 40,
             Experiment::Sizes | Experiment::Mtus | Experiment::Connections => 60,
             Experiment::RoundTrips => 30,
         }
@@ -177,7 +192,7 @@ impl Experiment {
         Duration::from_secs(self.seconds())
     }
 
-    /// Those of a paper; they need no tools.
+    /// Those of a paper.
     fn of(paper: &str) -> Vec<Experiment> {
         let all = Experiment::value_variants().iter().copied();
         all.filter(|experiment| experiment.id().split('.').next() == Some(paper)).collect()
@@ -191,9 +206,10 @@ impl Experiment {
             Experiment::Budget => budget::run(setting),
             Experiment::Balancing => balancing::run(setting),
             Experiment::Skew => latecomers::run(setting),
+            Experiment::First => first::run(setting),
             Experiment::Reclaim => reclaim::run(setting),
             Experiment::Gathering => Ok(gathering::run()),
-            Experiment::Bounce => Ok(bounce::run(setting)),
+            Experiment::Bounce => bounce::run(setting),
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::Parallel => parallel::run(setting),
@@ -202,6 +218,8 @@ impl Experiment {
             Experiment::Sizes => sizes::run(setting),
             Experiment::Mtus => mtus::run(setting),
             Experiment::Connections => connections::run(setting),
+            Experiment::Polls => polls::run(setting),
+            Experiment::Packet => packet::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),
             Experiment::Anomaly => anomaly::run(),
         }
@@ -311,11 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn papers_with_a_command_of_their_own_have_three_measurements_each_and_need_no_tools() {
-        for paper in ["P1", "P3"] {
+    fn papers_with_a_command_of_their_own_need_no_parallel_program() {
+        for (paper, count) in [("P1", 4), ("P3", 5)] {
             let experiments = Experiment::of(paper);
-            assert_eq!(experiments.len(), 3, "{experiments:?}");
-            assert!(experiments.iter().all(|experiment| experiment.tools(false).is_empty()));
+            assert_eq!(experiments.len(), count, "{experiments:?}");
+            let mut tools = experiments.iter().flat_map(|experiment| experiment.tools(false));
+            assert!(tools.all(|tool| tool.package == ETHTOOL.package));
         }
     }
 }

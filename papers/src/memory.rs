@@ -1,8 +1,12 @@
-//! P3's messages over a real link through memory: two bundles, and a window in units of 512 B between them.
+//! P3's messages over a real link through memory: bundles, and a window in units of 512 B between them.
 //!
-//! The device has an MTU of 65,000 and cells are not sealed, as the paper's were not.
+//! As in the paper the device has an MTU of 64 KB (65,000 bytes) and segments nothing, a timer of the worker's own polls the
+//! window, and cells are not sealed.
 
-use anyhow::Result;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
 use tabane_sim::device::dimmnet::WITH_BUG;
 
 use super::setting::Setting;
@@ -14,10 +18,14 @@ use tabane_kit::window::Window;
 
 /// MTU of the device, in bytes.
 pub(super) const MTU: u32 = 65_000;
+/// Of the paper's measurements.
+pub(super) const INTERVAL: Duration = Duration::from_micros(20);
 
 /// Least, usual and largest send buffer over the throttled device, in bytes: as much as Linux takes by itself, 4 MB for each of
 /// sixteen connections, would pass for seconds after the end of a measurement.
 const SEND_BUFFER: &str = "4096 16384 262144";
+/// How late Linux may let a timer fire that nobody has asked to be in time, in nanoseconds.
+const USUAL_SLACK: &str = "50000";
 
 /// How fast the memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,32 +51,81 @@ impl Speed {
     }
 }
 
-/// Measures every combination of `flags` through the bundles, as [`swept::sweep`] does over a bare link.
-pub(super) fn sweep(setting: &Setting, speed: Speed, flags: &[&str]) -> Result<Vec<Swept>> {
-    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::unshaped()]))?;
-    let windows = [Window::new()?, Window::new()?];
-    let _device = match speed {
-        Speed::Own => None,
-        Speed::Throttled => {
-            topology.host(0).set("net/ipv4/tcp_wmem", SEND_BUFFER)?;
-            Some(SlotDevice::start(WITH_BUG.slot, [windows[0].path(), windows[1].path()])?)
+/// What the hosts are like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hosts {
+    pub(super) count: usize,
+    pub(super) speed: Speed,
+    /// Between two polls.
+    pub(super) interval: Duration,
+    /// Whether the polls come by a timer of their own, and not by one that may be late.
+    pub(super) in_time: bool,
+    /// Bytes of a unit.
+    pub(super) unit: usize,
+}
+
+impl Hosts {
+    /// Two, as in the paper's measurements.
+    pub(super) const fn two(speed: Speed) -> Hosts {
+        Hosts { count: 2, speed, interval: INTERVAL, in_time: true, unit: WITH_BUG.slot.unit }
+    }
+
+    /// What `measure` finds while these hosts have their bundles.
+    pub(super) fn measure<T>(
+        &self,
+        setting: &Setting,
+        measure: impl FnOnce(&Topology) -> Result<T>,
+    ) -> Result<T> {
+        let plan = Plan { hosts: self.count, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) };
+        let topology = Topology::build(plan)?;
+        let windows = [Window::new()?, Window::new()?];
+        let _device = match self.speed {
+            Speed::Own => None,
+            Speed::Throttled => {
+                topology.host(0).set("net/ipv4/tcp_wmem", SEND_BUFFER)?;
+                Some(SlotDevice::start(WITH_BUG.slot, [windows[0].path(), windows[1].path()])?)
+            }
+        };
+        let interval = format!("{}us", self.interval.as_micros());
+        let options = bundle::Options {
+            mtu: Some(MTU),
+            protection: Protection::None,
+            arguments: ["--no-tso", "--receive", "timer", "--receive-interval", &interval]
+                .map(str::to_string)
+                .to_vec(),
+            ..bundle::Options::new(&setting.daemon)
+        };
+        let mut bundles = Vec::new();
+        for (number, host) in topology.hosts().iter().enumerate() {
+            let window = if self.speed == Speed::Own { &windows[0] } else { &windows[number] };
+            let (unit, slots) = (self.unit, self.count);
+            let link = format!("{},unit={unit}B,slots={slots},slot={number},poll={interval}", window.link());
+            bundles.push(Bundle::start(host, number, &[link], &options)?);
         }
-    };
-    let options = bundle::Options {
-        mtu: Some(MTU),
-        protection: Protection::None,
-        ..bundle::Options::new(&setting.daemon)
-    };
-    let mut bundles = Vec::new();
-    for (number, host) in topology.hosts().iter().enumerate() {
-        let window = if speed == Speed::Own { &windows[0] } else { &windows[number] };
-        let link = format!("{},unit={}B,slot={number}", window.link(), WITH_BUG.slot.unit);
-        bundles.push(Bundle::start(host, number, &[link], &options)?);
+        for bundle in &mut bundles {
+            bundle.wait_until("the other hosts", |status| status.is_ready(self.count - 1, 1))?;
+            if !self.in_time {
+                let_be_late(bundle.pid().context("the daemon has ended")?)?;
+            }
+        }
+        let found = measure(&topology)?;
+        Bundle::stop_all(bundles)?;
+        Ok(found)
     }
-    for bundle in &mut bundles {
-        bundle.wait_until("the other host", |status| status.is_ready(1, 1))?;
+}
+
+/// Measures every combination of `flags` through the bundles of two hosts, as [`swept::sweep`] does over a bare link.
+pub(super) fn sweep(setting: &Setting, speed: Speed, flags: &[&str]) -> Result<Vec<Swept>> {
+    Hosts::two(speed)
+        .measure(setting, |topology| swept::through(setting, topology, bundle::address(1), flags))
+}
+
+/// Lets the timers of this process' threads be as late as those of any other.
+fn let_be_late(process: u32) -> Result<()> {
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let number = thread?.file_name();
+        let slack = format!("/proc/{}/timerslack_ns", number.display());
+        fs::write(&slack, USUAL_SLACK).context(slack)?;
     }
-    let swept = swept::through(setting, &topology, bundle::address(1), flags)?;
-    Bundle::stop_all(bundles)?;
-    Ok(swept)
+    Ok(())
 }

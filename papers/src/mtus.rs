@@ -1,28 +1,27 @@
 //! P3.mtu: messages of 8 KB in packets of 1 KB to 64 KB, through a memory-slot NIC with its bug and without.
 //!
-//! The NIC is simulated. Beside it, streams in segments that fit the MTU: over a veth of MTU 9000, shaped to 1 Gbit/s, and over a
-//! window of memory.
+//! The NIC is simulated. Beside it, measured: segments that fit the MTU, one by one, over a veth of 1 Gbit/s and over a window of
+//! memory, each message when the one before was answered.
 
 use anyhow::Result;
 use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
+use super::ethernet;
 use super::memory::{self, Speed};
 use super::outcome::Outcome;
 use super::setting::Setting;
 use super::simulated::{exchange, is_about};
-use super::swept;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use super::swept::Swept;
 
 /// Bytes of a message.
 const MESSAGE: usize = 8_192;
 /// KB (2^10 bytes) of a packet, and what is published without the bug, in MB/s.
-const PUBLISHED: [(usize, Option<f64>); 5] =
-    [(1, Some(33.0)), (2, None), (4, Some(69.0)), (16, None), (64, Some(84.0))];
-/// MTUs that are measured over Ethernet.
-const MEASURED: [&str; 3] = ["1024", "4096", "device"];
-/// KB of those that are measured over memory, and what the probe calls them.
-const OVER_MEMORY: [(usize, &str); 4] = [(1, "1024"), (4, "4096"), (16, "16384"), (64, "device")];
+const PUBLISHED: [(usize, Option<f64>); 7] =
+    [(1, Some(33.0)), (2, None), (4, Some(69.0)), (8, None), (16, None), (32, None), (64, Some(84.0))];
+/// What the probe calls the measured ones of [`PUBLISHED`], from the first on; over Ethernet, whose MTU ends at 9,000, the first
+/// four.
+const MTUS: [&str; 7] = ["1024", "2048", "4096", "8192", "16384", "32768", "device"];
+const OVER_ETHERNET: usize = 4;
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut outcome = Outcome::default();
@@ -54,31 +53,41 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
+fn flags(mtus: &[&str]) -> [String; 7] {
+    ["--answered", "--protocols", "tcp", "--sizes", &MESSAGE.to_string(), "--mtus", &mtus.join(",")]
+        .map(str::to_string)
+}
+
 fn over_ethernet(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
-    let link = LinkPlan { mtu: 9_000, ..LinkPlan::shaped(Bitrate::gbit(1)) };
-    let topology = Topology::build(Plan::two_hosts(vec![link]))?;
-    let (size, mtus) = (MESSAGE.to_string(), MEASURED.join(","));
-    let flags = ["--protocols", "tcp", "--sizes", &size, "--mtus", &mtus];
-    for (mtu, own) in MEASURED.iter().zip(swept::sweep(setting, &topology, &flags)?) {
-        let mtu = if *mtu == "device" { "9000" } else { mtu };
-        outcome.own(format!("MTU {mtu} over 1 Gbit/s, a stream"), own.megabytes());
+    let mtus = &MTUS[..OVER_ETHERNET];
+    for (mtu, own) in
+        mtus.iter().zip(ethernet::sweep(setting, 9_000, &flags(mtus).each_ref().map(String::as_str))?)
+    {
+        outcome.own(format!("MTU {mtu} over 1 Gbit/s"), own.megabytes());
     }
     Ok(())
 }
 
-/// With the bug, the paper has no figures.
+/// With the bug, the paper has a figure alone.
 fn over_memory(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
-    let (size, mtus) = (MESSAGE.to_string(), OVER_MEMORY.map(|(_, mtu)| mtu).join(","));
-    let flags = ["--protocols", "tcp", "--sizes", &size, "--mtus", &mtus];
     for speed in Speed::wanted(setting) {
-        let swept = memory::sweep(setting, *speed, &flags)?;
-        for ((kilobytes, mtu), own) in OVER_MEMORY.iter().zip(swept) {
-            let predicted =
-                PUBLISHED.iter().find(|(size, _)| size == kilobytes).and_then(|(_, value)| *value);
+        let swept = memory::sweep(setting, *speed, &flags(&MTUS).each_ref().map(String::as_str))?;
+        let megabytes: Vec<_> = swept.iter().map(Swept::megabytes).collect();
+        let [short, long] = [0, MTUS.len() - 1].map(|place| megabytes[place].median());
+        let (sentence, holds) = match speed {
+            Speed::Own => (
+                "measured over mem, packets of 1 KB go at less than half of the rate of 64 KB",
+                short < long / 2.0,
+            ),
+            Speed::Throttled => {
+                ("measured with the bug's rates, they go at more than half of it", short > long / 2.0)
+            }
+        };
+        outcome.finding(sentence, holds, format!("{short:.1} and {long:.1} MB/s"));
+        for (((_, predicted), mtu), own) in PUBLISHED.iter().zip(MTUS).zip(megabytes) {
             let predicted = predicted.filter(|_| *speed == Speed::Own).map(|value| ("predicted", value));
-            let mtu = if *mtu == "device" { memory::MTU.to_string() } else { (*mtu).to_string() };
-            let what = format!("MTU {mtu} {}, a stream", speed.words());
-            outcome.compared(what, predicted.as_slice(), own.megabytes());
+            let mtu = if mtu == "device" { memory::MTU.to_string() } else { mtu.to_string() };
+            outcome.compared(format!("MTU {mtu} {}", speed.words()), predicted.as_slice(), own);
         }
     }
     Ok(())

@@ -115,6 +115,12 @@ impl P1Options {
 }
 
 impl P3Options {
+    /// What the command needs besides the sandbox's own tools.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Tool> {
+        self.whole().tools()
+    }
+
     /// The same for `papers`.
     pub(super) fn whole(&self) -> Options {
         Options {

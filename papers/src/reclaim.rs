@@ -1,7 +1,6 @@
-//! P1.sweep: messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively.
+//! P1.sweep: messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively (figure 7).
 //!
-//! On the paper's sender, simulated; what this machine sends over a bare veth, whose driver has no such choice; and over rings
-//! that have it ([`super::rings`]).
+//! On the paper's sender, simulated; and over rings of this machine that have that choice ([`super::rings`]).
 
 use anyhow::Result;
 use tabane_engine::fragments::Fragments;
@@ -13,14 +12,23 @@ use super::outcome::Outcome;
 use super::rings;
 use super::setting::Setting;
 use super::simulated::{ADAPTIVE, gain, is_about, one, send};
-use super::swept;
-use tabane_kit::report::Verdict;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::report::{Samples, Verdict};
 
 /// Bytes of a message.
-const SIZES: [usize; 8] = [64, 213, 256, 1_024, 4_096, 16_384, 32_768, MESSAGE_MAX];
+const SIZES: [usize; 11] =
+    [64, BELOW, 213, ABOVE, 1_024, TWO, 4_096, LINUX_UP_TO, 16_384, 32_768, MESSAGE_MAX];
+/// Around the length from which FreeBSD takes clusters.
+const BELOW: usize = 200;
+const ABOVE: usize = 256;
+/// Of a whole cluster.
+const TWO: usize = 2_048;
+/// Those that are measured here.
+const MEASURED: [usize; 8] = [64, BELOW, ABOVE, 1_024, TWO, 4_096, 16_384, MESSAGE_MAX];
 /// Published gain without interrupts, on short packets, in percent.
 const GAIN: f64 = 70.0;
+/// Published gain of Linux, at most, and the length from which it has none.
+const LINUX_GAIN: f64 = 50.0;
+const LINUX_UP_TO: usize = 9_216;
 /// Published Mbit/s by interrupt at 64 KB.
 const LONG: f64 = 1_900.0;
 /// Less is no gain, in percent.
@@ -32,7 +40,9 @@ const ADAPTIVE_KEEPS_MIN: f64 = 95.0;
 /// What a size showed.
 struct Seen {
     size: usize,
+    kpps: f64,
     gain: f64,
+    gain_of_linux: f64,
     /// Adaptive reclaim, in percent of the best of the others.
     kept: f64,
     lazy_stalls: bool,
@@ -43,8 +53,9 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let seen: Vec<Seen> = SIZES.iter().map(|size| simulate(&mut outcome, *size)).collect();
     judge(&mut outcome, &seen);
-    measure(setting, &mut outcome)?;
-    rings::measure(setting, &mut outcome, &SIZES)?;
+    if let Some(kpps) = rings::measure(setting, &mut outcome, &MEASURED)? {
+        judge_jump(&mut outcome, &kpps);
+    }
     Ok(outcome)
 }
 
@@ -63,14 +74,20 @@ fn simulate(outcome: &mut Outcome, size: usize) -> Seen {
         let fitted = if is_fitted { " (fitted)" } else { "" };
         let mbit = one("Mbit/s", sent.mbit());
         outcome.simulated(format!("{size} B {name}{fitted}: payload"), is_fitted.then_some(LONG), mbit);
-        outcome.simulated(format!("{size} B {name}: CPU"), None, one("%", 100.0 * sent.busy));
     }
     let gain = gain(adaptive.kpps(), by_interrupt.kpps());
     let published = (size == SIZES[0]).then_some(GAIN);
-    outcome.simulated(format!("{size} B: gain of adaptive"), published, one("%", gain));
+    let fitted = if published.is_some() { " (fitted)" } else { "" };
+    outcome.simulated(format!("{size} B: gain of adaptive{fitted}"), published, one("%", gain));
+    let linux = |method| send(&oc48::LINUX, method, &Fragments::ScatterGather, size).kpps();
+    let gain_of_linux = self::gain(linux(ADAPTIVE), linux(Method::Interrupt));
+    let published = (size == SIZES[0]).then_some(LINUX_GAIN);
+    outcome.simulated(format!("{size} B: gain of adaptive, Linux"), published, one("%", gain_of_linux));
     Seen {
         size,
+        kpps: adaptive.kpps(),
         gain,
+        gain_of_linux,
         kept: 100.0 * adaptive.kpps() / by_interrupt.kpps().max(lazy.kpps()),
         lazy_stalls: lazy.interval.is_none(),
         adaptive_stalls: adaptive.interval.is_none(),
@@ -78,32 +95,50 @@ fn simulate(outcome: &mut Outcome, size: usize) -> Seen {
 }
 
 fn judge(outcome: &mut Outcome, seen: &[Seen]) {
+    let (short, longer): (Vec<&Seen>, _) = seen.iter().partition(|seen| seen.size <= oc48::CLUSTERS_FROM);
+    let most = |seen: &[&Seen]| seen.iter().map(|seen| seen.gain).fold(f64::NEG_INFINITY, f64::max);
+    let (best, best_longer) = (most(&short), most(&longer));
+    outcome.finding(
+        "without interrupts short packets gain most, about 70 %",
+        best > best_longer && is_about(best, GAIN),
+        format!("{best:.0} % up to 213 B, to which the model was fitted; at most {best_longer:.0} % beyond"),
+    );
+    let of = |size: usize| seen.iter().find(|seen| seen.size == size);
+    let next = of(ABOVE).map_or(f64::NAN, |seen| seen.gain);
+    outcome.finding(
+        "just beyond 213 B, where clusters begin, the gain is gone",
+        next.abs() < LEVEL,
+        format!("{next:.0} % at {ABOVE} B: a cluster takes as many interrupts as a small buffer, and the paper gives no other cause"),
+    );
+    let jump =
+        gain(of(ABOVE).map_or(f64::NAN, |seen| seen.kpps), of(BELOW).map_or(f64::NAN, |seen| seen.kpps));
+    outcome.finding(
+        "from 200 B on, where clusters begin, more packets go than with less in them",
+        jump > LEVEL,
+        format!("{jump:+.0} % at {ABOVE} B against {BELOW} B, simulated: both lie in one buffer behind their header"),
+    );
+    let long = seen.last().map_or(f64::NAN, |seen| seen.gain);
+    outcome.finding(
+        "long packets gain, too; those of Linux below 9 KB alone",
+        long > LEVEL && seen.iter().all(|seen| (seen.gain_of_linux > LEVEL) == (seen.size < LINUX_UP_TO)),
+        format!("predicted: {long:.0} % at 64 KB; Linux: {}", gains_of_linux(seen)),
+    );
+    deadlock(outcome, seen);
+    let kept = seen.iter().map(|seen| seen.kept).fold(f64::INFINITY, f64::min);
+    outcome.verdicts.push(Verdict::at_least("P1.sweep.adaptive_of_best_percent", kept, ADAPTIVE_KEEPS_MIN));
+}
+
+fn gains_of_linux(seen: &[Seen]) -> String {
+    let gains = seen.iter().map(|seen| format!("{:.0} % at {} B", seen.gain_of_linux, seen.size));
+    gains.collect::<Vec<_>>().join(", ")
+}
+
+fn deadlock(outcome: &mut Outcome, seen: &[Seen]) {
     let sizes = |pick: fn(&Seen) -> bool| {
         let sizes: Vec<String> =
             seen.iter().filter(|seen| pick(seen)).map(|seen| seen.size.to_string()).collect();
         if sizes.is_empty() { "none".to_string() } else { format!("{} B", sizes.join(", ")) }
     };
-    let (short, longer): (Vec<&Seen>, _) = seen.iter().partition(|seen| seen.size <= oc48::CLUSTERS_FROM);
-    let most = |seen: &[&Seen]| seen.iter().map(|seen| seen.gain).fold(f64::NEG_INFINITY, f64::max);
-    let (best, best_longer) = (most(&short), most(&longer));
-    outcome.finding(
-        "without interrupts short packets gain most",
-        best > best_longer,
-        format!("{best:.0} % up to 213 B, at most {best_longer:.0} % beyond"),
-    );
-    outcome.finding(
-        "that gain is about 70 % at most",
-        is_about(best, GAIN),
-        format!("{best:.0} %; the interrupt's cost follows from two published rates of long packets"),
-    );
-    let next = longer.first().map_or(f64::NAN, |seen| seen.gain);
-    outcome.finding(
-        "just beyond 213 B, where clusters begin, the gain is gone",
-        next.abs() < LEVEL,
-        format!("{next:.0} % at 256 B; the simulation knows no reason for it"),
-    );
-    let long = seen.last().map_or(f64::NAN, |seen| seen.gain);
-    outcome.finding("long packets gain, too", long > LEVEL, format!("{long:.0} % at 64 KB"));
     let (lazy, adaptive) = (sizes(|seen| seen.lazy_stalls), sizes(|seen| seen.adaptive_stalls));
     outcome.finding(
         "reclaim without interrupts alone ends in a deadlock with long packets, adaptive reclaim never does",
@@ -112,18 +147,17 @@ fn judge(outcome: &mut Outcome, seen: &[Seen]) {
     );
     let stalls = seen.iter().filter(|seen| seen.adaptive_stalls).count();
     outcome.verdicts.push(Verdict::equals("P1.sweep.stalls_of_adaptive", stalls, 0));
-    let kept = seen.iter().map(|seen| seen.kept).fold(f64::INFINITY, f64::min);
-    outcome.verdicts.push(Verdict::at_least("P1.sweep.adaptive_of_best_percent", kept, ADAPTIVE_KEEPS_MIN));
 }
 
-fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
-    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::unshaped()]))?;
-    let sizes = SIZES.map(|size| size.to_string()).join(",");
-    let swept = swept::sweep(setting, &topology, &["--protocols", "udp", "--sizes", &sizes])?;
-    for (size, own) in SIZES.iter().zip(swept) {
-        outcome.own(format!("{size} B over veth"), own.kpps);
-        outcome.own(format!("{size} B over veth: payload"), own.mbit);
-        outcome.own(format!("{size} B over veth: CPU"), own.cpu);
-    }
-    Ok(())
+/// Adds what is measured around the length from which FreeBSD takes clusters. `kpps`: of [`MEASURED`], by interrupt.
+fn judge_jump(outcome: &mut Outcome, kpps: &[Samples]) {
+    let of = |wanted: usize| {
+        MEASURED.iter().position(|size| *size == wanted).map_or(f64::NAN, |at| kpps[at].median())
+    };
+    let jump = gain(of(ABOVE), of(BELOW));
+    outcome.finding(
+        "measured: messages of 256 B go in greater number than those of 200 B",
+        jump > LEVEL,
+        format!("{jump:+.0} %: Linux keeps both in one piece"),
+    );
 }

@@ -107,7 +107,8 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     }
     outcome.remarks.push(
         "tables: medians of the runs in µs, each host's programs and daemon pinned; rows: each end on a core of its own, \
-         as in the paper; findings: the same; a period is that of 1 KB alone, `faster` that both were played in turn",
+         as in the paper; findings: the same; a period is that of 1 KB alone, `faster` that both were played in turn"
+            .into(),
     );
     find_deviations(&mut outcome, apart);
     find_inversion(&mut outcome, apart, setting.rounds);

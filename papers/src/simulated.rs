@@ -15,7 +15,7 @@ const PACKETS: usize = 2_000;
 /// Messages of a run of P3's hosts.
 const MESSAGES: usize = 200;
 /// What "about" leaves to a machine that is made up: a third to both sides.
-const ABOUT: f64 = 1.0 / 3.0;
+pub(super) const ABOUT: f64 = 1.0 / 3.0;
 
 /// Whether a figure is about the published one.
 pub(super) fn is_about(own: f64, published: f64) -> bool {

@@ -10,7 +10,7 @@ use tabane_kit::topology::{Topology, address};
 use tabane_kit::workload::probe::Probe;
 
 /// How long each combination is measured.
-const SECONDS: &str = "1";
+const SECONDS: &str = "0.5";
 
 /// What arrived of one combination.
 pub(super) struct Swept {

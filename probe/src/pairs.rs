@@ -126,7 +126,8 @@ impl Options {
         let measured = || {
             let server = Server::find(&std::net::SocketAddr::new(self.hosts[to], self.port).to_string())?;
             let times = sorted(&rtt::times(&server, self.rounds, interruption)?);
-            let cell = Cell { protocol: Protocol::Tcp, size: WRITE, mtu: Mtu::Device, connections: 1 };
+            let (protocol, mtu, connections, answered) = (Protocol::Tcp, Mtu::Device, 1, false);
+            let cell = Cell { protocol, size: WRITE, mtu, connections, answered };
             let load = Load { duration: Duration::from_secs_f64(self.seconds), mbit: None };
             let mbit = cell.measure(&server, load, interruption)?.received.mbit();
             Ok::<_, Error>(Found::Pair {

@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// What carries the messages
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "tcp,udp")]
     protocols: Vec<Protocol>,
+    /// Send each message of a connection when the one before was answered, by one byte; TCP alone
+    #[arg(long)]
+    answered: bool,
     /// How long each combination is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
@@ -87,6 +90,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
 impl Options {
     /// All combinations. UDP has no segments, so it is measured once for all MTUs.
     fn cells(&self) -> Result<Vec<Cell>, Error> {
+        if self.answered && self.protocols.contains(&Protocol::Udp) {
+            return Err(Error::Refused(
+                "--answered does not go with datagrams, which may be lost; allowed: --protocols tcp"
+                    .to_owned(),
+            ));
+        }
         let mut cells = Vec::new();
         for &protocol in &self.protocols {
             let mtus = if protocol == Protocol::Udp { &[Mtu::Device][..] } else { &self.mtus };
@@ -101,6 +110,7 @@ impl Options {
                     size,
                     mtu: *mtu,
                     connections: *connections,
+                    answered: self.answered,
                 };
                 let pairs =
                     mtus.iter().flat_map(|mtu| self.connections.iter().map(move |count| (mtu, count)));
@@ -157,6 +167,8 @@ mod tests {
         let refused = cells(&["--sizes", "65508"]).unwrap_err().to_string();
         assert!(refused.starts_with("--sizes 65508 does not fit into a UDP datagram; allowed:"), "{refused}");
         assert!(cells(&["--sizes", "65508", "--protocols", "tcp"]).is_ok());
+        let refused = cells(&["--answered"]).unwrap_err().to_string();
+        assert!(refused.ends_with("allowed: --protocols tcp"), "{refused}");
         for flags in [["--mtus", "147"], ["--mtus", "32808"], ["--seconds", "0"], ["--mbit", "NaN"]] {
             let line = ["sweep", "host"].into_iter().chain(flags);
             assert!(Line::try_parse_from(line).is_err(), "{flags:?}");

@@ -17,6 +17,11 @@
 //!     probe   bytes until it closes its direction
 //!     server  {"received":{"messages":…,"bytes":…,"elapsed_ns":…}}\n
 //!
+//!     probe   {"probe":2,"ask":{"answer":{"size":1024}}}\n
+//!     server  {"ready":{}}\n
+//!     probe   a message of that size   server  one byte     and so on, until the probe closes its direction
+//!     server  {"received":…}\n
+//!
 //!     probe   {"probe":2,"ask":{"datagrams":{"port":…}}}\n      the port from which they will come
 //!     server  {"ready":{"port":…}}\n                           the port to which they may go
 //!     probe   datagrams, then closes its direction of the connection
@@ -72,6 +77,11 @@ pub enum Ask {
     },
     /// To take all that comes, and to say how much it was.
     Sink,
+    /// The same, and to answer each message by a byte.
+    Answer {
+        /// Bytes of a message, 1 to [`ECHO_MAX`].
+        size: u32,
+    },
     /// To take all datagrams that come, and to say how many they were.
     Datagrams {
         /// Port of the probe, at the address from which it has connected.
@@ -172,6 +182,8 @@ mod tests {
         let most = Request { probe: VERSION, ask: Ask::Echo { sizes: vec![ECHO_MAX; SIZES_MAX] } };
         assert!(line(&most).len() < LINE_MAX);
         assert_eq!(line(&Request { probe: VERSION, ask: Ask::Sink }), r#"{"probe":2,"ask":"sink"}"#);
+        let answer = Request { probe: VERSION, ask: Ask::Answer { size: 1024 } };
+        assert_eq!(line(&answer), r#"{"probe":2,"ask":{"answer":{"size":1024}}}"#);
         assert_eq!(serde_json::to_string(&Answer::Ready { port: None }).unwrap(), r#"{"ready":{}}"#);
         let received = Answer::Received(Received { messages: 1, bytes: 5, elapsed_ns: 7 });
         assert_eq!(

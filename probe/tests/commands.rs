@@ -262,6 +262,21 @@ fn a_sweep_measures_every_combination() {
     server.stop();
 }
 
+/// Who waits for an answer has one message on its way, so a server that reads it in pieces sees no two at once.
+#[test]
+fn a_sweep_sends_each_message_when_the_one_before_was_answered() {
+    let server = Server::start(&[]);
+    let axes = ["--sizes", "64,65536", "--protocols", "tcp", "--connections", "1,4", "--seconds", "0.1"];
+    let report = json(&[&["sweep", &server.address, "--answered"], &axes[..]].concat());
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert!(row["answered"] == true && row["failed"].is_null(), "{row}");
+        assert!(row["kpps"].as_f64() > Some(0.0) && row["lost"] == 0.0, "{row}");
+    }
+    server.stop();
+}
+
 #[test]
 fn ctrl_c_ends_the_senders_of_a_stream() {
     let mut server = Server::start(&[]);

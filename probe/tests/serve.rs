@@ -129,6 +129,19 @@ fn a_sink_says_what_it_took() {
 }
 
 #[test]
+fn every_message_of_the_size_that_was_asked_for_is_answered_by_a_byte() {
+    let stage = Stage::new(Limits::default());
+    let (mut stream, _) = stage.ask(&request(Ask::Answer { size: 100_000 }));
+    for _ in 0..3 {
+        stream.write_all(&vec![7; 100_000]).expect("sent");
+        stream.read_exact(&mut [0]).expect("answered");
+    }
+    stream.shutdown(std::net::Shutdown::Write).expect("closed");
+    let answer: Answer = wire::read_line(&mut stream, AT_LAST).expect("answered");
+    assert!(matches!(answer, Answer::Received(Received { bytes: 300_000, .. })), "{answer:?}");
+}
+
+#[test]
 fn datagrams_are_counted_and_those_of_strangers_are_not() {
     let stage = Stage::new(Limits::default());
     let [ours, strange] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback"));
@@ -170,11 +183,11 @@ fn what_cannot_be_done_is_refused_in_a_sentence() {
     };
     assert_eq!(
         refused(&request(Ask::Echo { sizes: vec![1, 0] })),
-        "a message of 0 bytes cannot be echoed; allowed: 1 to 1048576"
+        "a message of 0 bytes cannot be answered; allowed: 1 to 1048576"
     );
     assert_eq!(
         refused(&request(Ask::Echo { sizes: vec![u32::MAX] })),
-        "a message of 4294967295 bytes cannot be echoed; allowed: 1 to 1048576"
+        "a message of 4294967295 bytes cannot be answered; allowed: 1 to 1048576"
     );
     for (sizes, count) in [(Vec::new(), 0), (vec![1; SIZES_MAX + 1], SIZES_MAX + 1)] {
         assert_eq!(

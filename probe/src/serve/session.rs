@@ -54,7 +54,8 @@ pub(super) fn serve(
     match request.ask {
         Ask::Echo { sizes } => echo(&mut stream, &sizes, delay, end).map(Done::Echoed),
         Ask::StampedEcho { sizes } => stamped_echo(stream, &sizes, delay, end).map(Done::Echoed),
-        Ask::Sink => sink(&mut stream, end).map(Done::Took),
+        Ask::Sink => sink(&mut stream, None, end).map(Done::Took),
+        Ask::Answer { size } => sink(&mut stream, Some(size), end).map(Done::Took),
         Ask::Datagrams { port } => datagrams::count(&mut stream, port, limits).map(Done::Took),
     }
 }
@@ -63,12 +64,16 @@ fn check(request: &Request) -> Result<(), String> {
     if request.probe != VERSION {
         return Err(format!("version {} is not known here; allowed: {VERSION}", request.probe));
     }
-    let (Ask::Echo { sizes } | Ask::StampedEcho { sizes }) = &request.ask else { return Ok(()) };
+    let sizes = match &request.ask {
+        Ask::Echo { sizes } | Ask::StampedEcho { sizes } => sizes.as_slice(),
+        Ask::Answer { size } => std::slice::from_ref(size),
+        Ask::Sink | Ask::Datagrams { .. } => return Ok(()),
+    };
     if !(1..=SIZES_MAX).contains(&sizes.len()) {
         return Err(format!("messages of {} sizes cannot be echoed; allowed: 1 to {SIZES_MAX}", sizes.len()));
     }
     sizes.iter().find(|size| !(1..=ECHO_MAX).contains(*size)).map_or(Ok(()), |size| {
-        Err(format!("a message of {size} bytes cannot be echoed; allowed: 1 to {ECHO_MAX}"))
+        Err(format!("a message of {size} bytes cannot be answered; allowed: 1 to {ECHO_MAX}"))
     })
 }
 
@@ -150,8 +155,9 @@ fn late(message: &[u8], delay: Option<Delay>) {
     }
 }
 
-/// Receives until the other side closes its direction, and reports how much it was.
-fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
+/// Receives until the other side closes its direction, and reports how much it was. Each message of `answered` bytes is answered
+/// by one byte.
+fn sink(stream: &mut TcpStream, answered: Option<u32>, end: Instant) -> io::Result<Received> {
     wire::write_line(stream, &Answer::Ready { port: None })?;
     let mut buffer = vec![0; GULP];
     let mut received = Received::default();
@@ -162,6 +168,10 @@ fn sink(stream: &mut TcpStream, end: Instant) -> io::Result<Received> {
             Ok(count) => {
                 let begin = *first.get_or_insert_with(Instant::now);
                 received.note(count, begin.elapsed());
+                // The other side waits for the answer, so no message begins in the bytes of another.
+                if answered.is_some_and(|size| received.bytes.is_multiple_of(size.into())) {
+                    stream.write_all(&[0])?;
+                }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! One combination of a sweep, measured.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::str::FromStr;
 use std::thread;
@@ -49,6 +49,8 @@ pub(crate) struct Cell {
     pub(crate) size: u32,
     pub(crate) mtu: Mtu,
     pub(crate) connections: usize,
+    /// Whether each message waits until the one before was answered; over TCP.
+    pub(crate) answered: bool,
 }
 
 /// How it is loaded.
@@ -77,7 +79,7 @@ impl Cell {
         interruption: &Interruption,
     ) -> Result<Outcome, Error> {
         let segment = self.mtu.segment(server.is_ipv6());
-        let open = |_| Connection::open(server, self.protocol, segment);
+        let open = |_| Connection::open(server, self, segment);
         let connections = (0..self.connections).map(open).collect::<Result<Vec<Connection>, Error>>()?;
         let mbit = load.mbit.map(|mbit| mbit / self.connections as f64);
         let before = Ticks::now()?;
@@ -113,12 +115,19 @@ impl Outcome {
 /// The socket for messages, and the connection on which the server reports what arrived.
 enum Connection {
     Tcp(TcpStream),
+    /// The same, with an answer to each message.
+    Answered(TcpStream),
     Udp(UdpSocket, TcpStream),
 }
 
 impl Connection {
-    fn open(server: &Server, protocol: Protocol, segment: Option<u32>) -> Result<Connection, Error> {
-        Ok(match protocol {
+    fn open(server: &Server, cell: &Cell, segment: Option<u32>) -> Result<Connection, Error> {
+        Ok(match cell.protocol {
+            Protocol::Tcp if cell.answered => {
+                let stream = server.ask_with_segments(Ask::Answer { size: cell.size }, segment)?;
+                stream.set_nodelay(true).map_err(Error::doing("sending without delay"))?;
+                Connection::Answered(stream)
+            }
             Protocol::Tcp => Connection::Tcp(server.ask_with_segments(Ask::Sink, segment)?),
             Protocol::Udp => {
                 let (socket, control) = server.ask_for_datagrams()?;
@@ -151,13 +160,18 @@ impl Connection {
     fn write(&mut self, message: &[u8]) -> io::Result<()> {
         match self {
             Connection::Tcp(stream) => stream.write_all(message),
+            Connection::Answered(stream) => {
+                stream.write_all(message).and_then(|()| stream.read_exact(&mut [0]))
+            }
             Connection::Udp(socket, _) => socket.send(message).map(drop),
         }
     }
 
     fn settle(self, server: &Server) -> Result<Received, Error> {
         match self {
-            Connection::Tcp(stream) | Connection::Udp(_, stream) => server.settle(stream),
+            Connection::Tcp(stream) | Connection::Answered(stream) | Connection::Udp(_, stream) => {
+                server.settle(stream)
+            }
         }
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Row {
     size_bytes: u32,
     mtu: String,
     connections: usize,
+    /// Whether each message waited until the one before was answered.
+    answered: bool,
     /// Payload that arrived.
     mbit: Option<f64>,
     /// Messages that arrived, in thousands per second.
@@ -51,6 +53,7 @@ impl Row {
             size_bytes: cell.size,
             mtu: cell.mtu.to_string(),
             connections: cell.connections,
+            answered: cell.answered,
             mbit: None,
             kpps: None,
             lost: None,

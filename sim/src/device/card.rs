@@ -1,8 +1,8 @@
 //! A card that sends packets: it reads them over a bus, fragment by fragment, and puts them on a line.
 //!
-//! Part of [`crate::device`]. For each descriptor the card reads the descriptor, then the data that it points to; both are
-//! bus transactions, and each transaction costs the bus some clocks in which no data flow. A packet leaves when all of it is in
-//! the card's memory, behind those before it; a fragment for which there is no room there waits.
+//! Part of [`crate::device`]. For each descriptor the card is started, reads the descriptor, then the data that it points to; the
+//! last two are bus transactions, and each transaction costs the bus some clocks in which no data flow. A packet leaves when all
+//! of it is in the card's memory, behind those before it; a fragment for which there is no room there waits.
 //!
 //! Invariant: descriptors are finished in the order in which they were posted.
 
@@ -29,8 +29,13 @@ impl Bus {
     /// How long it takes to read so many bytes from one place.
     #[must_use]
     pub fn takes(&self, bytes: u64) -> Duration {
-        let clocks = bytes.div_ceil(self.burst) * self.overhead + bytes.div_ceil(self.width);
-        Duration::from_nanos(clocks * NANOS_PER_SECOND / self.clock)
+        self.clocks(bytes.div_ceil(self.burst) * self.overhead + bytes.div_ceil(self.width))
+    }
+
+    /// How long so many clocks take.
+    #[must_use]
+    pub fn clocks(&self, count: u64) -> Duration {
+        Duration::from_nanos(count * NANOS_PER_SECOND / self.clock)
     }
 }
 
@@ -41,12 +46,16 @@ pub struct CardSettings {
     pub bus: Bus,
     /// Bytes of a descriptor.
     pub descriptor: u64,
+    /// Clocks of the bus until the card has been told of a descriptor and begins with it.
+    pub start: u64,
     /// Bytes of packets that it holds.
     pub memory: u64,
     /// Bits per second of the line.
     pub line: u64,
     /// Bytes that a packet takes on the line beside its own.
     pub framing: u64,
+    /// Whether it computes the checksums of UDP.
+    pub sums: bool,
 }
 
 impl CardSettings {
@@ -126,11 +135,11 @@ impl Card {
 
     /// Reads the next descriptor, as soon as there is room for its fragment.
     fn begin(&mut self, now: Instant) {
-        let CardSettings { bus, descriptor, memory, .. } = self.settings;
+        let CardSettings { bus, descriptor, start, memory, .. } = self.settings;
         self.read_at = self.posted.front().map(|Descriptor { bytes, .. }| {
             let others = memory.saturating_sub(self.partial + bytes);
             let room_at = self.line_free_at - self.settings.on_line(others);
-            now.max(room_at) + bus.takes(descriptor) + bus.takes(*bytes)
+            now.max(room_at) + bus.clocks(start) + bus.takes(descriptor) + bus.takes(*bytes)
         });
     }
 }
@@ -143,9 +152,11 @@ mod tests {
     const SLOW: CardSettings = CardSettings {
         bus: Bus { clock: 1_000_000, width: 8, burst: 64, overhead: 2 },
         descriptor: 16,
+        start: 0,
         memory: 256,
         line: 8_000_000,
         framing: 0,
+        sums: false,
     };
 
     fn micros(count: u64) -> Instant {
@@ -174,6 +185,13 @@ mod tests {
         card.finish(micros(28));
         assert_eq!(card.departures(), [micros(28 + 128)]);
         assert_eq!((card.next(), card.outstanding()), (None, 0));
+    }
+
+    #[test]
+    fn every_descriptor_costs_its_start() {
+        let mut card = Card::new(CardSettings { start: 5, ..SLOW });
+        card.post(micros(0), 64, true);
+        assert_eq!(card.next(), Some(micros(5 + 14)));
     }
 
     #[test]

@@ -48,7 +48,45 @@ pub struct Load {
     pub seed: u64,
 }
 
+/// Where the time of a message goes, that of its answer included, by what both hosts' processors are at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Messages are copied between application and protocols.
+    pub copying: Duration,
+    /// Packets are made and taken in.
+    pub packets: Duration,
+    /// Units are written.
+    pub writing: Duration,
+    /// Units are read, polls that found some included.
+    pub reading: Duration,
+    /// Nothing of it: units are on the wire, or wait for a poll.
+    pub waiting: Duration,
+}
+
+impl Spent {
+    /// The driver's part.
+    #[must_use]
+    pub fn in_driver(&self) -> Duration {
+        self.packets + self.writing + self.reading
+    }
+}
+
 impl Machines {
+    /// Where the time of a message goes when nothing else is under way.
+    #[must_use]
+    pub fn spend(&self, message: usize, mtu: usize, messages: usize) -> Spent {
+        let mut run = Run::new(*self, Load { message, mtu, connections: 1, messages, seed: 1 });
+        while run.arrivals.len() < messages {
+            run.step();
+        }
+        let each = |time: Duration| time / u32::try_from(messages).unwrap_or(u32::MAX).max(1);
+        let Spent { copying, packets, writing, reading, .. } = run.spent;
+        let [copying, packets, writing, reading] = [copying, packets, writing, reading].map(each);
+        let took = each(run.now.since(Instant::default()));
+        let waiting = took.saturating_sub(copying + packets + writing + reading);
+        Spent { copying, packets, writing, reading, waiting }
+    }
+
     /// Exchanges messages; MB (10^6 bytes) per second that arrive, of all connections together.
     #[must_use]
     pub fn exchange(&self, load: &Load) -> f64 {
@@ -119,6 +157,8 @@ struct Run {
     hosts: [Host; 2],
     /// When each message was there.
     arrivals: Vec<Instant>,
+    /// What the hosts have spent on all messages.
+    spent: Spent,
 }
 
 impl Run {
@@ -131,7 +171,8 @@ impl Run {
             slot: Slot::new(machines.slot, random.span(Duration::ZERO..=machines.slot.poll)),
             unacknowledged: vec![0; load.connections],
         });
-        let mut run = Self { machines, load, now: Instant::default(), hosts, arrivals: Vec::new() };
+        let (now, arrivals, spent) = (Instant::default(), Vec::new(), Spent::default());
+        let mut run = Self { machines, load, now, hosts, arrivals, spent };
         (0..load.connections).for_each(|connection| run.add(0, Task::Call(connection)));
         run
     }
@@ -162,6 +203,7 @@ impl Run {
         let units = host.slot.poll(self.now);
         let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
         let took = self.machines.poll + self.machines.slot.reading() * count;
+        self.spent.reading += took;
         host.reads = Some((self.now + took, units));
         host.ends_at = host.ends_at.map(|at| at + took);
     }
@@ -183,10 +225,15 @@ impl Run {
 
     fn begin(&mut self, place: usize) {
         let Machines { slot, packet, copy, poll } = self.machines;
-        let took = self.hosts[place].tasks.front().map(|task| match task {
-            Task::Call(_) | Task::Deliver(_) => at(copy, self.load.message),
-            Task::Make(_) | Task::Take(_) => packet,
-            Task::Write(..) => slot.writing(),
+        let Spent { copying, packets, writing, .. } = &mut self.spent;
+        let took = self.hosts[place].tasks.front().map(|task| {
+            let (took, kind) = match task {
+                Task::Call(_) | Task::Deliver(_) => (at(copy, self.load.message), copying),
+                Task::Make(_) | Task::Take(_) => (packet, packets),
+                Task::Write(..) => (slot.writing(), writing),
+            };
+            *kind += took;
+            took
         });
         // Polls that find nothing take their part of all that is done between them.
         let idle = 1.0 - poll.as_secs_f64() / slot.poll.as_secs_f64();
@@ -272,6 +319,23 @@ mod tests {
         assert!(sizes.is_sorted(), "{sizes:?}");
         let mtus = [1_024, 4_096, 65_536].map(|mtu| rate(&dimmnet::WITHOUT_BUG, 8_192, mtu, 1));
         assert!(mtus.is_sorted(), "{mtus:?}");
+    }
+
+    #[test]
+    fn the_time_of_a_message_is_that_of_its_parts() {
+        let (message, mtu) = (8_192, 65_536);
+        let spent = dimmnet::WITH_BUG.spend(message, mtu, 200);
+        let units = 17 + 1; // Of the message with its headers, and of the answer.
+        let slot = dimmnet::WITH_BUG.slot;
+        // The last message of a run is not answered.
+        for (own, expected) in
+            [(spent.writing, slot.writing() * units), (spent.packets, dimmnet::WITH_BUG.packet * 4)]
+        {
+            assert!(own <= expected && own > expected.mul_f64(0.99), "{own:?} of {expected:?}");
+        }
+        assert!(spent.reading > slot.reading() * units);
+        let fast = dimmnet::WITHOUT_BUG.spend(message, mtu, 200);
+        assert!(fast.waiting > fast.writing + fast.reading, "{fast:?}");
     }
 
     #[test]
