@@ -77,7 +77,7 @@ pub use link::nic::{CELL_LEAST, LinkSettings};
 pub use outbox::ControlMessage;
 pub use policy::class::{Class, Match};
 pub use policy::classify::HashLayers;
-pub use policy::{Nature, PolicyKind, PolicyOptions, UnknownPolicy};
+pub use policy::{Nature, PolicyKind, PolicyOptions, Turn, UnknownPolicy, UnknownTurn};
 pub use receive::deliver::Frame;
 pub use receive::pool::{BUFFER, Buffer};
 pub use send::transmit::{BATCH_CELLS, Batch, Outcome};

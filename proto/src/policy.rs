@@ -19,6 +19,7 @@ mod tlb_history;
 mod weighted;
 
 use crate::policy::classify::HashLayers;
+pub use crate::policy::rr::{Turn, UnknownTurn};
 use crate::time::Instant;
 use alloc::boxed::Box;
 use core::fmt;
@@ -166,7 +167,7 @@ policies! {
     #[default]
     Adaptive, "adaptive", Spreads, |_| adaptive::Adaptive::default();
     /// One link after the other.
-    RoundRobin, "rr", Spreads, |_| rr::RoundRobin::default();
+    RoundRobin, "rr", Spreads, rr::RoundRobin::new;
     /// By weight, stated or measured.
     Weighted, "weighted", Spreads, |_| weighted::Weighted::default();
     /// Each flow on the link with most headroom; renewed every 10 s.
@@ -224,7 +225,7 @@ pub struct PolicyOptions {
 
 impl Default for PolicyOptions {
     fn default() -> Self {
-        Self { primary: None, preempt: true, hash: HashLayers::default() }
+        Self { primary: None, preempt: true, hash: HashLayers::default(), turn: Turn::default() }
     }
 }
 
@@ -265,6 +266,8 @@ impl Policy {
     pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
         self.state.handle_sent(flow, link, bytes);
     }
+    /// `rr`: how many cells a link gets in its turn.
+    pub turn: Turn,
 }
 
 #[cfg(test)]

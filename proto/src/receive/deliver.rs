@@ -91,6 +91,7 @@ impl Receiver {
             Placed::Duplicate => counters.drop_duplicate += 1,
             Placed::Late => counters.drop_late += 1,
         }
+                counters.cells_early += 1;
     }
 
     /// Gives up the oldest gaps of a lane until the window reaches a cell.
