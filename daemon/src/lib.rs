@@ -44,6 +44,7 @@ pub mod run;
 mod running;
 mod save;
 mod snapshot;
+mod speeds;
 pub mod status;
 mod stderr;
 mod stdout;

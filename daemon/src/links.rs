@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Context;
 use tabane_io::netlink::{self, Nic, NicEvent};
 use tabane_io::{AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
-use tabane_proto::LinkSettings;
 use tabane_proto::wire::cell::LINKS;
+use tabane_proto::{LinkSettings, NicReport};
 use tabane_seal::sha256;
 
 use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
@@ -24,6 +24,7 @@ use crate::events::{Entry, EventLog};
 use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
+use crate::speeds::Speeds;
 use crate::worker::{Command, GROUP};
 use crate::workers::Workers;
 use greeted::greeted;
@@ -201,8 +202,7 @@ impl Links {
         let mut members = self.lock();
         let present =
             (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
-        let over_nic = |member: &Member| member.link.window.is_none() && !member.leaving && !member.lost;
-        for (link, member) in present.filter(|(_, member)| over_nic(member)) {
+        for (link, member) in present.filter(|(_, member)| member.has_nic()) {
             let nic = match event {
                 NicEvent::Changed(nic) if nic.index == member.nic => Some(nic.clone()),
                 NicEvent::Gone { index, .. } if *index == member.nic => None,
@@ -238,6 +238,20 @@ impl Links {
             self.record("nic-mtu", link, &member.link.nic, &mtu_detail(nic, cell_max, &member.link));
             self.workers.send(|| Command::Resize { link, cell_max });
         }
+    }
+
+    /// Tells the workers how fast the links' NICs are, and what they have carried.
+    pub(crate) fn report_nics(&self, speeds: &Speeds) {
+        let members = self.lock();
+        let present = (0u8..).zip(members.iter()).filter_map(|(link, member)| Some((link, member.as_ref()?)));
+        let nics: Vec<_> = present.filter(|(_, member)| member.has_nic()).collect();
+        let speeds = speeds.of(nics.iter().map(|(_, member)| member.link.nic.clone()).collect());
+        let report = |((link, member), speed): (&(u8, &Member), Option<u64>)| {
+            let counted = netlink::nic_statistics(member.nic).ok()?;
+            Some((*link, NicReport { speed, sent: counted.tx_bytes, received: counted.rx_bytes }))
+        };
+        let reports: Arc<[_]> = nics.iter().zip(speeds).filter_map(report).collect();
+        self.workers.send(|| Command::Nics(Arc::clone(&reports)));
     }
 
     /// Takes NICs back that were deleted and exist again. To be called after changes of NICs and at intervals: an
@@ -306,6 +320,11 @@ impl Links {
 impl Member {
     fn new(link: LinkConfig, medium: &Medium) -> Self {
         Self { link, nic: medium.index, cell_max: medium.cell_max, lost: false, leaving: false }
+    }
+
+    /// Whether it stays and runs over a NIC that is there.
+    fn has_nic(&self) -> bool {
+        self.link.window.is_none() && !self.leaving && !self.lost
     }
 }
 
@@ -472,7 +491,6 @@ pub(crate) fn link_settings(
         multicast: link.uses_multicast(),
         rate: link.rate.up,
         receives: link.rate.down,
-        speed: None,
         weight: link.weight,
         drained: link.drained,
     }

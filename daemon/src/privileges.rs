@@ -7,11 +7,12 @@
 //!   4  rights  keeps CAP_NET_ADMIN and CAP_NET_RAW           capabilities.rs; can gain none (no_new_privs)
 //!   5  files   opens none any more                          files.rs; Landlock
 //!   6  calls   only those of a list; others end it          calls.rs; seccomp
+//!              a thread without capabilities may ask NICs    speeds.rs
 //!   7  serve   workers and control socket start              only now is a byte of somebody else's read
 //! ```
 //!
 //! Invariant: stages 3 to 6 pass while the process has a single thread. Rights belong to threads, and threads that are
-//! started later inherit them.
+//! started later inherit them. The thread that asks NICs for their speed is started within stage 6, and has fewer.
 //!
 //! A stage that the kernel lacks is logged and skipped; the others stand. Model: `isolation.c` of passt.
 
@@ -26,6 +27,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use crate::config::Config;
 use crate::control::{self, Group, Listener};
 use crate::error::BadInput;
+use crate::speeds::Speeds;
 use account::Account;
 pub(crate) use account::USUAL_USER;
 use calls::Program;
@@ -68,23 +70,27 @@ impl Privileges {
         listener.open_to(self.control_group.clone()).shown_to(self.watch_group.clone())
     }
 
-    /// Stages 3 to 6.
+    /// Stages 3 to 6; returns the thread that may ask NICs.
     ///
     /// # Errors
     /// The kernel has a stage and refuses it.
-    pub(crate) fn give_up(&self) -> anyhow::Result<()> {
+    pub(crate) fn give_up(&self) -> anyhow::Result<Speeds> {
         let Some(account) = &self.account else {
             tracing::warn!("no sandbox: the daemon keeps all rights of who started it, for debugging");
-            return Ok(());
+            return Speeds::start(|| Ok(()));
         };
         account.take_on()?;
         let kept = capabilities::reduce(self.port).context("cannot give up capabilities")?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
         files::hide().context("cannot give up files")?;
+        let speeds = Speeds::start(|| {
+            capabilities::drop_all().context("cannot give up capabilities")?;
+            calls::restrict(Program::Speeds).context("cannot restrict system calls")
+        })?;
         calls::restrict(Program::Bundle { frames: self.frames }).context("cannot restrict system calls")?;
         let uid = rustix::process::getuid().as_raw();
         tracing::info!(uid, capabilities = kept, "sandbox: no files, listed system calls only");
-        Ok(())
+        Ok(speeds)
     }
 }
 

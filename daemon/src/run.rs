@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::{self, Watch};
-use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, ethtool, now_ns};
+use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
-use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
+use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, Name, NodeId, Settings, fdb};
 
 use crate::config::{Config, LinkConfig, Security};
 use crate::control::Listener;
@@ -31,6 +31,7 @@ use crate::origin::Origin;
 use crate::priority;
 use crate::privileges::Privileges;
 use crate::running::{Handle, Running};
+use crate::speeds::Speeds;
 use crate::stderr;
 use crate::worker::{Command, Shared, Worker};
 
@@ -58,10 +59,10 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let (notify, listener) = (Notify::connect(), privileges.open(listener));
     priority::raise();
     priority::keep_time();
-    privileges.give_up()?;
+    let speeds = privileges.give_up()?;
     let workers = start(workers, Worker::run)?;
     tracing::info!(name = config.name, links = parts.media.len(), "up");
-    parts.running(workers)?.run(&signals, watch, &listener, &notify, resolver)
+    parts.running(workers, speeds)?.run(&signals, watch, &listener, &notify, resolver)
 }
 
 /// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does.
@@ -88,8 +89,8 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     priority::raise();
     priority::keep_time();
-    privileges.give_up()?;
-    let running = parts.running(start(workers, Worker::run_after_command)?)?;
+    let speeds = privileges.give_up()?;
+    let running = parts.running(start(workers, Worker::run_after_command)?, speeds)?;
     takeover.take()?;
     running.begin(peers);
     running.run(&signals, watch, &privileges.open(listener), &notify, resolver)
@@ -103,7 +104,7 @@ struct Ready {
     waker: Arc<Waker>,
 }
 
-/// Starts the threads of this process, the workers' with what `begin` does: the first that are not the main thread.
+/// Starts the threads that have the rights of the main thread, the workers' with what `begin` does.
 fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyhow::Result<Vec<Handle>> {
     stderr::detach().context("cannot start a thread")?;
     let start = |Ready { number, worker, commands, waker }| {
@@ -161,9 +162,9 @@ impl Parts {
         (0..).zip(shares).map(make).collect()
     }
 
-    fn running(self, workers: Vec<Handle>) -> anyhow::Result<Running> {
+    fn running(self, workers: Vec<Handle>, speeds: Speeds) -> anyhow::Result<Running> {
         let config = (&self.config, self.filed);
-        Running::new(config, &self.media, self.mac, self.device, self.events, workers)
+        Running::new(config, &self.media, self.mac, (self.device, speeds), self.events, workers)
     }
 
     /// Which pieces of frames are copied on this machine; there are as many pieces as cells.
@@ -180,12 +181,7 @@ impl Parts {
     fn settings(&self, incarnation: u64, number: u16, fdb: &Arc<Fdb>) -> Settings {
         let (host, config) = (rustix::system::uname(), &self.config);
         let links = config.links.iter().zip(&self.media);
-        // Asked here and not of links that join later: the ioctl is none that the sandbox allows.
-        let speed = |nic| ethtool::speed(nic).map(|mbits| u64::from(mbits) * 1_000_000);
-        let links = links.map(|(link, medium)| LinkSettings {
-            speed: speed(&link.nic),
-            ..links::link_settings(link, medium, number, &Addresses::new())
-        });
+        let links = links.map(|(link, medium)| links::link_settings(link, medium, number, &Addresses::new()));
         let links = links.collect();
         Settings {
             group: config.group(),

@@ -28,12 +28,13 @@ use crate::names::{self, Resolver};
 use crate::notify::Notify;
 use crate::refusal::Refusal;
 use crate::requests::Requests;
+use crate::speeds::Speeds;
 use crate::watchdog::Watchdog;
 use crate::worker::{Command, Files};
 use crate::workers::Workers;
 
-/// How often the main thread checks whether a worker has ended.
-const CHECK_WORKERS_EVERY: Duration = Duration::from_secs(1);
+/// How often the main thread checks whether a worker has ended, and asks for the load of the NICs.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -60,6 +61,7 @@ pub(crate) struct Running {
     mac: [u8; 6],
     /// NICs without a carrier when the bundle started, by the number of their link.
     dark: Vec<u8>,
+    speeds: Speeds,
     errors: Errors,
 }
 
@@ -94,7 +96,7 @@ impl Running {
         (config, filed): (&Config, Filed),
         media: &[Medium],
         mac: [u8; 6],
-        device: Arc<Device>,
+        (device, speeds): (Arc<Device>, Speeds),
         events: Arc<EventLog>,
         threads: Vec<Handle>,
     ) -> anyhow::Result<Running> {
@@ -115,6 +117,7 @@ impl Running {
             requests: Arc::new(requests),
             mac,
             dark,
+            speeds,
             errors: Errors::default(),
         })
     }
@@ -225,12 +228,17 @@ impl Running {
         watchdog: &mut Watchdog<'_>,
     ) -> Option<UnixStream> {
         let links = &self.requests.links;
+        let mut reported = None;
         loop {
+            if reported.is_none_or(|at: Instant| at.elapsed() >= CHECK_EVERY) {
+                links.report_nics(&self.speeds);
+                reported = Some(Instant::now());
+            }
             if server.is_none() {
                 *server = self.serve_again(poll, listener);
             }
             watchdog.follow(Instant::now(), &self.workers);
-            let wait = watchdog.wait(CHECK_WORKERS_EVERY);
+            let wait = watchdog.wait(CHECK_EVERY);
             self.errors.check("wait", poll.wait(Some(wait)).map(drop));
             if let Some(signal) = self.errors.check("read signals", signals.next_signal()).flatten() {
                 tracing::info!(?signal, "stopping");

@@ -96,7 +96,7 @@ pub struct LinkStatus {
     /// The rate that this node keeps to on it as the user states it, in bits per second; `null`: measured.
     #[serde(default)]
     pub stated_bps: Option<u64>,
-    /// Speed of its NIC when the bundle began, in bits per second.
+    /// Speed of its NIC, as that says, in bits per second.
     #[serde(default)]
     pub speed_bps: Option<u64>,
     /// Whether this node drains it.

@@ -92,7 +92,7 @@ pub fn offloads(device: &str, what: Offloading) -> Option<bool> {
 
 /// Sends a request to the driver; its answer has the same structure.
 fn ask<T>(device: &str, mut settings: T) -> io::Result<T> {
-    let any = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
+    let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     // SAFETY: a request of zeros is a valid one.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if device.len() >= request.ifr_name.len() {

@@ -22,7 +22,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use thiserror::Error;
 
-pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details};
+pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
 pub use device::{DeviceSettings, add_address, remove_address, set_device, set_qdisc_noqueue};
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 pub use nic::{Nic, nic, nic_names};

@@ -66,6 +66,9 @@ pub struct Link {
     /// How frames come back that AF_XDP has sent.
     #[serde(default)]
     pub completion: Option<Completion>,
+    /// The speed of its NIC, bit/s.
+    #[serde(default)]
+    pub speed_bps: Option<u64>,
 }
 
 /// How frames came back that were sent.

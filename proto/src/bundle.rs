@@ -16,12 +16,15 @@ use crate::group::{Group, Parts, hotplug};
 use crate::link::Links;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::nic::LinkSettings;
+use crate::link::nic_load::NicReport;
 use crate::outbox::{Outputs, Spoken};
 use crate::policy::class::Class;
+use crate::policy::classify;
 use crate::policy::{PolicyKind, PolicyOptions};
 use crate::receive::Receiver;
 use crate::receive::deliver::Frame;
 use crate::receive::pool::Buffer;
+use crate::receive::reassemble::Arrival;
 use crate::security::{Rekey, Security};
 use crate::send::transmit::{Batch, Outcome};
 use crate::send::{Around, Sender};
@@ -271,11 +274,22 @@ impl Bundle {
 
     /// The next frame for the device.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Frame<'_>> {
-        let (source, peer, frame) = self.receiver.poll_frame(&mut self.out.counters)?;
-        if let Some(mac) = source {
+        let (Arrival { peer, link }, frame) = self.receiver.poll_frame(&mut self.out.counters)?;
+        if let Some(mac) = classify::source(frame.head()) {
             self.sender.learn(now, mac, peer);
         }
+        if self.sender.heeds_received() {
+            let link = self.links.paths(peer).and_then(|paths| paths.paired_with(link));
+            self.sender.handle_received(frame.head(), frame.bytes(), link);
+        }
         Some(frame)
+    }
+
+    /// What the kernel says of a link's NIC: for policies. The caller asks about once a second, and when the NIC has changed.
+    pub fn handle_nic(&mut self, now: Instant, link: u8, report: NicReport) {
+        if let Some(state) = self.links.member_mut(link) {
+            state.load.handle_report(now, report);
+        }
     }
 
     /// A NIC has gained or lost its carrier.

@@ -92,6 +92,8 @@ counters! {
     drop_window,
     /// Cells dropped because every receive buffer was taken.
     drop_no_buffer,
+    /// Data cells that arrived before one that was sent earlier in their lane, and waited for it.
+    cells_early,
     /// Cells found missing by a gap in their link's numbers.
     cells_missed,
     /// Cells that did not arrive before the reorder timeout.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   nic        a link's queue and rate                   paths      the paths to one peer, each way
+//!   nic_load   a NIC's speed, and what others send over it
 //!   outbound   numbers and log of what was sent          inbound    numbers and delay of what came
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
 //!   path_mtu   how long cells may be on the way of a path
@@ -24,6 +25,7 @@ pub(crate) mod inbound;
 mod incast;
 mod loss;
 pub(crate) mod nic;
+pub(crate) mod nic_load;
 pub(crate) mod outbound;
 mod path_mtu;
 pub(crate) mod paths;
@@ -296,7 +298,7 @@ impl Links {
         let state = &mut self[link];
         state.handle_sent(bytes);
         let (sent, packets) = (state.sent(), state.bytes_of(cells, bytes));
-        state.ceiling.handle_sent(now, packets);
+        state.handle_packets(now, packets);
         let Some(paths) = self.paths_mut(index) else { return };
         let received = paths.cells_received();
         let path = &mut paths.outbound[usize::from(link)];

@@ -19,6 +19,7 @@ mod tlb_history;
 mod weighted;
 
 use crate::policy::classify::HashLayers;
+pub use crate::policy::rr::{Turn, UnknownTurn};
 use crate::time::Instant;
 use alloc::boxed::Box;
 use core::fmt;
@@ -34,8 +35,14 @@ pub(crate) struct Choice {
     pub(crate) wait: Duration,
     /// Bytes per second, when stated or measured.
     pub(crate) rate: Option<u64>,
-    /// Bytes per second of its NIC, when known.
+    /// Bytes per second that its NIC sends, as stated, or as it says.
     pub(crate) speed: Option<u64>,
+    /// Bytes per second that its NIC receives, as stated, or as it says.
+    pub(crate) receives: Option<u64>,
+    /// Bytes per second that others sent over its NIC of late.
+    pub(crate) others: u64,
+    /// Bytes per second that its NIC received of late, for whomever.
+    pub(crate) received: u64,
     /// The link's part of the traffic, as the user states it.
     pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives; without `wait` where that can be foreseen.
@@ -54,6 +61,39 @@ fn rates(choices: &[Choice]) -> impl Fn(&Choice) -> u64 + use<> {
     move |choice| {
         let guess = choice.speed.into_iter().chain(fastest).min();
         choice.rate.or(guess).unwrap_or(RATE_UNKNOWN)
+    }
+}
+
+/// Less than one part in so many of a NIC's speed is no load: the headers around packets, what NICs say by themselves, and counters
+/// that are not read at one moment.
+const NO_LOAD: u64 = 32;
+
+/// A NIC that receives as much as it can has one part in so many left: who comes gets a part of those who fill it.
+const FULL: u64 = 4;
+
+/// What a NIC has left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    /// Bytes per second that it can send beside what others send over it.
+    send: u64,
+    /// Bytes per second that it could receive beside what it does receive.
+    receive: u64,
+}
+
+/// What the NIC of each choice has left. One of which no speed is known has what was measured, which others had their part of already.
+fn rooms(choices: &[Choice]) -> impl Fn(&Choice) -> Room + use<> {
+    let rate = rates(choices);
+    let beside = |speed: u64, load: u64| speed.saturating_sub(if load < speed / NO_LOAD { 0 } else { load });
+    move |choice| {
+        let rate = rate(choice);
+        // One that was seen to carry more than it says is as fast as that.
+        let [sends, receives] =
+            [choice.speed, choice.receives].map(|speed| speed.map(|speed| speed.max(rate)));
+        let receives = receives.unwrap_or(rate);
+        Room {
+            send: sends.map_or(rate, |speed| rate.min(beside(speed, choice.others))),
+            receive: beside(receives, choice.received).max(receives / FULL),
+        }
     }
 }
 
@@ -109,6 +149,16 @@ trait Distribute: fmt::Debug + Send {
 
     /// The kernel took so many bytes of a flow for a link.
     fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
+        let _ = (flow, link, bytes);
+    }
+
+    /// Whether the policy wants to know what is received.
+    fn heeds_received(&self) -> bool {
+        false
+    }
+
+    /// Bytes were delivered that answer a flow, or that it is to answer; `link`: over which of ours they came.
+    fn handle_received(&mut self, flow: u32, link: Option<u8>, bytes: u64) {
         let _ = (flow, link, bytes);
     }
 }
@@ -168,7 +218,7 @@ policies! {
     #[default]
     Adaptive, "adaptive", Spreads, |_| adaptive::Adaptive::default();
     /// One link after the other.
-    RoundRobin, "rr", Spreads, |_| rr::RoundRobin::default();
+    RoundRobin, "rr", Spreads, rr::RoundRobin::new;
     /// By weight, stated or measured.
     Weighted, "weighted", Spreads, |_| weighted::Weighted::default();
     /// Each flow on the link with most headroom; renewed every 10 s.
@@ -222,11 +272,13 @@ pub struct PolicyOptions {
     pub preempt: bool,
     /// `hash`: the headers that make a flow.
     pub hash: HashLayers,
+    /// `rr`: how many cells a link gets in its turn.
+    pub turn: Turn,
 }
 
 impl Default for PolicyOptions {
     fn default() -> Self {
-        Self { primary: None, preempt: true, hash: HashLayers::default() }
+        Self { primary: None, preempt: true, hash: HashLayers::default(), turn: Turn::default() }
     }
 }
 
@@ -266,6 +318,14 @@ impl Policy {
 
     pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
         self.state.handle_sent(flow, link, bytes);
+    }
+
+    pub(crate) fn heeds_received(&self) -> bool {
+        self.state.heeds_received()
+    }
+
+    pub(crate) fn handle_received(&mut self, flow: u32, link: Option<u8>, bytes: u64) {
+        self.state.handle_received(flow, link, bytes);
     }
 }
 
@@ -314,6 +374,9 @@ mod example {
             wait: Duration::ZERO,
             rate,
             speed: None,
+            receives: None,
+            others: 0,
+            received: 0,
             weight: None,
             skew: Duration::ZERO,
             full: false,

@@ -13,7 +13,7 @@
 pub(crate) mod deliver;
 pub(crate) mod lanes;
 pub(crate) mod pool;
-mod reassemble;
+pub(crate) mod reassemble;
 pub(crate) mod relief;
 pub(crate) mod reorder;
 pub(crate) mod reorder_timeout;

@@ -180,6 +180,16 @@ impl Sender {
         self.fdb.learn(now, mac, peer);
     }
 
+    /// Whether a policy wants to know what is received.
+    pub(crate) fn heeds_received(&self) -> bool {
+        self.policies.heed_received()
+    }
+
+    /// A frame of so many bytes was delivered that came over this link of ours; `head`: its first bytes.
+    pub(crate) fn handle_received(&mut self, head: &[u8], bytes: usize, link: Option<u8>) {
+        self.policies.handle_received(head, bytes, link);
+    }
+
     /// Does what is to be done from time to time.
     pub(crate) fn handle_timeout(&mut self, now: Instant, around: &mut Around<'_>) {
         self.fdb.age(now);

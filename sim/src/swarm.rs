@@ -14,7 +14,7 @@ use crate::topology::{CableSettings, Coalesce, Link, LinkNumber, NodeNumber, Nod
 use core::fmt;
 use core::time::Duration;
 use tabane_proto::security::Rekey;
-use tabane_proto::{Class, HashLayers, Match, OVERDUE_AFTER, PolicyKind, PolicyOptions};
+use tabane_proto::{Class, HashLayers, Match, OVERDUE_AFTER, PolicyKind, PolicyOptions, Turn};
 
 /// Faults and traffic end before this.
 pub(crate) const TROUBLE_ENDS: Duration = Duration::from_millis(300);
@@ -202,7 +202,9 @@ fn policies(random: &mut Random, node: &mut NodeSettings) {
     let nics = node.cables.len() as u64;
     let primary = random.chance(700_000).then(|| u8::try_from(random.below(nics)).unwrap_or_default());
     let preempt = random.chance(500_000);
-    node.policy_options = PolicyOptions { primary, preempt, hash: random.pick(&HashLayers::ALL) };
+    let hash = random.pick(&HashLayers::ALL);
+    let turn = random.pick(&[Turn::Adaptive, Turn::Superframe, Turn::Cells(1), Turn::Cells(8)]);
+    node.policy_options = PolicyOptions { primary, preempt, hash, turn };
     if random.chance(300_000) {
         node.classes = (0..random.within(1..=3)).map(|_| class(random)).collect();
     }

@@ -9,7 +9,7 @@ use crate::config::classes::policy_names;
 use crate::config::{file, resolve};
 
 /// Flags of `up`, and what a file says in their place; both stand with the link eth1 where they name none, and change something.
-const SAME: [(&str, &str); 35] = [
+const SAME: [(&str, &str); 36] = [
     ("--name tb7", "name = 'tb7'"),
     ("--key k", "key = 'k'"),
     ("--key k --node-key mine", "key = 'k'\nnode_key = 'mine'"),
@@ -23,6 +23,7 @@ const SAME: [(&str, &str); 35] = [
     ("--primary eth1", "primary = 'eth1'"),
     ("--no-preempt", "preempt = false"),
     ("--hash layer2", "hash = 'layer2'"),
+    ("--turn 1", "turn = 1"),
     ("--receive timer", "receive = 'timer'"),
     ("--receive-interval 50us", "receive_interval = '50 us'"),
     ("--spin-share 10%", "spin_share = '10 %'"),

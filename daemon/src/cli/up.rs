@@ -63,6 +63,9 @@ pub(super) struct UpFlags {
     /// What makes a flow for the policy hash: layer2, layer2+3 or layer3+4 [default: layer3+4]
     #[arg(long, value_name = "LAYERS")]
     hash: Option<String>,
+    /// How many cells a link gets in its turn under rr: adaptive, a number, or 0 for those of a superframe [default: adaptive]
+    #[arg(long, value_name = "CELLS")]
+    turn: Option<String>,
     #[command(flatten)]
     receive: ReceiveFlags,
     /// Pieces of a frame that are copied into one before the device takes it: auto, gather (none), copy (all), or how
@@ -143,6 +146,7 @@ impl UpFlags {
             primary: self.primary.map(|primary| Given::by_flag(primary, "--primary")),
             preempt: self.no_preempt.then(|| Given::by_flag(false, "--no-preempt")),
             hash: self.hash.map(|hash| Given::by_flag(hash, "--hash")),
+            turn: self.turn.map(|turn| Given::by_flag(turn, "--turn")),
             classes: Vec::new(),
             receive: self.receive.settings(),
             fragments: self.fragments.map(|which| Given::by_flag(which, "--fragments")),

@@ -4,8 +4,8 @@ use super::LinkConfig;
 use super::limits::{CLASSES, DSCP, FRAME_SIZE, PORT};
 use super::problem::{Place, Problem, quoted};
 use super::settings::{ClassSettings, Given, Settings};
-use super::typed::{number, word};
-use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
+use super::typed::{number, value, word};
+use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions, Turn};
 
 /// Protocols above IP that a class can name, with their numbers (IANA, protocol numbers).
 const PROTOCOLS: [(&str, u8); 7] =
@@ -24,6 +24,7 @@ pub(super) fn resolve_options(
         primary: settings.primary.as_ref().and_then(|given| primary(problems, given, links)),
         preempt: settings.preempt.as_ref().map_or(default.preempt, |given| given.value),
         hash: word(problems, settings.hash.as_ref(), &HashLayers::ALL, HashLayers::name, default.hash),
+        turn: value(problems, settings.turn.as_ref(), Turn::ALLOWED, parse_turn).unwrap_or(default.turn),
     }
 }
 
@@ -102,6 +103,10 @@ pub(crate) fn policy_names() -> String {
 /// The name of a protocol that a class names.
 pub(super) fn protocol_name(protocol: u8) -> &'static str {
     PROTOCOLS.iter().find(|(_, number)| *number == protocol).map_or("", |(name, _)| name)
+}
+
+fn parse_turn(text: &str) -> Result<Turn, String> {
+    text.parse().map_err(|_| format!("{} is no turn", quoted(text)))
 }
 
 fn primary(problems: &mut Vec<Problem>, given: &Given<String>, links: &[LinkConfig]) -> Option<u8> {

@@ -11,6 +11,7 @@ use super::settings::{
 };
 use super::table::{self, Key, Section, read};
 use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
+use tabane_proto::Turn;
 
 /// The value of a policy, for error sentences.
 const POLICY: &str = "the name of a policy";
@@ -49,6 +50,10 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         primary: top.text("primary", "the nic of a link"),
         preempt: top.switch("preempt"),
         hash: top.text("hash", "the layers that make a flow"),
+        turn: top.take("turn", Turn::ALLOWED, |value| {
+            let number = || value.as_integer().map(ToString::to_string);
+            value.as_str().map(str::to_owned).or_else(number)
+        }),
         classes: top.tables("class", "class.", "a table [[class]] for each class of frames", class),
         receive: receive(top),
         fragments: top.text("fragments", FRAGMENTS_ALLOWED),

@@ -62,7 +62,8 @@ impl Config {
             None => writeln!(f, "# primary: none, so that active-backup keeps the link that it has"),
         }?;
         writeln!(f, "preempt = {}", options.preempt)?;
-        writeln!(f, "hash = {}", text(options.hash.name()))
+        writeln!(f, "hash = {}", text(options.hash.name()))?;
+        writeln!(f, "turn = {}", text(&options.turn.to_string()))
     }
 }
 

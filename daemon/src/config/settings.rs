@@ -62,6 +62,8 @@ pub struct Settings {
     pub preempt: Option<Given<bool>>,
     /// Headers that make a flow.
     pub hash: Option<Given<String>>,
+    /// How many cells a link gets in its turn under `rr`.
+    pub turn: Option<Given<String>>,
     /// Frames with a policy of their own, in the order given.
     pub classes: Vec<ClassSettings>,
     /// The receive engine.
@@ -271,6 +273,7 @@ impl Settings {
             primary: flags.primary.or(self.primary),
             preempt: flags.preempt.or(self.preempt),
             hash: flags.hash.or(self.hash),
+            turn: flags.turn.or(self.turn),
             classes: self.classes,
             receive: self.receive.overlaid(flags.receive),
             fragments: flags.fragments.or(self.fragments),

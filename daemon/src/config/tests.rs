@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::key::KeyError;
-use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions};
+use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions, Turn};
 
 const ZERO_KEY: Key = Key([0; 32]);
 /// The highest that leaves one for each of as many workers as there can be.
@@ -216,12 +216,13 @@ fn unknown_words() {
 
 #[test]
 fn policies_have_options_and_classes_their_own() {
-    let text = "policy = 'active-backup'\nprimary = 'eth2'\npreempt = false\nhash = 'layer2+3'\n\
+    let text = "policy = 'active-backup'\nprimary = 'eth2'\npreempt = false\nhash = 'layer2+3'\nturn = 1\n\
         [[link]]\nnic = 'eth1'\nweight = 1\n[[link]]\nnic = 'eth2'\nweight = 3\n\
         [[class]]\nmatch = { protocol = 'udp', port = 53 }\npolicy = 'duplicate'\n\
         [[class]]\nmatch = { dscp = 46, max_size = 256 }\npolicy = 'hash'\n";
     let config = config(text).expect("valid");
-    let options = PolicyOptions { primary: Some(1), preempt: false, hash: HashLayers::Layer23 };
+    let options =
+        PolicyOptions { primary: Some(1), preempt: false, hash: HashLayers::Layer23, turn: Turn::Cells(1) };
     assert_eq!((config.policy, config.policy_options), (PolicyKind::ActiveBackup, options));
     assert_eq!(config.links[1].weight, Some(3));
     let [dns, voice] = &config.classes[..] else { panic!("two classes") };
@@ -262,6 +263,14 @@ fn classes_and_options_that_cannot_be() {
         problem("hash = \"layer4\""),
         "tb.toml:1: hash: `layer4` is unknown (did you mean `layer2`?); allowed: layer2, layer2+3, layer3+4"
     );
+    for turn in ["65", "-1", "\"eight\""] {
+        let allowed = "allowed: adaptive, or how many cells, from 0 (those of a superframe) to 64";
+        let what = turn.trim_matches('"');
+        assert_eq!(
+            problem(&format!("turn = {turn}")),
+            format!("tb.toml:1: turn: `{what}` is no turn; {allowed}")
+        );
+    }
     assert_eq!(
         link_problem("weight = 2\n[[link]]\nnic = \"eth2\""),
         "tb.toml:4: link: this link has no `weight`, but another has one; allowed: a weight for each link, or for none"
@@ -414,8 +423,13 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
 fn policies() -> impl Strategy<Value = (PolicyKind, PolicyOptions, Vec<Class>)> {
     let kind = || prop::sample::select(&PolicyKind::ALL[..]);
     let hash = prop::sample::select(&HashLayers::ALL[..]);
-    let options = (option::of(0..16_u8), any::<bool>(), hash)
-        .prop_map(|(primary, preempt, hash)| PolicyOptions { primary, preempt, hash });
+    let turn = prop_oneof![
+        Just(Turn::Adaptive),
+        Just(Turn::Superframe),
+        (1..=Turn::CELLS_MAX).prop_map(Turn::Cells),
+    ];
+    let options = (option::of(0..16_u8), any::<bool>(), hash, turn)
+        .prop_map(|(primary, preempt, hash, turn)| PolicyOptions { primary, preempt, hash, turn });
     let ends = (14..=u16::MAX, option::of(1..=u16::MAX));
     let above = (option::of(0..64_u8), option::of(prop::sample::select(&[6, 17][..])));
     let class = (ends, above, kind()).prop_map(|((max_size, port), (dscp, protocol), policy)| Class {

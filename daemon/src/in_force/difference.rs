@@ -101,6 +101,7 @@ fn values(config: &Config) -> Vec<(Part, &'static str, String)> {
         (Part::Classes, "primary", or_none(primary.map(link_name))),
         (Part::Classes, "preempt", policy_options.preempt.to_string()),
         (Part::Classes, "hash", policy_options.hash.name().to_owned()),
+        (Part::Classes, "turn", policy_options.turn.to_string()),
         (Part::Receive, "receive", receive.method.name().to_owned()),
         (Part::Receive, "receive_interval", print_interval(receive.interval)),
         (Part::Receive, "spin_share", print_share(receive.share)),

@@ -140,13 +140,9 @@ pub(super) const OF_LINK: &[Row<OfLink>] = &[
         "The rate that the user states for what this node sends over the link.",
         |of| known(of.link.stated_bps, 8),
     ),
-    Row(
-        "link_nic_speed_bytes_per_second",
-        Kind::Gauge,
-        &[],
-        "Speed of the NIC when the bundle began.",
-        |of| known(of.link.speed_bps, 8),
-    ),
+    Row("link_nic_speed_bytes_per_second", Kind::Gauge, &[], "Speed of the NIC, as it says.", |of| {
+        known(of.link.speed_bps, 8)
+    }),
     Row(
         "link_reclaimed_frames_total",
         Kind::Counter,

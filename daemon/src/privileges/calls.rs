@@ -1,4 +1,5 @@
-//! Stage 6: the system calls of a running bundle, and those of `tabane web`, whose sockets are others.
+//! Stage 6: the system calls of a running bundle, those of its thread that asks NICs, and those of `tabane web`, whose sockets are
+//! others.
 //!
 //! A call that is not listed ends the process by SIGSYS, and the kernel logs which call it was. The filter checks the
 //! arguments of calls with many meanings: no memory becomes executable, no process is made besides threads, no sockets
@@ -121,6 +122,8 @@ pub(super) enum Program {
         /// Whether links of Ethernet frames may be opened later.
         frames: bool,
     },
+    /// The thread of a bundle that asks NICs for their speed, and has no capability.
+    Speeds,
     /// The page, which asks bundles.
     Web,
 }
@@ -158,7 +161,8 @@ fn plain(calls: &[c_long]) -> Rules {
 fn conditional(program: Program) -> anyhow::Result<Rules> {
     let no_code = || rule(&[(2, MaskedEq(number(libc::PROT_EXEC)), 0)]);
     let thread = number(libc::CLONE_THREAD);
-    let controls = CONTROLS.iter().map(|control| rule(&[(1, Eq, *control)]));
+    let controls = if program == Program::Speeds { &[libc::SIOCETHTOOL] } else { CONTROLS };
+    let controls = controls.iter().map(|control| rule(&[(1, Eq, *control)]));
     let mut rules = BTreeMap::from([
         (libc::SYS_mmap, vec![no_code()?]),
         (libc::SYS_mprotect, vec![no_code()?]),
@@ -169,6 +173,10 @@ fn conditional(program: Program) -> anyhow::Result<Rules> {
     rules.extend(match program {
         Program::Bundle { frames } => {
             vec![(libc::SYS_socket, sockets(frames)?), (libc::SYS_setsockopt, socket_options(frames)?)]
+        }
+        Program::Speeds => {
+            let udp = [(0, Eq, number(libc::AF_INET)), (1, MaskedEq(KIND), number(libc::SOCK_DGRAM))];
+            vec![(libc::SYS_socket, vec![rule(&udp)?])]
         }
         Program::Web => web()?,
     });

@@ -93,6 +93,9 @@ impl<'a> Edit<'a> {
         if old.hash != new.hash {
             self.set("hash", new.hash.name());
         }
+        if old.turn != new.turn {
+            self.set("turn", new.turn.to_string());
+        }
     }
 
     /// Writes the files of the group keys whose numbers are `groups`, when the file has others; a sentence when it does.

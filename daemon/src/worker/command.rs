@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 
 use tabane_engine::receive;
 use tabane_io::AnyLink;
-use tabane_proto::{Class, Instant, LinkSettings, PolicyKind, PolicyOptions};
+use tabane_proto::{Class, Instant, LinkSettings, NicReport, PolicyKind, PolicyOptions};
 
 use super::drain::Drain;
 use super::{Worker, clock};
@@ -25,6 +25,8 @@ pub(crate) enum Command {
         /// Whether it has one.
         carrier: bool,
     },
+    /// What the kernel says of the NICs of links, by the links' numbers.
+    Nics(Arc<[(u8, NicReport)]>),
     /// Add a link.
     AddLink {
         /// The name of its NIC, and its socket.
@@ -222,6 +224,9 @@ impl Worker {
     /// Does a command of those that change how the worker works, or ask for that.
     fn switch(&mut self, now: Instant, command: Command) {
         match command {
+            Command::Nics(reports) => {
+                reports.iter().for_each(|(link, report)| self.bundle.handle_nic(now, *link, *report));
+            }
             Command::MayDrain { links, answer } => {
                 let _ = answer.send(self.bundle.may_drain(links));
             }

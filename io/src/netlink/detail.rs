@@ -1,16 +1,18 @@
 //! What else is known of the NICs: what they stand on, what they belong to, what went wrong at them, their addresses.
 //!
-//! For people who look for faults; the data path needs none of it.
+//! For people who look for faults; a running bundle asks for what its NICs have counted.
 
 use std::net::IpAddr;
 
+use netlink_packet_core::NLM_F_ACK;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkInfo, LinkMessage, Stats64};
+use netlink_sys::protocols::NETLINK_ROUTE;
 
-use super::{NetlinkError, Nic, dump};
+use super::{NetlinkError, Nic, dump, exchange};
 
 /// A network device and what is known of it besides [`Nic`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,6 +156,22 @@ pub fn nic_details() -> Result<Vec<NicDetail>, NetlinkError> {
     Ok(details)
 }
 
+/// What the NIC with this index has counted.
+///
+/// # Errors
+/// There is no such NIC in this thread's network namespace.
+pub fn nic_statistics(index: u32) -> Result<NicStatistics, NetlinkError> {
+    let mut request = LinkMessage::default();
+    request.header.index = index;
+    let answers = exchange(NETLINK_ROUTE, RouteNetlinkMessage::GetLink(request), NLM_F_ACK);
+    let answers = answers.map_err(|error| NetlinkError::new("ask for a NIC", error))?;
+    let counted = answers.iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewLink(message) => Some(NicDetail::from_message(message).statistics),
+        _ => None,
+    });
+    Ok(counted.unwrap_or_default())
+}
+
 fn kind(info: &LinkInfo) -> Option<String> {
     let LinkInfo::Kind(kind) = info else { return None };
     Some(kind.to_string())
@@ -190,5 +208,16 @@ mod tests {
         assert_eq!((lo.parent, lo.master, &lo.bus_name), (None, None, &None));
         let own = lo.addresses.iter().find(|own| own.address.is_ipv4()).unwrap();
         assert!(own.address.is_loopback() && !own.is_tentative && !own.is_duplicate);
+    }
+
+    #[test]
+    fn loopback_has_counted_what_it_has_sent() {
+        let lo = crate::netlink::nic("lo").unwrap().index;
+        let before = nic_statistics(lo).unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(&[0; 1_000], socket.local_addr().unwrap()).unwrap();
+        let after = nic_statistics(lo).unwrap();
+        assert!(after.tx_bytes >= before.tx_bytes + 1_000 && after.rx_bytes >= before.rx_bytes + 1_000);
+        assert!(nic_statistics(u32::from(u16::MAX)).is_err());
     }
 }

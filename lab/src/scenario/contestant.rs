@@ -270,6 +270,9 @@ impl Contestant {
         if policy == PolicyKind::Hash {
             arguments.extend(["--hash".to_string(), own.hash.name().to_string()]);
         }
+        if policy == PolicyKind::RoundRobin {
+            arguments.extend(["--turn".to_string(), own.turn.to_string()]);
+        }
         if policy == PolicyKind::ActiveBackup {
             let primary = own.primary.map(|link| ["--primary".to_string(), nic(link.into())]);
             arguments.extend(primary.into_iter().flatten());

@@ -89,6 +89,8 @@ fn wires(topology: &Topology) -> Result<Option<Counters>> {
 pub(super) struct Told {
     trimmed: u64,
     repaired: u64,
+    early: u64,
+    received: u64,
     /// Frames that the first host's device was given, and their bytes.
     given: [u64; 2],
 }
@@ -100,7 +102,13 @@ impl Told {
         let Some(first) = all.first() else { return Ok(None) };
         let sum = |name: &str| all.iter().map(|status| status.counter(name)).sum();
         let given = ["frames_sent", "frame_bytes_sent"].map(|name| first.counter(name));
-        Ok(Some(Told { trimmed: sum("frames_trimmed"), repaired: sum("cells_repaired"), given }))
+        Ok(Some(Told {
+            trimmed: sum("frames_trimmed"),
+            repaired: sum("cells_repaired"),
+            early: sum("cells_early"),
+            received: sum("cells_received"),
+            given,
+        }))
     }
 
     /// The figures of the time since `earlier`.
@@ -109,6 +117,10 @@ impl Told {
         vec![
             Measure::of_run(Figure::Trimmed, (self.trimmed - earlier.trimmed) as f64),
             Measure::of_run(Figure::Repaired, (self.repaired - earlier.repaired) as f64),
+            Measure::of_run(
+                Figure::EarlyPercent,
+                (self.early - earlier.early) as f64 * 100.0 / (self.received - earlier.received) as f64,
+            ),
             Measure::of_run(Figure::FrameBytes, bytes as f64 / frames as f64),
         ]
     }

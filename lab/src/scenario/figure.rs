@@ -62,6 +62,8 @@ quantities! {
         Trimmed: "trimmed", "frames trimmed", "frames";
         /// Cells that bundles sent again after the warm-up.
         Repaired: "repaired", "cells repaired", "cells";
+        /// Cells that arrived before one that was sent earlier, of those that bundles received after the warm-up.
+        EarlyPercent: "early_percent", "cells early, %", "%";
         /// Mean length of the frames that the first host's device was given.
         FrameBytes: "frame_bytes", "frames given, bytes", "bytes";
         /// Processor time of the whole machine for 10^9 bytes of payload.

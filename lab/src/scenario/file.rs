@@ -11,7 +11,7 @@ use tabane::config::table::{Section, read};
 use tabane::config::typed::{number, word};
 use tabane::config::units::{BITRATE_ALLOWED, parse_bitrate};
 use tabane_engine::receive::Method;
-use tabane_proto::HashLayers;
+use tabane_proto::{HashLayers, Turn};
 
 use super::contestant::Contestant;
 use super::figure::Figure;
@@ -193,11 +193,15 @@ fn bundle(section: &mut Section<'_, '_>, links: usize) -> BundleOptions {
     let (sealed, repair) = (switch("sealed", usual.sealed), switch("repair", usual.repair));
     let preempt = switch("preempt", usual.preempt);
     let hash = section.text("hash", "the layers that make a flow");
+    let turn = section.text("turn", Turn::ALLOWED);
     let receive = section.text("receive", "the name of a receive engine");
     let over = section.text("over", "what cells are on the links");
+    let parse_turn = |text: &str| text.parse().map_err(|_| format!("{} is no turn", quoted(text)));
+    let turn = turn.and_then(|given| understood(section, &given, Turn::ALLOWED, parse_turn));
     BundleOptions {
         sealed,
         repair,
+        turn: turn.unwrap_or(usual.turn),
         hash: word(section.problems(), hash.as_ref(), &HashLayers::ALL, HashLayers::name, usual.hash),
         primary: place_of(section, "primary", links, " (a link of the scenario)"),
         preempt,

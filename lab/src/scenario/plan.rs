@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tabane_engine::receive::Method;
 use tabane_io::Engine;
-use tabane_proto::HashLayers;
+use tabane_proto::{HashLayers, Turn};
 
 use super::contestant::Contestant;
 use super::figure::Figure;
@@ -68,6 +68,8 @@ pub(super) struct BundleOptions {
     pub(super) repair: bool,
     /// The headers by which `hash` tells flows apart.
     pub(super) hash: HashLayers,
+    /// How many cells a link gets in its turn under `rr`.
+    pub(super) turn: Turn,
     /// The link that `active-backup` prefers.
     pub(super) primary: Option<u8>,
     /// Whether `active-backup` goes back to it.
@@ -271,6 +273,7 @@ impl Default for BundleOptions {
             sealed: true,
             repair: true,
             hash: HashLayers::default(),
+            turn: Turn::default(),
             primary: None,
             preempt: true,
             receive: Method::default(),

@@ -41,6 +41,7 @@ fn print_bundle(bundle: &BundleOptions, out: &mut fmt::Formatter<'_>) -> fmt::Re
     writeln!(out, "repair = {}", bundle.repair)?;
     writeln!(out, "preempt = {}", bundle.preempt)?;
     writeln!(out, "hash = {}", text(bundle.hash.name()))?;
+    writeln!(out, "turn = {}", text(&bundle.turn.to_string()))?;
     writeln!(out, "receive = {}", text(bundle.receive.name()))?;
     writeln!(out, "over = {}", text(bundle.over.key()))?;
     bundle.primary.map_or(Ok(()), |primary| writeln!(out, "primary = {}", primary + 1))

@@ -308,7 +308,8 @@ fn configure(node: &mut NodeSettings, scenario: &Scenario, contestant: Contestan
     let options = scenario.bundle;
     node.policy = contestant.policy().unwrap_or_default();
     let primary = options.primary.filter(|_| contestant != Contestant::BestLink);
-    node.policy_options = PolicyOptions { primary, preempt: options.preempt, hash: options.hash };
+    node.policy_options =
+        PolicyOptions { primary, preempt: options.preempt, hash: options.hash, turn: options.turn };
     node.repair = options.repair && contestant != Contestant::Unrepaired;
     node.sealed = options.sealed.then(Rekey::default);
 }

@@ -27,6 +27,7 @@ mod frames;
 mod jumbo;
 mod lab;
 mod live;
+mod loads;
 mod metrics;
 mod moved;
 mod narrow;
@@ -189,6 +190,7 @@ fn cases() -> Vec<Case> {
         configured::cases(),
         engines::cases(),
         narrow::cases(),
+        loads::cases(),
         nics::cases(),
         package::cases(),
         page::cases(),

@@ -1,12 +1,12 @@
 //! Every policy carries TCP over two links, and puts it where it says.
 
 use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Options, address};
+use tabane_kit::bundle::{Bundle, Options, address};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::topology::Topology;
 use tabane_proto::{Nature, PolicyKind};
 
-use crate::stage::{FAST, options, plan, send_file, with_bundles};
+use crate::stage::{FAST, options, options_with, plan, send_file, with_bundles};
 use crate::{Case, Need};
 
 /// Size of a file.
@@ -19,7 +19,28 @@ pub(crate) fn cases() -> Vec<Case> {
         let name = format!("tcp_with_policy_{}", policy.name().replace('-', "_"));
         Case::new(name, Need::Daemon, move || carry(policy))
     };
-    PolicyKind::ALL.map(case).into()
+    let turns = Case::new("a_turn_of_round_robin_is_as_long_as_it_is_stated", Need::Daemon, turns);
+    PolicyKind::ALL.map(case).into_iter().chain([turns]).collect()
+}
+
+/// A system call carries what one link gets in its turn.
+fn turns() -> Result<()> {
+    for (turn, cells) in [("1", 1.0..1.1), ("2", 1.1..2.1), ("0", 2.5..64.1)] {
+        let options = options_with(&["--policy", "rr", "--turn", turn])?;
+        with_bundles(plan(&[FAST; 2]), &options, |topology, bundles| {
+            let sent = |bundle: &Bundle<'_>| -> Result<[u64; 2]> {
+                let status = bundle.status()?;
+                Ok(["cells_sent", "batches_sent"].map(|name| status.counter(name)))
+            };
+            let before = sent(&bundles[0])?;
+            send_file(topology.host(0), topology.host(1), address(1), BYTES)?;
+            let after = sent(&bundles[0])?;
+            let mean = (after[0] - before[0]) as f64 / (after[1] - before[1]) as f64;
+            ensure!(cells.contains(&mean), "turn {turn}: {mean} cells by a call");
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 fn carry(policy: PolicyKind) -> Result<()> {

@@ -21,7 +21,7 @@ impl Bundle {
             let Some(Written { link, to, length, numbered }) = written else { continue };
             let state = &mut self.links[link];
             state.handle_sent(length);
-            state.ceiling.handle_sent(now, state.bytes_of(1, length));
+            state.handle_packets(now, state.bytes_of(1, length));
             self.spoken = Some(Spoken { control, link, bytes: length, numbered });
             return Some(ControlMessage { link, to, bytes: self.out.outbox.written(length) });
         }

@@ -21,7 +21,7 @@ pub struct LinkStatus {
     pub link: u8,
     /// Bits per second that this node sends over it at most, if the user states it.
     pub stated: Option<u64>,
-    /// The NIC's speed in bits per second, if the kernel knew it when the bundle began.
+    /// The NIC's speed in bits per second, if the kernel knows it.
     pub speed: Option<u64>,
     /// Whether this node drains it.
     pub drained: bool,
@@ -158,7 +158,7 @@ impl Bundle {
         (0..).zip(self.links.all()).map(|(link, own)| LinkStatus {
             link,
             stated: own.settings.rate,
-            speed: own.settings.speed,
+            speed: own.load.speed(),
             drained: own.settings.drained,
         })
     }

@@ -6,6 +6,7 @@
 use crate::link::ceiling::Ceiling;
 use crate::link::health::ALL_SILENT_FOR;
 use crate::link::incast::Incast;
+use crate::link::nic_load::NicLoad;
 use crate::time::{Instant, nanos};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -51,8 +52,6 @@ pub struct LinkSettings {
     pub rate: Option<u64>,
     /// The most that it wants to receive from each peer, in bits per second, if the user states it: peers are told.
     pub receives: Option<u64>,
-    /// The NIC's speed in bits per second, if the kernel knows it: for policies, while no rate is measured.
-    pub speed: Option<u64>,
     /// Its part of the traffic under `weighted`, at least 1; counts when every link has one.
     pub weight: Option<u32>,
     /// Whether it is drained: data takes another link, if one is up.
@@ -70,7 +69,6 @@ impl LinkSettings {
             multicast: true,
             rate: None,
             receives: None,
-            speed: None,
             weight: None,
             drained: false,
         }
@@ -120,6 +118,7 @@ pub(crate) struct Link {
     free: (Instant, u64),
     rate: RateMeter,
     pub(crate) ceiling: Ceiling,
+    pub(crate) load: NicLoad,
 }
 
 impl Link {
@@ -141,6 +140,7 @@ impl Link {
             free: (now, 0),
             rate: RateMeter { stated, ..RateMeter::default() },
             ceiling,
+            load: NicLoad::default(),
         }
     }
 
@@ -203,6 +203,12 @@ impl Link {
     pub(crate) fn handle_sent(&mut self, bytes: usize) {
         self.sent += bytes as u64;
         self.queued += bytes as u64;
+    }
+
+    /// Packets of so many bytes left over it.
+    pub(crate) fn handle_packets(&mut self, now: Instant, bytes: u64) {
+        self.ceiling.handle_sent(now, bytes);
+        self.load.handle_sent(bytes);
     }
 
     /// The kernel did not take the last `bytes` after all.

@@ -77,6 +77,11 @@ impl Paths {
         self.paired.push(None);
     }
 
+    /// Our link that ends at this one of the peer's.
+    pub(crate) fn paired_with(&self, link: u8) -> Option<u8> {
+        (0..).zip(&self.paired).find(|(_, paired)| **paired == Some(link)).map(|(own, _)| own)
+    }
+
     pub(super) fn is_joined(&self) -> bool {
         self.first.is_some()
     }

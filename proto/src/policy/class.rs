@@ -3,7 +3,7 @@
 //! Beside [`crate::policy::classify`], whose headers the rules read. Each rule has a policy of its own, with its own state. A
 //! cell holds frames of one class and, when their policy tells flows apart, of one flow, so that one policy decides over it.
 
-use crate::policy::classify::Headers;
+use crate::policy::classify::{HEADERS_MAX, Headers};
 use crate::policy::{Policy, PolicyKind, PolicyOptions};
 use alloc::vec::Vec;
 
@@ -91,10 +91,34 @@ impl Policies {
         *self = Self::new(self.kind(), options, classes);
     }
 
+    /// Which policy decides over a frame of `size` bytes.
+    fn index_of(&self, headers: &Headers<'_>, size: usize) -> usize {
+        let rule = self.rules.iter().position(|rule| rule.holds(headers, size));
+        rule.map_or(0, |rule| rule + 1)
+    }
+
+    /// Whether a policy wants to know what is received.
+    pub(crate) fn heed_received(&self) -> bool {
+        self.policies.iter().any(Policy::heeds_received)
+    }
+
+    /// A frame of `size` bytes was delivered that came over this link of ours: the policy that decides over its answers is told.
+    /// `head`: its first bytes; where the headers are not whole, the frame is not counted.
+    pub(crate) fn handle_received(&mut self, head: &[u8], size: usize, link: Option<u8>) {
+        if head.len() < size.min(HEADERS_MAX) {
+            return;
+        }
+        let headers = &Headers::parse(head);
+        let index = self.index_of(headers, size);
+        let policy = &mut self.policies[index];
+        if let Some(layers) = policy.layers().filter(|_| policy.heeds_received()) {
+            policy.handle_received(headers.hash_of_answer(layers), link, size as u64);
+        }
+    }
+
     /// What decides over a frame of `size` bytes.
     pub(crate) fn classify(&self, headers: &Headers<'_>, size: usize) -> Treatment {
-        let rule = self.rules.iter().position(|rule| rule.holds(headers, size));
-        let index = rule.map_or(0, |rule| rule + 1);
+        let index = self.index_of(headers, size);
         let flow = self.policies[index].layers().map_or(0, |layers| headers.hash(layers));
         #[expect(clippy::cast_possible_truncation, reason = "at most CLASSES_MAX")]
         let class = index as u8;

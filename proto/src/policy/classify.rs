@@ -13,6 +13,9 @@ pub(crate) const IPV6: u16 = 0x86dd;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+/// The headers that make a flow are within so many bytes: Ethernet, two tags, IPv6, ports.
+pub(crate) const HEADERS_MAX: usize = ETHERNET + 2 * 4 + 40 + 4;
+
 /// A MAC address.
 pub(crate) type Mac = [u8; 6];
 
@@ -103,6 +106,18 @@ impl<'a> Headers<'a> {
         folded
     }
 
+    /// The same for frames that answer this one.
+    pub(crate) fn hash_of_answer(&self, layers: HashLayers) -> u32 {
+        let (mut ethernet, mut addresses) = ([0; ETHERNET], [0; 32]);
+        let ports = self.packet.and_then(|packet| packet.ports).map(|[a, b, c, d]| [*c, *d, *a, *b]);
+        let packet = self.packet.map(|packet| Packet {
+            addresses: swap(packet.addresses, packet.addresses.len() / 2, &mut addresses),
+            ports: ports.as_ref(),
+            ..packet
+        });
+        Headers { ethernet: swap(self.ethernet, size_of::<Mac>(), &mut ethernet), packet }.hash(layers)
+    }
+
     /// A hash of addresses, protocol and ports; else of the MAC addresses and the type.
     pub(crate) fn flow(&self) -> u64 {
         let Some(packet) = &self.packet else { return mix(self.ethernet) };
@@ -124,6 +139,16 @@ impl Packet<'_> {
             u16::from_be_bytes([*a, *b]) == port || u16::from_be_bytes([*c, *d]) == port
         })
     }
+}
+
+/// The bytes of `from` in `room`, where the first two parts of so many bytes have each other's place.
+fn swap<'a>(from: &[u8], part: usize, room: &'a mut [u8]) -> &'a [u8] {
+    let room = &mut room[..from.len()];
+    room.copy_from_slice(from);
+    if let Some(parts) = room.get_mut(..2 * part) {
+        parts.rotate_left(part);
+    }
+    room
 }
 
 /// The type of what an Ethernet frame carries, and that itself. The frame has at least its header.
@@ -242,6 +267,24 @@ mod tests {
         assert_eq!(changed(ETHERNET + 12), [false, true, true], "IP address");
         assert_eq!(changed(ETHERNET + 20), [false, false, true], "port");
         assert_eq!(changed(ETHERNET + 8), [false; 3], "time to live");
+    }
+
+    #[test]
+    fn an_answer_has_the_hash_that_its_question_expects() {
+        let question = ipv4_udp(7, &[0x81, 0, 0, 5]);
+        let mut answer = question.clone();
+        answer[..12].rotate_left(6);
+        answer[30..38].rotate_left(4);
+        answer[38..42].rotate_left(2);
+        for layers in HashLayers::ALL {
+            let [question, answer] = [&question, &answer].map(|frame| Headers::parse(frame));
+            assert_eq!(question.hash_of_answer(layers), answer.hash(layers), "{layers:?}");
+            assert_eq!(answer.hash_of_answer(layers), question.hash(layers), "{layers:?}");
+        }
+        assert_eq!(
+            Headers::default().hash_of_answer(HashLayers::Layer34),
+            Headers::default().hash(HashLayers::Layer34)
+        );
     }
 
     #[test]

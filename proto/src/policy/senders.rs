@@ -1,4 +1,4 @@
-//! The table of senders behind `tlb` and `tlb-history`: how much each sends, and over which link.
+//! The table of senders behind `tlb` and `tlb-history`: how much each sends and receives, and over which link.
 //!
 //! A sender is a flow, or several whose hashes share one of [`SENDERS`] entries and move together. So the table is bounded
 //! (Linux's balance-tlb has 256 entries).
@@ -19,10 +19,15 @@ pub(super) const PERIOD: Duration = Duration::from_secs(10);
 pub(super) struct Sender {
     /// The link that it is associated with.
     pub(super) link: Option<u8>,
-    /// Bytes per second in the last period; `None`: it sent nothing.
-    pub(super) volume: Option<u64>,
-    /// Bytes in this period.
-    sent: u64,
+    /// Bytes per second that it sent and received in the last period.
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    /// It could send all that it wanted then, as far as `tlb-history` can tell.
+    pub(super) is_content: bool,
+    /// Over which link it was received, as long as it has none of its own.
+    pub(super) came_by: Option<u8>,
+    /// Bytes that it sent and received in this period.
+    counted: [u64; 2],
 }
 
 /// All senders.
@@ -58,7 +63,12 @@ impl Senders {
 
     /// A sender sent so many bytes.
     pub(super) fn handle_sent(&mut self, flow: u32, bytes: u64) {
-        self.of(flow).sent += bytes;
+        self.of(flow).counted[0] += bytes;
+    }
+
+    /// A sender received so many bytes.
+    pub(super) fn handle_received(&mut self, flow: u32, bytes: u64) {
+        self.of(flow).counted[1] += bytes;
     }
 
     /// Ends the period when its time has come; returns whether it did.
@@ -69,8 +79,9 @@ impl Senders {
             return false;
         }
         for sender in &mut self.table {
-            let sent = core::mem::take(&mut sender.sent);
-            sender.volume = (sent > 0 && periods == 1).then_some(sent / PERIOD.as_secs());
+            let counted = core::mem::take(&mut sender.counted);
+            let of_period = |bytes: u64| if periods == 1 { bytes.div_ceil(PERIOD.as_secs()) } else { 0 };
+            [sender.sent, sender.received] = counted.map(of_period);
         }
         self.began = Some(began + Duration::from_secs(periods * PERIOD.as_secs()));
         true
@@ -87,12 +98,13 @@ mod tests {
         let at = |secs| Instant::default() + Duration::from_secs(secs);
         assert!(!senders.renew(at(5)));
         senders.handle_sent(7, 1_000);
+        senders.handle_received(7, 5);
         assert!(!senders.renew(at(14)));
-        assert_eq!(senders.of(7).volume, None);
+        assert_eq!((senders.of(7).sent, senders.of(7).received), (0, 0));
         assert!(senders.renew(at(15)));
-        assert_eq!(senders.of(7).volume, Some(100));
+        assert_eq!((senders.of(7).sent, senders.of(7).received), (100, 1), "at least 1 where there was any");
         senders.handle_sent(7, 1_000);
         assert!(senders.renew(at(36)), "sent before the last ten seconds began");
-        assert_eq!(senders.of(7).volume, None);
+        assert_eq!((senders.of(7).sent, senders.of(7).received), (0, 0));
     }
 }

@@ -1,6 +1,7 @@
 //! `tlb`: each sender on the link that has most headroom.
 //!
-//! A sender that has no link gets the one with most headroom, ties going to the lowest number. The policy subtracts
+//! The headroom is the NIC's: its speed, less what others send over it ([`crate::link::nic_load`]), and no more than what was measured
+//! behind it. A sender that has no link gets the one with most headroom, ties going to the lowest number. The policy subtracts
 //! the sender's expected rate, N = (bytes that it sent in the last 10 s) / 10 s, or 1 byte when it sent nothing, from that
 //! link's headroom. Every 10 s it dissolves all associations and makes them anew, in the order in which the senders send.
 //!
@@ -8,7 +9,7 @@
 //! look light, and share a link. `tlb-history` corrects it.
 
 use super::senders::Senders;
-use super::{Choice, Distribute, Share, Waiting, rates};
+use super::{Choice, Distribute, Share, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
@@ -50,15 +51,15 @@ impl Distribute for Tlb {
 impl Tlb {
     /// Associates a sender with a link, which it leaves only when the link does.
     fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
-        let rate = rates(choices);
+        let room = rooms(choices);
         let headroom = |choice: &Choice| {
             let expected = self.expected[usize::from(choice.link)];
-            i128::from(rate(choice)) - i128::from(expected)
+            i128::from(room(choice).send) - i128::from(expected)
         };
         let (index, choice) =
             choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(headroom(choice)))?;
         let sender = self.senders.of(flow);
-        let expected = sender.volume.unwrap_or(NEWCOMER);
+        let expected = sender.sent.max(NEWCOMER);
         if let Some(left) = sender.link.replace(choice.link) {
             self.expected[usize::from(left)] = self.expected[usize::from(left)].saturating_sub(expected);
         }
@@ -124,6 +125,30 @@ mod tests {
         assert_eq!(policy.share(&links, &waiting(0, 4)), None);
         assert_eq!(policy.share(&links[1..], &waiting(0, 4)), Some(Share { index: 0, cells: 4 }));
         assert_eq!(policy.expected[..2], [0, 1]);
+    }
+
+    /// P0's rule is of the NIC, and not of the bundle's part of it.
+    #[test]
+    fn what_others_send_over_a_nic_and_its_speed_decide() {
+        let nic = |link, megabits: u64, others: u64| {
+            let [speed, others] = [megabits, others].map(|megabits| megabits * 125_000);
+            Choice { speed: Some(speed), others, ..choice(link, None) }
+        };
+        let first =
+            |choices: &[Choice]| choices[Tlb::default().share(choices, &waiting(0, 1)).unwrap().index].link;
+        assert_eq!(first(&[nic(0, 1_000, 0), nic(1, 1_000, 0)]), 0, "a tie");
+        assert_eq!(first(&[nic(0, 1_000, 600), nic(1, 1_000, 0)]), 1);
+        assert_eq!(first(&[nic(0, 1_000, 600), nic(1, 1_000, 700)]), 0);
+        assert_eq!(first(&[nic(0, 1_000, 600), nic(1, 100, 0)]), 0, "400 Mbit/s are left of the one");
+        assert_eq!(first(&[nic(0, 100, 0), nic(1, 1_000, 0)]), 1);
+        assert_eq!(first(&[nic(0, 1_000, 20), nic(1, 1_000, 0)]), 0, "a few packets are no load");
+        let measured = |nic: Choice, megabits: u64| Choice { rate: Some(megabits * 125_000), ..nic };
+        let behind = [measured(nic(0, 1_000, 0), 50), measured(nic(1, 1_000, 900), 100)];
+        assert_eq!(first(&behind), 1, "the way behind a NIC may be narrower");
+        let slow_by_word = [measured(nic(0, 10, 0), 500), measured(nic(1, 1_000, 0), 400)];
+        assert_eq!(first(&slow_by_word), 0, "it carries more than it says");
+        let silent = [Choice { others: 50_000_000, ..choice(0, Some(RATE)) }, choice(1, Some(RATE - 1))];
+        assert_eq!(first(&silent), 0, "what was measured is what others leave");
     }
 
     /// P0, finding 6 and figure 10: A starts 10 s before B, C and D, which share one link from then on.

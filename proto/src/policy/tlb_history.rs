@@ -1,18 +1,25 @@
-//! `tlb-history`: each sender on the link that offers it most, by past link load and the senders' volumes.
+//! `tlb-history`: each sender on the link that offers it most, by past NIC load and the senders' volumes, in both directions.
 //!
 //! `tlb` takes for a sender's demand what its link let it send. So P0's finding 6 lasts: a sender that has a link to
 //! itself looks three times as heavy as each of three that share one. Here a sender that filled its link together with
 //! others is *greedy*: it would send more, and nobody knows how much. So is a newcomer. A sender that could send all it
-//! wanted has a known volume. A link's offer is what the known volumes leave of its rate, divided among its greedy senders and
-//! one more; a newcomer takes the best offer. Every 10 s, greedy senders whose share is clearly smaller than another
-//! link's offer move there, one after the other. A sender with a known volume stays: after a move the receiver has to wait
-//! for the cells that the former link still carries.
+//! wanted is *content*: its volume is known.
+//!
+//! A link has two rooms: what others and the content senders leave of what its NIC can send, and what its NIC can receive
+//! besides what it did of late. Its offer to a sender is their mean, in which each room weighs as much as the sender sent and
+//! received; to a newcomer, of which nobody knows which way it will go, the smaller room. Greedy senders share it. A newcomer
+//! takes the best offer. Every 10 s, greedy senders whose share is clearly smaller than another link's offer move there, one
+//! after the other. A content sender stays: after a move the receiver has to wait for the cells that the former link still
+//! carries.
+//!
+//! The end that begins a flow chooses for both directions: who answers goes by the link over which the flow comes, for only the
+//! other end knows what its NICs receive. So what a sender receives comes by its own link.
 //!
 //! Source: the question is P0's finding 6; the means are those in the title of P4's reference \[1\], Taniguchi et al.
-//! 2018 (past NIC load and volume per process). The rules are this project's.
+//! 2018 (past NIC load, and volume sent and received per process). The rules are this project's.
 
 use super::senders::{Sender, Senders};
-use super::{Choice, Distribute, Share, Waiting, rates};
+use super::{Choice, Distribute, Room, Share, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
@@ -30,25 +37,28 @@ pub(crate) struct TlbHistory {
     links: [Load; LINKS],
 }
 
-/// A link's rate, and the demand of its senders.
+/// What a link's NIC has left, and the demand of its senders.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
-    /// Bytes per second that it carries.
-    rate: u64,
-    /// Bytes per second of the senders whose volume is known.
+    room: Room,
+    /// Bytes per second of its content senders.
     known: u64,
-    /// Greedy senders.
+    /// Its greedy senders.
     greedy: u64,
 }
 
 impl Load {
-    /// What each greedy sender gets when there are `greedy`.
-    fn share(&self, greedy: u64) -> u64 {
-        self.rate.saturating_sub(self.known) / greedy.max(1)
+    /// What each greedy sender gets when there are `greedy`, as it counts for this one.
+    fn share(&self, greedy: u64, sender: &Sender) -> u64 {
+        let rooms = [self.room.send.saturating_sub(self.known), self.room.receive].map(u128::from);
+        let [sent, received] = [sender.sent, sender.received].map(u128::from);
+        let mean = (rooms[0] * sent + rooms[1] * received).checked_div(sent + received);
+        let room = mean.unwrap_or(rooms[0].min(rooms[1]));
+        u64::try_from(room).unwrap_or(u64::MAX) / greedy.max(1)
     }
 
-    fn offer(&self) -> u64 {
-        self.share(self.greedy + 1)
+    fn offer(&self, sender: &Sender) -> u64 {
+        self.share(self.greedy + 1, sender)
     }
 }
 
@@ -63,9 +73,9 @@ impl Distribute for TlbHistory {
     }
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
-        let rate = rates(choices);
+        let room = rooms(choices);
         for choice in choices {
-            self.links[usize::from(choice.link)].rate = rate(choice);
+            self.links[usize::from(choice.link)].room = room(choice);
         }
         if self.senders.renew(waiting.now) {
             self.judge();
@@ -78,79 +88,101 @@ impl Distribute for TlbHistory {
     fn handle_sent(&mut self, flow: u32, _link: u8, bytes: u64) {
         self.senders.handle_sent(flow, bytes);
     }
+
+    fn heeds_received(&self) -> bool {
+        true
+    }
+
+    fn handle_received(&mut self, flow: u32, link: Option<u8>, bytes: u64) {
+        self.senders.handle_received(flow, bytes);
+        let sender = self.senders.of(flow);
+        if sender.link.is_none() {
+            sender.came_by = link;
+        }
+    }
 }
 
 impl TlbHistory {
     fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
         let links = &mut self.links;
-        let (index, choice) = best(choices, links)?;
         let sender = self.senders.of(flow);
-        if let Some(left) = sender.link.replace(choice.link) {
+        let came_by = sender.came_by.take();
+        let way_back = choices.iter().position(|choice| Some(choice.link) == came_by);
+        let index = way_back.or_else(|| best(choices, links, sender))?;
+        let link = choices[index].link;
+        if let Some(left) = sender.link.replace(link) {
             leave(&mut links[usize::from(left)], sender);
         }
-        join(&mut links[usize::from(choice.link)], sender);
+        join(&mut links[usize::from(link)], sender);
         Some(index)
     }
 
     /// Finds the greedy senders, from what the links carried and the senders sent in the last period. Forgets senders that
-    /// sent nothing.
+    /// sent and received nothing.
     fn judge(&mut self) {
         let mut carried = [(0, 0); LINKS];
         for sender in self.senders.iter_mut() {
-            match (sender.link, sender.volume) {
-                (Some(link), Some(volume)) => {
-                    let (load, senders) = &mut carried[usize::from(link)];
-                    *load += volume;
-                    *senders += 1;
-                }
-                _ => sender.link = None,
+            sender.came_by = None;
+            if sender.sent + sender.received == 0 {
+                sender.link = None;
+            }
+            if let Some(link) = sender.link {
+                let (load, senders) = &mut carried[usize::from(link)];
+                *load += sender.sent;
+                *senders += 1;
             }
         }
         for link in &mut self.links {
-            *link = Load { rate: link.rate, ..Load::default() };
+            *link = Load { room: link.room, ..Load::default() };
         }
         for sender in self.senders.iter_mut() {
-            let (Some(link), Some(volume)) = (sender.link, sender.volume) else { continue };
+            sender.is_content = false;
+            let Some(link) = sender.link else { continue };
             let (load, senders) = carried[usize::from(link)];
             let link = &mut self.links[usize::from(link)];
-            let filled = load >= link.rate / FILLED.1 * FILLED.0;
-            let greedy = filled && volume >= load / senders / GREEDY.1 * GREEDY.0;
-            sender.volume = (!greedy).then_some(volume);
+            let filled = load >= link.room.send / FILLED.1 * FILLED.0;
+            sender.is_content = !filled || sender.sent < load / senders / GREEDY.1 * GREEDY.0;
             join(link, sender);
         }
     }
 
     /// Moves greedy senders to better offers. One pass: each move makes its link's offer worse and the left one's better.
     fn balance(&mut self, choices: &[Choice]) {
-        for sender in self.senders.iter_mut().filter(|sender| sender.volume.is_none()) {
-            let (Some(link), Some((_, choice))) = (sender.link, best(choices, &self.links)) else { continue };
-            let [from, to] = [link, choice.link].map(usize::from);
-            let share = self.links[from].share(self.links[from].greedy);
-            if self.links[to].offer() / BETTER.0 * BETTER.1 > share {
+        for sender in self.senders.iter_mut().filter(|sender| !sender.is_content) {
+            let (Some(link), Some(index)) = (sender.link, best(choices, &self.links, sender)) else {
+                continue;
+            };
+            let better = choices[index].link;
+            let [from, to] = [link, better].map(usize::from);
+            let share = self.links[from].share(self.links[from].greedy, sender);
+            if self.links[to].offer(sender) / BETTER.0 * BETTER.1 > share {
                 leave(&mut self.links[from], sender);
                 join(&mut self.links[to], sender);
-                sender.link = Some(choice.link);
+                sender.link = Some(better);
             }
         }
     }
 }
 
-/// The link with the best offer, the first of several.
-fn best<'a>(choices: &'a [Choice], links: &[Load; LINKS]) -> Option<(usize, &'a Choice)> {
-    choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(links[usize::from(choice.link)].offer()))
+/// The index of the choice that offers a sender most, the first of several.
+fn best(choices: &[Choice], links: &[Load; LINKS], sender: &Sender) -> Option<usize> {
+    let offer = |index: &usize| links[usize::from(choices[*index].link)].offer(sender);
+    (0..choices.len()).min_by_key(|index| Reverse(offer(index)))
 }
 
 fn join(link: &mut Load, sender: &Sender) {
-    match sender.volume {
-        Some(volume) => link.known += volume,
-        None => link.greedy += 1,
+    if sender.is_content {
+        link.known += sender.sent;
+    } else {
+        link.greedy += 1;
     }
 }
 
 fn leave(link: &mut Load, sender: &Sender) {
-    match sender.volume {
-        Some(volume) => link.known = link.known.saturating_sub(volume),
-        None => link.greedy = link.greedy.saturating_sub(1),
+    if sender.is_content {
+        link.known = link.known.saturating_sub(sender.sent);
+    } else {
+        link.greedy = link.greedy.saturating_sub(1);
     }
 }
 
@@ -162,6 +194,7 @@ mod tests {
     use crate::policy::skew;
     use crate::time::Instant;
     use core::time::Duration;
+    use proptest::prelude::*;
     use std::vec;
     use std::vec::Vec;
 
@@ -210,5 +243,93 @@ mod tests {
         assert_eq!((at(0, 10), at(1, 10)), (0, 1));
         assert_eq!(at(2, 11), 1, "beside the one that sends little");
         assert_eq!((at(0, 20), at(1, 20), at(2, 20)), (0, 1, 1));
+    }
+
+    fn nic(link: u8, received: u64) -> Choice {
+        Choice { speed: Some(RATE), receives: Some(RATE), received, ..choice(link, None) }
+    }
+
+    fn seat(policy: &mut TlbHistory, choices: &[Choice], flow: u32, secs: u64) -> u8 {
+        let now = Instant::default() + Duration::from_secs(secs);
+        choices[policy.seat(choices, &Waiting { now, ..waiting(flow, 1) }).unwrap()].link
+    }
+
+    /// A NIC's load is what it carries in both directions.
+    #[test]
+    fn a_newcomer_avoids_a_nic_that_receives_much() {
+        let busy = [nic(0, RATE / 10 * 9), nic(1, 0)];
+        assert_eq!(seat(&mut TlbHistory::default(), &busy, 0, 0), 1);
+        let idle = [nic(0, 0), nic(1, 0)];
+        assert_eq!(
+            seat(&mut TlbHistory::default(), &idle, 0, 0),
+            0,
+            "by what is sent there is no difference"
+        );
+        let sending = [Choice { others: RATE / 10 * 9, ..nic(0, 0) }, nic(1, RATE / 2)];
+        assert_eq!(seat(&mut TlbHistory::default(), &sending, 0, 0), 1);
+    }
+
+    /// The link that two senders share goes. Of the others one sends much and one receives much.
+    #[test]
+    fn who_receives_goes_where_there_is_room_to_receive_and_who_sends_where_there_is_room_to_send() {
+        let [upload, download, other] = [0, 1, 2];
+        let mut policy = TlbHistory::default();
+        let all = [nic(0, 0), nic(1, 0), nic(2, RATE / 2)];
+        for flow in [upload, download] {
+            assert_eq!(seat(&mut policy, &all[..1], flow, 0), 0);
+        }
+        assert_eq!(seat(&mut policy, &all[1..2], other, 0), 1);
+        policy.handle_sent(other, 1, RATE / 2 * PERIOD.as_secs());
+        let (much, little) = (RATE / 4 * PERIOD.as_secs(), 10_000);
+        policy.handle_sent(upload, 0, much);
+        policy.handle_received(upload, Some(0), little);
+        policy.handle_sent(download, 0, little);
+        policy.handle_received(download, Some(0), much);
+        assert_eq!(seat(&mut policy, &all, other, 10), 1);
+        assert_eq!([upload, download].map(|flow| seat(&mut policy, &all[1..], flow, 11)), [2, 1]);
+    }
+
+    #[test]
+    fn an_answer_goes_back_over_the_link_by_which_the_flow_came() {
+        let mut policy = TlbHistory::default();
+        let choices = [nic(0, 0), nic(1, 0), nic(2, 0)];
+        policy.handle_received(7, Some(2), 60);
+        assert_eq!(seat(&mut policy, &choices, 7, 0), 2);
+        policy.handle_received(7, Some(1), 60);
+        assert_eq!(seat(&mut policy, &choices, 7, 1), 2, "it has its link");
+        policy.handle_received(8, Some(9), 60);
+        assert_eq!(seat(&mut policy, &choices, 8, 1), 0, "no such link is up");
+        policy.handle_received(9, Some(2), 60);
+        assert_eq!(seat(&mut policy, &choices, 10, 10), 0);
+        assert_eq!(seat(&mut policy, &choices, 9, 11), 1, "it came in the period before");
+    }
+
+    proptest! {
+        /// Whatever is sent and received and whichever links go: what is kept of a link is the sum over its senders.
+        #[test]
+        fn a_link_has_the_demand_of_its_senders(
+            steps in proptest::collection::vec((0..12u32, 0..4_000u64, 1..8usize, any::<[u32; 4]>()), 1..80),
+        ) {
+            let (mut policy, mut millis) = (TlbHistory::default(), 0);
+            for (flow, pause, up, [sent, received, others, load]) in steps {
+                millis += pause;
+                let links = (0..3).filter(|link| up & 1 << link != 0);
+                let choices: Vec<_> = links
+                    .map(|link| Choice { others: others.into(), ..nic(link, load.into()) })
+                    .collect();
+                let now = Instant::from_nanos(millis * 1_000_000);
+                let index = policy.seat(&choices, &Waiting { now, ..waiting(flow, 1) }).unwrap();
+                policy.handle_sent(flow, choices[index].link, sent.into());
+                policy.handle_received(flow, Some(choices[index].link), received.into());
+                for link in 0..3 {
+                    let of_link = |sender: &&mut Sender| sender.link == Some(link);
+                    let content = policy.senders.iter_mut().filter(of_link).filter(|sender| sender.is_content);
+                    let known: u64 = content.map(|sender| sender.sent).sum();
+                    let greedy = policy.senders.iter_mut().filter(of_link).filter(|sender| !sender.is_content).count();
+                    let kept = policy.links[usize::from(link)];
+                    prop_assert_eq!((kept.known, kept.greedy), (known, greedy as u64));
+                }
+            }
+        }
     }
 }

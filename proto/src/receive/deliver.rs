@@ -5,10 +5,9 @@
 use crate::counters::Counters;
 use crate::link::Links;
 use crate::link::paths::Paths;
-use crate::policy::classify::{self, Mac};
 use crate::receive::lanes::Lanes;
 use crate::receive::pool::{BUFFER, Buffer, Piece, Pool};
-use crate::receive::reassemble::ethernet_head;
+use crate::receive::reassemble::{Arrival, ethernet_head};
 use crate::receive::reorder::{Arrived, Placed};
 use crate::receive::{Receiver, round_trip};
 use crate::time::Instant;
@@ -30,6 +29,16 @@ impl Frame<'_> {
     /// The bytes, in order: the virtio header, then the Ethernet frame.
     pub fn slices(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.pieces.iter().map(|piece| self.pool.bytes(*piece))
+    }
+
+    /// The Ethernet frame, as far as its first piece goes.
+    pub(crate) fn head(&self) -> &[u8] {
+        ethernet_head(self.pool.bytes(self.pieces[0]))
+    }
+
+    /// Bytes of the Ethernet frame.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| usize::from(piece.length)).sum::<usize>() - VNET
     }
 }
 
@@ -75,12 +84,14 @@ impl Receiver {
         let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
         let lane = &mut lanes.lanes[usize::from(header.lane)];
         let cell = Arrived { payload, first_record: header.block_offset, at: now };
+        lane.reassembler.link = header.link;
         match lane.reorder.insert(seq, header.link, cell) {
             Placed::Next => {
                 pool.retain(payload.buffer);
                 lane.reassembler.cell(cell, index, pool, ready, counters);
             }
             Placed::Kept(closed) => {
+                counters.cells_early += 1;
                 pool.retain(payload.buffer);
                 if let Some(waited) = closed {
                     lanes.timeout.saw_skew(now, waited);
@@ -175,16 +186,15 @@ impl Receiver {
         }
     }
 
-    /// The next frame for the device, with the address that it comes from and the peer that sent it.
-    pub(crate) fn poll_frame(&mut self, counters: &mut Counters) -> Option<(Option<Mac>, u16, Frame<'_>)> {
+    /// The next frame for the device, and where it comes from.
+    pub(crate) fn poll_frame(&mut self, counters: &mut Counters) -> Option<(Arrival, Frame<'_>)> {
         for piece in self.delivering.drain(..) {
             self.pool.release(piece.buffer);
         }
-        let peer = self.ready.pop(&mut self.delivering)?;
-        let source = classify::source(ethernet_head(self.pool.bytes(self.delivering[0])));
-        let bytes: usize = self.delivering.iter().map(|piece| usize::from(piece.length)).sum();
+        let from = self.ready.pop(&mut self.delivering)?;
+        let frame = Frame { pieces: &self.delivering, pool: &self.pool };
         counters.frames_delivered += 1;
-        counters.frame_bytes_delivered += (bytes - VNET) as u64;
-        Some((source, peer, Frame { pieces: &self.delivering, pool: &self.pool }))
+        counters.frame_bytes_delivered += frame.bytes() as u64;
+        Some((from, frame))
     }
 }

@@ -18,27 +18,36 @@ use alloc::vec::Vec;
 /// where they are sealed). The device takes no more in one write.
 pub(crate) const PIECES_MAX: usize = 128;
 
+/// Where a frame came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The peer that sent it.
+    pub(crate) peer: u16,
+    /// The peer's link over which the last cell of its lane came.
+    pub(crate) link: u8,
+}
+
 /// Frames that are ready to be handed to the device.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     /// The pieces of all frames, one after the other.
     pieces: VecDeque<Piece>,
-    /// For each frame: the peer that sent it, and how many pieces it has.
-    frames: VecDeque<(u16, usize)>,
+    /// For each frame: where it came from, and how many pieces it has.
+    frames: VecDeque<(Arrival, usize)>,
 }
 
 impl Ready {
-    /// Moves the pieces of the next frame to `pieces`; returns the peer that sent it.
-    pub(crate) fn pop(&mut self, pieces: &mut Vec<Piece>) -> Option<u16> {
-        let (peer, count) = self.frames.pop_front()?;
+    /// Moves the pieces of the next frame to `pieces`; returns where it came from.
+    pub(crate) fn pop(&mut self, pieces: &mut Vec<Piece>) -> Option<Arrival> {
+        let (from, count) = self.frames.pop_front()?;
         pieces.extend(self.pieces.drain(..count));
-        Some(peer)
+        Some(from)
     }
 
     /// A peer is gone, and its index may be another peer's when its frames are delivered.
     pub(crate) fn disown(&mut self, gone: u16) {
-        for (peer, _) in self.frames.iter_mut().filter(|(peer, _)| *peer == gone) {
-            *peer = NOBODY;
+        for (from, _) in self.frames.iter_mut().filter(|(from, _)| from.peer == gone) {
+            from.peer = NOBODY;
         }
     }
 
@@ -52,8 +61,8 @@ impl Ready {
         self.frames.len()
     }
 
-    fn push(&mut self, peer: u16, pieces: impl ExactSizeIterator<Item = Piece>) {
-        self.frames.push_back((peer, pieces.len()));
+    fn push(&mut self, from: Arrival, pieces: impl ExactSizeIterator<Item = Piece>) {
+        self.frames.push_back((from, pieces.len()));
         self.pieces.extend(pieces);
     }
 }
@@ -67,6 +76,8 @@ pub(crate) struct Reassembler {
     lacking: usize,
     /// A cell was given up: the reassembler skips to where a record begins.
     lost: bool,
+    /// The peer's link over which the lane's last cell came.
+    pub(super) link: u8,
 }
 
 impl Reassembler {
@@ -151,7 +162,7 @@ impl Reassembler {
         self.begun.push(piece);
         self.lacking -= usize::from(piece.length);
         if self.lacking == 0 {
-            ready.push(peer, self.begun.drain(..));
+            ready.push(Arrival { peer, link: self.link }, self.begun.drain(..));
         }
     }
 

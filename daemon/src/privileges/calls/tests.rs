@@ -15,8 +15,9 @@ const MARK: &str = "TABANE_TEST_CALL";
 /// Calls of a bundle that has links of Ethernet frames.
 const FRAMES: [&str; 2] = ["frames", "raw frames"];
 
-/// Calls of the page begin so.
+/// Calls of the page begin so, and those of the thread that asks NICs.
 const WEB: &str = "web ";
+const SPEEDS: &str = "speeds ";
 
 /// How a process of its own ends that restricts itself and then makes the call.
 fn end_of(call: &str) -> ExitStatus {
@@ -32,6 +33,7 @@ fn inner() {
     let Ok(call) = std::env::var(MARK) else { return };
     let program = match &*call {
         call if call.starts_with(WEB) => Program::Web,
+        call if call.starts_with(SPEEDS) => Program::Speeds,
         call => Program::Bundle { frames: FRAMES.contains(&call) },
     };
     restrict(program).expect("a kernel with seccomp");
@@ -59,6 +61,9 @@ fn inner() {
             let protocol = SockProtocol::NetlinkNetFilter;
             socket(AddressFamily::Netlink, kind, SockFlag::empty(), protocol).expect("allowed");
         }
+        "ethtool" | "speeds ethtool" => assert_eq!(tabane_io::ethtool::speed("lo"), None),
+        "speeds unix" => datagram(AddressFamily::Unix),
+        "speeds netlink" => drop(tabane_io::netlink::nic("lo")),
         "web bundle" => drop(std::os::unix::net::UnixStream::connect("/nowhere")),
         "web udp" => drop(UdpSocket::bind("127.0.0.1:0")),
         "web tcp" => drop(std::net::TcpListener::bind("127.0.0.1:0")),
@@ -71,7 +76,7 @@ fn inner() {
 
 #[test]
 fn what_a_bundle_does_is_allowed() {
-    for call in ["udp", "netlink", "thread", "file", "frames", "web bundle"] {
+    for call in ["udp", "netlink", "thread", "file", "frames", "web bundle", "speeds ethtool"] {
         let end = end_of(call);
         assert!(end.success(), "{call}: {end:?}");
     }
@@ -88,6 +93,9 @@ fn everything_else_ends_the_process() {
         "raw frames",
         "netfilter",
         "become root",
+        "ethtool",
+        "speeds unix",
+        "speeds netlink",
         "web udp",
         "web tcp",
         "web datagram",

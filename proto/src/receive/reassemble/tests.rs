@@ -48,7 +48,7 @@ impl Lane {
     fn frames(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let mut pieces = Vec::new();
-        while let Some(peer) = self.ready.pop(&mut pieces) {
+        while let Some(Arrival { peer, .. }) = self.ready.pop(&mut pieces) {
             assert_eq!(peer, 7);
             frames.push(pieces.iter().flat_map(|piece| self.pool.bytes(*piece).to_vec()).collect());
             pieces.drain(..).for_each(|piece| self.pool.release(piece.buffer));
