@@ -64,8 +64,8 @@ impl Watchers {
             host.enter(|| ask("/api/stream").ok())
         })?;
         let mut stream = page.try_clone()?;
-        let follower =
-            host.spawn("page", move || Ok(std::io::copy(&mut stream, &mut std::io::sink())? as usize))?;
+        let follower = host
+            .spawn("page", move || Ok(usize::try_from(std::io::copy(&mut stream, &mut std::io::sink())?)?))?;
         let (goes_on, end) = channel::<()>();
         let scraper = host.spawn("scraper", move || {
             let mut bytes = 0;

@@ -118,7 +118,7 @@ fn download(client: &Namespace, server: &Namespace, at: IpAddr) -> Result<()> {
         let (mut stream, _) = listener.accept()?;
         // A byte of the client's comes first, as a request does.
         stream.read_exact(&mut [0])?;
-        Ok(stream.write_all(&vec![0x55; FILE as usize])?)
+        Ok(stream.write_all(&vec![0x55; usize::try_from(FILE)?])?)
     })?;
     let read = client.enter(|| -> Result<u64> {
         let mut stream = TcpStream::connect(to)?;
