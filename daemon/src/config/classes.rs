@@ -106,7 +106,7 @@ pub(super) fn protocol_name(protocol: u8) -> &'static str {
 }
 
 fn parse_turn(text: &str) -> Result<Turn, String> {
-    text.parse().map_err(|_| format!("{} is no turn", quoted(text)))
+    text.parse().map_err(|_| format!("{} is out of range", quoted(text)))
 }
 
 fn primary(problems: &mut Vec<Problem>, given: &Given<String>, links: &[LinkConfig]) -> Option<u8> {

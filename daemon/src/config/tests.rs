@@ -268,7 +268,7 @@ fn classes_and_options_that_cannot_be() {
         let what = turn.trim_matches('"');
         assert_eq!(
             problem(&format!("turn = {turn}")),
-            format!("tb.toml:1: turn: `{what}` is no turn; {allowed}")
+            format!("tb.toml:1: turn: `{what}` is out of range; {allowed}")
         );
     }
     assert_eq!(

@@ -196,7 +196,7 @@ fn bundle(section: &mut Section<'_, '_>, links: usize) -> BundleOptions {
     let turn = section.text("turn", Turn::ALLOWED);
     let receive = section.text("receive", "the name of a receive engine");
     let over = section.text("over", "what cells are on the links");
-    let parse_turn = |text: &str| text.parse().map_err(|_| format!("{} is no turn", quoted(text)));
+    let parse_turn = |text: &str| text.parse().map_err(|_| format!("{} is out of range", quoted(text)));
     let turn = turn.and_then(|given| understood(section, &given, Turn::ALLOWED, parse_turn));
     BundleOptions {
         sealed,
