@@ -11,9 +11,11 @@ use libtest_mimic::Failed;
 use refusal::refused;
 use stage::{START, Test, shell};
 
-/// Prints what all threads of `$pid` may do, each line once.
+/// Prints what all threads of `$pid` may do, each line once, but for the one that asks NICs for their speeds; and what that may.
 const RIGHTS: &str = r#"
-rights() { cat /proc/$pid/task/*/status | grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' | tr -s '\t ' ' ' | sort -u; }
+of() { grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' | tr -s '\t ' ' ' | sort -u; }
+rights() { for task in /proc/$pid/task/*; do grep -qx speeds $task/comm || cat $task/status; done | of; }
+asks() { for task in /proc/$pid/task/*; do ! grep -qx speeds $task/comm || cat $task/status; done | of; }
 "#;
 
 /// A user and group that every machine has: `nobody` and `nogroup` on Debian.
@@ -45,16 +47,18 @@ fn rights(ids: &str, capabilities: &str) -> String {
 
 fn confined() -> Result<(), Failed> {
     let script = format!(
-        r#"{START} {RIGHTS} start "--link eth1 --workers 2"; ls /proc/$pid/task | wc -l; rights; "$TABANE" down; wait $pid"#
+        r#"{START} {RIGHTS} start "--link eth1 --workers 2"; ls /proc/$pid/task | wc -l; rights; echo; asks; "$TABANE" down; wait $pid"#
     );
     let output = shell(&script)?;
     let text = String::from_utf8(output.stdout)?;
     let (threads, text) = text.split_once('\n').unwrap_or_default();
-    assert_eq!(threads, "5", "main, log, control and two workers");
+    let (text, asks) = text.split_once("\n\n").unwrap_or_default();
+    assert_eq!(threads, "6", "main, log, control, two workers, and who asks NICs");
     let without_groups = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.starts_with("Groups:")).map(str::to_owned).collect()
     };
     assert_eq!(without_groups(text), without_groups(&rights("0", "0000000000003000")));
+    assert_eq!(without_groups(asks), without_groups(&rights("0", "0000000000000000")));
     assert!(output.status.success(), "{:?}", output.status);
     Ok(())
 }
