@@ -170,6 +170,10 @@ fn online() -> Result<()> {
     let limit = systemd.property(SERVICE, "TimeoutStartUSec")?;
     ensure!(limit == "1min", "the manager ends a bundle that waits for {limit}");
     let target = || systemd.property("network-online.target", "ActiveState");
+    // At first the device has a carrier, for peers that have not been found yet.
+    wait_for("a device without a carrier", WITHIN, || {
+        Ok(host.ip(&format!("-o link show {DEVICE}"))?.contains("NO-CARRIER").then_some(()))
+    })?;
     let state = target()?;
     ensure!(state != "active", "the network is {state} without a peer");
     let mut peer = peer(&topology, directory.path())?;
