@@ -1,7 +1,6 @@
 //! What NICs can carry and what others carry over them: a speed that changes is followed, and flows go where there is room.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -34,7 +33,6 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("the_speed_of_a_nic_is_followed", Need::Daemon, speed),
         Case::new("tlb_leaves_a_nic_to_others_who_send_over_it", Need::Daemon, others_send),
-        Case::new("tlb_history_leaves_a_nic_that_receives_much", Need::Daemon, others_are_received),
     ]
 }
 
@@ -73,62 +71,15 @@ fn others_send() -> Result<()> {
     })
 }
 
-/// Downloads, whose bytes the other node sends: by what this node sends itself, both links are alike.
-fn others_are_received() -> Result<()> {
-    for (policy, heeds) in [("tlb", false), ("tlb-history", true)] {
-        let plan = Plan { hosts: 3, addressed: true, ..plan(&[FAST; 2]) };
-        let topology = Topology::build(plan)?;
-        let two = ["--policy", policy];
-        with_links(&topology, &links(), &options_with(&two)?, |topology, bundles| {
-            let others = Others::send(topology.host(2), topology::address(0, 0).into())?;
-            sleep(KNOWN_AFTER);
-            let before = cells_sent(&bundles[1])?;
-            let began = Instant::now();
-            for _ in 0..FILES {
-                download(topology.host(0), topology.host(1), address(1))?;
-            }
-            let took = began.elapsed();
-            let [first, second] = carried(&bundles[1], &before)?;
-            others.end()?;
-            println!("{policy}: {first} and {second} cells, {FILES} files of {FILE} bytes in {took:?}");
-            let avoids = first * 20 < second;
-            ensure!(avoids == heeds, "{policy}: {first} cells beside others, {second} on the other link");
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
-
 /// Veth NICs say 10 Gbit/s, so the rate is stated.
 fn links() -> Vec<String> {
     [0, 1].map(|link| format!("{},rate={}", nic(link), FAST)).into()
 }
 
-/// Cells to the second node since `before`, by link.
+/// Cells that were sent since `before`, by link.
 fn carried(bundle: &Bundle<'_>, before: &[u64]) -> Result<[u64; 2]> {
     let after = cells_sent(bundle)?;
     Ok([0, 1].map(|link| after[link] - before[link]))
-}
-
-/// Reads a file that the server sends.
-fn download(client: &Namespace, server: &Namespace, at: IpAddr) -> Result<()> {
-    let listener = server.enter(|| TcpListener::bind(SocketAddr::new(at, 0)))??;
-    let to = listener.local_addr()?;
-    let serving = server.spawn("server", move || {
-        let (mut stream, _) = listener.accept()?;
-        // A byte of the client's comes first, as a request does.
-        stream.read_exact(&mut [0])?;
-        Ok(stream.write_all(&vec![0x55; usize::try_from(FILE)?])?)
-    })?;
-    let read = client.enter(|| -> Result<u64> {
-        let mut stream = TcpStream::connect(to)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        stream.write_all(&[1])?;
-        Ok(std::io::copy(&mut stream, &mut std::io::sink())?)
-    })??;
-    joined(serving)?;
-    ensure!(read == FILE, "{read} of {FILE} bytes");
-    Ok(())
 }
 
 /// Datagrams past the bundle, until they are ended.

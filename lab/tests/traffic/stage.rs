@@ -112,9 +112,14 @@ pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns
     })
 }
 
-/// Cells that each path to the other node has sent.
+/// Cells that each link has sent, to all other nodes.
 pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
-    Ok(bundle.status()?.peers[0].paths.iter().map(|path| path.cells_sent).collect())
+    let status = bundle.status()?;
+    let to_all = |link: usize| -> u64 {
+        let paths = status.peers.iter().filter_map(|peer| peer.paths.get(link));
+        paths.map(|path| path.cells_sent).sum()
+    };
+    Ok((0..status.links.len()).map(to_all).collect())
 }
 
 /// What the second host has received over each of the first two links.

@@ -20,7 +20,7 @@ pub(crate) const VARIES: u32 = 16;
 /// ([`crate::link::path_mtu`]) never lacks as many.
 pub(crate) const BURST: u64 = 20;
 /// A path that brings something, and before it lacks so many cells, is no black hole: it drops long packets, or a queue on it is full.
-pub(crate) const SKIPS: u64 = BURST / 2;
+const SKIPS: u64 = BURST / 2;
 /// A path on which fewer cells than [`BURST`] are missing for longer than this, beyond its skew, is dead: longer than heartbeats are
 /// apart.
 pub(crate) const FEW_OVERDUE_AFTER: Duration = Duration::from_millis(15);

@@ -331,7 +331,8 @@ impl Outbound {
         let lacks = wire_seq(received).wrapping_sub(count);
         if received > self.received && received <= self.next_seq {
             // Nothing was lost, so what was waited for in vain has come.
-            self.skipped = u64::from(lacks.wrapping_sub(self.lacks));
+            let more = lacks.wrapping_sub(self.lacks).cast_signed().max(0);
+            self.skipped = u64::from(more.cast_unsigned());
             if core::mem::replace(&mut self.lacks, lacks) == lacks
                 && self.timeout.handle_seq(now, self.received)
             {
