@@ -239,12 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_heard_while_it_runs() {
+    fn what_a_program_prints_is_there_while_it_runs() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo ready >&2; exec sleep 60"]);
         let process = Process::start(shell).unwrap();
-        let heard = wait_for("a word", HEED, || Ok(process.has_complained("ready").then_some(())));
-        assert!(heard.is_ok() && !process.has_complained("other"));
+        let printed = wait_for("a word", HEED, || Ok(process.has_complained("ready").then_some(())));
+        assert!(printed.is_ok() && !process.has_complained("other"));
         assert_eq!(process.stop().unwrap().complaint, "ready\n");
     }
 

@@ -11,7 +11,7 @@ use tabane_kit::report::{Samples, Verdict};
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) rows: Vec<Row>,
-    /// What is compared at a glance: columns side by side.
+    /// What is compared, in columns side by side.
     pub(super) grids: Vec<Grid>,
     /// The paper's figures, drawn anew.
     pub(super) pictures: Vec<Picture>,

@@ -87,7 +87,7 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
     page
 }
 
-/// All findings at a glance.
+/// All findings in one table.
 fn findings(found: &[(Experiment, Outcome)]) -> String {
     let mut table = "\n## Findings\n\n| measurement | finding | here |\n|---|---|---|\n".to_string();
     for (experiment, outcome) in found {

@@ -14,13 +14,13 @@ use core::time::Duration;
 /// by more is given up now and then, until [`crate::link::adaptive_timeout`] allows for it.
 pub const OVERDUE_AFTER: Duration = Duration::from_millis(2);
 /// The delay of a path varies by one part in so many of its round trip, and it is not dead for that.
-pub(crate) const VARIES: u32 = 16;
+pub(crate) const JITTER_PARTS: u32 = 16;
 /// Fewer cells than this are no burst: the few may wait in a queue of the receiver, which gets [`FEW_OVERDUE_AFTER`] to run. Of as many,
 /// one is a heartbeat, for one follows 16 cells of data and what they left with: so a way that has begun to drop long packets alone
 /// ([`crate::link::path_mtu`]) never lacks as many.
 pub(crate) const BURST: u64 = 20;
 /// A path that brings something, and before it lacks so many cells, is no black hole: it drops long packets, or a queue on it is full.
-const SKIPS: u64 = BURST / 2;
+const SKIPPED_LEAST: u64 = BURST / 2;
 /// A path on which fewer cells than [`BURST`] are missing for longer than this, beyond its skew, is dead: longer than heartbeats are
 /// apart.
 pub(crate) const FEW_OVERDUE_AFTER: Duration = Duration::from_millis(15);
@@ -48,8 +48,8 @@ impl Detector {
     }
 
     /// What came last shows that `missing` cells before it are lost; returns how much longer others may be missing.
-    pub(crate) fn patience(missing: u64) -> Duration {
-        if missing >= SKIPS { FEW_OVERDUE_AFTER - OVERDUE_AFTER } else { Duration::ZERO }
+    pub(crate) fn extra_after_loss(missing: u64) -> Duration {
+        if missing >= SKIPPED_LEAST { FEW_OVERDUE_AFTER - OVERDUE_AFTER } else { Duration::ZERO }
     }
 
     /// How many cells are overdue and for how long, if that is longer than a path may that is `late` by nature; cells up

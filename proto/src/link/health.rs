@@ -146,7 +146,7 @@ impl Health {
     }
 
     /// Judges the link. `next`: the number after the highest that was received; `skew`: how much later than the fastest
-    /// link it is; `incast`: whether others send to the link; `any_received`: when any path from the peer was received last.
+    /// link it is, and by how much its delay varies; `incast`: whether others send to the link; `any_received`: when any path from the peer was received last.
     pub(crate) fn poll(
         &mut self,
         now: Instant,
@@ -192,8 +192,8 @@ impl Health {
 
     /// How late cells may be by nature.
     fn late(&self, now: Instant, skew: Duration, incast: bool) -> Duration {
-        let patience = Detector::patience(self.skipped);
-        2 * skew + self.timeout.extra(now) + patience + if incast { INCAST_EXTRA } else { Duration::ZERO }
+        let after_loss = Detector::extra_after_loss(self.skipped);
+        2 * skew + self.timeout.extra(now) + after_loss + if incast { INCAST_EXTRA } else { Duration::ZERO }
     }
 
     fn down(&mut self, now: Instant, signal: Signal) -> Change {

@@ -5,7 +5,7 @@
 
 use crate::event::{Direction, Event, Signal};
 use crate::link::Links;
-use crate::link::black_hole::{OVERDUE_AFTER, VARIES};
+use crate::link::black_hole::{JITTER_PARTS, OVERDUE_AFTER};
 use crate::link::congestion::Arrived;
 use crate::link::health::{ALL_SILENT_FOR, HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::heartbeat_pacing::earned;
@@ -332,7 +332,7 @@ impl Links {
     fn judge_peer(&mut self, now: Instant, index: u16, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
         let (received, fastest) = (paths.last_received(), paths.fastest());
-        let varies = paths.round_trip() / VARIES;
+        let jitter = paths.round_trip() / JITTER_PARTS;
         // Each heartbeat that comes is a reason to judge; without any, this is.
         paths.judge_at = now + 2 * HEARTBEAT_QUIET;
         for theirs in 0..LINKS {
@@ -344,7 +344,7 @@ impl Links {
             let incast = link.is_some_and(others_received);
             let read_until = link.map_or(now, |link| link.read_until(now));
             let state = &mut paths.inbound[theirs];
-            let skew = state.skew(fastest) + varies;
+            let skew = state.skew(fastest) + jitter;
             let change = state.health.poll(read_until, state.next_seq(), skew, incast, received);
             let due = state
                 .health

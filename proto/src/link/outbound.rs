@@ -4,7 +4,7 @@
 //! carried, so that a repair request, which names link numbers, finds the cell. It keeps no bytes.
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::{Detector, VARIES};
+use crate::link::black_hole::{Detector, JITTER_PARTS};
 use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
 use crate::link::gaps::Gaps;
@@ -350,9 +350,9 @@ impl Outbound {
     /// find that out by itself, but what has left is known here at once, and there only by a heartbeat that waits behind
     /// data. Returns what is overdue, and for how long.
     pub(crate) fn overdue(&self, as_of: Instant) -> Option<(u64, Duration)> {
-        let varies = self.round_trip.unwrap_or_default() / VARIES;
-        let patience = Detector::patience(self.skipped);
-        let late = 2 * (self.skew + varies) + self.timeout.extra(as_of) + patience;
+        let jitter = self.round_trip.unwrap_or_default() / JITTER_PARTS;
+        let after_loss = Detector::extra_after_loss(self.skipped);
+        let late = 2 * (self.skew + jitter) + self.timeout.extra(as_of) + after_loss;
         let overdue = self.black_hole.overdue(as_of, self.received, late);
         overdue.filter(|_| as_of.since(self.progressed) >= self.gaps.limit())
     }
