@@ -7,7 +7,7 @@ use std::process::Command;
 use libbpf_cargo::SkeletonBuilder;
 
 /// The programs, without the ending of their files.
-const PROGRAMS: [&str; 2] = ["send", "receive"];
+const PROGRAMS: [&str; 3] = ["send", "receive", "reorder"];
 /// The first clang that keeps the type tags of pointers in maps, which the kernel's verifier asks for.
 const CLANG_MIN: u32 = 16;
 /// What else a clang may be called.

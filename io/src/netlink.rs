@@ -23,7 +23,10 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use thiserror::Error;
 
 pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
-pub use device::{DeviceSettings, add_address, remove_address, set_device, set_qdisc_noqueue};
+pub use device::{
+    DeviceSettings, add_address, add_pair, delete_device, remove_address, set_device, set_qdisc,
+    set_qdisc_noqueue,
+};
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 pub use nic::{Nic, nic, nic_names};
 pub use route::route_to;
@@ -57,10 +60,10 @@ pub enum NetlinkError {
 }
 
 impl NetlinkError {
-    /// Whether what was asked for is so already: an address is there, or is not there any more.
+    /// Whether what was asked for is so already: an address is there, or it or the device is not there any more.
     pub fn is_so_already(&self) -> bool {
         let Self::Failed { source, .. } = self else { return false };
-        matches!(source.raw_os_error(), Some(libc::EEXIST | libc::EADDRNOTAVAIL))
+        matches!(source.raw_os_error(), Some(libc::EEXIST | libc::EADDRNOTAVAIL | libc::ENODEV))
     }
 
     pub(crate) fn new(action: &'static str, source: io::Error) -> Self {

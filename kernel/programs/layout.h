@@ -118,3 +118,34 @@ enum counter {
 struct counts {
 	__u64 of[COUNTERS];
 };
+
+/* How the frames of a peer are put in order. Index: peer. Written by the daemon. */
+struct order {
+	/* Longest that a frame waits for those in front of it, in nanoseconds. */
+	__u64 hold_ns;
+	/* How long a number is waited for after every link has delivered a later one, in nanoseconds. */
+	__u64 grace_ns;
+	/* Most that waits in a lane, in bytes. */
+	__u32 held_max;
+	/* Links that the peer uses, a bit each; 0: nobody knows, and only `hold_ns` ends a wait. */
+	__u32 links;
+};
+
+/* What the reorder qdisc did. `gap_`: numbers that were given up, one after the other without a frame between them. */
+enum reorder_counter {
+	reorder_unordered, /* Frames without a place in an order. */
+	reorder_in_order,  /* Frames that came when it was their turn. */
+	reorder_held,      /* Frames that waited for others. */
+	reorder_late,      /* Frames whose number had been given up. They are handed on. */
+	reorder_restarted, /* Lanes whose numbers began anew: the peer did, or the qdisc came later. */
+	gap_passed,        /* Every link had delivered a later number. */
+	gap_timeout,       /* The hold time was over. */
+	gap_full,          /* Too much waited in the lane. */
+	drop_full,         /* Frames: too many waited in all lanes. */
+	drop_memory,       /* Frames: the kernel had no memory. */
+	REORDER_COUNTERS,
+};
+
+struct reorder_counts {
+	__u64 of[REORDER_COUNTERS];
+};

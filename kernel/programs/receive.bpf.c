@@ -7,8 +7,8 @@
  * All that is not for the bundle is left to the stack, untouched. A frame from a peer is what a hostile peer made of it: each
  * length is compared with the frame's own before a byte behind it is used, and none of its values names an address in memory.
  *
- * A frame with a place in an order goes to the qdisc that keeps it (`config.reorder`), with two words in `skb->cb`:
- * the first `TAG_ORDERED | link << 20 | lane << 16 | number`, the second the peer.
+ * A frame with a place in an order goes to the qdisc that keeps it (`config.reorder`), with three words in `skb->cb`:
+ * `TAG_ORDERED | link << 20 | lane << 16 | number`, the peer, and how many segments the frame is.
  *
  * Source: `bpf_skb_adjust_room` in bpf-helpers(7); `bpf_skb_net_shrink` in `net/core/filter.c` of Linux 6.18.
  */
@@ -16,6 +16,7 @@
 
 #include "maps.h"
 #include "outer.h"
+#include "segments.h"
 
 /* Not in `linux/bpf.h` before Linux 6.3. */
 #define DECAP_L3_IPV4 (1ULL << 7)
@@ -120,6 +121,7 @@ static __always_inline int hand_on(struct __sk_buff *skb, __u32 path, __u32 labe
 		return bpf_redirect(config.device, BPF_F_INGRESS);
 	skb->cb[0] = TAG_ORDERED | (path % LINKS) << LINK_SHIFT | label;
 	skb->cb[1] = path / LINKS;
+	skb->cb[2] = segments(skb);
 	return bpf_redirect(config.reorder, 0);
 }
 

@@ -13,6 +13,7 @@
 
 #include "maps.h"
 #include "outer.h"
+#include "segments.h"
 
 /* Bits of a source port that a flow's hash gives: NICs tell flows apart by it. The others are those of ephemeral ports. */
 #define PORT_FLOW 0x3fff
@@ -22,34 +23,6 @@
 /* The most that the lengths of outer UDP and IPv6 can say. */
 #define PAYLOAD_MAX 65535
 #define HOPS 255
-
-/* Where inner headers have what is read of them, in bytes. */
-#define IPV4_BYTES_MIN 20
-#define IPV4_PROTOCOL 9
-#define IPV6_NEXT 6
-#define TCP_OFFSET 12
-
-/* A byte of the frame; -1: the frame is shorter. */
-static __always_inline int byte_at(struct __sk_buff *skb, __u32 at)
-{
-	__u8 byte;
-
-	return bpf_skb_load_bytes(skb, at, &byte, sizeof(byte)) < 0 ? -1 : byte;
-}
-
-/* Bytes of the headers in front of the payload of a superframe's segments; 0: unknown. */
-static __always_inline __u32 segment_headers(struct __sk_buff *skb)
-{
-	int is_ipv4 = skb->protocol == bpf_htons(PROTOCOL_IPV4);
-	int next = byte_at(skb, ETHERNET_BYTES + (is_ipv4 ? IPV4_PROTOCOL : IPV6_NEXT));
-	int first = byte_at(skb, ETHERNET_BYTES), offset;
-	__u32 at = ETHERNET_BYTES + (is_ipv4 ? (first & 0xf) * 4 : IPV6_BYTES);
-
-	if (next == NEXT_UDP)
-		return at + UDP_BYTES;
-	offset = byte_at(skb, at + TCP_OFFSET);
-	return next == NEXT_TCP && offset >= 0 ? at + (offset >> 4) * 4 : 0;
-}
 
 /* The largest frame that the link will see of this one, in bytes with the Ethernet header; 0: unknown. */
 static __always_inline __u32 largest_segment(struct __sk_buff *skb)
@@ -118,13 +91,13 @@ static __always_inline __u32 choose_by_time(__u32 peer, __u32 bytes)
 	return chosen;
 }
 
-/* The place of a frame in the order of its lane, as the flow label has it. */
-static __always_inline __u32 number(__u32 peer, __u32 lane)
+/* The place of a frame in the order of its lane, as the flow label has it. Each segment takes a number; the label has the first. */
+static __always_inline __u32 number(__u32 peer, __u32 lane, __u32 segments)
 {
 	__u32 index = peer * LANES + lane;
 	struct lane *state = bpf_map_lookup_elem(&lanes, &index);
 
-	return state ? lane << LANE_SHIFT | (__sync_fetch_and_add(&state->next, 1) & NUMBER_MASK) : 0;
+	return state ? lane << LANE_SHIFT | (__sync_fetch_and_add(&state->next, segments) & NUMBER_MASK) : 0;
 }
 
 /* Puts the outer headers in front. The frame is as before when the kernel refuses to make room. */
@@ -185,7 +158,7 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 	}
 	if (peer->flags & PEER_STRIPED) {
 		hash = LANE_OF(hash);
-		label = number(peer_number, hash);
+		label = number(peer_number, hash, segments(skb));
 	}
 	result = encapsulate(skb, path, label, PORT_EPHEMERAL | (hash & PORT_FLOW));
 	traffic = result == NEXT || result == DROP ? 0 : traffic_of(peer_number * LINKS + link);

@@ -62,6 +62,12 @@ impl Field for u32 {
     }
 }
 
+impl Field for u64 {
+    fn to_ne_bytes_of_entry(&self) -> Vec<u8> {
+        self.to_ne_bytes().to_vec()
+    }
+}
+
 impl<const BYTES: usize> Field for [u8; BYTES] {
     fn to_ne_bytes_of_entry(&self) -> Vec<u8> {
         self.to_vec()
@@ -87,6 +93,8 @@ entries! {
     }
     /// Who sends from an address on a link: key of `sources`.
     Source = "source" { ifindex: u32, address: [u8; 16] }
+    /// How the frames of a peer are put in order, by its number.
+    Order = "order" { hold_ns: u64, grace_ns: u64, held_max: u32, links: u32 }
 }
 
 /// Defines structures of counters, a word each.
@@ -166,5 +174,29 @@ words! {
         drop_source,
         /// The kernel could not take the outer header off.
         drop_receiving,
+    }
+    /// What the reorder qdisc did. `gap_`: numbers that were given up, one after the other without a frame between them. `drop_`:
+    /// the frame is gone.
+    ReorderCounts {
+        /// Frames without a place in an order.
+        reorder_unordered,
+        /// Frames that came when it was their turn.
+        reorder_in_order,
+        /// Frames that waited for others.
+        reorder_held,
+        /// Frames whose number had been given up. They are handed on.
+        reorder_late,
+        /// Lanes whose numbers began anew: the peer did, or the qdisc came later.
+        reorder_restarted,
+        /// Every link had delivered a later number.
+        gap_passed,
+        /// The hold time was over.
+        gap_timeout,
+        /// Too much waited in the lane.
+        gap_full,
+        /// Too many waited in all lanes.
+        drop_full,
+        /// The kernel had no memory.
+        drop_memory,
     }
 }

@@ -20,10 +20,12 @@
 pub mod layout;
 pub mod load;
 mod path;
+mod reorder;
 mod slots;
 
-pub use layout::{Counts, OVERHEAD, Traffic};
+pub use layout::{Counts, OVERHEAD, ReorderCounts, Traffic};
 pub use path::{Address, KernelPath, Link, PathState, Plan, Policy};
+pub use reorder::{Order, Reorder};
 
 /// What keeps the kernel path from working.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +39,12 @@ pub enum Error {
     /// The kernel does not let a program run where it has to.
     #[error("no place for the {0} program at the interface of index {1} (TCX needs Linux 6.6): {2}")]
     Attach(&'static str, u32, #[source] std::io::Error),
+    /// The kernel has no qdiscs that are programs, or another one has the name.
+    #[error("the kernel takes no qdisc that is a program (Linux 6.16 with CONFIG_NET_SCH_BPF): {0}")]
+    Qdisc(#[source] libbpf_rs::Error),
+    /// The pair of devices for the qdisc.
+    #[error("the devices of the reorder qdisc: {0}")]
+    Devices(#[from] tabane_io::netlink::NetlinkError),
     /// An entry of a map could not be written.
     #[error("a map of the kernel path: {0}")]
     Map(#[source] libbpf_rs::Error),

@@ -10,15 +10,19 @@ use crate::layout::{Config, LANES, LINKS};
 mod compiled {
     pub(super) const SEND: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/send.bpf.o"));
     pub(super) const RECEIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
+    pub(super) const REORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reorder.bpf.o"));
 }
 #[cfg(not(has_programs))]
 mod compiled {
     pub(super) const SEND: &[u8] = &[];
     pub(super) const RECEIVE: &[u8] = &[];
+    pub(super) const REORDER: &[u8] = &[];
 }
 
 /// The compiled send program, and the receive program.
 pub const OBJECTS: [&[u8]; 2] = [compiled::SEND, compiled::RECEIVE];
+/// The compiled qdisc, and the program behind it.
+pub const REORDER: &[u8] = compiled::REORDER;
 
 /// The programs in the kernel, at no place yet, and their maps.
 pub struct Loaded {
@@ -100,7 +104,7 @@ fn load(
 }
 
 /// Fills in constants, sizes and maps that are there.
-fn prepare(
+pub(crate) fn prepare(
     open: &mut OpenObject,
     config: &Config,
     processors: u32,
@@ -126,7 +130,8 @@ fn prepare(
             // One for this host.
             "owners" => map.set_max_entries(peers + 1)?,
             "paths" | "sources" => map.set_max_entries(config.paths)?,
-            "lanes" => map.set_max_entries(peers * LANES as u32)?,
+            "orders" => map.set_max_entries(peers)?,
+            "lanes" | "sequences" => map.set_max_entries(peers * LANES as u32)?,
             "traffic" => map.set_max_entries(config.paths * processors)?,
             "counts" => map.set_max_entries(processors)?,
             _ => {}

@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage,
+};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -76,11 +79,54 @@ fn address_message(index: u32, address: IpAddr, prefix: u8) -> AddressMessage {
 /// # Errors
 /// [`NetlinkError`]; the device works on with the discipline it had.
 pub fn set_qdisc_noqueue(index: u32) -> Result<(), NetlinkError> {
+    set_qdisc(index, "noqueue")
+}
+
+/// Gives a device this queueing discipline, at its root.
+///
+/// # Errors
+/// [`NetlinkError`]; the device works on with the discipline it had.
+pub fn set_qdisc(index: u32, kind: &str) -> Result<(), NetlinkError> {
     let mut message = TcMessage::with_index(index.cast_signed());
     message.header.parent = TcHandle::ROOT;
-    message.attributes = vec![TcAttribute::Kind("noqueue".to_owned())];
+    message.attributes = vec![TcAttribute::Kind(kind.to_owned())];
     change(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE)
-        .map_err(|error| NetlinkError::new("set the queueing discipline noqueue", error))
+        .map_err(|error| NetlinkError::new("set the queueing discipline", error))
+}
+
+/// Makes a veth pair of one queue each way, down, whose halves have no addresses of their own. Deleting one half deletes both.
+///
+/// # Errors
+/// [`NetlinkError`]; `EEXIST` when there is a device of one of the names.
+pub fn add_pair(halves: [&str; 2]) -> Result<(), NetlinkError> {
+    let [mut message, peer] = halves.map(half);
+    let pair = [LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))];
+    message.attributes.push(LinkAttribute::LinkInfo(pair.to_vec()));
+    change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|error| NetlinkError::new("make a pair of devices", error))
+}
+
+fn half(name: &str) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    let mute = AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)]);
+    message.attributes = vec![
+        LinkAttribute::IfName(name.to_owned()),
+        LinkAttribute::NumTxQueues(1),
+        LinkAttribute::NumRxQueues(1),
+        LinkAttribute::AfSpecUnspec(vec![mute]),
+    ];
+    message
+}
+
+/// Deletes a device.
+///
+/// # Errors
+/// [`NetlinkError`]; `ENODEV` when there is none of that name.
+pub fn delete_device(name: &str) -> Result<(), NetlinkError> {
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    change(RouteNetlinkMessage::DelLink(message), 0)
+        .map_err(|error| NetlinkError::new("delete a device", error))
 }
 
 #[cfg(test)]

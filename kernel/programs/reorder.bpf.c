@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The qdisc that puts frames in order, between the links and the device.
+ *
+ *     NIC's ingress: receive -> one half of a veth pair: this qdisc -> the other half's ingress: deliver -> device's ingress
+ *
+ *     enqueue: is it the frame's turn? -> hand it on, with all that waited for it | hold it
+ *     dequeue: what was handed on -> else give up what nobody needs to wait for -> else sleep until then
+ *
+ * Each lane of each peer has an order of its own, so flows do not wait for each other. The receive program says where a frame
+ * belongs in `skb->cb`: `TAG_ORDERED | link << 20 | lane << 16 | number`, the peer, and how many numbers the frame takes: one
+ * for each segment of a superframe. A superframe that a NIC segments comes in pieces, which have its first number all; the pieces
+ * that came before say which numbers a piece has. So no piece waits for another one, and none is taken for a replica.
+ *
+ * A missing number is given up when every link has delivered a later one, for links keep order, and `grace_ns` has passed.
+ * Where a link is silent, `hold_ns` ends the wait; where too much waits, `held_max` does.
+ *
+ * State stands in maps, which outlive the qdisc: it begins anew with `init`. The qdisc's lock keeps processors apart; the locks
+ * of the trees are there because the verifier asks for them. One qdisc serves one device.
+ *
+ * Needs Linux 6.16 with CONFIG_NET_SCH_BPF.
+ */
+#include "qdisc.h"
+#include "layout.h"
+
+/* Most frames in all lanes. */
+#define FRAMES_MAX 16384
+/* Numbers that a frame may be ahead of the one that is waited for, and behind it. What is farther away is of another order: numbers
+ * of 16 bits come round. */
+#define AHEAD_MAX 16384
+#define BEHIND_MAX 4096
+/* Where lanes begin: at number 0, far enough from the position 0 for what comes late. */
+#define BEGINNING (1ull << 16)
+#define NEVER (~0ull)
+/* By how much a timer may be late, so that timers fall together. */
+#define SLACK_NS 50000
+
+/* A frame that waits. */
+struct frame {
+	struct bpf_rb_node node;
+	struct sk_buff __kptr *skb;
+	/* Where it belongs: its number, continued beyond 16 bits; behind the lanes, its turn to leave. */
+	__u64 position;
+	__u64 arrived_ns;
+	__u32 bytes;
+	__u32 segments;
+};
+
+/* The order of a lane. Index: peer times `LANES` plus lane. */
+struct sequence {
+	struct bpf_spin_lock lock;
+	struct bpf_rb_root held __contains(frame, node);
+	/* The number whose turn it is, and the first of the superframe that came last. */
+	__u64 next, current;
+	/* The latest number that each link has delivered. */
+	__u64 delivered[LINKS];
+	/* Every link had delivered this one at `passed_ns`; 0: none that is waited for. */
+	__u64 passed, passed_ns;
+	__u64 deadline_ns;
+	__u32 frames, bytes;
+};
+
+/* What may leave, in this order. */
+struct outlet {
+	struct bpf_spin_lock lock;
+	struct bpf_rb_root frames __contains(frame, node);
+	__u64 turn;
+	/* The first deadline of all lanes, or an earlier time. */
+	__u64 wake_ns;
+	__u32 is_attached;
+};
+
+#define MAP(value_type, name, entries, flags)                                                                                \
+	struct {                                                                                                             \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                            \
+		__uint(map_flags, flags);                                                                                    \
+		__uint(max_entries, entries);                                                                                \
+		__type(key, __u32);                                                                                          \
+		__type(value, value_type);                                                                                   \
+	} name SEC(".maps")
+
+MAP(struct order, orders, 1, BPF_F_MMAPABLE);
+MAP(struct reorder_counts, reorder_counts, 1, BPF_F_MMAPABLE);
+MAP(struct sequence, sequences, LANES, 0);
+MAP(struct outlet, outlets, 1, 0);
+
+const volatile struct config config = {};
+
+static __always_inline void count(enum reorder_counter what)
+{
+	__u32 only = 0;
+	struct reorder_counts *counts = bpf_map_lookup_elem(&reorder_counts, &only);
+
+	if (counts)
+		counts->of[what]++;
+}
+
+static __always_inline struct outlet *find_outlet(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&outlets, &only);
+}
+
+/* Pieces of a superframe have one position and leave as they came: a tree puts equals behind each other. */
+static _Bool is_before(struct bpf_rb_node *one, const struct bpf_rb_node *other)
+{
+	return container_of(one, struct frame, node)->position < container_of(other, struct frame, node)->position;
+}
+
+/* --- frames on their way out --- */
+
+static __always_inline void hand_on(struct outlet *outlet, struct frame *frame)
+{
+	frame->position = outlet->turn++;
+	bpf_spin_lock(&outlet->lock);
+	bpf_rbtree_add(&outlet->frames, &frame->node, is_before);
+	bpf_spin_unlock(&outlet->lock);
+}
+
+/* The first that waits in the lane, if its position is at most `until`; it waits no longer. */
+static __always_inline struct frame *take_held(struct sequence *sequence, __u64 until)
+{
+	struct bpf_rb_node *node;
+	struct frame *frame;
+
+	bpf_spin_lock(&sequence->lock);
+	node = bpf_rbtree_first(&sequence->held);
+	if (!node || container_of(node, struct frame, node)->position > until) {
+		bpf_spin_unlock(&sequence->lock);
+		return 0;
+	}
+	node = bpf_rbtree_remove(&sequence->held, node);
+	bpf_spin_unlock(&sequence->lock);
+	if (!node)
+		return 0;
+	frame = container_of(node, struct frame, node);
+	sequence->frames--;
+	sequence->bytes -= frame->bytes;
+	return frame;
+}
+
+/* It is the frame's turn, and that of the numbers behind it. */
+static __always_inline void advance(struct sequence *sequence, const struct frame *frame)
+{
+	if (frame->position != sequence->current) {
+		sequence->current = frame->position;
+		if (frame->position > sequence->next)
+			sequence->next = frame->position;
+	}
+	sequence->next += frame->segments;
+}
+
+/* Hands on what waits up to `until`, and then all whose turn it is. */
+static __always_inline void release(struct outlet *outlet, struct sequence *sequence, __u64 until)
+{
+	int i;
+
+	bpf_for(i, 0, FRAMES_MAX) {
+		struct frame *frame = take_held(sequence, sequence->next > until ? sequence->next : until);
+
+		if (!frame)
+			break;
+		advance(sequence, frame);
+		hand_on(outlet, frame);
+	}
+}
+
+/* --- what is missing --- */
+
+/* The number that every link of the peer has delivered, or one behind it. */
+static __always_inline __u64 passed_by_all(const struct sequence *sequence, const struct order *order)
+{
+	__u64 least = NEVER;
+
+	for (__u32 link = 0; link < LINKS; link++)
+		if ((order->links & (1u << link)) && sequence->delivered[link] < least)
+			least = sequence->delivered[link];
+	return least == NEVER ? 0 : least;
+}
+
+/* When the frame that has waited for longest in front has to leave, and who says so. */
+static __always_inline void set_deadline(struct outlet *outlet, struct sequence *sequence, const struct order *order,
+					 __u64 now)
+{
+	struct bpf_rb_node *node;
+	__u64 since = 0;
+
+	if (!sequence->frames)
+		return;
+	if (sequence->passed <= sequence->next) {
+		__u64 passed = passed_by_all(sequence, order);
+
+		sequence->passed = passed > sequence->next ? passed : 0;
+		sequence->passed_ns = now;
+	}
+	bpf_spin_lock(&sequence->lock);
+	node = bpf_rbtree_first(&sequence->held);
+	if (node)
+		since = container_of(node, struct frame, node)->arrived_ns;
+	bpf_spin_unlock(&sequence->lock);
+	sequence->deadline_ns = since + order->hold_ns;
+	if (sequence->passed && sequence->passed_ns + order->grace_ns < sequence->deadline_ns)
+		sequence->deadline_ns = sequence->passed_ns + order->grace_ns;
+	if (sequence->deadline_ns < outlet->wake_ns)
+		outlet->wake_ns = sequence->deadline_ns;
+}
+
+/* Gives up what is missing in front of the first that waits, for this reason. */
+static __always_inline void give_up(struct outlet *outlet, struct sequence *sequence, __u64 until, enum reorder_counter why)
+{
+	struct frame *frame;
+
+	count(why);
+	frame = take_held(sequence, NEVER);
+	if (!frame)
+		return;
+	advance(sequence, frame);
+	hand_on(outlet, frame);
+	release(outlet, sequence, until);
+}
+
+static __always_inline void expire_lane(struct outlet *outlet, __u32 lane, __u64 now)
+{
+	struct sequence *sequence = bpf_map_lookup_elem(&sequences, &lane);
+	__u32 peer = lane / LANES;
+	struct order *order = bpf_map_lookup_elem(&orders, &peer);
+
+	if (!sequence || !order || !sequence->frames)
+		return;
+	if (sequence->deadline_ns > now) {
+		if (sequence->deadline_ns < outlet->wake_ns)
+			outlet->wake_ns = sequence->deadline_ns;
+		return;
+	}
+	if (sequence->passed && sequence->passed_ns + order->grace_ns <= now)
+		give_up(outlet, sequence, sequence->passed, gap_passed);
+	else
+		give_up(outlet, sequence, 0, gap_timeout);
+	set_deadline(outlet, sequence, order, now);
+}
+
+/* --- frames on their way in --- */
+
+/* A number, continued beyond 16 bits: of the positions that it may have, that which is nearest to `next`. */
+static __always_inline __u64 continued(__u64 next, __u32 number)
+{
+	return next + (__s64)(__s16)(number - next);
+}
+
+/* The lane's numbers begin anew at `position`. */
+static __always_inline void restart(struct outlet *outlet, struct sequence *sequence, __u64 position)
+{
+	count(reorder_restarted);
+	release(outlet, sequence, NEVER);
+	for (__u32 link = 0; link < LINKS; link++)
+		sequence->delivered[link] = 0;
+	sequence->next = position;
+	sequence->passed = 0;
+}
+
+/* Puts a frame of a link where it belongs. */
+static __always_inline void put(struct outlet *outlet, struct sequence *sequence, const struct order *order,
+				struct frame *frame, __u32 link)
+{
+	__u64 position = frame->position, now = frame->arrived_ns;
+
+	if (position > sequence->next + AHEAD_MAX || position + BEHIND_MAX < sequence->next)
+		restart(outlet, sequence, position);
+	if (sequence->delivered[link] < position)
+		sequence->delivered[link] = position;
+	if (position > sequence->next) {
+		count(reorder_held);
+		sequence->frames++;
+		sequence->bytes += frame->bytes;
+		bpf_spin_lock(&sequence->lock);
+		bpf_rbtree_add(&sequence->held, &frame->node, is_before);
+		bpf_spin_unlock(&sequence->lock);
+		if (sequence->bytes > order->held_max)
+			give_up(outlet, sequence, 0, gap_full);
+	} else if (position == sequence->next || position == sequence->current) {
+		count(reorder_in_order);
+		advance(sequence, frame);
+		hand_on(outlet, frame);
+		release(outlet, sequence, 0);
+	} else {
+		count(reorder_late);
+		hand_on(outlet, frame);
+	}
+	set_deadline(outlet, sequence, order, now);
+}
+
+SEC("struct_ops")
+int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+	const __u32 *words = (const __u32 *)cb->data;
+	__u32 tag = words[0], peer = words[1], segments = words[2], lane;
+	struct outlet *outlet = find_outlet();
+	struct sequence *sequence;
+	struct order *order;
+	struct frame *frame;
+
+	if (!outlet || sch->q.qlen >= sch->limit) {
+		count(drop_full);
+		goto drop;
+	}
+	frame = bpf_obj_new(struct frame);
+	if (!frame) {
+		count(drop_memory);
+		goto drop;
+	}
+	frame->bytes = cb->pkt_len;
+	frame->segments = segments;
+	sch->q.qlen++;
+	sch->qstats.backlog += frame->bytes;
+	skb = bpf_kptr_xchg(&frame->skb, skb);
+	if (skb)
+		bpf_qdisc_skb_drop(skb, to_free);
+	lane = peer * LANES + (tag >> 16 & (LANES - 1));
+	sequence = bpf_map_lookup_elem(&sequences, &lane);
+	order = bpf_map_lookup_elem(&orders, &peer);
+	if (!(tag & TAG_ORDERED) || !sequence || !order) {
+		count(reorder_unordered);
+		hand_on(outlet, frame);
+		return NET_XMIT_SUCCESS;
+	}
+	frame->arrived_ns = bpf_ktime_get_ns();
+	frame->position = continued(sequence->next, tag & 0xffff);
+	put(outlet, sequence, order, frame, tag >> 20 & (LINKS - 1));
+	return NET_XMIT_SUCCESS;
+drop:
+	sch->qstats.drops++;
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
+static __always_inline struct frame *take_first(struct outlet *outlet)
+{
+	struct bpf_rb_node *node;
+
+	bpf_spin_lock(&outlet->lock);
+	node = bpf_rbtree_first(&outlet->frames);
+	if (node)
+		node = bpf_rbtree_remove(&outlet->frames, node);
+	bpf_spin_unlock(&outlet->lock);
+	return node ? container_of(node, struct frame, node) : 0;
+}
+
+SEC("struct_ops")
+struct sk_buff *BPF_PROG(dequeue, struct Qdisc *sch)
+{
+	struct outlet *outlet = find_outlet();
+	struct sk_buff *skb = 0;
+	struct frame *frame;
+	__u32 bytes;
+	__u64 now;
+	int lane;
+
+	if (!outlet || !sch->q.qlen)
+		return 0;
+	frame = take_first(outlet);
+	if (!frame) {
+		now = bpf_ktime_get_ns();
+		if (now >= outlet->wake_ns) {
+			outlet->wake_ns = NEVER;
+			bpf_for(lane, 0, config.paths / LINKS * LANES)
+				expire_lane(outlet, lane, now);
+		}
+		frame = take_first(outlet);
+	}
+	if (!frame) {
+		bpf_qdisc_watchdog_schedule(sch, outlet->wake_ns, SLACK_NS);
+		return 0;
+	}
+	skb = bpf_kptr_xchg(&frame->skb, skb);
+	bytes = frame->bytes;
+	bpf_obj_drop(frame);
+	sch->q.qlen--;
+	sch->qstats.backlog -= bytes;
+	if (skb)
+		bpf_qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+/* --- beginning and end --- */
+
+static __always_inline void begin_lane(__u32 lane)
+{
+	struct sequence *sequence = bpf_map_lookup_elem(&sequences, &lane);
+	struct frame *frame;
+	int i;
+
+	if (!sequence)
+		return;
+	bpf_for(i, 0, FRAMES_MAX) {
+		frame = take_held(sequence, NEVER);
+		if (!frame)
+			break;
+		bpf_obj_drop(frame);
+	}
+	for (__u32 link = 0; link < LINKS; link++)
+		sequence->delivered[link] = 0;
+	sequence->next = BEGINNING;
+	sequence->current = 0;
+	sequence->passed = 0;
+}
+
+/* As if nothing had ever come. */
+static __always_inline void begin(struct outlet *outlet)
+{
+	struct frame *frame;
+	int i;
+
+	bpf_for(i, 0, config.paths / LINKS * LANES)
+		begin_lane(i);
+	bpf_for(i, 0, FRAMES_MAX) {
+		frame = take_first(outlet);
+		if (!frame)
+			break;
+		bpf_obj_drop(frame);
+	}
+	outlet->wake_ns = NEVER;
+}
+
+SEC("struct_ops")
+int BPF_PROG(init, struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
+{
+	struct outlet *outlet = find_outlet();
+
+	if (!outlet || __sync_lock_test_and_set(&outlet->is_attached, 1))
+		return -EBUSY;
+	begin(outlet);
+	sch->limit = FRAMES_MAX;
+	return 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(reset, struct Qdisc *sch)
+{
+	struct outlet *outlet = find_outlet();
+
+	if (!outlet)
+		return;
+	begin(outlet);
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(destroy, struct Qdisc *sch)
+{
+	struct outlet *outlet = find_outlet();
+
+	if (outlet)
+		outlet->is_attached = 0;
+}
+
+SEC(".struct_ops.link")
+struct Qdisc_ops reorder = {
+	.id = "tabane", /* `src/reorder.rs` makes it unique: the kernel has one list of names. */
+	.enqueue = (void *)enqueue,
+	.dequeue = (void *)dequeue,
+	.init = (void *)init,
+	.reset = (void *)reset,
+	.destroy = (void *)destroy,
+};
+
+/* Ingress of the half behind the qdisc. RPS has put each flow on a processor there, and it stays on that one. */
+SEC("tcx/ingress")
+int deliver(struct __sk_buff *skb)
+{
+	return bpf_redirect(config.device, BPF_F_INGRESS);
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Of what a superframe consists: the same at both ends, whether or not somebody has segmented it on the way.
+ */
+#pragma once
+
+#include "outer.h"
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+/* Where inner headers have what is read of them, in bytes. */
+#define IPV4_BYTES_MIN 20
+#define IPV4_PROTOCOL 9
+#define IPV6_NEXT 6
+#define TCP_OFFSET 12
+
+/* A byte of the frame; -1: the frame is shorter. */
+static __always_inline int byte_at(struct __sk_buff *skb, __u32 at)
+{
+	__u8 byte;
+
+	return bpf_skb_load_bytes(skb, at, &byte, sizeof(byte)) < 0 ? -1 : byte;
+}
+
+/* Bytes of the headers in front of the payload of a superframe's segments; 0: unknown. */
+static __always_inline __u32 segment_headers(struct __sk_buff *skb)
+{
+	int is_ipv4 = skb->protocol == bpf_htons(PROTOCOL_IPV4);
+	int next = byte_at(skb, ETHERNET_BYTES + (is_ipv4 ? IPV4_PROTOCOL : IPV6_NEXT));
+	int first = byte_at(skb, ETHERNET_BYTES), offset;
+	__u32 at = ETHERNET_BYTES + (is_ipv4 ? (first & 0xf) * 4 : IPV6_BYTES);
+
+	if (next == NEXT_UDP)
+		return at + UDP_BYTES;
+	offset = byte_at(skb, at + TCP_OFFSET);
+	return next == NEXT_TCP && offset >= 0 ? at + (offset >> 4) * 4 : 0;
+}
+
+/* How many segments the frame is: 1 unless it is a superframe. The kernel's own number (`gso_segs`) is 0 behind headers that a
+ * program has made. */
+static __always_inline __u32 segments(struct __sk_buff *skb)
+{
+	__u32 headers = skb->gso_size ? segment_headers(skb) : 0;
+
+	return headers && headers < skb->len ? (skb->len - headers + skb->gso_size - 1) / skb->gso_size : 1;
+}

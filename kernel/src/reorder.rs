@@ -1,0 +1,192 @@
+//! The reorder qdisc of one bundle: a veth pair, the qdisc on its far half, and what carries on from the near half to the device.
+//!
+//! ```text
+//!     NIC's ingress: receive -> far half: the qdisc -> near half's ingress: deliver -> device's ingress
+//! ```
+//!
+//! A qdisc does not vanish with the process: after a crash the pair is left, its qdisc hands out what it holds, and the near half,
+//! whose program has vanished, drops it. The next start makes the pair anew.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut};
+use tabane_io::MappedArray;
+use tabane_io::netlink::{self, DeviceSettings, NetlinkError, Nic};
+use tabane_io::tcx::{self, Direction};
+
+use crate::Error;
+use crate::layout::{self, Config, LINKS, ReorderCounts};
+use crate::load::{self, REORDER};
+
+/// Letters of the device's name that are part of the pair's: the kernel takes 15 in all.
+const NAME_MAX: usize = 10;
+/// What the compiled program calls its operations.
+const OPS: &str = "reorder";
+
+/// How the frames of a peer are put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Longest that a frame waits for those in front of it. Shorter than the skew of the links, it costs retransmissions.
+    pub hold: Duration,
+    /// How long a number is waited for after every link has delivered a later one.
+    pub grace: Duration,
+    /// Most that waits in a lane, in bytes.
+    pub held_max: u32,
+    /// Links that the peer uses, a bit each; 0: nobody knows, and only `hold` ends a wait.
+    pub links: u32,
+}
+
+/// The qdisc in force. It ends with this value, and what it holds with it.
+pub struct Reorder {
+    pair: Pair,
+    _deliver: OwnedFd,
+    /// The kind's name in the kernel; a qdisc of it lives on without.
+    _ops: Link,
+    orders: MapHandle,
+    counts: MappedArray,
+}
+
+impl std::fmt::Debug for Reorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reorder").field("far", &self.pair.far.name).finish_non_exhaustive()
+    }
+}
+
+impl Reorder {
+    /// Makes the pair for the device of this name in this thread's network namespace, in the place of one that a crash has left.
+    /// Frames of peers that have no [`Order`] pass as they come.
+    ///
+    /// # Errors
+    /// [`Error::NotBuilt`], [`Error::Load`], [`Error::Qdisc`] (the kernel has no such qdiscs), [`Error::Devices`].
+    pub fn attach(device: &str, peers: usize) -> Result<Self, Error> {
+        crate::available()?;
+        let device = netlink::nic(device)?;
+        let paths = u32::try_from(peers * LINKS).unwrap_or(u32::MAX);
+        let config = Config { device: device.index, reorder: 0, paths, port: [0; 2], padding: [0; 2] };
+        let kind = kind();
+        let mut object = load(&config, &kind).map_err(|error| Error::Load("reorder", error))?;
+        let ops = named(object.maps_mut(), OPS)?.attach_struct_ops().map_err(Error::Qdisc)?;
+        let orders = MapHandle::try_from(&named(object.maps(), "orders")?).map_err(Error::Map)?;
+        let counts = named(object.maps(), "reorder_counts")?;
+        let counts = MappedArray::new(counts.as_fd(), ReorderCounts::NAMES.len()).map_err(Error::Counters)?;
+        let pair = Pair::make(&device, &kind)?;
+        let deliver =
+            object.progs_mut().find(|program| program.name() == "deliver").ok_or(Error::NotBuilt)?;
+        let deliver = tcx::attach(deliver, pair.near.index, Direction::Ingress)
+            .map_err(|error| Error::Attach("deliver", pair.near.index, error))?;
+        Ok(Self { pair, _deliver: deliver, _ops: ops, orders, counts })
+    }
+
+    /// Interface index of where frames go that need an order.
+    pub fn entry(&self) -> u32 {
+        self.pair.far.index
+    }
+
+    /// Says how the frames of a peer are put in order.
+    ///
+    /// # Errors
+    /// [`Error::Map`], also when the peer's number is not below the bound.
+    pub fn set_order(&self, peer: usize, order: &Order) -> Result<(), Error> {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
+        let entry = layout::Order {
+            hold_ns: ns(order.hold),
+            grace_ns: ns(order.grace),
+            held_max: order.held_max,
+            links: order.links,
+        };
+        let key = u32::try_from(peer).unwrap_or(u32::MAX).to_ne_bytes();
+        self.orders.update(&key, &entry.bytes(), MapFlags::ANY).map_err(Error::Map)
+    }
+
+    /// What the qdisc did; takes no call.
+    pub fn counts(&self) -> ReorderCounts {
+        let words = 0..ReorderCounts::NAMES.len();
+        ReorderCounts::from_words(words.map(|word| self.counts.word(word).unwrap_or(0)))
+    }
+
+    /// Has the kernel process each flow behind the qdisc on a processor of its own (RPS), also where frames leave the qdisc on
+    /// different ones. Without, one may overtake another there.
+    ///
+    /// # Errors
+    /// The kernel's; `/sys` shows another network namespace, or may not be written.
+    pub fn spread(&self) -> io::Result<()> {
+        let processors = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
+        fs::write(format!("/sys/class/net/{}/queues/rx-0/rps_cpus", self.pair.near.name), mask(processors))
+    }
+}
+
+/// The compiled programs in the kernel; the qdisc will be of this kind.
+fn load(config: &Config, kind: &str) -> libbpf_rs::Result<Object> {
+    let mut open = ObjectBuilder::default().open_memory(REORDER)?;
+    load::prepare(&mut open, config, 1, &[])?;
+    let mut ops = open.maps_mut().find(|map| *map.name() == *OPS);
+    if let Some(id) = ops.as_mut().and_then(OpenMapMut::initial_value_mut) {
+        id[..kind.len()].copy_from_slice(kind.as_bytes());
+    }
+    open.load()
+}
+
+/// A kind that no other qdisc has: the kernel has one list for all network namespaces, and 15 letters for each.
+fn kind() -> String {
+    format!("tabane{:09x}", tabane_io::now_ns() & 0xf_ffff_ffff)
+}
+
+/// What the compiled program calls its parts: the names are constants of this crate.
+fn named<'a, T: MapCore + 'a>(mut maps: impl Iterator<Item = T>, name: &str) -> Result<T, Error> {
+    maps.find(|map| *map.name() == *name).ok_or(Error::NotBuilt)
+}
+
+/// All processors as the kernel's bitmaps have them: groups of 32 in hexadecimal, the last processors first.
+fn mask(processors: usize) -> String {
+    let group = |first: usize| (1_u64 << (processors - first).min(32)) - 1;
+    let groups = (0..processors).step_by(32).map(|first| format!("{:x}", group(first)));
+    groups.rev().collect::<Vec<_>>().join(",")
+}
+
+/// The devices; they are deleted with this value, and the qdisc with them.
+struct Pair {
+    far: Nic,
+    near: Nic,
+}
+
+impl Pair {
+    /// Makes them for `device` in the place of those that a crash has left.
+    fn make(device: &Nic, kind: &str) -> Result<Self, NetlinkError> {
+        let names = ["far", "near"].map(|half| format!("{:.NAME_MAX$}.{half}", device.name));
+        match netlink::delete_device(&names[0]) {
+            Err(error) if !error.is_so_already() => return Err(error),
+            _ => netlink::add_pair(names.each_ref().map(String::as_str))?,
+        }
+        let pair = Self { far: netlink::nic(&names[0])?, near: netlink::nic(&names[1])? };
+        netlink::set_qdisc(pair.far.index, kind)?;
+        let up = DeviceSettings { up: Some(true), mtu: Some(device.mtu), ..DeviceSettings::default() };
+        netlink::set_device(pair.near.index, &up)?;
+        netlink::set_device(pair.far.index, &up)?;
+        Ok(pair)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // Who left in the meantime has taken them along.
+        let _ = netlink::delete_device(&self.far.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_written_in_groups_of_32() {
+        assert_eq!([1, 2, 32, 33, 64].map(mask), ["1", "3", "ffffffff", "1,ffffffff", "ffffffff,ffffffff"]);
+    }
+
+    #[test]
+    fn a_kind_is_short_enough_for_the_kernel() {
+        assert_eq!(kind().len(), 15);
+    }
+}
