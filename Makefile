@@ -7,7 +7,7 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build page page-packages install uninstall deb deb-test fleet-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test fleet-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -22,7 +22,7 @@ help:
 	@echo "                RESUME=1 goes on after an interruption"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
 	@echo "    engines failover aggregate loss mesh watching skew soak attack apps p1 p3"
-	@echo "    in guests with Debian's kernel: rivals netem vlan guests moderation"
+	@echo "    in guests with Debian's kernel: rivals kernel netem vlan guests moderation"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
 	@echo "    RUN=trace ARGS='--seed 2'                    a made-up trace of a radio link"
@@ -33,7 +33,8 @@ help:
 	@echo "make docs       the documentation as a book, in target/book"
 	@echo "make lint       format, clippy, rustdoc, licences, dependencies, Rust $(MSRV)"
 	@echo "make sbom       what the programs are made of, and all licence texts"
-	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm"
+	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm;"
+	@echo "                vm-setup-backports: Debian's newest kernel, for RUN=kernel"
 	@echo "make clean      removes target/ and the packages of the page"
 	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
 
@@ -169,6 +170,7 @@ VM_KERNEL ?= linux-image-amd64
 demo_TOOLS := iperf3=iperf3 ethtool=ethtool
 bench_TOOLS := iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
 rivals_TOOLS := teamnl=libteam-utils
+kernel_TOOLS := ethtool=ethtool
 moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
 guests_TOOLS := ping=iputils-ping
 p1_TOOLS := taskset=util-linux
@@ -178,12 +180,13 @@ apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-
               ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html $(if $(RESUME),--resume)
 p3_ARGS := --throttle
+kernel_ARGS := --vm target/vm-backports
 GUESTS := rivals netem vlan guests moderation papers
 
 demo bench papers:
 	@$(MAKE) --no-print-directory lab RUN=$@
 
-lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),rivals),rivals)
+lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),kernel),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
 	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
 	PATH="$(CURDIR)/target/rivals/bin:$$PATH" target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
 
@@ -192,6 +195,12 @@ VM_TOOLS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=k
 vm-setup:
 	@lab/packages.sh $(VM_TOOLS)
 	@lab/vm-setup.sh target/vm $(VM_KERNEL)
+
+# Debian's newest kernel, which has qdiscs that are programs.
+VM_BACKPORTS ?= trixie-backports
+vm-setup-backports:
+	@lab/packages.sh $(VM_TOOLS)
+	@lab/vm-setup.sh target/vm-backports linux-image-amd64 $(VM_BACKPORTS)
 
 # A bonder that others publish. Without it, its row is missing.
 rivals: rust

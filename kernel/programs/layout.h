@@ -129,6 +129,9 @@ struct order {
 	__u32 held_max;
 	/* Links that the peer uses, a bit each; 0: nobody knows, and only `hold_ns` ends a wait. */
 	__u32 links;
+	/* Another one than before: the peer's numbers begin anew at 0. */
+	__u32 session;
+	__u32 padding;
 };
 
 /* What the reorder qdisc did. `gap_`: numbers that were given up, one after the other without a frame between them. */
@@ -137,7 +140,7 @@ enum reorder_counter {
 	reorder_in_order,  /* Frames that came when it was their turn. */
 	reorder_held,      /* Frames that waited for others. */
 	reorder_late,      /* Frames whose number had been given up. They are handed on. */
-	reorder_restarted, /* Lanes whose numbers began anew: the peer did, or the qdisc came later. */
+	reorder_restarted, /* Lanes whose numbers were far from what was waited for: the qdisc came later. */
 	gap_passed,        /* Every link had delivered a later number. */
 	gap_timeout,       /* The hold time was over. */
 	gap_full,          /* Too much waited in the lane. */

@@ -25,10 +25,9 @@
 
 /* Most frames in all lanes. */
 #define FRAMES_MAX 16384
-/* Numbers that a frame may be ahead of the one that is waited for, and behind it. What is farther away is of another order: numbers
- * of 16 bits come round. */
+/* Numbers that a frame may be ahead of the one that is waited for. What is farther ahead is of another order: numbers of 16 bits
+ * come round. */
 #define AHEAD_MAX 16384
-#define BEHIND_MAX 4096
 /* Where lanes begin: at number 0, far enough from the position 0 for what comes late. */
 #define BEGINNING (1ull << 16)
 #define NEVER (~0ull)
@@ -58,6 +57,8 @@ struct sequence {
 	__u64 passed, passed_ns;
 	__u64 deadline_ns;
 	__u32 frames, bytes;
+	/* `session` of the peer's order; and whether no frame has come in it. */
+	__u32 session, is_new;
 };
 
 /* What may leave, in this order. */
@@ -248,25 +249,42 @@ static __always_inline __u64 continued(__u64 next, __u32 number)
 	return next + (__s64)(__s16)(number - next);
 }
 
-/* The lane's numbers begin anew at `position`. */
-static __always_inline void restart(struct outlet *outlet, struct sequence *sequence, __u64 position)
+/* Nothing has come yet, and `position` is waited for. */
+static __always_inline void expect(struct sequence *sequence, __u64 position)
 {
-	count(reorder_restarted);
-	release(outlet, sequence, NEVER);
 	for (__u32 link = 0; link < LINKS; link++)
 		sequence->delivered[link] = 0;
 	sequence->next = position;
+	sequence->current = 0;
 	sequence->passed = 0;
+	sequence->is_new = 1;
+}
+
+/* Whether the lane's order cannot be that of which `position` is: who has missed the beginning goes on from where the peer is. */
+static __always_inline int is_elsewhere(const struct sequence *sequence, __u64 position)
+{
+	return position > sequence->next + AHEAD_MAX || (sequence->is_new && position < sequence->next);
 }
 
 /* Puts a frame of a link where it belongs. */
 static __always_inline void put(struct outlet *outlet, struct sequence *sequence, const struct order *order,
-				struct frame *frame, __u32 link)
+				struct frame *frame, __u32 link, __u32 number)
 {
-	__u64 position = frame->position, now = frame->arrived_ns;
+	__u64 position = continued(sequence->next, number), now = frame->arrived_ns;
 
-	if (position > sequence->next + AHEAD_MAX || position + BEHIND_MAX < sequence->next)
-		restart(outlet, sequence, position);
+	if (sequence->session != order->session) {
+		release(outlet, sequence, NEVER);
+		expect(sequence, BEGINNING);
+		sequence->session = order->session;
+		position = continued(BEGINNING, number);
+	}
+	if (is_elsewhere(sequence, position)) {
+		count(reorder_restarted);
+		release(outlet, sequence, NEVER);
+		expect(sequence, position);
+	}
+	sequence->is_new = 0;
+	frame->position = position;
 	if (sequence->delivered[link] < position)
 		sequence->delivered[link] = position;
 	if (position > sequence->next) {
@@ -326,8 +344,7 @@ int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff
 		return NET_XMIT_SUCCESS;
 	}
 	frame->arrived_ns = bpf_ktime_get_ns();
-	frame->position = continued(sequence->next, tag & 0xffff);
-	put(outlet, sequence, order, frame, tag >> 20 & (LINKS - 1));
+	put(outlet, sequence, order, frame, tag >> 20 & (LINKS - 1), tag & 0xffff);
 	return NET_XMIT_SUCCESS;
 drop:
 	sch->qstats.drops++;
@@ -399,11 +416,7 @@ static __always_inline void begin_lane(__u32 lane)
 			break;
 		bpf_obj_drop(frame);
 	}
-	for (__u32 link = 0; link < LINKS; link++)
-		sequence->delivered[link] = 0;
-	sequence->next = BEGINNING;
-	sequence->current = 0;
-	sequence->passed = 0;
+	expect(sequence, BEGINNING);
 }
 
 /* As if nothing had ever come. */

@@ -94,7 +94,7 @@ entries! {
     /// Who sends from an address on a link: key of `sources`.
     Source = "source" { ifindex: u32, address: [u8; 16] }
     /// How the frames of a peer are put in order, by its number.
-    Order = "order" { hold_ns: u64, grace_ns: u64, held_max: u32, links: u32 }
+    Order = "order" { hold_ns: u64, grace_ns: u64, held_max: u32, links: u32, session: u32, padding: u32 }
 }
 
 /// Defines structures of counters, a word each.
@@ -186,7 +186,7 @@ words! {
         reorder_held,
         /// Frames whose number had been given up. They are handed on.
         reorder_late,
-        /// Lanes whose numbers began anew: the peer did, or the qdisc came later.
+        /// Lanes whose numbers were far from what was waited for: the qdisc came later.
         reorder_restarted,
         /// Every link had delivered a later number.
         gap_passed,

@@ -37,6 +37,8 @@ pub struct Order {
     pub held_max: u32,
     /// Links that the peer uses, a bit each; 0: nobody knows, and only `hold` ends a wait.
     pub links: u32,
+    /// Another one than before: the peer's numbers begin anew at 0.
+    pub session: u32,
 }
 
 /// The qdisc in force. It ends with this value, and what it holds with it.
@@ -96,6 +98,8 @@ impl Reorder {
             grace_ns: ns(order.grace),
             held_max: order.held_max,
             links: order.links,
+            session: order.session,
+            padding: 0,
         };
         let key = u32::try_from(peer).unwrap_or(u32::MAX).to_ne_bytes();
         self.orders.update(&key, &entry.bytes(), MapFlags::ANY).map_err(Error::Map)

@@ -94,27 +94,33 @@ pub fn set_qdisc(index: u32, kind: &str) -> Result<(), NetlinkError> {
         .map_err(|error| NetlinkError::new("set the queueing discipline", error))
 }
 
-/// Makes a veth pair of one queue each way, down, whose halves have no addresses of their own. Deleting one half deletes both.
+/// Makes a veth pair of one queue each way, down, whose halves take no addresses by themselves. Deleting one half deletes both.
 ///
 /// # Errors
 /// [`NetlinkError`]; `EEXIST` when there is a device of one of the names.
 pub fn add_pair(halves: [&str; 2]) -> Result<(), NetlinkError> {
-    let [mut message, peer] = halves.map(half);
+    let failed = |error| NetlinkError::new("make a pair of devices", error);
+    let queues = [LinkAttribute::NumTxQueues(1), LinkAttribute::NumRxQueues(1)];
+    let [mut message, mut peer] = halves.map(named);
+    peer.attributes.extend(queues.clone());
     let pair = [LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))];
+    message.attributes.extend(queues);
     message.attributes.push(LinkAttribute::LinkInfo(pair.to_vec()));
-    change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
-        .map_err(|error| NetlinkError::new("make a pair of devices", error))
+    change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL).map_err(failed)?;
+    // The kernel takes this of a device only that it knows already.
+    let mute = AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)]);
+    for half in halves {
+        let mut message = named(half);
+        message.attributes.push(LinkAttribute::AfSpecUnspec(vec![mute.clone()]));
+        change(RouteNetlinkMessage::SetLink(message), 0).map_err(failed)?;
+    }
+    Ok(())
 }
 
-fn half(name: &str) -> LinkMessage {
+/// A message about the device of this name.
+fn named(name: &str) -> LinkMessage {
     let mut message = LinkMessage::default();
-    let mute = AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)]);
-    message.attributes = vec![
-        LinkAttribute::IfName(name.to_owned()),
-        LinkAttribute::NumTxQueues(1),
-        LinkAttribute::NumRxQueues(1),
-        LinkAttribute::AfSpecUnspec(vec![mute]),
-    ];
+    message.attributes.push(LinkAttribute::IfName(name.to_owned()));
     message
 }
 
@@ -123,9 +129,7 @@ fn half(name: &str) -> LinkMessage {
 /// # Errors
 /// [`NetlinkError`]; `ENODEV` when there is none of that name.
 pub fn delete_device(name: &str) -> Result<(), NetlinkError> {
-    let mut message = LinkMessage::default();
-    message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-    change(RouteNetlinkMessage::DelLink(message), 0)
+    change(RouteNetlinkMessage::DelLink(named(name)), 0)
         .map_err(|error| NetlinkError::new("delete a device", error))
 }
 

@@ -10,8 +10,10 @@ use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::tunnel::{self, Tunnel};
+use tabane_kernel::{Order, Policy};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
 use tabane_kit::clock::wait_for;
+use tabane_kit::kernel_path::{self, Manner};
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{TEAMNL, Tool};
 use tabane_kit::topology::{Topology, address, nic};
@@ -25,6 +27,11 @@ const CARRIES_WITHIN: Duration = Duration::from_secs(20);
 const TRY_WITHIN: Duration = Duration::from_millis(500);
 /// A port on which nobody listens: the refusal shows that packets come and go.
 const NOBODY: u16 = 9;
+/// How the reorder qdisc puts frames in order: longer than any skew that a rate of 100 Mbit/s makes of superframes, and more than
+/// comes in that time.
+const HOLD: Duration = Duration::from_millis(200);
+const GRACE: Duration = Duration::from_millis(2);
+const HELD_MAX: u32 = 8 << 20;
 /// The VLAN on the device.
 const VLAN: u16 = 5;
 
@@ -47,6 +54,11 @@ pub(super) enum Contestant {
     Mptcp,
     /// The kernel's bonding in one of its modes, or team.
     Kernel(&'static str),
+    /// The kernel path's programs without a daemon: frames of one flow over all links.
+    Stripe {
+        /// Whether the reorder qdisc puts them in order.
+        ordered: bool,
+    },
     /// Aggligator's tunnel for TCP ports, in user space.
     Aggligator,
 }
@@ -67,6 +79,7 @@ pub(super) struct Way<'a> {
     pub(super) bundles: Vec<Bundle<'a>>,
     watchers: Vec<Watchers>,
     tunnel: Option<Tunnel>,
+    devices: Option<[kernel_path::Device; 2]>,
 }
 
 impl Way<'_> {
@@ -98,6 +111,8 @@ impl Contestant {
             Contestant::Mptcp,
             Contestant::Aggligator,
             Contestant::Netem,
+            Contestant::Stripe { ordered: false },
+            Contestant::Stripe { ordered: true },
         ];
         let kernel = KERNEL.map(Contestant::Kernel);
         [Contestant::BestLink].into_iter().chain(bundles).chain(further).chain(kernel).collect()
@@ -115,6 +130,8 @@ impl Contestant {
             Contestant::Mptcp => "mptcp",
             Contestant::Kernel(key) => key,
             Contestant::Aggligator => "aggligator",
+            Contestant::Stripe { ordered: false } => "kernel-stripe",
+            Contestant::Stripe { ordered: true } => "kernel-order",
         }
     }
 
@@ -134,7 +151,7 @@ impl Contestant {
 
     /// Whether it works with the addresses of the links themselves.
     pub(super) const fn uses_bare_links(self) -> bool {
-        self.policy().is_none() && !matches!(self, Contestant::Kernel(_))
+        self.policy().is_none() && !matches!(self, Contestant::Kernel(_) | Contestant::Stripe { .. })
     }
 
     /// Whether it carries TCP alone.
@@ -156,7 +173,12 @@ impl Contestant {
     /// What it needs in `place` that this machine lacks, in a sentence.
     pub(super) fn lacks_in(self, place: Place) -> Option<String> {
         match self {
-            Contestant::Kernel(_) | Contestant::Netem | Contestant::Vlan if place == Place::Namespaces => {
+            Contestant::Kernel(_)
+            | Contestant::Netem
+            | Contestant::Vlan
+            | Contestant::Stripe { ordered: true }
+                if place == Place::Namespaces =>
+            {
                 Some("it is compared in `guest`, whose kernel has it".into())
             }
             Contestant::Aggligator if place == Place::Guest => {
@@ -195,7 +217,10 @@ impl Contestant {
             Contestant::Kernel(_) => bonding::address(number).into(),
             Contestant::Aggligator => Ipv4Addr::LOCALHOST.into(),
             Contestant::Vlan => Ipv4Addr::new(10, 78, 0, host + 1).into(),
-            Contestant::Bundle(_) | Contestant::Unrepaired | Contestant::Watched => bundle::address(number),
+            Contestant::Bundle(_)
+            | Contestant::Unrepaired
+            | Contestant::Watched
+            | Contestant::Stripe { .. } => bundle::address(number),
         }
     }
 
@@ -217,12 +242,16 @@ impl Contestant {
         scenario: &Scenario,
         daemon: &Path,
     ) -> Result<Way<'a>> {
-        let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None };
+        let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, devices: None };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
             Contestant::Mptcp => mptcp::announce(topology)?,
             Contestant::Kernel(key) => {
                 start_kernels(topology, key)?;
+                wait_until_it_carries(topology, self.address(scenario, 1))?;
+            }
+            Contestant::Stripe { ordered } => {
+                way.devices = Some(kernel_path::join(topology, stripe(scenario, ordered))?);
                 wait_until_it_carries(topology, self.address(scenario, 1))?;
             }
             Contestant::Aggligator => {
@@ -290,6 +319,13 @@ fn start_kernels(topology: &Topology, key: &str) -> Result<()> {
         (_, mode @ ("balance-tlb" | "balance-alb")) => bonding::balancing(topology, mode),
         (_, mode) => bonding::bond(topology, mode),
     }
+}
+
+/// Frames over all links, with what the scenario says of these.
+fn stripe(scenario: &Scenario, ordered: bool) -> Manner {
+    let links = (1 << scenario.links.len()) - 1;
+    let order = Order { hold: HOLD, grace: GRACE, held_max: HELD_MAX, links, session: 0 };
+    Manner { policy: Policy::Stripe, order: ordered.then_some(order) }
 }
 
 fn wait_until_it_carries(topology: &Topology, to: IpAddr) -> Result<()> {

@@ -68,7 +68,9 @@ quantities! {
         FrameBytes: "frame_bytes", "frames given, bytes", "bytes";
         /// Processor time of the whole machine for 10^9 bytes of payload.
         CpuSPerGb: "cpu_s_per_gb", "CPU, s per GB", "s/GB";
-        /// The same of the daemons of bundles and of who watches them, and as a multiple of the base's.
+        /// The same as a multiple of the base's.
+        CpuRatio: "cpu_ratio", "CPU, x best link", "";
+        /// Processor time of the daemons of bundles and of who watches them for 10^9 bytes of payload, and as a multiple of the base's.
         BundleCpuSPerGb: "bundle_cpu_s_per_gb", "CPU of daemons, s per GB", "s/GB";
         BundleCpuRatio: "bundle_cpu_ratio", "CPU of daemons, x best link", "";
         /// Frames that emulated wires lost after the warm-up, as they were told.

@@ -34,6 +34,8 @@ known! {
     Aggregate: "aggregate";
     /// What a failing link costs: faults x links x repair, with TCP and UDP under way: about 20 minutes
     Failover: "failover";
+    /// The kernel path's striping with its reorder qdisc and without, beside bonding and cells, in a guest: about 25 minutes
+    Kernel: "kernel";
     /// TCP over links that lose frames at random: bare, and bundled without and with repair: about 12 minutes
     Loss: "loss";
     /// All hosts of a bundle send to all others at once while a switch is alive, dead and alive again

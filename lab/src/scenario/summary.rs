@@ -104,9 +104,13 @@ impl Found {
                 let links = self.scenario.links.len() as f64;
                 self.ratios(seen, row, self.base(seen)?).into_iter().map(|ratio| ratio / links).collect()
             }
-            Figure::BundleCpuRatio => {
+            Figure::CpuRatio | Figure::BundleCpuRatio => {
+                let whose = match row.figure {
+                    Figure::CpuRatio => Figure::CpuSPerGb,
+                    _ => Figure::BundleCpuSPerGb,
+                };
                 let base = self.base(seen).filter(|base| !std::ptr::eq(*base, seen))?.outcome.runs()?;
-                let cost = |run| value(run, row.flow, Figure::BundleCpuSPerGb);
+                let cost = |run| value(run, row.flow, whose);
                 runs.iter().zip(base).filter_map(|(run, base)| Some(cost(run)? / cost(base)?)).collect()
             }
             Figure::OfBestOther => {

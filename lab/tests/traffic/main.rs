@@ -38,6 +38,7 @@ mod page;
 mod parallel;
 mod policies;
 mod probe;
+mod reorder;
 mod routed;
 mod scenario;
 mod screens;
@@ -110,6 +111,7 @@ enum Need {
     DaemonAndSetpriv,
     Kubernetes,
     Mpirun,
+    NewGuest,
 }
 
 impl Case {
@@ -195,6 +197,7 @@ fn cases() -> Vec<Case> {
         package::cases(),
         page::cases(),
         parallel::cases(),
+        reorder::cases(),
         routed::cases(),
         scenario::cases(),
         screens::cases(),
@@ -253,6 +256,7 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Kubernetes => fits_in::require_kubernetes(),
         Need::Mpirun => tool(MPIRUN),
+        Need::NewGuest => daemon().and_then(|()| reorder::require_guest(tool)),
     };
     lack.err().map(|lack| format!("{lack:#}"))
 }
