@@ -84,6 +84,8 @@ entries! {
         remote_mac: [u8; 6],
         local: [u8; 16],
         remote: [u8; 16],
+        remote_port: [u8; 2],
+        padding: [u8; 2],
     }
     /// Who sends from an address on a link: key of `sources`.
     Source = "source" { ifindex: u32, address: [u8; 16] }
