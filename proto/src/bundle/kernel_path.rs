@@ -12,7 +12,6 @@ use crate::time::Instant;
 use crate::wire::hello::{KernelEnd, NodeId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use core::time::Duration;
 
 /// The first bytes of an address that stands for an Ethernet address: `io/src/ether.rs`.
 const ETHER_PREFIX: [u16; 5] = [0x100, 0, 0, 0, 0x6574];
@@ -37,10 +36,6 @@ pub struct KernelPath {
     pub end: KernelEnd,
     /// Whether flows may have it: a hash of their addresses and ports chooses among those that are open.
     pub open: bool,
-    /// Bits per second of its bottleneck, when known.
-    pub rate: Option<u64>,
-    /// How long a cell takes to the peer, as far as it is known: half of the round trip.
-    pub delay: Duration,
 }
 
 /// Why frames to a peer need cells.
@@ -131,9 +126,7 @@ fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>>
 impl Way<'_> {
     fn for_programs(&self, open: bool) -> Option<KernelPath> {
         let (link, end) = (self.number, self.path.kernel?);
-        let rate = self.path.rate(self.link).map(|bytes| bytes.saturating_mul(8));
-        let delay = self.path.round_trip.unwrap_or_default() / 2;
-        self.link.settings.kernel.map(|_| KernelPath { link, end, open, rate, delay })
+        self.link.settings.kernel.map(|_| KernelPath { link, end, open })
     }
 
     /// Whether programs can send over it what cells can.
