@@ -17,7 +17,6 @@ mod reason;
 
 use std::net::{Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tabane_io::netlink;
 use tabane_kernel::{Counts, Link, OVERHEAD, Plan};
@@ -28,14 +27,10 @@ use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::medium::{Medium, headers};
 use crate::status::{KernelTraffic, PeerStatus};
-use peers::Peers;
+use peers::{NODES, Peers};
 
-/// Nodes that can be peers of one process on the kernel path.
-const NODES: usize = 128;
 /// Ports above the workers' that are tried.
 const PORTS: u16 = 64;
-/// How often the maps follow the core when there is no event.
-const FOLLOW_EVERY: Duration = Duration::from_millis(10);
 
 /// What carries the frames of a bundle.
 pub(crate) struct KernelPath {
@@ -115,7 +110,7 @@ impl KernelPath {
         let mut state = running.lock();
         if worker == 0 && (changed || state.is_due(now)) {
             let peers = bundle.kernel_peers(now, running.packet);
-            state.follow(now + FOLLOW_EVERY, &peers, &|needs| {
+            state.follow(now, !bundle.has_unsent(), &peers, &|needs| {
                 reason::words(needs, nics, bundle.policy(), running.packet)
             });
         }

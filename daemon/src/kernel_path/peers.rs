@@ -1,14 +1,21 @@
 //! What the programs know of peers, and how that follows the core.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tabane_io::now_ns;
 use tabane_kernel::layout::LINKS;
 use tabane_kernel::{Address, Counts, PathState, Traffic};
 use tabane_proto::{Instant, KernelEnd, KernelPath, KernelPeer, NeedsCells, NodeId};
 
-use super::NODES;
 use crate::events::{Entry, EventLog};
+
+/// Nodes that can be peers of one process on the kernel path.
+pub(super) const NODES: usize = 128;
+/// How often the maps follow the core when there is no event.
+const FOLLOW_EVERY: Duration = Duration::from_millis(10);
+/// How long frames in cells are waited for before others take the kernel path.
+const OPEN_WITHIN: Duration = Duration::from_millis(100);
 
 /// The words for a reason; `None`: it passes by itself.
 type Words<'a> = dyn Fn(NeedsCells) -> Option<String> + 'a;
@@ -33,6 +40,8 @@ struct Known {
     node: NodeId,
     /// As the maps have it.
     is_ready: bool,
+    /// Since when it is to be.
+    wanted_since: Option<Instant>,
     paths: [Option<(KernelEnd, bool)>; LINKS],
     /// What was said last: `Ok`, frames leave by programs; or why not.
     said: Option<Result<(), String>>,
@@ -59,9 +68,9 @@ impl Peers {
         now >= self.due
     }
 
-    /// Follows what the core says of all peers that have joined.
-    pub(super) fn follow(&mut self, due: Instant, peers: &[KernelPeer], words: &Words<'_>) {
-        self.due = due;
+    /// Follows what the core says of all peers that have joined. `is_idle`: nothing waits to leave in cells.
+    pub(super) fn follow(&mut self, now: Instant, is_idle: bool, peers: &[KernelPeer], words: &Words<'_>) {
+        self.due = now + FOLLOW_EVERY;
         for number in 0..self.known.len() {
             let node = self.known[number].node;
             if peers.iter().all(|peer| peer.node != node) {
@@ -70,7 +79,8 @@ impl Peers {
         }
         for peer in peers {
             if let Some(number) = self.number(peer.node) {
-                let result = self.write(number, peer);
+                let may_open = self.may_open(now, is_idle, number, peer.needs_cells.is_none());
+                let result = self.write(number, peer, may_open);
                 self.note(result);
                 self.say(number, peer.needs_cells, words);
             }
@@ -116,7 +126,13 @@ impl Peers {
     fn number(&mut self, node: NodeId) -> Option<usize> {
         let there = self.known.iter().position(|known| known.node == node);
         if there.is_none() && self.known.len() < NODES {
-            self.known.push(Known { node, is_ready: false, paths: [None; LINKS], said: None });
+            self.known.push(Known {
+                node,
+                is_ready: false,
+                wanted_since: None,
+                paths: [None; LINKS],
+                said: None,
+            });
             return Some(self.known.len() - 1);
         }
         there
@@ -132,9 +148,28 @@ impl Peers {
         }
     }
 
+    /// Whether frames to a peer may take the kernel path. They do not overtake those that wait to leave in cells, unless some always do.
+    fn may_open(&mut self, now: Instant, is_idle: bool, number: usize, is_wanted: bool) -> bool {
+        let known = &mut self.known[number];
+        if !is_wanted || self.held {
+            known.wanted_since = None;
+            return false;
+        }
+        let waits = now.since(*known.wanted_since.get_or_insert(now)) < OPEN_WITHIN;
+        let may_open = known.is_ready || is_idle || !waits;
+        if !may_open {
+            self.due = now;
+        }
+        may_open
+    }
+
     /// Writes what has changed of a peer. What closes comes before what opens.
-    fn write(&mut self, number: usize, peer: &KernelPeer) -> Result<(), tabane_kernel::Error> {
-        let is_ready = peer.needs_cells.is_none() && !self.held;
+    fn write(
+        &mut self,
+        number: usize,
+        peer: &KernelPeer,
+        is_ready: bool,
+    ) -> Result<(), tabane_kernel::Error> {
         if !is_ready {
             self.set_ready(number, false)?;
         }
@@ -173,7 +208,7 @@ impl Peers {
             remote: Address { mac: end.mac, ip: end.address },
             remote_port: end.port,
             is_up,
-            delay: std::time::Duration::ZERO,
+            delay: Duration::ZERO,
         });
         self.programs.set_path(number, link, state)?;
         self.known[number].paths[link] = wanted;
@@ -192,7 +227,6 @@ impl Peers {
             Err(why) => format!("frames travel in cells: {why}"),
         };
         known.said = Some(now);
-        tracing::info!(peer = %known.node, "{detail}");
         let (what, peer) = ("data-path".to_owned(), Some(known.node.to_string()));
         self.events.keep(now_ns(), Entry { what, peer, detail, ..Entry::default() });
     }
