@@ -49,6 +49,8 @@ pub(crate) struct Choice {
     pub(crate) skew: Duration,
     /// The link takes no more cells at the moment.
     pub(crate) full: bool,
+    /// How long until it is likely to take some, if that can be foreseen.
+    pub(crate) opens: Option<Duration>,
 }
 
 /// Bytes per second of a link of which nothing is known, among such: 10 Gbit/s.
@@ -110,6 +112,8 @@ pub(crate) struct Waiting {
     pub(crate) cells: usize,
     /// Bytes of each.
     pub(crate) cell_bytes: usize,
+    /// How many wait for whichever link and peer.
+    pub(crate) backlog: usize,
     /// To the peer and back, over the longest way.
     pub(crate) round_trip: Duration,
 }
@@ -390,6 +394,7 @@ mod example {
             weight: None,
             skew: Duration::ZERO,
             full: false,
+            opens: Some(Duration::ZERO),
         }
     }
 
@@ -401,6 +406,7 @@ mod example {
             flow,
             cells,
             cell_bytes: CELL,
+            backlog: cells,
             round_trip: Duration::ZERO,
         }
     }

@@ -168,6 +168,11 @@ impl Outbound {
         opens.max(self.ceiling.opens_at())
     }
 
+    /// How long until it is likely to take data.
+    pub(crate) fn opens_in(&self, now: Instant) -> Duration {
+        self.congestion.opens_in(now).max(self.ceiling.opens_at().since(now))
+    }
+
     /// Bytes that may be sent at once.
     pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
         self.congestion.batch_limit(now).min(self.ceiling.batch_limit())

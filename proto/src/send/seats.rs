@@ -26,6 +26,7 @@ impl Sender {
             peer: index,
             flow: 0,
             cells: 1,
+            backlog: 1,
             cell_bytes: 1,
             round_trip: Duration::ZERO,
         };
