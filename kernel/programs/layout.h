@@ -26,7 +26,7 @@ struct config {
 	__u32 reorder;
 	/* Paths of which the counters of one processor consist: peers times `LINKS`. */
 	__u32 paths;
-	/* UDP port of both ends, as it travels. */
+	/* UDP port at which this host receives, as it travels. */
 	__be16 port;
 	__u16 padding;
 };
@@ -60,6 +60,9 @@ struct path {
 	__u8 remote_mac[6];
 	__u8 local[16];
 	__u8 remote[16];
+	/* UDP port of the peer, as it travels. */
+	__be16 remote_port;
+	__u16 padding;
 };
 
 /* The time by `bpf_ktime_get_ns` when a link will have sent all that it was given. Index: link. Written by the send program. */

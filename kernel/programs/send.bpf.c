@@ -148,7 +148,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct path 
 	__builtin_memcpy(outer.from, path->local, sizeof(path->local));
 	__builtin_memcpy(outer.to, path->remote, sizeof(path->remote));
 	outer.source_port = bpf_htons(port);
-	outer.port = config.port;
+	outer.port = path->remote_port;
 	outer.udp_bytes = length;
 	if (bpf_skb_store_bytes(skb, 0, &outer, sizeof(outer), 0) < 0)
 		return COUNTED(DROP, drop_sending);

@@ -55,6 +55,12 @@ pub enum Error {
     },
 }
 
+/// How many programs are at TCX places of this machine, whosever they are. Takes CAP_SYS_ADMIN; without, there are none.
+pub fn places() -> usize {
+    let links = libbpf_rs::query::LinkInfoIter::default();
+    links.filter(|link| matches!(link.info, libbpf_rs::query::LinkTypeInfo::Tcx(_))).count()
+}
+
 /// Whether the programs were compiled with this crate. What the machine's kernel takes shows when they are attached.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ pub struct Plan {
     pub device: u32,
     /// Interface index of where frames go that need an order: its qdisc restores it. Without one they go to the device as they come.
     pub reorder: Option<u32>,
-    /// UDP port of both ends. No socket may have it.
+    /// UDP port at which this host receives. Frames that no peer sends there are left to the stack.
     pub port: u16,
     /// How many peers there can be; they are numbered from 0.
     pub peers: usize,
@@ -70,6 +70,8 @@ pub struct PathState {
     pub local: Address,
     /// The peer's.
     pub remote: Address,
+    /// UDP port at which the peer receives.
+    pub remote_port: u16,
     /// Whether frames may leave by it.
     pub is_up: bool,
     /// One-way delay, for [`Policy::Stripe`]; only differences between links count.
@@ -196,14 +198,14 @@ impl KernelPath {
         Ok(())
     }
 
-    /// Says which MAC address a peer's device has, and whether the peer takes frames by its programs. Frames from that address
-    /// that come from other peers are refused. `None`: it has left, and its paths with it.
+    /// Says which MAC address a peer's device has, if that is known, and whether the peer takes frames by its programs. Frames from
+    /// that address that come from other peers are refused. `None`: it has left, and its paths with it.
     ///
     /// # Errors
     /// [`Error::Number`], [`Error::Map`].
-    pub fn set_peer(&mut self, peer: usize, known: Option<([u8; 6], bool)>) -> Result<(), Error> {
+    pub fn set_peer(&mut self, peer: usize, known: Option<(Option<[u8; 6]>, bool)>) -> Result<(), Error> {
         check("peer", peer, self.peers.len())?;
-        let mac = known.map(|(mac, _)| mac);
+        let mac = known.and_then(|(mac, _)| mac);
         if let Some(old) = self.peers[peer].mac.filter(|old| Some(*old) != mac) {
             self.loaded.delete("owners", &old)?;
         }
@@ -302,6 +304,8 @@ impl KernelPath {
             remote_mac: known.remote.mac,
             local: known.local.ip.octets(),
             remote: known.remote.ip.octets(),
+            remote_port: known.remote_port.to_be_bytes(),
+            padding: [0; 2],
         };
         self.loaded.write("paths", &index, &path.bytes())?;
         let source = Source { ifindex: link.ifindex, address: path.remote };

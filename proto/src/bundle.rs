@@ -6,6 +6,7 @@
 
 mod control;
 mod incoming;
+pub(crate) mod kernel_path;
 pub(crate) mod status;
 
 use crate::counters::Counters;

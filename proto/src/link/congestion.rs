@@ -226,6 +226,13 @@ impl Congestion {
         if self.room() > 0 { self.next_at + BATCH / 2 } else { self.progressed + STUCK_AFTER }
     }
 
+    /// How long until it is likely to take cells: until the pace allows it, or until the next report.
+    pub(crate) fn opens_in(&self, now: Instant) -> Duration {
+        let report = || self.rate.get().map_or(STUCK_AFTER, |rate| time_of(REPORT_EVERY, rate));
+        let opens = if self.room() > 0 { self.opens_at() } else { self.progressed + report() };
+        opens.since(now)
+    }
+
     /// Bytes that may be sent at once.
     pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
         let room = if self.is_stuck(now) { self.window } else { self.room() };
@@ -336,7 +343,9 @@ impl Congestion {
             Progress { at: now, bytes: self.flight.passed(), next: arrived.next, count: arrived.count };
         // Over a long path it is mostly the pace that holds cells back.
         let held_back = was_full || now < self.next_at + BATCH;
-        self.rate.handle_report(progress, queue <= self.target() / 4, held_back);
+        // What waits although nothing was held back waits for the bottleneck, too.
+        let short = if held_back { self.target() / 4 } else { SUDDEN * self.target() };
+        self.rate.handle_report(progress, queue <= short, held_back);
         if was_full {
             self.limited = Some(now);
         }
@@ -385,6 +394,9 @@ impl Congestion {
         if !limited && !overflows && self.limited.is_none_or(|at| now.since(at) >= FORGET_AFTER) {
             self.rate.forget();
         }
+        if longest <= self.target() {
+            self.shared = None;
+        }
         let Some(rate) = self.rate.get().filter(|_| limited || overflows) else {
             if self.shared.is_none() && self.delays.is_old(now) {
                 self.delays.roll(now);
@@ -405,9 +417,7 @@ impl Congestion {
         let shortest = self.shortest.unwrap_or(span);
         let fitting = bytes_in(rate, shortest + self.target());
         let is_short = queue <= self.target() / 4 && !overflows;
-        if self.shared.is_some() && longest <= self.target() {
-            self.shared = None;
-        } else if self.shared.is_some() {
+        if self.shared.is_some() {
             self.share(now, overflows && !follows_overflow, trip.unwrap_or(span));
         } else if is_sudden || overflows {
             if !follows_overflow {
