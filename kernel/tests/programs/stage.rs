@@ -23,7 +23,7 @@ pub(crate) const REDIRECT: u32 = 7;
 /// Addresses of this host and of the peer on a link. Loopback's MAC address is 0.
 pub(crate) fn path(link: u16) -> PathState {
     let address = |host| Address { mac: [0; 6], ip: [0xfe80, 0, 0, 0, 0, 0, link, host].into() };
-    PathState { local: address(1), remote: address(2), is_up: true, delay: Duration::ZERO }
+    PathState { local: address(1), remote: address(2), remote_port: PORT, is_up: true, delay: Duration::ZERO }
 }
 
 /// A link at loopback.
