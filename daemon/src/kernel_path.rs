@@ -110,7 +110,7 @@ impl KernelPath {
         let mut state = running.lock();
         if worker == 0 && (changed || state.is_due(now)) {
             let peers = bundle.kernel_peers(now, running.packet);
-            state.follow(now, !bundle.has_unsent(), &peers, &|needs| {
+            state.follow(now, bundle.is_delivered(), &peers, &|needs| {
                 reason::words(needs, nics, bundle.policy(), running.packet)
             });
         }
