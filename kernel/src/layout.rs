@@ -22,6 +22,9 @@ pub const PEER_STRIPED: u32 = 1 << 1;
 /// See [`PEER_READY`].
 pub const PATH_UP: u32 = 1 << 0;
 
+/// Binary digits behind the point of [`Path::byte_time`].
+pub const TIME_SHIFT: u32 = 12;
+
 /// Defines structures that are laid out as C has them without holes, and how they become bytes.
 macro_rules! entries {
     ($($(#[$doc:meta])* $name:ident = $c:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
@@ -144,8 +147,6 @@ words! {
         user_multicast,
         /// Frames in cells: neither IPv4 nor IPv6, or with a VLAN tag.
         user_protocol,
-        /// Frames in cells: headers that are not complete.
-        user_short,
         /// Frames in cells: nobody knows where the address lives.
         user_unknown,
         /// Frames in cells: the peer has no kernel path, or this node gives it none.

@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tabane_io::MappedArray;
@@ -10,7 +11,7 @@ use tabane_io::tcx::{self, Direction};
 use crate::Error;
 use crate::layout::{
     Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, Path, Peer, SLOTS, Source, THIS_HOST,
-    Traffic,
+    TIME_SHIFT, Traffic,
 };
 use crate::load::Loaded;
 use crate::slots;
@@ -90,7 +91,8 @@ struct PeerState {
 #[derive(Debug)]
 struct Attached {
     link: Link,
-    _place: OwnedFd,
+    /// Links that have one NIC share it.
+    place: Arc<OwnedFd>,
 }
 
 /// Programs at the device and at the NICs of links. They run as long as this lives, or the process.
@@ -167,17 +169,28 @@ impl KernelPath {
     /// [`Error::Number`], [`Error::Attach`], [`Error::Map`].
     pub fn set_link(&mut self, link: usize, known: Option<Link>) -> Result<(), Error> {
         check("link", link, LINKS)?;
-        self.links[link] = match (self.links[link].take(), known) {
-            (_, None) => None,
-            (Some(there), Some(known)) if there.link.ifindex == known.ifindex => {
-                Some(Attached { link: known, ..there })
-            }
-            (_, Some(known)) => {
+        let Some(known) = known else { return self.leave(link) };
+        let place = match self.links.iter().flatten().find(|there| there.link.ifindex == known.ifindex) {
+            Some(there) => Arc::clone(&there.place),
+            None => {
                 let program = self.loaded.receive().ok_or(Error::NotBuilt)?;
-                let place = place("receive", &program, known.ifindex, Direction::Ingress)?;
-                Some(Attached { link: known, _place: place })
+                Arc::new(place("receive", &program, known.ifindex, Direction::Ingress)?)
             }
         };
+        self.forget_sources(link)?;
+        self.links[link] = Some(Attached { link: known, place });
+        self.write_link(link)
+    }
+
+    /// Takes a link out.
+    fn leave(&mut self, link: usize) -> Result<(), Error> {
+        self.forget_sources(link)?;
+        self.links[link] = None;
+        self.write_link(link)
+    }
+
+    /// Writes what the programs need to know of a link's paths.
+    fn write_link(&mut self, link: usize) -> Result<(), Error> {
         for peer in 0..self.peers.len() {
             if self.peers[peer].paths[link].is_some() {
                 self.write_path(peer, link)?;
@@ -248,6 +261,11 @@ impl KernelPath {
         self.loaded.delete("fdb", &mac)
     }
 
+    /// The programs, for whoever runs them without a NIC (`BPF_PROG_TEST_RUN`).
+    pub fn programs(&self) -> &Loaded {
+        &self.loaded
+    }
+
     /// What crossed a path since the programs were loaded; takes no call.
     pub fn traffic(&self, peer: usize, link: usize) -> Traffic {
         let words = Traffic::NAMES.len();
@@ -296,6 +314,11 @@ impl KernelPath {
         self.loaded.write("sources", &source.bytes(), &index)
     }
 
+    /// Deletes who sends from addresses on a link.
+    fn forget_sources(&self, link: usize) -> Result<(), Error> {
+        (0..self.peers.len()).try_for_each(|peer| self.forget_source(peer, link))
+    }
+
     /// Deletes who sends from a path's address.
     fn forget_source(&self, peer: usize, link: usize) -> Result<(), Error> {
         let there = self.peers[peer].paths[link].zip(self.links[link].as_ref());
@@ -332,10 +355,10 @@ fn place(
     tcx::attach(program, ifindex, direction).map_err(|error| Error::Attach(name, ifindex, error))
 }
 
-/// Time that a byte takes, in nanoseconds times 2^16.
+/// Time that a byte takes, as [`Path::byte_time`] has it.
 fn byte_time(rate: Option<u64>) -> u32 {
     const BIT_NS: u64 = 8 * 1_000_000_000;
-    rate.map_or(0, |rate| u32::try_from((BIT_NS << 16) / rate.max(1)).unwrap_or(u32::MAX))
+    rate.map_or(0, |rate| u32::try_from((BIT_NS << TIME_SHIFT) / rate.max(1)).unwrap_or(u32::MAX))
 }
 
 /// A number as arrays and hashes of the programs have it.
