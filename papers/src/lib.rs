@@ -228,9 +228,9 @@ impl Experiment {
     /// In the guest: measures, and hands the figures over.
     fn hand_over(self, setting: &Setting) -> Result<()> {
         match self {
-            Experiment::Balancing => setting.guest.hand_over(&Emulated::of(balancing::measure(setting)?)),
-            Experiment::Beside => setting.guest.hand_over(&Emulated::of(beside::measure(setting)?)),
-            _ => setting.guest.hand_over(&Emulated::of(nfs::measure(setting)?)),
+            Experiment::Balancing => setting.guest.hand_over(&Emulated::of(balancing::measure(setting)?)?),
+            Experiment::Beside => setting.guest.hand_over(&Emulated::of(beside::measure(setting)?)?),
+            _ => setting.guest.hand_over(&Emulated::of(nfs::measure(setting)?)?),
         }
     }
 }

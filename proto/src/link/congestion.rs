@@ -109,6 +109,8 @@ pub(crate) struct Congestion {
     delays: Delays,
     /// How long the queue was when that was last known.
     queue: Duration,
+    /// The shortest that it was in the last round.
+    standing: Duration,
     /// Bytes that may be on the way.
     window: u64,
     /// The window doubles with each round.
@@ -182,6 +184,7 @@ impl Congestion {
             flight: Flight::default(),
             delays: Delays::default(),
             queue: Duration::ZERO,
+            standing: Duration::ZERO,
             window: WINDOW_FIRST,
             starts: true,
             target_max: TARGET_BOUNDS.1,
@@ -343,9 +346,13 @@ impl Congestion {
             Progress { at: now, bytes: self.flight.passed(), next: arrived.next, count: arrived.count };
         // Over a long path it is mostly the pace that holds cells back.
         let held_back = was_full || now < self.next_at + BATCH;
-        // What waits although nothing was held back waits for the bottleneck, too.
-        let short = if held_back { self.target() / 4 } else { SUDDEN * self.target() };
-        self.rate.handle_report(progress, queue <= short, held_back);
+        // A queue that stands although nothing was held back is the bottleneck's, too.
+        let is_idle = if held_back {
+            queue <= self.target() / 4
+        } else {
+            queue.min(self.standing) <= 2 * self.target()
+        };
+        self.rate.handle_report(progress, is_idle, held_back);
         if was_full {
             self.limited = Some(now);
         }
@@ -384,6 +391,7 @@ impl Congestion {
         let Round { reports, full, flight, queue, trip, follows_overflow, obeyed, .. } = self.round;
         let (now, span) = (ended.at, ended.at.since(began.at));
         let Some((queue, longest)) = queue.filter(|_| !span.is_zero()) else { return false };
+        self.standing = queue;
         if core::mem::take(&mut self.drains) {
             return false;
         }
