@@ -110,7 +110,7 @@ impl KernelPath {
         let mut state = running.lock();
         if worker == 0 && (changed || state.is_due(now)) {
             let peers = bundle.kernel_peers(now, running.packet);
-            state.follow(now, !bundle.has_unsent(), &peers, &|needs| {
+            state.follow(now, bundle.is_delivered(), &peers, &|needs| {
                 reason::words(needs, nics, bundle.policy(), running.packet)
             });
         }
@@ -162,7 +162,7 @@ impl Running {
         let number = port.local_addr().map_err(|error| error.to_string())?.port();
         let device = netlink::nic(&config.name).map_err(|error| error.to_string())?;
         let plan = Plan { device: device.index, reorder: None, port: number, peers: NODES };
-        let mut programs = tabane_kernel::KernelPath::attach(&plan).map_err(|error| error.to_string())?;
+        let mut programs = tabane_kernel::KernelPath::attach(&plan).map_err(|error| refused(&error))?;
         if let Some(mac) = device.mac {
             programs.set_own(mac).map_err(|error| error.to_string())?;
         }
@@ -197,6 +197,14 @@ impl Running {
     fn lock(&self) -> MutexGuard<'_, Peers> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Why the kernel does not take the programs.
+fn refused(error: &tabane_kernel::Error) -> String {
+    if error.is_permission() {
+        return "no right to load programs, which takes CAP_BPF and CAP_NET_ADMIN".to_owned();
+    }
+    error.to_string()
 }
 
 /// A socket that has the first free port above the workers', for IPv4 and IPv6. Nobody reads it: the programs take what peers send

@@ -55,6 +55,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether a right is missing.
+    pub fn is_permission(&self) -> bool {
+        match self {
+            Self::Load(_, error) | Self::Map(error) => error.kind() == libbpf_rs::ErrorKind::PermissionDenied,
+            Self::Attach(_, _, error) | Self::Counters(error) => {
+                error.kind() == std::io::ErrorKind::PermissionDenied
+            }
+            Self::NotBuilt | Self::Number { .. } => false,
+        }
+    }
+}
+
 /// How many programs are at TCX places of this machine, whosever they are. Takes CAP_SYS_ADMIN; without, there are none.
 pub fn places() -> usize {
     let links = libbpf_rs::query::LinkInfoIter::default();

@@ -123,6 +123,8 @@ impl KernelPath {
     /// # Errors
     /// [`Error::NotBuilt`], [`Error::Load`] (the kernel is too old, or CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
     pub fn attach(plan: &Plan) -> Result<Self, Error> {
+        // What libbpf prints says what the errors say.
+        libbpf_rs::set_print(None);
         let paths = plan.peers * LINKS;
         let config = Config {
             device: plan.device,

@@ -68,7 +68,7 @@ impl Peers {
         now >= self.due
     }
 
-    /// Follows what the core says of all peers that have joined. `is_idle`: nothing waits to leave in cells.
+    /// Follows what the core says of all peers that have joined. `is_idle`: no frame is on its way in cells.
     pub(super) fn follow(&mut self, now: Instant, is_idle: bool, peers: &[KernelPeer], words: &Words<'_>) {
         self.due = now + FOLLOW_EVERY;
         for number in 0..self.known.len() {
@@ -148,7 +148,7 @@ impl Peers {
         }
     }
 
-    /// Whether frames to a peer may take the kernel path. They do not overtake those that wait to leave in cells, unless some always do.
+    /// Whether frames to a peer may take the kernel path. They do not overtake those that are on their way in cells, unless some always are.
     fn may_open(&mut self, now: Instant, is_idle: bool, number: usize, is_wanted: bool) -> bool {
         let known = &mut self.known[number];
         if !is_wanted || self.held {

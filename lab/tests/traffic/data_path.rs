@@ -283,9 +283,7 @@ fn without_rights() -> Result<()> {
         Ok::<_, anyhow::Error>(Options { program: path.clone(), ..options })
     };
     with_bundles(plan(&[FAST; LINKS]), &options("auto")?, |topology, bundles| {
-        bundles
-            .iter_mut()
-            .try_for_each(|bundle| in_cells(bundle, "the kernel does not load the send program"))?;
+        bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, "no right to load programs"))?;
         send_both_ways(topology, FILE)
     })?;
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
