@@ -26,7 +26,7 @@ struct config {
 	__u32 reorder;
 	/* Paths of which the counters of one processor consist: peers times `LINKS`. */
 	__u32 paths;
-	/* UDP port of both ends, as it travels. */
+	/* UDP port at which this host receives, as it travels. */
 	__be16 port;
 	__u16 padding;
 };
@@ -42,6 +42,8 @@ struct peer {
 };
 
 #define PATH_UP (1u << 0)
+/* From 8 kbit/s on, and precise to a hundredth at 400 Gbit/s. */
+#define TIME_SHIFT 12
 
 /* A path: a link's way to a peer. Index: peer times `LINKS` plus link. Written by the daemon. */
 struct path {
@@ -52,12 +54,15 @@ struct path {
 	__u32 mtu;
 	/* One-way delay in nanoseconds, for what is striped. */
 	__u32 delay_ns;
-	/* Time that a byte takes on the link, in nanoseconds times 2^16; 0: nobody knows. */
+	/* Time that a byte takes on the link, in nanoseconds times 2^TIME_SHIFT; 0: nobody knows. */
 	__u32 byte_time;
 	__u8 local_mac[6];
 	__u8 remote_mac[6];
 	__u8 local[16];
 	__u8 remote[16];
+	/* UDP port of the peer, as it travels. */
+	__be16 remote_port;
+	__u16 padding;
 };
 
 /* The time by `bpf_ktime_get_ns` when a link will have sent all that it was given. Index: link. Written by the send program. */
@@ -93,30 +98,23 @@ struct traffic {
 };
 
 /* What happened to frames that the programs did not carry, and to those that they refused. `user_`: the frame goes on to the
- * device's reader and travels in cells. `drop_`: it is gone. `pass_`: it is left to the stack. */
-enum counter {
-	user_multicast,    /* To more than one receiver. */
-	user_protocol,     /* Neither IPv4 nor IPv6, or with a VLAN tag. */
-	user_short,        /* Its headers are not complete. */
-	user_unknown,      /* Nobody knows where the address lives. */
-	user_not_ready,    /* The peer does not take frames by its programs. */
-	user_no_link,      /* No path is up. */
-	user_large,        /* The link cannot take it, or what it is segmented into. */
-	user_refused,      /* The kernel did not make room for the outer header. */
-	drop_sending,      /* The kernel failed when the frame was half made. */
-	pass_source,       /* To the bundle's port, from an address that no peer has on this link. */
-	pass_destination,  /* From a peer, but not to the address that this host has on the path. */
-	drop_length,       /* Lengths of outer headers and frame contradict each other. */
-	drop_checksum,     /* With a UDP checksum, which no sender of ours makes. */
-	drop_protocol,     /* Inside is neither IPv4 nor IPv6. */
-	drop_source,       /* Inside is a sender's address that belongs to another peer or to this host. */
-	drop_receiving,    /* The kernel could not take the outer header off. */
-	COUNTERS,
-};
-
-/* Index: processor. */
+ * device's reader and travels in cells. `drop_`: it is gone. `pass_`: it is left to the stack. Index: processor. */
 struct counts {
-	__u64 of[COUNTERS];
+	__u64 user_multicast;   /* To more than one receiver. */
+	__u64 user_protocol;    /* Neither IPv4 nor IPv6, or with a VLAN tag. */
+	__u64 user_unknown;     /* Nobody knows where the address lives. */
+	__u64 user_not_ready;   /* The peer does not take frames by its programs. */
+	__u64 user_no_link;     /* No path is up. */
+	__u64 user_large;       /* The link cannot take it, or what it is segmented into. */
+	__u64 user_refused;     /* The kernel did not make room for the outer header. */
+	__u64 drop_sending;     /* The kernel failed when the frame was half made. */
+	__u64 pass_source;      /* To the bundle's port, from an address that no peer has on this link. */
+	__u64 pass_destination; /* From a peer, but not to the address that this host has on the path. */
+	__u64 drop_length;      /* Lengths of outer headers and frame contradict each other. */
+	__u64 drop_checksum;    /* With a UDP checksum, which no sender of ours makes. */
+	__u64 drop_protocol;    /* Inside is neither IPv4 nor IPv6. */
+	__u64 drop_source;      /* Inside is a sender's address that belongs to another peer or to this host. */
+	__u64 drop_receiving;   /* The kernel could not take the outer header off. */
 };
 
 /* How the frames of a peer are put in order. Index: peer. Written by the daemon. */

@@ -46,36 +46,32 @@ static __always_inline __u32 *find_path(const struct __sk_buff *skb, const struc
 	__builtin_memcpy(source.address, outer->from, sizeof(source.address));
 	number = bpf_map_lookup_elem(&sources, &source);
 	path = number ? bpf_map_lookup_elem(&paths, number) : 0;
-	if (!path) {
-		count(pass_source);
-		return 0;
-	}
-	if (__builtin_memcmp(path->local, outer->to, sizeof(path->local))) {
-		count(pass_destination);
-		return 0;
-	}
+	if (!path)
+		return COUNTED((__u32 *)0, pass_source);
+	if (__builtin_memcmp(path->local, outer->to, sizeof(path->local)))
+		return COUNTED((__u32 *)0, pass_destination);
 	return number;
 }
 
-/* Reads the inner Ethernet header and says what of the frame contradicts itself; `COUNTERS`: nothing. */
-static __always_inline enum counter check(struct __sk_buff *skb, struct outer *outer)
+/* Reads the inner Ethernet header; `DROP` for a frame that contradicts itself, else 0. */
+static __always_inline int check(struct __sk_buff *skb, struct outer *outer)
 {
 	__u8 version;
 
 	if (MATCHED - UDP_BYTES + bpf_ntohs(outer->payload_bytes) != skb->len || outer->udp_bytes != outer->payload_bytes)
-		return drop_length;
+		return COUNTED(DROP, drop_length);
 	if (bpf_skb_load_bytes(skb, MATCHED, &outer->inner, ETHERNET_BYTES) < 0 ||
 	    bpf_skb_load_bytes(skb, MATCHED + ETHERNET_BYTES, &version, sizeof(version)) < 0)
-		return drop_length;
+		return COUNTED(DROP, drop_length);
 	if (outer->checksum)
-		return drop_checksum;
+		return COUNTED(DROP, drop_checksum);
 	if (!(outer->inner.protocol == bpf_htons(PROTOCOL_IPV4) && version >> 4 == 4) &&
 	    !(outer->inner.protocol == bpf_htons(PROTOCOL_IPV6) && version >> 4 == 6))
-		return drop_protocol;
-	return COUNTERS;
+		return COUNTED(DROP, drop_protocol);
+	return 0;
 }
 
-/* Notes behind which peer the sender lives. 0: its address belongs to somebody else, or is nobody's. */
+/* Notes behind which peer the sender lives; `DROP` when its address belongs to somebody else or is nobody's, else 0. */
 static __always_inline int learn(const __u8 *address, __u32 peer)
 {
 	__u32 *known;
@@ -83,24 +79,26 @@ static __always_inline int learn(const __u8 *address, __u32 peer)
 
 	__builtin_memcpy(&mac, address, sizeof(mac));
 	known = bpf_map_lookup_elem(&owners, &mac);
+	if ((known && *known != peer) || mac.bytes[0] & 1)
+		return COUNTED(DROP, drop_source);
 	if (known)
-		return *known == peer;
-	if (mac.bytes[0] & 1)
 		return 0;
 	known = bpf_map_lookup_elem(&fdb, &mac);
 	if (!known || *known != peer)
 		bpf_map_update_elem(&fdb, &mac, &peer, BPF_ANY);
-	return 1;
+	return 0;
 }
 
-/* Takes the outer headers off; 0 when that worked. */
+/* Takes the outer headers off; `DROP` when the kernel does not, else 0. */
 static __always_inline int take_out(struct __sk_buff *skb, const struct outer *outer)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO |
 		      (outer->inner.protocol == bpf_htons(PROTOCOL_IPV4) ? DECAP_L3_IPV4 : DECAP_L3_IPV6);
 
-	return bpf_skb_adjust_room(skb, -OVERHEAD, BPF_ADJ_ROOM_MAC, flags) ||
-	       bpf_skb_store_bytes(skb, 0, &outer->inner, ETHERNET_BYTES, BPF_F_INVALIDATE_HASH);
+	if (bpf_skb_adjust_room(skb, -OVERHEAD, BPF_ADJ_ROOM_MAC, flags) ||
+	    bpf_skb_store_bytes(skb, 0, &outer->inner, ETHERNET_BYTES, BPF_F_INVALIDATE_HASH))
+		return COUNTED(DROP, drop_receiving);
+	return 0;
 }
 
 static __always_inline void account(__u32 path, __u32 bytes)
@@ -129,7 +127,6 @@ SEC("tcx/ingress")
 int receive(struct __sk_buff *skb)
 {
 	struct outer outer;
-	enum counter why;
 	__u32 *found, path;
 
 	if (!is_for_port(skb, &outer))
@@ -138,15 +135,8 @@ int receive(struct __sk_buff *skb)
 	if (!found)
 		return NEXT;
 	path = *found;
-	why = check(skb, &outer);
-	if (why == COUNTERS && !learn(outer.inner.from, path / LINKS))
-		why = drop_source;
-	if (why == COUNTERS && take_out(skb, &outer))
-		why = drop_receiving;
-	if (why != COUNTERS) {
-		count(why);
+	if (check(skb, &outer) || learn(outer.inner.from, path / LINKS) || take_out(skb, &outer))
 		return DROP;
-	}
 	account(path, skb->len);
 	return hand_on(skb, path, bpf_ntohl(outer.flow) & LABEL_MASK);
 }

@@ -4,7 +4,7 @@
  *
  *     classify -> look up the peer -> choose a link -> encapsulate -> redirect
  *
- * What this program does not carry goes on to the device's reader and travels in cells; `enum counter` has the reasons. Superframes
+ * What this program does not carry goes on to the device's reader and travels in cells; `struct counts` has the reasons. Superframes
  * stay whole (GSO): who segments them is the NIC, or the stack in front of it, and copies the outer header onto every segment.
  *
  * Source: `bpf_skb_adjust_room` in bpf-helpers(7); `bpf_skb_net_grow` in `net/core/filter.c` of Linux 6.18.
@@ -60,7 +60,7 @@ static __always_inline __u64 finish(const struct path *path, __u32 link, __u64 n
 	struct queue *queue = bpf_map_lookup_elem(&queues, &link);
 	__u64 start = queue && queue->free_ns > now ? queue->free_ns : now;
 
-	*free = start + (((__u64)bytes * path->byte_time) >> 16);
+	*free = start + (((__u64)bytes * path->byte_time) >> TIME_SHIFT);
 	return *free + path->delay_ns;
 }
 
@@ -109,10 +109,8 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct path 
 	struct outer outer = {};
 
 	if (bpf_skb_load_bytes(skb, 0, &outer.inner, ETHERNET_BYTES) < 0 ||
-	    bpf_skb_adjust_room(skb, OVERHEAD, BPF_ADJ_ROOM_MAC, flags) < 0) {
-		count(user_refused);
-		return NEXT;
-	}
+	    bpf_skb_adjust_room(skb, OVERHEAD, BPF_ADJ_ROOM_MAC, flags) < 0)
+		return COUNTED(NEXT, user_refused);
 	__builtin_memcpy(outer.ethernet.to, path->remote_mac, sizeof(path->remote_mac));
 	__builtin_memcpy(outer.ethernet.from, path->local_mac, sizeof(path->local_mac));
 	outer.ethernet.protocol = bpf_htons(PROTOCOL_IPV6);
@@ -123,12 +121,10 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct path 
 	__builtin_memcpy(outer.from, path->local, sizeof(path->local));
 	__builtin_memcpy(outer.to, path->remote, sizeof(path->remote));
 	outer.source_port = bpf_htons(port);
-	outer.port = config.port;
+	outer.port = path->remote_port;
 	outer.udp_bytes = length;
-	if (bpf_skb_store_bytes(skb, 0, &outer, sizeof(outer), 0) < 0) {
-		count(drop_sending);
-		return DROP;
-	}
+	if (bpf_skb_store_bytes(skb, 0, &outer, sizeof(outer), 0) < 0)
+		return COUNTED(DROP, drop_sending);
 	return bpf_redirect(path->ifindex, 0);
 }
 
@@ -140,22 +136,16 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 	struct path *path;
 	int result;
 
-	if (!peer || !(peer->flags & PEER_READY)) {
-		count(user_not_ready);
-		return NEXT;
-	}
+	if (!peer || !(peer->flags & PEER_READY))
+		return COUNTED(NEXT, user_not_ready);
 	hash = bpf_get_hash_recalc(skb);
 	link = peer->flags & PEER_STRIPED ? choose_by_time(peer_number, bytes) : peer->slots[hash % SLOTS];
 	path = link < LINKS ? find_path(peer_number, link) : 0;
-	if (!path) {
-		count(user_no_link);
-		return NEXT;
-	}
+	if (!path)
+		return COUNTED(NEXT, user_no_link);
 	largest = largest_segment(skb);
-	if (!largest || largest + OVERHEAD - ETHERNET_BYTES > path->mtu || bytes + UDP_BYTES > PAYLOAD_MAX) {
-		count(user_large);
-		return NEXT;
-	}
+	if (!largest || largest + OVERHEAD - ETHERNET_BYTES > path->mtu || bytes + UDP_BYTES > PAYLOAD_MAX)
+		return COUNTED(NEXT, user_large);
 	if (peer->flags & PEER_STRIPED) {
 		hash = LANE_OF(hash);
 		label = number(peer_number, hash, segments(skb));
@@ -175,23 +165,15 @@ int send(struct __sk_buff *skb)
 	__u8 to[6];
 	__u32 *peer;
 
-	if (bpf_skb_load_bytes(skb, 0, to, sizeof(to)) < 0) {
-		count(user_short);
+	if (bpf_skb_load_bytes(skb, 0, to, sizeof(to)) < 0)
 		return NEXT;
-	}
-	if (to[0] & 1) {
-		count(user_multicast);
-		return NEXT;
-	}
-	if (skb->vlan_present || (skb->protocol != bpf_htons(PROTOCOL_IPV4) && skb->protocol != bpf_htons(PROTOCOL_IPV6))) {
-		count(user_protocol);
-		return NEXT;
-	}
+	if (to[0] & 1)
+		return COUNTED(NEXT, user_multicast);
+	if (skb->vlan_present || (skb->protocol != bpf_htons(PROTOCOL_IPV4) && skb->protocol != bpf_htons(PROTOCOL_IPV6)))
+		return COUNTED(NEXT, user_protocol);
 	peer = find_peer(to);
-	if (!peer) {
-		count(user_unknown);
-		return NEXT;
-	}
+	if (!peer)
+		return COUNTED(NEXT, user_unknown);
 	return carry(skb, *peer);
 }
 

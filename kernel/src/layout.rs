@@ -22,6 +22,9 @@ pub const PEER_STRIPED: u32 = 1 << 1;
 /// See [`PEER_READY`].
 pub const PATH_UP: u32 = 1 << 0;
 
+/// Binary digits behind the point of [`Path::byte_time`].
+pub const TIME_SHIFT: u32 = 12;
+
 /// Defines structures that are laid out as C has them without holes, and how they become bytes.
 macro_rules! entries {
     ($($(#[$doc:meta])* $name:ident = $c:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
@@ -90,6 +93,8 @@ entries! {
         remote_mac: [u8; 6],
         local: [u8; 16],
         remote: [u8; 16],
+        remote_port: [u8; 2],
+        padding: [u8; 2],
     }
     /// Who sends from an address on a link: key of `sources`.
     Source = "source" { ifindex: u32, address: [u8; 16] }
@@ -99,17 +104,21 @@ entries! {
 
 /// Defines structures of counters, a word each.
 macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident),* $(,)? })*) => {
+    ($($(#[$doc:meta])* $name:ident { $($(#[doc = $meaning:literal])* $field:ident),* $(,)? })*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
             pub struct $name {
-                $($(#[$field_doc])* pub $field: u64,)*
+                $($(#[doc = $meaning])* pub $field: u64,)*
             }
 
             impl $name {
                 /// Names of the words, in their order in memory.
                 pub const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+
+                /// Name and meaning of each word, as users read them.
+                pub const DESCRIBED: &'static [(&'static str, &'static str)] =
+                    &[$((concat!("kernel_", stringify!($field)), concat!($($meaning),*).trim_ascii())),*];
 
                 /// From its words; those that are missing are 0.
                 pub(crate) fn from_words(mut words: impl Iterator<Item = u64>) -> Self {
@@ -142,37 +151,35 @@ words! {
     /// Frames that the programs did not carry. `user_`: the frame goes on to the device's reader and travels in cells. `drop_`: it
     /// is gone. `pass_`: it is left to the stack.
     Counts {
-        /// To more than one receiver.
+        /// Frames in cells: to more than one receiver.
         user_multicast,
-        /// Neither IPv4 nor IPv6, or with a VLAN tag.
+        /// Frames in cells: neither IPv4 nor IPv6, or with a VLAN tag.
         user_protocol,
-        /// Its headers are not complete.
-        user_short,
-        /// Nobody knows where the address lives.
+        /// Frames in cells: nobody knows where the address lives.
         user_unknown,
-        /// The peer does not take frames by its programs.
+        /// Frames in cells: the peer has no kernel path, or this node gives it none.
         user_not_ready,
-        /// No path is up.
+        /// Frames in cells: no path is up.
         user_no_link,
-        /// The link cannot take it, or what it is segmented into.
+        /// Frames in cells: longer than the link takes, or than what they are segmented into may be.
         user_large,
-        /// The kernel did not make room for the outer header.
+        /// Frames in cells: the kernel did not make room for the outer header.
         user_refused,
-        /// The kernel failed when the frame was half made.
+        /// Frames dropped: the kernel failed when the outer header was half made.
         drop_sending,
-        /// To the bundle's port, from an address that no peer has on this link.
+        /// Packets left to the stack: to the kernel path's port, from an address that no peer has on the link.
         pass_source,
-        /// From a peer, but not to the address that this host has on the path.
+        /// Packets left to the stack: from a peer, but not to the address that this node has on the path.
         pass_destination,
-        /// Lengths of outer headers and frame contradict each other.
+        /// Packets dropped: lengths of outer headers and frame contradict each other.
         drop_length,
-        /// With a UDP checksum, which no sender of ours makes.
+        /// Packets dropped: with a UDP checksum, which no sender makes.
         drop_checksum,
-        /// Inside is neither IPv4 nor IPv6.
+        /// Packets dropped: inside is neither IPv4 nor IPv6.
         drop_protocol,
-        /// Inside is a sender's address that belongs to another peer or to this host.
+        /// Packets dropped: inside is a sender's address that belongs to another peer or to this node.
         drop_source,
-        /// The kernel could not take the outer header off.
+        /// Packets dropped: the kernel could not take the outer header off.
         drop_receiving,
     }
     /// What the reorder qdisc did. `gap_`: numbers that were given up, one after the other without a frame between them. `drop_`:

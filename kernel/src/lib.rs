@@ -63,6 +63,28 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether a right is missing.
+    pub fn is_permission(&self) -> bool {
+        match self {
+            Self::Load(_, error) | Self::Map(error) | Self::Qdisc(error) => {
+                error.kind() == libbpf_rs::ErrorKind::PermissionDenied
+            }
+            Self::Attach(_, _, error) | Self::Counters(error) => {
+                error.kind() == std::io::ErrorKind::PermissionDenied
+            }
+            Self::Devices(error) => matches!(error, tabane_io::netlink::NetlinkError::NoPermission { .. }),
+            Self::NotBuilt | Self::Number { .. } => false,
+        }
+    }
+}
+
+/// How many programs are at TCX places of this machine, whosever they are. Takes CAP_SYS_ADMIN; without, there are none.
+pub fn places() -> usize {
+    let links = libbpf_rs::query::LinkInfoIter::default();
+    links.filter(|link| matches!(link.info, libbpf_rs::query::LinkTypeInfo::Tcx(_))).count()
+}
+
 /// Whether the programs were compiled with this crate. What the machine's kernel takes shows when they are attached.
 ///
 /// # Errors

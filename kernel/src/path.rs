@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tabane_io::MappedArray;
@@ -10,7 +11,7 @@ use tabane_io::tcx::{self, Direction};
 use crate::Error;
 use crate::layout::{
     Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, Path, Peer, SLOTS, Source, THIS_HOST,
-    Traffic,
+    TIME_SHIFT, Traffic,
 };
 use crate::load::Loaded;
 use crate::slots;
@@ -22,7 +23,7 @@ pub struct Plan {
     pub device: u32,
     /// Interface index of where frames go that need an order: its qdisc restores it. Without one they go to the device as they come.
     pub reorder: Option<u32>,
-    /// UDP port of both ends. No socket may have it.
+    /// UDP port at which this host receives. Frames that no peer sends there are left to the stack.
     pub port: u16,
     /// How many peers there can be; they are numbered from 0.
     pub peers: usize,
@@ -69,6 +70,8 @@ pub struct PathState {
     pub local: Address,
     /// The peer's.
     pub remote: Address,
+    /// UDP port at which the peer receives.
+    pub remote_port: u16,
     /// Whether frames may leave by it.
     pub is_up: bool,
     /// One-way delay, for [`Policy::Stripe`]; only differences between links count.
@@ -88,7 +91,8 @@ struct PeerState {
 #[derive(Debug)]
 struct Attached {
     link: Link,
-    _place: OwnedFd,
+    /// Links that have one NIC share it.
+    place: Arc<OwnedFd>,
 }
 
 /// Programs at the device and at the NICs of links. They run as long as this lives, or the process.
@@ -119,6 +123,8 @@ impl KernelPath {
     /// # Errors
     /// [`Error::NotBuilt`], [`Error::Load`] (the kernel is too old, or CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
     pub fn attach(plan: &Plan) -> Result<Self, Error> {
+        // What libbpf prints says what the errors say.
+        libbpf_rs::set_print(None);
         let paths = plan.peers * LINKS;
         let config = Config {
             device: plan.device,
@@ -163,17 +169,28 @@ impl KernelPath {
     /// [`Error::Number`], [`Error::Attach`], [`Error::Map`].
     pub fn set_link(&mut self, link: usize, known: Option<Link>) -> Result<(), Error> {
         check("link", link, LINKS)?;
-        self.links[link] = match (self.links[link].take(), known) {
-            (_, None) => None,
-            (Some(there), Some(known)) if there.link.ifindex == known.ifindex => {
-                Some(Attached { link: known, ..there })
-            }
-            (_, Some(known)) => {
+        let Some(known) = known else { return self.leave(link) };
+        let place = match self.links.iter().flatten().find(|there| there.link.ifindex == known.ifindex) {
+            Some(there) => Arc::clone(&there.place),
+            None => {
                 let program = self.loaded.receive().ok_or(Error::NotBuilt)?;
-                let place = place("receive", &program, known.ifindex, Direction::Ingress)?;
-                Some(Attached { link: known, _place: place })
+                Arc::new(place("receive", &program, known.ifindex, Direction::Ingress)?)
             }
         };
+        self.forget_sources(link)?;
+        self.links[link] = Some(Attached { link: known, place });
+        self.write_link(link)
+    }
+
+    /// Takes a link out.
+    fn leave(&mut self, link: usize) -> Result<(), Error> {
+        self.forget_sources(link)?;
+        self.links[link] = None;
+        self.write_link(link)
+    }
+
+    /// Writes what the programs need to know of a link's paths.
+    fn write_link(&mut self, link: usize) -> Result<(), Error> {
         for peer in 0..self.peers.len() {
             if self.peers[peer].paths[link].is_some() {
                 self.write_path(peer, link)?;
@@ -183,14 +200,14 @@ impl KernelPath {
         Ok(())
     }
 
-    /// Says which MAC address a peer's device has, and whether the peer takes frames by its programs. Frames from that address
-    /// that come from other peers are refused. `None`: it has left, and its paths with it.
+    /// Says which MAC address a peer's device has, if that is known, and whether the peer takes frames by its programs. Frames from
+    /// that address that come from other peers are refused. `None`: it has left, and its paths with it.
     ///
     /// # Errors
     /// [`Error::Number`], [`Error::Map`].
-    pub fn set_peer(&mut self, peer: usize, known: Option<([u8; 6], bool)>) -> Result<(), Error> {
+    pub fn set_peer(&mut self, peer: usize, known: Option<(Option<[u8; 6]>, bool)>) -> Result<(), Error> {
         check("peer", peer, self.peers.len())?;
-        let mac = known.map(|(mac, _)| mac);
+        let mac = known.and_then(|(mac, _)| mac);
         if let Some(old) = self.peers[peer].mac.filter(|old| Some(*old) != mac) {
             self.loaded.delete("owners", &old)?;
         }
@@ -244,6 +261,11 @@ impl KernelPath {
         self.loaded.delete("fdb", &mac)
     }
 
+    /// The programs, for whoever runs them without a NIC (`BPF_PROG_TEST_RUN`).
+    pub fn programs(&self) -> &Loaded {
+        &self.loaded
+    }
+
     /// What crossed a path since the programs were loaded; takes no call.
     pub fn traffic(&self, peer: usize, link: usize) -> Traffic {
         let words = Traffic::NAMES.len();
@@ -284,10 +306,17 @@ impl KernelPath {
             remote_mac: known.remote.mac,
             local: known.local.ip.octets(),
             remote: known.remote.ip.octets(),
+            remote_port: known.remote_port.to_be_bytes(),
+            padding: [0; 2],
         };
         self.loaded.write("paths", &index, &path.bytes())?;
         let source = Source { ifindex: link.ifindex, address: path.remote };
         self.loaded.write("sources", &source.bytes(), &index)
+    }
+
+    /// Deletes who sends from addresses on a link.
+    fn forget_sources(&self, link: usize) -> Result<(), Error> {
+        (0..self.peers.len()).try_for_each(|peer| self.forget_source(peer, link))
     }
 
     /// Deletes who sends from a path's address.
@@ -326,10 +355,10 @@ fn place(
     tcx::attach(program, ifindex, direction).map_err(|error| Error::Attach(name, ifindex, error))
 }
 
-/// Time that a byte takes, in nanoseconds times 2^16.
+/// Time that a byte takes, as [`Path::byte_time`] has it.
 fn byte_time(rate: Option<u64>) -> u32 {
     const BIT_NS: u64 = 8 * 1_000_000_000;
-    rate.map_or(0, |rate| u32::try_from((BIT_NS << 16) / rate.max(1)).unwrap_or(u32::MAX))
+    rate.map_or(0, |rate| u32::try_from((BIT_NS << TIME_SHIFT) / rate.max(1)).unwrap_or(u32::MAX))
 }
 
 /// A number as arrays and hashes of the programs have it.

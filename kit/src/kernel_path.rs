@@ -96,14 +96,14 @@ impl Device {
     ) -> Result<()> {
         self.path.set_own(self.mac)?;
         self.path.set_policy(manner.policy)?;
-        self.path.set_peer(0, Some((mac, true)))?;
+        self.path.set_peer(0, Some((Some(mac), true)))?;
         for (link, (own, other)) in self.nics.iter().zip(nics).enumerate() {
             let rate = topology.plan().links[link].rate.map(Bitrate::bits_per_second);
             let known = Link { ifindex: own.0.index, mtu: own.0.mtu, rate, weight: 1, is_up: true };
             self.path.set_link(link, Some(known))?;
             let (local, remote) = (at(own)?, at(other)?);
             // The sending TCP lets less wait than delays differ by: were they told, one connection would stay on one link.
-            let known = PathState { local, remote, is_up: true, delay: Duration::ZERO };
+            let known = PathState { local, remote, remote_port: PORT, is_up: true, delay: Duration::ZERO };
             self.path.set_path(0, link, Some(known))?;
         }
         Ok(())

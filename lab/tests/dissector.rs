@@ -17,7 +17,7 @@ use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::heartbeat::{Heartbeat, Report, Sent};
-use tabane_proto::wire::hello::Hello;
+use tabane_proto::wire::hello::{Hello, KernelEnd};
 use tabane_proto::wire::record::{self, PREFIX, RECORD_START_MIN, Start};
 use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
@@ -110,6 +110,11 @@ fn hello() -> Hello {
         ends: false,
         drains: false,
         name: Name::new("h1"),
+        kernel: Some(KernelEnd {
+            mac: [2, 0, 0, 0, 0, 3],
+            address: "fe80::3".parse().expect("an address"),
+            port: 7_421,
+        }),
     }
 }
 

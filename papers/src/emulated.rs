@@ -20,8 +20,8 @@ pub(super) struct Emulated<T> {
 
 impl<T> Emulated<T> {
     /// In the guest: these figures, and what they cost.
-    pub(super) fn of(figures: T) -> Emulated<T> {
-        Emulated { figures, work: work() }
+    pub(super) fn of(figures: T) -> Result<Emulated<T>> {
+        Ok(Emulated { figures, work: work()? })
     }
 }
 
@@ -36,7 +36,7 @@ pub(super) fn measured<T: DeserializeOwned>(
     if let Some(directory) = &setting.npb {
         arguments.push(format!("--npb={}", directory.canonicalize()?.display()));
     }
-    let own = work();
+    let own = work()?;
     let handed: Emulated<T> = setting.guest.guest()?.run(&arguments, modules, &setting.daemon, limit)?;
     let times = handed.work.as_secs_f64() / own.as_secs_f64();
     let cost = format!(

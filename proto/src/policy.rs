@@ -49,6 +49,8 @@ pub(crate) struct Choice {
     pub(crate) skew: Duration,
     /// The link takes no more cells at the moment.
     pub(crate) full: bool,
+    /// How long until it is likely to take some, if that can be foreseen.
+    pub(crate) opens: Option<Duration>,
 }
 
 /// Bytes per second of a link of which nothing is known, among such: 10 Gbit/s.
@@ -110,6 +112,8 @@ pub(crate) struct Waiting {
     pub(crate) cells: usize,
     /// Bytes of each.
     pub(crate) cell_bytes: usize,
+    /// How many wait for whichever link and peer.
+    pub(crate) backlog: usize,
     /// To the peer and back, over the longest way.
     pub(crate) round_trip: Duration,
 }
@@ -143,6 +147,12 @@ trait Distribute: fmt::Debug + Send {
 
     /// The index of the link that a flow is bound to, if the policy tells flows apart.
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
+        let _ = (choices, waiting);
+        None
+    }
+
+    /// The links among which a hash of a flow's addresses and ports does what the policy does, a bit each; `None`: no hash does.
+    fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
         let _ = (choices, waiting);
         None
     }
@@ -316,6 +326,10 @@ impl Policy {
         self.state.seat(choices, waiting)
     }
 
+    pub(crate) fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
+        self.state.seats(choices, waiting)
+    }
+
     pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
         self.state.handle_sent(flow, link, bytes);
     }
@@ -380,6 +394,7 @@ mod example {
             weight: None,
             skew: Duration::ZERO,
             full: false,
+            opens: Some(Duration::ZERO),
         }
     }
 
@@ -391,6 +406,7 @@ mod example {
             flow,
             cells,
             cell_bytes: CELL,
+            backlog: cells,
             round_trip: Duration::ZERO,
         }
     }

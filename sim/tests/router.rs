@@ -4,6 +4,7 @@ use core::time::Duration;
 use tabane_proto::Event;
 use tabane_sim::cable::Place;
 use tabane_sim::competitor::CompetitorSettings;
+use tabane_sim::fault::Fault;
 use tabane_sim::flow::{Flow, Pace, Sizes};
 use tabane_sim::router::{Drops, RouterSettings};
 use tabane_sim::topology::{Link, Topology};
@@ -210,6 +211,35 @@ fn a_flow_that_its_own_window_holds_back_fills_all_routers_alike() {
         println!("{routers:?}: {got:.3} of the sum");
         assert!(got >= share, "{routers:?}: {got}");
     }
+}
+
+/// A radio link of 5 to 50 Mbit/s, with fading, beside one of 20: a flow that its own window holds back never lets the steady one
+/// idle while its cells queue at the other.
+#[test]
+fn a_flow_that_its_own_window_holds_back_leaves_a_radio_link_that_slows_down() {
+    let mut world = settled(&[routed(50, 1_000), routed(20, 100)]);
+    let bytes = 200_000;
+    let bulk = Flow::bulk(0, 1);
+    let frames = u16::try_from(bytes / bulk.sizes.average() as u64).unwrap();
+    let flow = world.start(Flow { pace: Pace::Window { frames }, ..bulk });
+    let (mut since, mut offered, mut fading) = (world.now(), 0.0, 0.0);
+    // Three periods of three seconds, the first of which does not count.
+    for step in 0..450u32 {
+        if step == 150 {
+            (since, offered) = (world.now(), 0.0);
+        }
+        let turn = f64::from(step) / 150.0 * std::f64::consts::TAU;
+        fading = 0.7 * fading + 0.3 * f64::from(step * 7_919 % 101) / 50.0 - 0.3;
+        let megabits = (50.0 * 10f64.powf((turn.cos() - 1.0) / 2.0) * f64::exp(fading)).clamp(5.0, 50.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "5,000 to 50,000")]
+        let rate = Fault::Rate(0, (megabits * 1e3) as u32);
+        world.begin(rate);
+        world.run_for(Duration::from_millis(20)).unwrap();
+        offered += (megabits + 20.0) * 1e6 * 0.02;
+    }
+    let share = world.goodput(flow, since) * world.now().since(since).as_secs_f64() / offered;
+    println!("{share:.3} of what the links offer");
+    assert!(share >= 0.85, "{share}");
 }
 
 /// A flow of somebody else at one of two links gets a fair part of it, and leaves one: the median of seven that begin at different

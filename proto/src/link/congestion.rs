@@ -109,6 +109,8 @@ pub(crate) struct Congestion {
     delays: Delays,
     /// How long the queue was when that was last known.
     queue: Duration,
+    /// The shortest that it was in the last round.
+    standing: Duration,
     /// Bytes that may be on the way.
     window: u64,
     /// The window doubles with each round.
@@ -182,6 +184,7 @@ impl Congestion {
             flight: Flight::default(),
             delays: Delays::default(),
             queue: Duration::ZERO,
+            standing: Duration::ZERO,
             window: WINDOW_FIRST,
             starts: true,
             target_max: TARGET_BOUNDS.1,
@@ -224,6 +227,13 @@ impl Congestion {
     /// When the pace allows a batch that is worth to be woken for, or what is on the way is given up.
     pub(crate) fn opens_at(&self) -> Instant {
         if self.room() > 0 { self.next_at + BATCH / 2 } else { self.progressed + STUCK_AFTER }
+    }
+
+    /// How long until it is likely to take cells: until the pace allows it, or until the next report.
+    pub(crate) fn opens_in(&self, now: Instant) -> Duration {
+        let report = || self.rate.get().map_or(STUCK_AFTER, |rate| time_of(REPORT_EVERY, rate));
+        let opens = if self.room() > 0 { self.opens_at() } else { self.progressed + report() };
+        opens.since(now)
     }
 
     /// Bytes that may be sent at once.
@@ -336,7 +346,13 @@ impl Congestion {
             Progress { at: now, bytes: self.flight.passed(), next: arrived.next, count: arrived.count };
         // Over a long path it is mostly the pace that holds cells back.
         let held_back = was_full || now < self.next_at + BATCH;
-        self.rate.handle_report(progress, queue <= self.target() / 4, held_back);
+        // A queue that stands although nothing was held back is the bottleneck's, too.
+        let is_idle = if held_back {
+            queue <= self.target() / 4
+        } else {
+            queue.min(self.standing) <= 2 * self.target()
+        };
+        self.rate.handle_report(progress, is_idle, held_back);
         if was_full {
             self.limited = Some(now);
         }
@@ -375,6 +391,7 @@ impl Congestion {
         let Round { reports, full, flight, queue, trip, follows_overflow, obeyed, .. } = self.round;
         let (now, span) = (ended.at, ended.at.since(began.at));
         let Some((queue, longest)) = queue.filter(|_| !span.is_zero()) else { return false };
+        self.standing = queue;
         if core::mem::take(&mut self.drains) {
             return false;
         }
@@ -384,6 +401,9 @@ impl Congestion {
         let overflows = self.judge_loss(now, numbers, lost, longest);
         if !limited && !overflows && self.limited.is_none_or(|at| now.since(at) >= FORGET_AFTER) {
             self.rate.forget();
+        }
+        if longest <= self.target() {
+            self.shared = None;
         }
         let Some(rate) = self.rate.get().filter(|_| limited || overflows) else {
             if self.shared.is_none() && self.delays.is_old(now) {
@@ -405,9 +425,7 @@ impl Congestion {
         let shortest = self.shortest.unwrap_or(span);
         let fitting = bytes_in(rate, shortest + self.target());
         let is_short = queue <= self.target() / 4 && !overflows;
-        if self.shared.is_some() && longest <= self.target() {
-            self.shared = None;
-        } else if self.shared.is_some() {
+        if self.shared.is_some() {
             self.share(now, overflows && !follows_overflow, trip.unwrap_or(span));
         } else if is_sudden || overflows {
             if !follows_overflow {

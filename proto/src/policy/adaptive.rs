@@ -3,11 +3,11 @@
 //! For each link the arrival of the next byte is its skew plus the time that its queue takes. The earliest wins. It gets
 //! as many cells as pass in a fraction of that queue's time: on an idle slow link few, so that a superframe is spread
 //! and arrives sooner; on a busy or fast one a whole batch, so that system calls stay few. Links that are equally early
-//! are used in turn.
+//! are used in turn. A link that is full at the moment is waited for if it carries all that waits before a cell on another
+//! would arrive.
 
 use super::{Choice, Distribute, Share, Waiting};
-use crate::link::nic::bytes_in;
-use crate::time::nanos;
+use crate::link::nic::{bytes_in, time_of};
 use core::time::Duration;
 
 /// The least time worth of cells in one share: a few times what a system call costs.
@@ -25,13 +25,22 @@ pub(crate) struct Adaptive {
 
 impl Distribute for Adaptive {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let arrival = |choice: &Choice| nanos(choice.skew + choice.wait);
+        let arrival = |choice: &Choice| choice.skew + choice.wait;
         let turn = |choice: &Choice| choice.link.wrapping_sub(self.last).wrapping_sub(1);
         let (index, choice) = choices
             .iter()
             .enumerate()
             .filter(|(_, choice)| !choice.full)
             .min_by_key(|(_, choice)| (arrival(choice), turn(choice)))?;
+        let backlog = (waiting.backlog * waiting.cell_bytes) as u64;
+        let last_of_all = |full: &Choice| {
+            let (rate, opens) = full.rate.zip(full.opens)?;
+            Some(full.skew + full.wait.max(opens) + time_of(backlog, rate))
+        };
+        let full = choices.iter().filter(|choice| choice.full);
+        if full.filter_map(last_of_all).any(|last| last < arrival(choice)) {
+            return None;
+        }
         self.last = choice.link;
         let share = choice.rate.map_or(usize::MAX, |rate| {
             let least = SHARE_LEAST.max(waiting.round_trip / ROUND_TRIP_PARTS);
@@ -45,7 +54,6 @@ impl Distribute for Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::nic::time_of;
     use crate::policy::example::{self, CELL, waiting};
 
     const GIGABIT: Option<u64> = Some(example::GIGABIT);
@@ -98,5 +106,18 @@ mod tests {
         assert_ne!(first.index, second.index);
         choices.iter_mut().for_each(|choice| choice.full = true);
         assert_eq!(policy.share(&choices, &waiting(0, 44)), None);
+    }
+
+    #[test]
+    fn a_full_link_is_waited_for_if_it_carries_all_before_another_does() {
+        let full = Choice { full: true, ..example::choice(0, GIGABIT) };
+        let late = Choice { wait: Duration::from_millis(1), ..example::choice(1, GIGABIT) };
+        let share = |backlog| {
+            let waiting = Waiting { backlog, ..waiting(0, 4) };
+            Adaptive::default().share(&[full, late], &waiting)
+        };
+        // A millisecond is 86 cells.
+        assert_eq!(share(80), None);
+        assert_eq!(share(90).map(|share| share.index), Some(1));
     }
 }

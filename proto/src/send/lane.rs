@@ -81,7 +81,7 @@ impl Sender {
         let cell_bytes = self.cell_max(around.sessions);
         self.list_choices(peer, cell_bytes, around);
         let (flow, round_trip) = (treatment.flow, self.round_trip);
-        let waiting = Waiting { now, peer, flow, cells: 1, cell_bytes, round_trip };
+        let waiting = Waiting { now, peer, flow, cells: 1, cell_bytes, backlog: 1, round_trip };
         let index = self.policies.of(treatment).seat(&self.choices, &waiting)?;
         Some((index, self.choices.len()))
     }

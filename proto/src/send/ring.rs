@@ -170,6 +170,11 @@ impl Ring {
         self.waiting >= self.waiting_max()
     }
 
+    /// How many cells wait to be sent for the first time.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Whether a cell waits to be sent for the first time.
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting > 0

@@ -110,7 +110,8 @@ impl Sender {
             return Some(Share { index: 0, cells });
         }
         let (now, flow, round_trip) = (around.now, treatment.flow, self.round_trip);
-        let waiting = Waiting { now, peer, flow, cells, cell_bytes, round_trip };
+        let backlog = self.ring.waiting();
+        let waiting = Waiting { now, peer, flow, cells, cell_bytes, backlog, round_trip };
         self.policies.of(treatment).share(&self.choices, &waiting)
     }
 
@@ -168,6 +169,9 @@ impl Sender {
                 .zip(shortest)
                 .map_or(path.skew, |(way, shortest)| delays::beyond(way, shortest))
         };
+        let opens = |path: &Outbound, link: &Link| {
+            path.opens_in(around.now).max(link.ceiling.opens_at().since(around.now))
+        };
         self.choices.extend(chosen.map(|((path, link), number)| Choice {
             link: number,
             wait: link.wait().max(behind(path)),
@@ -179,6 +183,7 @@ impl Sender {
             weight: link.settings.weight,
             skew: skew(path),
             full: link.is_full(around.now) || path.is_full(around.now),
+            opens: shortest.filter(|_| !link.full).map(|_| opens(path, link)),
         }));
     }
 

@@ -83,7 +83,6 @@ impl RateMeter {
     /// So much has arrived. `idle`: nothing waits at the bottleneck; `limited`: the window or the pace holds cells
     /// back, so what arrives is no longer what happened to be sent.
     pub(super) fn handle_report(&mut self, progress: Progress, idle: bool, limited: bool) {
-        let idle = idle || !limited;
         let Some(began) = self.began else {
             (self.began, self.idled) = (Some(progress), idle);
             return;
@@ -128,7 +127,7 @@ mod tests {
         assert_eq!(arrive(0, false, false), None);
         assert_eq!(arrive(20, false, false), None, "nothing was held back");
         assert_eq!(arrive(20, false, true), Some(20), "the window was not full before");
-        assert_eq!(arrive(16, false, false), Some(20), "no more was sent");
+        assert_eq!(arrive(16, true, false), Some(20), "no more was sent");
         assert_eq!(arrive(30, false, true), Some(30));
         assert_eq!(arrive(20, true, true), Some(30), "it may have idled");
         assert_eq!(arrive(20, false, true), Some(30), "it idled at the beginning");
