@@ -111,7 +111,8 @@ pub(crate) fn prepare(
     maps: &[MapHandle],
 ) -> libbpf_rs::Result<()> {
     use std::os::fd::AsFd;
-    let peers = config.paths / LINKS as u32;
+    let [links, lanes] = [LINKS, LANES].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let peers = config.paths / links;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if is_constant(&name) {
@@ -131,7 +132,7 @@ pub(crate) fn prepare(
             "owners" => map.set_max_entries(peers + 1)?,
             "paths" | "sources" => map.set_max_entries(config.paths)?,
             "orders" => map.set_max_entries(peers)?,
-            "lanes" | "sequences" => map.set_max_entries(peers * LANES as u32)?,
+            "lanes" | "sequences" => map.set_max_entries(peers * lanes)?,
             "traffic" => map.set_max_entries(config.paths * processors)?,
             "counts" => map.set_max_entries(processors)?,
             _ => {}
