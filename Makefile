@@ -18,7 +18,7 @@ help:
 	@echo "make test       all tests: about 15 minutes with the build; fleet-test: with etcd, DNS"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
-	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
+	@echo "make papers     the papers' measurements, published beside ours: 55 minutes;"
 	@echo "                RESUME=1 goes on after an interruption"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
 	@echo "    engines failover aggregate loss mesh watching skew soak attack apps p1 p3"
@@ -177,10 +177,10 @@ rivals_TOOLS := teamnl=libteam-utils
 moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
 guests_TOOLS := ping=iputils-ping
 p1_TOOLS := taskset=util-linux
-papers_TOOLS := iperf3=iperf3 taskset=util-linux ethtool=ethtool bonnie++=bonnie++
-p3_TOOLS := ethtool=ethtool
-apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux \
-              ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
+nfs_TOOLS := ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
+papers_TOOLS := iperf3=iperf3 taskset=util-linux ethtool=ethtool bonnie++=bonnie++ $(nfs_TOOLS)
+p3_TOOLS := ethtool=ethtool $(nfs_TOOLS)
+apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux $(nfs_TOOLS)
 papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html $(if $(RESUME),--resume)
 p3_ARGS := --throttle
 GUESTS := rivals netem vlan guests moderation papers

@@ -24,7 +24,6 @@
 #define HOPS 255
 
 /* Where inner headers have what is read of them, in bytes. */
-#define IPV4_BYTES_MIN 20
 #define IPV4_PROTOCOL 9
 #define IPV6_NEXT 6
 #define TCP_OFFSET 12

@@ -107,7 +107,8 @@ fn prepare(
     maps: &[MapHandle],
 ) -> libbpf_rs::Result<()> {
     use std::os::fd::AsFd;
-    let peers = config.paths / LINKS as u32;
+    let [links, lanes] = [LINKS, LANES].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let peers = config.paths / links;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if is_constant(&name) {
@@ -126,7 +127,7 @@ fn prepare(
             // One for this host.
             "owners" => map.set_max_entries(peers + 1)?,
             "paths" | "sources" => map.set_max_entries(config.paths)?,
-            "lanes" => map.set_max_entries(peers * LANES as u32)?,
+            "lanes" => map.set_max_entries(peers * lanes)?,
             "traffic" => map.set_max_entries(config.paths * processors)?,
             "counts" => map.set_max_entries(processors)?,
             _ => {}

@@ -1,6 +1,8 @@
 //! CPU time: of the whole machine and of single processes, for "CPU seconds per GB" (10^9 bytes of payload).
 
 use std::fs;
+use std::thread::available_parallelism;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use nix::unistd::{SysconfVar, sysconf};
@@ -44,6 +46,18 @@ impl Usage {
             processes_seconds: self.processes_seconds - earlier.processes_seconds,
         }
     }
+}
+
+/// Does `work`; returns also which share of this machine's processors was busy meanwhile, 0 to 1.
+///
+/// # Errors
+/// Those of `work`.
+pub fn busy_during<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let (began, before) = (Instant::now(), Usage::now(&[])?);
+    let done = work()?;
+    let busy = Usage::now(&[])?.since(before).machine_seconds;
+    let processors = available_parallelism()?.get() as f64;
+    Ok((done, busy / processors / began.elapsed().as_secs_f64()))
 }
 
 /// Seconds that the threads of process `pid` have run, to the nanosecond (`/proc/PID/task/TID/schedstat`): the ticks of
@@ -109,6 +123,14 @@ mod tests {
         let used = Usage::now(&pid).unwrap().since(before);
         assert!(used.machine_seconds >= 0.0 && used.processes_seconds >= 0.0);
         assert!(exact_seconds(pid[0]).unwrap() > 0.0);
+    }
+
+    #[test]
+    fn who_sleeps_is_not_busy_all_the_time_and_errors_are_handed_on() {
+        let (three, busy) = busy_during(|| Ok(3)).unwrap();
+        assert_eq!(three, 3);
+        assert!(busy >= 0.0);
+        assert!(busy_during(|| -> Result<()> { anyhow::bail!("no") }).is_err());
     }
 
     #[test]

@@ -21,7 +21,6 @@ use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::workload::probe::Probe;
 
 /// Longest that the guest may take.
 const LIMIT: Duration = Duration::from_secs(1_500);
@@ -98,9 +97,7 @@ impl Joint {
                 bundle::address(1)
             }
         };
-        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
-        let seen = Streams::periods(cell.senders, 1).run(&probe, there)?;
-        probe.stop()?;
+        let seen = Streams::periods(cell.senders, 1).between(setting, &topology, there)?;
         Bundle::stop_all(bundles)?;
         Ok(seen)
     }

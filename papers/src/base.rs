@@ -8,7 +8,6 @@ use super::streams::Streams;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::address;
-use tabane_kit::workload::probe::Probe;
 
 /// Rate, and the published throughput in Mbit/s and share of the CPU in percent.
 const PUBLISHED: [(Bitrate, f64, f64); 2] =
@@ -21,10 +20,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut filled = Vec::new();
     for (rate, mbit, cpu) in PUBLISHED {
         let topology = Setting::hosts(1, rate)?;
-        let there = address(0, 1).into();
-        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
-        let seen = Streams::periods(1, setting.rounds).run(&probe, there)?;
-        probe.stop()?;
+        let seen = Streams::periods(1, setting.rounds).between(setting, &topology, address(0, 1).into())?;
         filled.push(seen.mbit().median() / rate.mbps());
         outcome.row(format!("{rate}: throughput"), mbit, seen.mbit());
         outcome.row(format!("{rate}: CPU"), cpu, Samples::new("%", vec![seen.busy]));

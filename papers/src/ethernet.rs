@@ -10,11 +10,16 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
 
 /// Measures every combination of `flags` over a link of this MTU, in bytes.
 pub(super) fn sweep(setting: &Setting, mtu: u32, flags: &[&str]) -> Result<Vec<Swept>> {
+    swept::sweep(setting, &hosts(2, mtu)?, flags)
+}
+
+/// So many hosts on such a link.
+pub(super) fn hosts(count: usize, mtu: u32) -> Result<Topology> {
     let link = LinkPlan { mtu, ..LinkPlan::shaped(Bitrate::gbit(1)) };
-    let topology = Topology::build(Plan::two_hosts(vec![link]))?;
+    let topology = Topology::build(Plan { hosts: count, ..Plan::two_hosts(vec![link]) })?;
     for host in topology.hosts() {
         let mut ethtool = host.command("ethtool");
         tool::run(ethtool.args(["-K", &nic(0), "tso", "off", "gso", "off", "gro", "off"]))?;
     }
-    swept::sweep(setting, &topology, flags)
+    Ok(topology)
 }

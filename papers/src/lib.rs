@@ -7,8 +7,9 @@
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
 //!                                     └─ page ──── HTML
-//! base, matrix, budget, balancing, sending, latecomers (P0) · first, reclaim, gathering, bounce (P1)
-//! acks, bidirectional, parallel, beside, nfs (P2) · sizes, mtus, connections, polls, packet (P3) · anomaly, round_trips (P4)
+//! base, matrix, budget, balancing, sending, latecomers, policies (P0) · systems, reclaim, gathering, bounce (P1)
+//! acks, bidirectional, parallel, scaling, beside, nfs, rates (P2) · sizes, mtus, connections, polls, packet, programs (P3)
+//! anomaly, round_trips (P4)
 //! ```
 //!
 //! What the papers compare with Linux bonding is compared with it in a guest, whose kernel has it: `balancing`, `beside` and `nfs`.
@@ -28,7 +29,6 @@ mod connections;
 mod course;
 mod emulated;
 mod ethernet;
-mod first;
 mod gathering;
 mod latecomers;
 mod matrix;
@@ -41,10 +41,15 @@ mod packet;
 mod page;
 mod parallel;
 mod plot;
+mod policies;
 mod polls;
+mod programs;
+mod rates;
 mod reclaim;
+mod replay;
 mod rings;
 mod round_trips;
+mod scaling;
 mod sending;
 mod setting;
 mod simulated;
@@ -54,6 +59,7 @@ pub mod slot_device;
 mod streams;
 mod summary;
 mod swept;
+mod systems;
 mod way;
 
 use std::fs;
@@ -70,7 +76,9 @@ use options::Manner;
 pub use options::{Options, P1Options, P3Options};
 use outcome::Outcome;
 use setting::Setting;
-use tabane_kit::prerequisites::{BONNIE, BUSYBOX, ETHTOOL, IPERF3, MODPROBE, MPIRUN, QEMU, Tool};
+use tabane_kit::prerequisites::{
+    BONNIE, BUSYBOX, ETHTOOL, GANESHA, IPERF3, MODPROBE, MPIRUN, NFS_CAT, QEMU, Tool,
+};
 use tabane_kit::progress;
 use tabane_kit::report::{Report, Verdict};
 
@@ -95,9 +103,12 @@ enum Experiment {
     /// A sender that starts before three others, under transmit load balancing
     #[value(name = "P0.skew")]
     Skew,
+    /// Today's policies over 2 to 8 links, with 1 to 64 senders
+    #[value(name = "P0.policies")]
+    Policies,
     /// FreeBSD beside Linux, and one processor budget beside another
-    #[value(name = "P1.first")]
-    First,
+    #[value(name = "P1.systems")]
+    Systems,
     /// Messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively
     #[value(name = "P1.sweep")]
     Reclaim,
@@ -116,12 +127,18 @@ enum Experiment {
     /// What parallel programs exchange, over one link and over two, on 4 and 8 nodes
     #[value(name = "P2.npb")]
     Parallel,
+    /// The same exchange, simulated on 4 to 64 nodes
+    #[value(name = "P2.scaling")]
+    Scaling,
     /// Linux bonding beside bundles: both directions, packets for 1 GB, parallel programs, in a guest
     #[value(name = "P2.bonding")]
     Beside,
     /// NFS over one link and over two, in a guest
     #[value(name = "P2.nfs")]
     Nfs,
+    /// Reordering, and how soon a dead link is noticed, at up to 100 Gbit/s
+    #[value(name = "P2.rates")]
+    Rates,
     /// Messages of 1 KB to 64 KB through a memory-slot NIC, with and without its bug
     #[value(name = "P3.size")]
     Sizes,
@@ -137,6 +154,9 @@ enum Experiment {
     /// Where the time of one packet goes
     #[value(name = "P3.packet")]
     Packet,
+    /// What parallel programs exchange, and NFS, through a window of memory
+    #[value(name = "P3.mpi")]
+    Programs,
     /// Round trips of messages of 1 B and 1 KB
     #[value(name = "P4.rtt")]
     RoundTrips,
@@ -158,11 +178,13 @@ impl Experiment {
     fn tools(self, npb: bool) -> &'static [Tool] {
         match self {
             Experiment::Parallel if npb => &[MPIRUN],
+            Experiment::Programs if npb => &[MPIRUN, ETHTOOL, GANESHA, NFS_CAT],
+            Experiment::Programs => &[ETHTOOL, GANESHA, NFS_CAT],
             Experiment::Sizes | Experiment::Mtus | Experiment::Connections => &[ETHTOOL],
             Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
             Experiment::Balancing => &[QEMU, MODPROBE, BUSYBOX],
             Experiment::Beside => &[QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3],
-            Experiment::Acks => &[IPERF3],
+            Experiment::Acks | Experiment::Rates => &[IPERF3],
             _ => &[],
         }
     }
@@ -174,15 +196,19 @@ impl Experiment {
             Experiment::Base => 65,
             Experiment::Matrix => 400,
             Experiment::Budget => 130,
+            Experiment::Policies => 240,
+            Experiment::Rates => 60,
             Experiment::Balancing => 480,
             Experiment::Skew => 145,
             Experiment::Reclaim => 180,
             Experiment::Gathering | Experiment::Bounce | Experiment::Anomaly => 5,
             Experiment::Bidirectional => 250,
             Experiment::Parallel => 200,
+            Experiment::Programs => 150,
+            Experiment::Scaling => 60,
             Experiment::Beside => 300,
             Experiment::Nfs => 200,
-            Experiment::First | Experiment::Polls | Experiment::Packet => 40,
+            Experiment::Systems | Experiment::Polls | Experiment::Packet => 40,
             Experiment::Sizes | Experiment::Mtus | Experiment::Connections => 60,
             Experiment::RoundTrips => 30,
         }
@@ -206,20 +232,24 @@ impl Experiment {
             Experiment::Budget => budget::run(setting),
             Experiment::Balancing => balancing::run(setting),
             Experiment::Skew => latecomers::run(setting),
-            Experiment::First => first::run(setting),
+            Experiment::Policies => policies::run(setting),
+            Experiment::Systems => systems::run(setting),
             Experiment::Reclaim => reclaim::run(setting),
             Experiment::Gathering => Ok(gathering::run()),
             Experiment::Bounce => bounce::run(setting),
             Experiment::Acks => acks::run(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::Parallel => parallel::run(setting),
+            Experiment::Scaling => scaling::run(),
             Experiment::Beside => beside::run(setting),
             Experiment::Nfs => nfs::run(setting),
+            Experiment::Rates => rates::run(setting),
             Experiment::Sizes => sizes::run(setting),
             Experiment::Mtus => mtus::run(setting),
             Experiment::Connections => connections::run(setting),
             Experiment::Polls => polls::run(setting),
             Experiment::Packet => packet::run(setting),
+            Experiment::Programs => programs::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),
             Experiment::Anomaly => anomaly::run(),
         }
@@ -330,11 +360,11 @@ mod tests {
 
     #[test]
     fn papers_with_a_command_of_their_own_need_no_parallel_program() {
-        for (paper, count) in [("P1", 4), ("P3", 5)] {
+        for (paper, count) in [("P1", 4), ("P3", 6)] {
             let experiments = Experiment::of(paper);
             assert_eq!(experiments.len(), count, "{experiments:?}");
             let mut tools = experiments.iter().flat_map(|experiment| experiment.tools(false));
-            assert!(tools.all(|tool| tool.package == ETHTOOL.package));
+            assert!(tools.all(|tool| tool.package != MPIRUN.package));
         }
     }
 }

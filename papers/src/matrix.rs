@@ -8,10 +8,8 @@ use super::outcome::Outcome;
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
-use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
-use tabane_kit::workload::probe::Probe;
 
 /// The policies, in the order of the published figures.
 const POLICIES: [&str; 2] = ["rr", "tlb"];
@@ -73,15 +71,8 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
 
 fn measure(setting: &Setting, cell: &Cell) -> Result<[Streamed; 2]> {
     let topology = Setting::hosts(cell.nics, cell.rate)?;
-    let stream = |policy| -> Result<Streamed> {
-        let bundles = setting.bundles(&topology, policy)?;
-        let there = bundle::address(1);
-        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
-        let seen = Streams::periods(cell.senders, setting.rounds).run(&probe, there)?;
-        probe.stop()?;
-        Bundle::stop_all(bundles)?;
-        Ok(seen)
-    };
+    let stream =
+        |policy| Streams::periods(cell.senders, setting.rounds).over_bundles(setting, &topology, policy);
     Ok([stream(POLICIES[0])?, stream(POLICIES[1])?])
 }
 

@@ -54,6 +54,8 @@ impl Speed {
 /// What the hosts are like.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hosts {
+    /// How many; between more than two the memory is this machine's own.
+    pub(super) count: usize,
     pub(super) speed: Speed,
     /// Between two polls.
     pub(super) interval: Duration,
@@ -66,7 +68,7 @@ pub(super) struct Hosts {
 impl Hosts {
     /// Two, as in the paper's measurements.
     pub(super) const fn two(speed: Speed) -> Hosts {
-        Hosts { speed, interval: INTERVAL, in_time: true, unit: WITH_BUG.slot.unit }
+        Hosts { count: 2, speed, interval: INTERVAL, in_time: true, unit: WITH_BUG.slot.unit }
     }
 
     /// What `measure` finds while these hosts have their bundles.
@@ -75,7 +77,8 @@ impl Hosts {
         setting: &Setting,
         measure: impl FnOnce(&Topology) -> Result<T>,
     ) -> Result<T> {
-        let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::unshaped()]))?;
+        let topology =
+            Topology::build(Plan { hosts: self.count, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
         let windows = [Window::new()?, Window::new()?];
         let _device = match self.speed {
             Speed::Own => None,
@@ -96,12 +99,12 @@ impl Hosts {
         let mut bundles = Vec::new();
         for (number, host) in topology.hosts().iter().enumerate() {
             let window = if self.speed == Speed::Own { &windows[0] } else { &windows[number] };
-            let (unit, slots) = (self.unit, topology.hosts().len());
+            let (unit, slots) = (self.unit, self.count);
             let link = format!("{},unit={unit}B,slots={slots},slot={number},poll={interval}", window.link());
             bundles.push(Bundle::start(host, number, &[link], &options)?);
         }
         for bundle in &mut bundles {
-            bundle.wait_until("the other host", |status| status.is_ready(1, 1))?;
+            bundle.wait_until("the other hosts", |status| status.is_ready(self.count - 1, 1))?;
             if !self.in_time {
                 let_be_late(bundle.pid().context("the daemon has ended")?)?;
             }

@@ -1,10 +1,11 @@
 //! P2.nfs: NFS on tmpfs over one link, over channel bonding and over a bundle, in a [`guest`](tabane_kit::guest), whose kernel has
 //! them.
 //!
-//! The links are slow enough for an emulated processor to fill, so speeds are compared with those over one link. Client and
-//! server share the processors: of the whole guest's load, the client's side is bonnie++ with its bundle, the server's its
-//! kernel threads with its bundle; the rest is work of the kernel that belongs to no process. The client's memory is limited by a
-//! control group where the paper does it by the kernel's command line.
+//! The links are slow enough for an emulated processor to fill, so speeds are compared with those over one link. NICs hand over at
+//! once: times between two interrupts that are long at such rates would make each request wait, and bonnie++ took more than 20 minutes
+//! over one link. Client and server share the processors: of the whole guest's load, the client's side is bonnie++ with its bundle,
+//! the server's its kernel threads with its bundle; the rest is work of the kernel that belongs to no process. The client's memory
+//! is limited by a control group where the paper does it by the kernel's command line.
 
 use std::fs;
 use std::time::Duration;

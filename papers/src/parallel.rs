@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use super::outcome::Outcome;
 use super::setting::Setting;
-use super::way::{Joined, Way};
+use super::way::Way;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
@@ -34,7 +34,7 @@ const CG: Published = [[0.94, 1.03], [0.85, 1.16]];
 /// From this ratio on a program gains.
 pub(super) const GAINS: f64 = 1.02;
 /// How far the ratio of what only computes may be from one: all hosts share this machine.
-const ALIKE: f64 = 0.1;
+pub(super) const ALIKE: f64 = 0.1;
 /// How long a kernel's exchange is replayed.
 const REPLAYED: Duration = Duration::from_millis(1_500);
 
@@ -71,12 +71,12 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     outcome.finding(
         "3.2: what exchanges data gains by a second link, if the order is restored",
         exchanging.iter().all(|(_, ratio)| *ratio >= GAINS),
-        list(&exchanging),
+        list("one link", &exchanging),
     );
     outcome.finding(
         "3.2: what only computes is as fast with one link as with two",
         computing.iter().all(|(_, ratio)| (ratio - 1.0).abs() <= ALIKE),
-        list(&computing),
+        list("one link", &computing),
     );
     if setting.npb.is_none() {
         outcome.remarks.push(
@@ -94,7 +94,7 @@ fn measure(setting: &Setting, nodes: usize, rate: Bitrate) -> Result<[Vec<(Kerne
             let _step = progress::step(&format!("round {round}: {nodes} nodes, {}", way.label()));
             let topology = way.topology(nodes, rate)?;
             let joined = way.join(setting, &topology)?;
-            for (kernel, speed) in speeds(setting, &topology, &joined, Class::A)? {
+            for (kernel, speed) in speeds(setting, &topology, &joined.addresses, Class::A)? {
                 match seen.iter_mut().find(|(known, _)| *known == kernel) {
                     Some((_, samples)) => Samples::push(samples, speed),
                     None => seen.push((kernel, Samples::new("per second", vec![speed]))),
@@ -110,23 +110,22 @@ fn measure(setting: &Setting, nodes: usize, rate: Bitrate) -> Result<[Vec<(Kerne
 pub(super) fn speeds(
     setting: &Setting,
     topology: &Topology,
-    joined: &Joined<'_>,
+    addresses: &[IpAddr],
     class: Class,
 ) -> Result<Speeds> {
     let nodes = topology.hosts().len();
     let kernels = Kernel::ALL.into_iter().filter(|kernel| kernel.runs_on(nodes));
     if let Some(directory) = &setting.npb {
-        let mpi = Mpi::over(topology, joined.addresses[0])?;
+        let mpi = Mpi::over(topology, addresses[0])?;
         return kernels.map(|kernel| Ok((kernel, npb::run(&mpi, directory, kernel.name())?))).collect();
     }
-    let ranks = Ranks::connect(topology.hosts(), &joined.addresses)?;
-    kernels.map(|kernel| Ok((kernel, replay(&ranks, &joined.addresses, kernel, class)?))).collect()
+    let ranks = Ranks::connect(topology.hosts(), addresses)?;
+    kernels.map(|kernel| Ok((kernel, replay(&ranks, nodes, kernel, class)?))).collect()
 }
 
 /// Iterations of `kernel` per second, after one that warms the connections up.
-fn replay(ranks: &Ranks, addresses: &[IpAddr], kernel: Kernel, class: Class) -> Result<f64> {
+fn replay(ranks: &Ranks, nodes: usize, kernel: Kernel, class: Class) -> Result<f64> {
     let _step = progress::step(kernel.name());
-    let nodes = addresses.len();
     let steps: Vec<_> = (0..nodes).map(|rank| Arc::new(kernel.steps(class, nodes, rank))).collect();
     let one = ranks.run(&steps, 1)?.as_secs_f64();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands at most")]
@@ -157,7 +156,8 @@ fn scaling(outcome: &mut Outcome, four: &[(Kernel, Samples)], eight: &[(Kernel, 
     );
 }
 
-fn list(ratios: &[(String, f64)]) -> String {
+/// Ratios to the speed over `base`, with their names.
+pub(super) fn list(base: &str, ratios: &[(String, f64)]) -> String {
     let ratios: Vec<String> = ratios.iter().map(|(what, ratio)| format!("{what} {ratio:.2}")).collect();
-    format!("times one link: {}", ratios.join("; "))
+    format!("times {base}: {}", ratios.join("; "))
 }

@@ -33,12 +33,16 @@ impl Setting {
 
     /// Bundles over all links, as the papers' were: without sealing, and knowing the NICs' rate.
     pub(super) fn bundles<'a>(&self, topology: &'a Topology, policy: &str) -> Result<Vec<Bundle<'a>>> {
+        let plan = topology.plan().links.iter();
+        let links: Vec<String> = plan
+            .zip(topology.nics())
+            .map(|(link, nic)| link.rate.map_or(nic.clone(), |rate| format!("{nic},rate={rate}")))
+            .collect();
         let options = bundle::Options {
-            rate: topology.plan().links[0].rate,
             protection: Protection::None,
             arguments: vec!["--policy".to_string(), policy.to_string()],
             ..bundle::Options::new(&self.daemon)
         };
-        Bundle::start_all(topology, &options)
+        Bundle::start_over(topology, &links, &options)
     }
 }

@@ -6,7 +6,10 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::setting::Setting;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::report::Samples;
+use tabane_kit::topology::Topology;
 use tabane_kit::workload::probe::Probe;
 
 /// Length of a period: after it, balance-tlb associates senders and NICs anew.
@@ -35,6 +38,27 @@ impl Streams {
     /// So many senders for so many periods.
     pub(super) fn periods(senders: usize, periods: usize) -> Streams {
         Streams { senders, seconds: periods * PERIOD_SECONDS, interval: PERIOD_SECONDS }
+    }
+
+    /// Has them send from the first host of `topology` over bundles with `policy` to the second one.
+    pub(super) fn over_bundles(
+        &self,
+        setting: &Setting,
+        topology: &Topology,
+        policy: &str,
+    ) -> Result<Streamed> {
+        let bundles = setting.bundles(topology, policy)?;
+        let seen = self.between(setting, topology, bundle::address(1))?;
+        Bundle::stop_all(bundles)?;
+        Ok(seen)
+    }
+
+    /// The same over whatever leads to `there`.
+    pub(super) fn between(&self, setting: &Setting, topology: &Topology, there: IpAddr) -> Result<Streamed> {
+        let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
+        let seen = self.run(&probe, there)?;
+        probe.stop()?;
+        Ok(seen)
     }
 
     /// Has them send to `there`, whose server `probe` has.

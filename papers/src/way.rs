@@ -43,6 +43,17 @@ impl Way {
         Topology::build(Plan { hosts, addressed: self == Way::Single, ..Plan::two_hosts(links) })
     }
 
+    /// The same with receiving NICs that gather frames, and hand over each for itself.
+    pub(super) fn moderated(self, hosts: usize, rate: Bitrate) -> Result<Topology> {
+        let topology = self.topology(hosts, rate)?;
+        topology.moderate()?;
+        for host in topology.hosts() {
+            let one_by_one = |nic: &String| host.ip(&format!("link set {nic} gso_max_segs 1")).map(drop);
+            topology.nics().iter().try_for_each(one_by_one)?;
+        }
+        Ok(topology)
+    }
+
     /// Joins all hosts of `topology`.
     pub(super) fn join<'a>(self, setting: &Setting, topology: &'a Topology) -> Result<Joined<'a>> {
         let hosts = 0..topology.hosts().len();

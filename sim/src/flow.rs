@@ -45,6 +45,12 @@ impl Flow {
         let pace = Pace::Bursts { every, frames: 1 };
         Self { sizes: Sizes::Fixed(length), pace, ..Self::bulk(from, to) }
     }
+
+    /// Messages, with a window of 256 KB, as superframes and a shorter frame behind them.
+    #[must_use]
+    pub fn messages(from: NodeNumber, to: NodeNumber) -> Self {
+        Self { pace: Pace::Messages { frames: 4 }, ..Self::bulk(from, to) }
+    }
 }
 
 /// When a flow's frames are sent.
@@ -54,6 +60,12 @@ pub enum Pace {
     Greedy,
     /// So many are on their way: the next when one is delivered, or is lost, as a window of TCP does.
     Window {
+        /// On their way.
+        frames: u16,
+    },
+    /// Those of messages, whose lengths [`crate::world::World::send`] tells: so many are on their way, and a lost one is sent
+    /// again when a later one has come.
+    Messages {
         /// On their way.
         frames: u16,
     },

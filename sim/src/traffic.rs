@@ -18,6 +18,10 @@ use tabane_proto::wire::record::VNET;
 /// Frames that wait in a device at most: as many as `tabane up` asks for by default.
 const DEVICE_QUEUE: usize = 1_000;
 
+/// Bytes of a message that a superframe carries, and those of Ethernet, IPv4 and TCP headers in front of them.
+const MESSAGE_PART: u64 = 65_106;
+const MESSAGE_HEADERS: u32 = 54;
+
 /// A flow's number.
 pub type FlowNumber = usize;
 
@@ -30,8 +34,10 @@ struct Sent {
     taken: Option<Instant>,
     /// When its addressee got it first.
     delivered: Option<Instant>,
+    /// Bytes from the Ethernet header on.
+    length: u32,
     /// Nodes that have it, a bit each.
-    seen: u32,
+    seen: u64,
     /// Bytes that it lost with its last segment.
     trimmed: usize,
 }
@@ -51,6 +57,9 @@ struct FlowState {
     asked_by: Option<FlowNumber>,
     /// Frames that had been offered when timeout last ran out.
     asked: usize,
+    /// Lengths of the frames of messages that are still to be offered, and the payload that has come of messages, in bytes.
+    due: VecDeque<u32>,
+    came: u64,
 }
 
 /// The figures of a flow.
@@ -93,6 +102,8 @@ pub(crate) struct Traffic {
     pub(crate) device_full: u64,
     /// Deliveries to nodes that are not addressed: an unknown destination goes to everyone.
     pub(crate) flooded: u64,
+    /// A message has come further since the last look.
+    pub(crate) has_news: bool,
     /// A node whose frames nobody judges, and deliveries that were not judged.
     hostile: Option<u8>,
     pub(crate) unjudged: u64,
@@ -109,6 +120,7 @@ impl Traffic {
             greedy: vec![VecDeque::new(); nodes],
             device_full: 0,
             flooded: 0,
+            has_news: false,
             hostile: None,
             unjudged: 0,
             expected: Vec::new(),
@@ -136,6 +148,8 @@ impl Traffic {
             answers: None,
             asked_by: None,
             asked: 0,
+            due: VecDeque::new(),
+            came: 0,
         });
         self.flows.len() - 1
     }
@@ -164,9 +178,35 @@ impl Traffic {
                 (0..frames).for_each(|_| self.offer(now, number));
                 None
             }
+            Pace::Messages { frames } => {
+                self.fill_window(now, number, frames.into());
+                None
+            }
             Pace::Answering => None,
         };
         Some((from, again))
+    }
+
+    /// A flow has a message of so many bytes to send.
+    pub(crate) fn send(&mut self, number: FlowNumber, bytes: u64) {
+        let state = &mut self.flows[number];
+        let whole = bytes / MESSAGE_PART;
+        let rest = bytes % MESSAGE_PART;
+        let parts = (0..whole).map(|_| MESSAGE_PART).chain((rest > 0).then_some(rest));
+        state.due.extend(parts.map(|part| u32::try_from(part).unwrap_or(u32::MAX) + MESSAGE_HEADERS));
+    }
+
+    /// Bytes that have come of a flow's messages.
+    pub(crate) fn came(&self, number: FlowNumber) -> u64 {
+        self.flows[number].came
+    }
+
+    /// Offers what is due of messages, as long as fewer than so many frames are on their way.
+    fn fill_window(&mut self, now: Instant, number: FlowNumber, frames: usize) {
+        let state = &self.flows[number];
+        let reached = state.flow.to.map_or(0, |to| state.reached[usize::from(to)]);
+        let room = (frames + reached as usize).saturating_sub(state.sent.len());
+        (0..room.min(state.due.len())).for_each(|_| self.offer(now, number));
     }
 
     /// Asks the first question, or the next one when the timeout has passed without one.
@@ -198,10 +238,13 @@ impl Traffic {
     }
 
     fn next_id(&mut self, number: FlowNumber) -> FrameId {
-        let sent = &mut self.flows[number].sent;
-        sent.push(Sent::default());
-        let count = u32::try_from(sent.len()).expect("a run is short");
-        FrameId { flow: u16::try_from(number).expect("flows are few"), number: count - 1 }
+        let state = &mut self.flows[number];
+        let count = u32::try_from(state.sent.len()).expect("a run is short");
+        let id = FrameId { flow: u16::try_from(number).expect("flows are few"), number: count };
+        let drawn = || u32::try_from(state.flow.sizes.length(id)).unwrap_or(u32::MAX);
+        let length = state.due.pop_front().unwrap_or_else(drawn);
+        state.sent.push(Sent { length, ..Sent::default() });
+        id
     }
 
     /// Stops a flow: frames that wait in the device are still sent.
@@ -230,7 +273,7 @@ impl Traffic {
 
     /// How long a frame is when it is sent.
     fn length(&self, id: FrameId) -> usize {
-        self.flows[usize::from(id.flow)].flow.sizes.length(id)
+        self.flows[usize::from(id.flow)].sent[id.number as usize].length as usize
     }
 
     fn is_tcp(&self, id: FrameId) -> bool {
@@ -317,6 +360,10 @@ impl Traffic {
         frame.delivered.get_or_insert(now);
         frame.trimmed = trimmed;
         let is_window = matches!(state.flow.pace, Pace::Window { .. });
+        if let Pace::Messages { frames } = state.flow.pace {
+            self.message_came(now, id, passed, frames.into());
+            return Ok(Some(id));
+        }
         let (next, frames) = if is_window {
             (Some(usize::from(id.flow)), passed)
         } else {
@@ -326,6 +373,17 @@ impl Traffic {
             (0..frames).for_each(|_| self.offer(now, next));
         }
         Ok(Some(id))
+    }
+
+    /// A frame of a message has come, the last of so many whose fate is known now: the others are lost. A segment that was taken out
+    /// of it counts as come, for it is few of the bytes.
+    fn message_came(&mut self, now: Instant, id: FrameId, passed: u32, window: usize) {
+        let state = &mut self.flows[usize::from(id.flow)];
+        let known = (id.number + 1 - passed)..id.number;
+        state.due.extend(known.map(|number| state.sent[number as usize].length));
+        state.came += u64::from(state.sent[id.number as usize].length - MESSAGE_HEADERS);
+        self.has_news = true;
+        self.fill_window(now, id.flow.into(), window);
     }
 
     /// Finds the frame that has exactly these bytes, or has them without its last segment; returns how long that is.
@@ -367,13 +425,12 @@ impl Traffic {
         let state = &self.flows[number];
         let mut result = FlowResult { offered: state.sent.len() as u64, ..FlowResult::default() };
         let mut latencies = Vec::new();
-        for (frame, index) in state.sent.iter().zip(0..) {
+        for frame in &state.sent {
             let Some(taken) = frame.taken.filter(|taken| *taken >= since) else { continue };
             result.taken += 1;
             let Some(delivered) = frame.delivered else { continue };
-            let id = FrameId { flow: u16::try_from(number).unwrap_or_default(), number: index };
             result.delivered += 1;
-            result.delivered_bytes += (state.flow.sizes.length(id) - frame.trimmed) as u64;
+            result.delivered_bytes += u64::from(frame.length) - frame.trimmed as u64;
             result.trimmed += u64::from(frame.trimmed > 0);
             latencies.push(delivered.since(frame.offered.unwrap_or(taken)));
         }
@@ -386,14 +443,9 @@ impl Traffic {
     /// Bytes of a flow that its addressee got in a span of time.
     pub(crate) fn delivered_between(&self, number: FlowNumber, from: Instant, until: Instant) -> u64 {
         let state = &self.flows[number];
-        let delivered = state
-            .sent
-            .iter()
-            .zip(0..)
-            .filter(|(frame, _)| frame.delivered.is_some_and(|at| (from..until).contains(&at)));
-        let flow = u16::try_from(number).unwrap_or_default();
-        let length = |index| state.flow.sizes.length(FrameId { flow, number: index });
-        delivered.map(|(frame, index)| (length(index) - frame.trimmed) as u64).sum()
+        let is_within = |frame: &&Sent| frame.delivered.is_some_and(|at| (from..until).contains(&at));
+        let delivered = state.sent.iter().filter(is_within);
+        delivered.map(|frame| u64::from(frame.length) - frame.trimmed as u64).sum()
     }
 
     /// The longest time between two deliveries of a flow, or from the last one until `until`, of which a part lies between

@@ -76,6 +76,18 @@ impl<'t> World<'t> {
         number
     }
 
+    /// Sends a message of so many bytes on a flow of [`crate::flow::Pace::Messages`].
+    pub fn send(&mut self, flow: FlowNumber, bytes: u64) {
+        self.surroundings.traffic.send(flow, bytes);
+        self.surroundings.agenda.push(self.now(), Event::Flow(flow));
+    }
+
+    /// Bytes of a flow's messages that have come.
+    #[must_use]
+    pub fn came(&self, flow: FlowNumber) -> u64 {
+        self.surroundings.traffic.came(flow)
+    }
+
     /// Ends a flow. Frames that wait in its device are still sent.
     pub fn stop(&mut self, flow: FlowNumber) {
         self.surroundings.traffic.stop(flow);
@@ -193,17 +205,34 @@ impl<'t> World<'t> {
     /// # Errors
     /// The first invariant that does not hold.
     pub fn run_until(&mut self, until: Instant) -> Result<(), Violation> {
-        while let Some((at, event)) = self.surroundings.agenda.pop(until) {
-            debug_assert!(at >= self.surroundings.now, "time goes forward");
-            self.surroundings.now = at;
-            self.events += 1;
-            self.happen(event);
-            if let Some(violation) = self.surroundings.violation.clone() {
-                return Err(violation);
+        while self.step(until)? {}
+        Ok(())
+    }
+
+    /// Runs the world until a message has come further, at most until `until`; returns whether one has.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn run_until_some_came(&mut self, until: Instant) -> Result<bool, Violation> {
+        while !core::mem::take(&mut self.surroundings.traffic.has_news) {
+            if !self.step(until)? {
+                return Ok(false);
             }
         }
-        self.surroundings.now = until;
-        Ok(())
+        Ok(true)
+    }
+
+    /// The next event until `until`; without one it is `until`.
+    fn step(&mut self, until: Instant) -> Result<bool, Violation> {
+        let Some((at, event)) = self.surroundings.agenda.pop(until) else {
+            self.surroundings.now = until;
+            return Ok(false);
+        };
+        debug_assert!(at >= self.surroundings.now, "time goes forward");
+        self.surroundings.now = at;
+        self.events += 1;
+        self.happen(event);
+        self.surroundings.violation.clone().map_or(Ok(true), Err)
     }
 
     /// Runs the world until every node takes every link to every other for usable, at most for `limit`.

@@ -35,6 +35,26 @@ fn sixteen_senders_to_one_receiver_fill_its_links_and_kill_none() {
     assert!(goodput >= 0.9 * 2.0 * GIGABIT);
 }
 
+/// Ranks of a parallel program: all send to all at once, and each byte comes, over links that lose cells without repair.
+#[test]
+fn messages_come_whole_whatever_is_lost() {
+    const NODES: u8 = 4;
+    const BYTES: u64 = 700_001;
+    let lossy = Link { loss: 2_000, ..Link::GIGABIT };
+    let mut world = World::new(1, &Topology::new(NODES, &[lossy; 2]), None);
+    world.settle(millis(500)).unwrap();
+    let pairs =
+        (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to))).filter(|(from, to)| from != to);
+    let flows: Vec<_> = pairs.map(|(from, to)| world.start(Flow::messages(from, to))).collect();
+    flows.iter().for_each(|flow| world.send(*flow, BYTES));
+    let until = world.now() + millis(1_000);
+    while world.run_until_some_came(until).unwrap() {}
+    let came: Vec<u64> = flows.iter().map(|flow| world.came(*flow)).collect();
+    assert_eq!(came, vec![BYTES; flows.len()], "{:?}", world.losses());
+    let lost: u64 = flows.iter().map(|flow| world.result(*flow).lost()).sum();
+    assert!(lost > 0, "nothing was lost, so nothing was sent again");
+}
+
 const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }

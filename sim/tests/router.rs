@@ -231,6 +231,7 @@ fn a_flow_that_its_own_window_holds_back_leaves_a_radio_link_that_slows_down() {
         let turn = f64::from(step) / 150.0 * std::f64::consts::TAU;
         fading = 0.7 * fading + 0.3 * f64::from(step * 7_919 % 101) / 50.0 - 0.3;
         let megabits = (50.0 * 10f64.powf((turn.cos() - 1.0) / 2.0) * f64::exp(fading)).clamp(5.0, 50.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "5,000 to 50,000")]
         let rate = Fault::Rate(0, (megabits * 1e3) as u32);
         world.begin(rate);
         world.run_for(Duration::from_millis(20)).unwrap();

@@ -8,8 +8,10 @@ use libbpf_rs::btf::types::{MemberAttr, Struct};
 use tabane_kernel::layout::{Config, Counts, Path, Peer, Source, Traffic};
 use tabane_kernel::load::OBJECTS;
 
-/// Offset in bytes of each member.
-fn members(btf: &Btf<'_>, name: &str) -> Result<(usize, Vec<(String, usize)>), Box<dyn Error>> {
+/// Bytes of a structure, and name and offset of each member.
+type Shape = (usize, Vec<(String, usize)>);
+
+fn members(btf: &Btf<'_>, name: &str) -> Result<Shape, Box<dyn Error>> {
     let structure: Struct<'_> = btf.type_by_name(name).ok_or_else(|| format!("no struct {name}"))?;
     let members = structure.iter().map(|member| {
         let MemberAttr::Normal { offset } = member.attr else { return Err("a bit field") };

@@ -13,7 +13,7 @@ const PAYLOAD_MAX: usize = 1500 - 62 - 28;
 
 pub(crate) fn leaves_to_cells() -> Result<(), Box<dyn Error>> {
     let mut kernel_path = with_peer()?;
-    kernel_path.set_peer(1, Some(([2, 0xbb, 0, 0, 0, 3], false)))?;
+    kernel_path.set_peer(1, Some((Some([2, 0xbb, 0, 0, 0, 3]), false)))?;
     let mut arp = own(true, 10);
     arp[13] = 6;
     let mut tagged = own(true, 10);

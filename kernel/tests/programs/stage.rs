@@ -40,7 +40,7 @@ pub(crate) fn attach() -> Result<KernelPath, tabane_kernel::Error> {
 pub(crate) fn with_peer() -> Result<KernelPath, tabane_kernel::Error> {
     let mut kernel_path = attach()?;
     kernel_path.set_own(OWN_MAC)?;
-    kernel_path.set_peer(0, Some((PEER_MAC, true)))?;
+    kernel_path.set_peer(0, Some((Some(PEER_MAC), true)))?;
     for number in 0..2 {
         kernel_path.set_link(number.into(), Some(link()))?;
         kernel_path.set_path(0, number.into(), Some(path(number)))?;

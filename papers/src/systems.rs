@@ -1,4 +1,4 @@
-//! P1.first: FreeBSD beside Linux (figure 1), and one processor budget beside another.
+//! P1.systems: FreeBSD beside Linux (figure 1), and one processor budget beside another.
 //!
 //! The paper sends UDP from one machine under two systems, of which one spends more of the same processor on a packet. The
 //! machines are simulated. Measured: the same program with all of its host's processor, and beside a thread that takes half of it;

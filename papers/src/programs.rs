@@ -1,0 +1,99 @@
+//! P3.mpi: what parallel programs exchange, by 4 ranks, and files by NFS, through a window of memory and over gigabit Ethernet.
+//!
+//! The paper expects MPI to gain (section 7), and measures no program. As in P2, the exchange of the NAS Parallel Benchmarks is
+//! replayed unless `--npb` names where their programs are. The server of NFS is nfs-ganesha, for the kernel may have none.
+
+use std::net::IpAddr;
+
+use anyhow::{Result, ensure};
+
+use super::ethernet;
+use super::memory::{Hosts, Speed};
+use super::outcome::Outcome;
+use super::parallel::{ALIKE, GAINS, list, speeds};
+use super::setting::Setting;
+use tabane_kit::bundle;
+use tabane_kit::progress;
+use tabane_kit::report::Samples;
+use tabane_kit::topology::{Topology, address};
+use tabane_kit::workload::ganesha::Server;
+use tabane_kit::workload::npb::exchange::{Class, Kernel};
+
+/// Hosts, of which each has a rank.
+const HOSTS: usize = 4;
+/// Ethernet's, in bytes.
+const MTU: u32 = 1_500;
+/// Clients of NFS at once.
+const CLIENTS: u16 = 4;
+/// The file of NFS.
+const NFS: &str = "NFS";
+/// Makes the file that is read.
+const SEED: u64 = 1;
+
+/// Speeds by name, with their unit.
+type Seen = Vec<(&'static str, Samples)>;
+
+pub(super) fn run(setting: &Setting) -> Result<Outcome> {
+    let (mut over_ethernet, mut over_memory) = (Seen::new(), Seen::new());
+    let hosts = Hosts { count: HOSTS, ..Hosts::two(Speed::Own) };
+    for round in 1..=setting.rounds {
+        let _step = progress::step(&format!("round {round}"));
+        let topology = ethernet::hosts(HOSTS, MTU)?;
+        let addresses: Vec<IpAddr> = (0..HOSTS).map(|host| address(0, host).into()).collect();
+        see(setting, &topology, &addresses, &mut over_ethernet)?;
+        drop(topology);
+        let addresses: Vec<IpAddr> = (0..HOSTS).map(bundle::address).collect();
+        hosts.measure(setting, |topology| see(setting, topology, &addresses, &mut over_memory))?;
+    }
+    let mut outcome = Outcome::default();
+    let mut ratios = Vec::new();
+    for ((name, ethernet), (_, memory)) in over_ethernet.into_iter().zip(over_memory) {
+        let times = memory.values().iter().zip(ethernet.values()).map(|(own, other)| own / other).collect();
+        let ratio = Samples::new("times", times);
+        ratios.push((name.to_string(), ratio.median()));
+        outcome.own(format!("{name}: Ethernet"), ethernet);
+        outcome.own(format!("{name}: memory"), memory);
+        outcome.own(format!("{name}: memory beside Ethernet"), ratio);
+    }
+    judge(&mut outcome, &ratios);
+    Ok(outcome)
+}
+
+/// Adds a round of everything over what joins these hosts.
+fn see(setting: &Setting, topology: &Topology, addresses: &[IpAddr], seen: &mut Seen) -> Result<()> {
+    let mut add = |name, unit, speed| match seen.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, samples)) => samples.push(speed),
+        None => seen.push((name, Samples::new(unit, vec![speed]))),
+    };
+    for (kernel, speed) in speeds(setting, topology, addresses, Class::A)? {
+        add(kernel.name(), "per second", speed);
+    }
+    let _step = progress::step(NFS);
+    let server = Server::start(topology.host(1), SEED)?;
+    let read = server.load(topology.host(0), addresses[1], CLIENTS, setting.seconds)?.finish();
+    ensure!(read.failed == 0, "{} clients of NFS failed", read.failed);
+    add(NFS, "Mbit/s", read.mbps);
+    Ok(())
+}
+
+fn judge(outcome: &mut Outcome, ratios: &[(String, f64)]) {
+    let (computing, rest): (Vec<_>, Vec<_>) =
+        ratios.iter().cloned().partition(|(name, _)| name == Kernel::Ep.name());
+    let (files, exchanging): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(name, _)| name == NFS);
+    let gain = |ratios: &[(String, f64)]| ratios.iter().all(|(_, ratio)| *ratio >= GAINS);
+    outcome.finding(
+        "7: MPI gains by the NIC in a memory slot",
+        gain(&exchanging),
+        list("gigabit Ethernet", &exchanging),
+    );
+    outcome.finding(
+        "files by NFS come faster through memory",
+        gain(&files),
+        list("gigabit Ethernet", &files),
+    );
+    outcome.finding(
+        "what only computes is as fast through memory as over Ethernet",
+        computing.iter().all(|(_, ratio)| (ratio - 1.0).abs() <= ALIKE),
+        list("gigabit Ethernet", &computing),
+    );
+}
