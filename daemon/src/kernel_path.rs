@@ -63,13 +63,13 @@ impl KernelPath {
         };
         match &programs {
             Ok(running) => {
-                tracing::info!(links = running.ends.iter().flatten().count(), "the kernel path is there")
+                tracing::info!(links = running.ends.iter().flatten().count(), "the kernel path is there");
             }
             Err(why) if asked == config::DataPath::Kernel => {
                 return Err(BadInput::new(format!("data_path kernel: {why}; allowed here: auto, user")));
             }
             Err(why) if asked == config::DataPath::Auto => {
-                tracing::info!("all frames travel in cells: {why}")
+                tracing::info!("all frames travel in cells: {why}");
             }
             Err(_) => {}
         }
