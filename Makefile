@@ -37,8 +37,13 @@ help:
 	@echo "make clean      removes target/ and the packages of the page"
 	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
 
+# What libbpf is built with, and what compiles the programs of the kernel path.
+LIBBPF_TOOLS := cc=gcc make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+
 rust:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust $(MSRV) or later, see https://rustup.rs"; exit 2; }
+	@lab/packages.sh $(LIBBPF_TOOLS)
+	@lab/packages.sh clang-16=clang-16 || echo "going on without clang-16: built without the kernel path, unless clang is 16 or later"
 
 # --- use ---
 

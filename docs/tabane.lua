@@ -12,7 +12,7 @@
 local PORT = 7420
 local ETHER_TYPE, HEAD = 0x88b5, 4
 local VERSION, LINKS, LANES, GAPS_MAX, NAME_MAX = 1, 16, 16, 64, 32
-local HEADER, TAG, NO_RECORD = 16, 16, 0xffff
+local HEADER, TAG, NO_RECORD, KERNEL_END = 16, 16, 0xffff, 24
 local PREFIX, VNET, ETHERNET, FRAME_MAX = 4, 10, 14, 65553
 local PADDING, FRAME = 0, 1
 
@@ -64,6 +64,10 @@ local FIELDS = {
   { "hello.name_length", "Length of the name", "uint8" },
   { "hello.name", "Name", "string" },
   { "hello.receives", "Wants to receive at most (kbit/s)", "uint32" },
+  { "hello.further", "Further capabilities", "uint8", base.HEX },
+  { "hello.kernel_mac", "Receives frames of the kernel path: MAC address", "ether" },
+  { "hello.kernel_port", "Receives frames of the kernel path: UDP port", "uint16" },
+  { "hello.kernel_address", "Receives frames of the kernel path: IPv6 address", "ipv6" },
 
   { "group_tag", "Group tag", "bytes" },
 
@@ -148,9 +152,14 @@ local function hello(tree, cell)
   local fixed = HEADER + 34
   local complaint = too_short(tree, cell, fixed)
   if complaint then return complaint end
-  local states = cell(fixed - 2, 1):uint() >= 128
+  local capabilities = cell(fixed - 2, 1):uint()
+  local states, seals = capabilities >= 128, capabilities % 8 >= 4
   local ends = fixed + cell(fixed - 1, 1):uint() + (states and 4 or 0)
   complaint = too_short(tree, cell, ends)
+  if complaint then return complaint end
+  local goes_on = not seals and cell:len() > ends
+  local in_kernel = goes_on and cell(ends, 1):uint() % 2 == 1
+  complaint = in_kernel and too_short(tree, cell, ends + 1 + KERNEL_END)
   if complaint then return complaint end
   local add = fields_from(tree, cell, HEADER)
   local mac, port = add("hello.node", 6), add("hello.port", 2)
@@ -162,7 +171,7 @@ local function hello(tree, cell)
   local link, workers = add("hello.link", 1):uint(), add("hello.workers", 1):uint()
   add("hello.takes_uso", 1, false, true)
   add("hello.leaves", 1, false, true)
-  local seals = add("hello.seals", 1, false, true):uint() % 8 >= 4
+  add("hello.seals", 1, false, true)
   add("hello.asks", 1, false, true)
   add("hello.pauses", 1, false, true)
   add("hello.ends", 1, false, true)
@@ -171,6 +180,12 @@ local function hello(tree, cell)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
   local receives = states and add("hello.receives", 4):uint()
+  if goes_on then add("hello.further", 1) end
+  if in_kernel then
+    add("hello.kernel_mac", 6)
+    add("hello.kernel_port", 2)
+    add("hello.kernel_address", 16)
+  end
   if seals and cell:len() >= ends + TAG then tree:add(f["group_tag"], cell(cell:len() - TAG)) end
   if link >= LINKS then return complain(tree, "link " .. link .. " is out of range") end
   if workers == 0 then return complain(tree, "no workers") end

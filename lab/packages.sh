@@ -1,12 +1,12 @@
 #!/bin/sh
-# Sees to it that commands are there: packages.sh COMMAND=PACKAGE...
+# Sees to it that commands, or files named by their whole path, are there: packages.sh COMMAND=PACKAGE...
 # Installs the missing Debian packages when run as root with apt, else names them and fails.
 set -eu
 
 PATH=$PATH:/usr/sbin:/sbin
 missing=""
 for pair in "$@"; do
-    command -v "${pair%%=*}" >/dev/null || missing="$missing ${pair#*=}"
+    [ -f "${pair%%=*}" ] || command -v "${pair%%=*}" >/dev/null || missing="$missing ${pair#*=}"
 done
 [ -n "$missing" ] || exit 0
 

@@ -91,6 +91,8 @@ pub struct Config {
     pub workers: u16,
     /// Addresses that the device gets.
     pub addresses: Vec<Cidr>,
+    /// What carries frames: cells alone, or the kernel path as well.
+    pub data_path: DataPath,
     /// How cells are protected.
     pub security: Security,
     /// The cipher; `None`: the fastest on this processor, or what the peer demands.
@@ -113,6 +115,18 @@ pub enum Security {
     Sealed,
     /// Not at all: for dedicated networks.
     None,
+}
+
+/// What carries the frames of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataPath {
+    /// Programs in the kernel, as far as machine, configuration and peers allow; cells for the rest.
+    Auto,
+    /// The same, and no bundle without the programs.
+    Kernel,
+    /// Cells alone.
+    #[default]
+    User,
 }
 
 /// Offloads that may be used; each is left out when the kernel lacks it.
@@ -314,6 +328,7 @@ impl Default for Config {
             fragments: Fragments::default(),
             workers: 1,
             addresses: Vec::new(),
+            data_path: DataPath::default(),
             security: Security::default(),
             cipher: None,
             access: Access::default(),
@@ -339,6 +354,20 @@ impl Security {
         match self {
             Security::Sealed => "sealed",
             Security::None => "none",
+        }
+    }
+}
+
+impl DataPath {
+    /// All choices.
+    pub const ALL: [DataPath; 3] = [DataPath::Auto, DataPath::Kernel, DataPath::User];
+
+    /// The name in files, flags and the status.
+    pub fn name(self) -> &'static str {
+        match self {
+            DataPath::Auto => "auto",
+            DataPath::Kernel => "kernel",
+            DataPath::User => "user",
         }
     }
 }

@@ -24,6 +24,7 @@ mod group;
 mod handover;
 pub mod in_force;
 mod init;
+mod kernel_path;
 pub mod key;
 mod links;
 pub mod log;

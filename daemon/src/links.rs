@@ -493,6 +493,7 @@ pub(crate) fn link_settings(
         receives: link.rate.down,
         weight: link.weight,
         drained: link.drained,
+        kernel: None,
     }
 }
 

@@ -70,11 +70,11 @@ impl Privileges {
         listener.open_to(self.control_group.clone()).shown_to(self.watch_group.clone())
     }
 
-    /// Stages 3 to 6; returns the thread that may ask NICs.
+    /// Stages 3 to 6; returns the thread that may ask NICs. `maps`: whether the bundle writes maps of programs.
     ///
     /// # Errors
     /// The kernel has a stage and refuses it.
-    pub(crate) fn give_up(&self) -> anyhow::Result<Speeds> {
+    pub(crate) fn give_up(&self, maps: bool) -> anyhow::Result<Speeds> {
         let Some(account) = &self.account else {
             tracing::warn!("no sandbox: the daemon keeps all rights of who started it, for debugging");
             return Speeds::start(|| Ok(()));
@@ -87,7 +87,8 @@ impl Privileges {
             capabilities::drop_all().context("cannot give up capabilities")?;
             calls::restrict(Program::Speeds).context("cannot restrict system calls")
         })?;
-        calls::restrict(Program::Bundle { frames: self.frames }).context("cannot restrict system calls")?;
+        calls::restrict(Program::Bundle { frames: self.frames, maps })
+            .context("cannot restrict system calls")?;
         let uid = rustix::process::getuid().as_raw();
         tracing::info!(uid, capabilities = kept, "sandbox: no files, listed system calls only");
         Ok(speeds)

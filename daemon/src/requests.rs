@@ -19,6 +19,7 @@ use crate::control::{self, Request};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};
 use crate::in_force::InForce;
+use crate::kernel_path::KernelPath;
 use crate::key::{KEYS_MAX, Key, public};
 use crate::links::Links;
 use crate::refusal::Refusal;
@@ -34,6 +35,7 @@ pub(crate) struct Requests {
     pub(crate) workers: Workers,
     pub(crate) links: Arc<Links>,
     pub(crate) device: Arc<Device>,
+    pub(crate) kernel: Arc<KernelPath>,
     pub(crate) events: Arc<EventLog>,
     /// Ends the bundle.
     pub(crate) stop: Arc<Waker>,
@@ -166,7 +168,10 @@ impl Requests {
     /// One status from the workers' snapshots: links and peers from the first one, counters summed over all.
     fn status(&self) -> Status {
         let workers = self.workers.snapshots();
-        let counters = snapshot::sum(workers.iter(), &self.device);
+        let mut counters = snapshot::sum(workers.iter(), &self.device);
+        counters.extend(self.kernel.counted().map(|(name, count)| (name.to_owned(), count)));
+        let mut peers = snapshot::peers(&workers);
+        self.kernel.show(&mut peers);
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
         let config = self.in_force.config();
@@ -178,6 +183,8 @@ impl Requests {
             policy: config.policy.name().to_owned(),
             receive: config.receive.method.name().to_owned(),
             fragments: fragments_in_force(first.map_or(&config.fragments, |first| &first.fragments)),
+            data_path: self.kernel.asked().to_owned(),
+            cells_because: self.kernel.refusal(),
             security: config.security.name().to_owned(),
             node_key: config.nodes.key.as_ref().map(|key| public(&key.public())),
             allow: config.nodes.allow.map(|keys| keys.iter().map(public).collect()),
@@ -188,7 +195,7 @@ impl Requests {
             workers: config.workers.into(),
             now_ns: now_ns(),
             links: links.into_iter().map(as_its_nic_is).collect(),
-            peers: snapshot::peers(&workers),
+            peers,
             counters,
             troubles: self.events.troubles(now_ns()),
             event_counts: self.events.counts(),

@@ -13,7 +13,7 @@ use tabane_io::netlink::{self, Watch};
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
-use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, Name, NodeId, Settings, fdb};
+use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
 use crate::config::{Config, LinkConfig, Security};
 use crate::control::Listener;
@@ -23,6 +23,7 @@ use crate::events::EventLog;
 use crate::group::{Protection, Trust};
 use crate::handover::Takeover;
 use crate::in_force::Filed;
+use crate::kernel_path::KernelPath;
 use crate::links::{self, Addresses};
 use crate::medium::Medium;
 use crate::names::Resolver;
@@ -54,14 +55,16 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_else(links::mac_of_machine);
     let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
-    let parts = Parts { config: config.clone(), filed, media, mac, device: Arc::new(device), events };
+    let kernel = KernelPath::open(config, &media, &events)?;
+    let (config, device, kernel) = (config.clone(), Arc::new(device), Arc::new(kernel));
+    let parts = Parts { config, filed, media, mac, device, kernel, events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
     let (notify, listener) = (Notify::connect(), privileges.open(listener));
     priority::raise();
     priority::keep_time();
-    let speeds = privileges.give_up()?;
+    let speeds = privileges.give_up(parts.kernel.is_running())?;
     let workers = start(workers, Worker::run)?;
-    tracing::info!(name = config.name, links = parts.media.len(), "up");
+    tracing::info!(name = parts.config.name, links = parts.media.len(), "up");
     parts.running(workers, speeds)?.run(&signals, watch, &listener, &notify, resolver)
 }
 
@@ -78,10 +81,11 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let (state, media) = (takeover.state(), takeover.media()?);
     let privileges = Privileges::plan(&config)?;
     let resolver = Resolver::start(&config).context("cannot start the process that resolves names")?;
-    let events = EventLog::after(state.events.clone()).context("cannot make an eventfd")?;
+    let events = Arc::new(EventLog::after(state.events.clone()).context("cannot make an eventfd")?);
+    let kernel = Arc::new(KernelPath::open(&config, &media, &events)?);
     let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
     let (mac, peers) = (state.mac, state.peers);
-    let parts = Parts { config, filed, media, mac, device: Arc::new(device), events: Arc::new(events) };
+    let parts = Parts { config, filed, media, mac, device: Arc::new(device), kernel, events };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
     let notify = Notify::adopt(files.notify, state.watched.map(Duration::from_micros));
@@ -89,7 +93,7 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let listener = Listener::adopt(files.listener).context("the control socket")?;
     priority::raise();
     priority::keep_time();
-    let speeds = privileges.give_up()?;
+    let speeds = privileges.give_up(parts.kernel.is_running())?;
     let running = parts.running(start(workers, Worker::run_after_command)?, speeds)?;
     takeover.take()?;
     running.begin(peers);
@@ -123,6 +127,7 @@ struct Parts {
     /// The address that names the node.
     mac: [u8; 6],
     device: Arc<Device>,
+    kernel: Arc<KernelPath>,
     events: Arc<EventLog>,
 }
 
@@ -152,6 +157,7 @@ impl Parts {
                 receive: self.config.receive,
                 fragments: fragments.clone(),
                 device: Arc::clone(&self.device),
+                kernel: Arc::clone(&self.kernel),
                 events: Arc::clone(&self.events),
             };
             let names = self.config.links.iter().map(|link| link.nic.clone());
@@ -164,7 +170,8 @@ impl Parts {
 
     fn running(self, workers: Vec<Handle>, speeds: Speeds) -> anyhow::Result<Running> {
         let config = (&self.config, self.filed);
-        Running::new(config, &self.media, self.mac, (self.device, speeds), self.events, workers)
+        let parts = (self.device, self.kernel, speeds);
+        Running::new(config, &self.media, self.mac, parts, self.events, workers)
     }
 
     /// Which pieces of frames are copied on this machine; there are as many pieces as cells.
@@ -181,7 +188,10 @@ impl Parts {
     fn settings(&self, incarnation: u64, number: u16, fdb: &Arc<Fdb>) -> Settings {
         let (host, config) = (rustix::system::uname(), &self.config);
         let links = config.links.iter().zip(&self.media);
-        let links = links.map(|(link, medium)| links::link_settings(link, medium, number, &Addresses::new()));
+        let links = links.enumerate().map(|(place, (link, medium))| LinkSettings {
+            kernel: self.kernel.end(place),
+            ..links::link_settings(link, medium, number, &Addresses::new())
+        });
         let links = links.collect();
         Settings {
             group: config.group(),

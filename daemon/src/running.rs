@@ -22,6 +22,7 @@ use crate::device::Device;
 use crate::events::{Entry, EventLog};
 use crate::handover::{self, BundleState};
 use crate::in_force::{Filed, InForce};
+use crate::kernel_path::KernelPath;
 use crate::links::Links;
 use crate::medium::Medium;
 use crate::names::{self, Resolver};
@@ -96,7 +97,7 @@ impl Running {
         (config, filed): (&Config, Filed),
         media: &[Medium],
         mac: [u8; 6],
-        (device, speeds): (Arc<Device>, Speeds),
+        (device, kernel, speeds): (Arc<Device>, Arc<KernelPath>, Speeds),
         events: Arc<EventLog>,
         threads: Vec<Handle>,
     ) -> anyhow::Result<Running> {
@@ -105,8 +106,15 @@ impl Running {
         let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
         let links = Arc::new(Links::new(config, media, workers.clone(), Arc::clone(&events)));
         let (name, in_force) = (config.name.clone(), InForce::new(config, filed, Arc::clone(&links)));
-        let requests =
-            Requests { in_force, workers: workers.clone(), links, device, events, stop: Arc::clone(&stop) };
+        let requests = Requests {
+            in_force,
+            workers: workers.clone(),
+            links,
+            device,
+            kernel,
+            events,
+            stop: Arc::clone(&stop),
+        };
         let dark = (0..).zip(media).filter(|(_, medium)| !medium.carrier);
         let dark = dark.map(|(number, _)| number).collect();
         Ok(Running {

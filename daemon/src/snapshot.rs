@@ -68,6 +68,8 @@ impl Snapshot {
                 cipher_sent: keys.cipher_sent.to_owned(),
                 cipher_received: keys.cipher_received.to_owned(),
             }),
+            kernel_path: false,
+            cells_because: None,
             paths: paths.map(|path| path_status(&path, &links)).collect(),
         });
         Self {
@@ -91,7 +93,8 @@ const COPIED: (&str, &str) =
 /// Name and meaning of every counter of a status, in the order of the path.
 pub(crate) fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_workers = Counters::described().chain(receive::Counters::described()).chain([COPIED]);
-    of_workers.chain(Device::COUNTERS.map(|(name, meaning, _)| (name, meaning)))
+    let of_device = Device::COUNTERS.map(|(name, meaning, _)| (name, meaning));
+    of_workers.chain(of_device).chain(tabane_kernel::Counts::DESCRIBED.iter().copied())
 }
 
 /// The counters of all workers and of the device together.
@@ -195,5 +198,6 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
         queue_behind_us: micros(path.queue_behind),
         reports: path.reports,
         reports_behind: path.reports_behind,
+        kernel: None,
     }
 }

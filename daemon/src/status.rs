@@ -37,6 +37,12 @@ pub struct Status {
     /// Which pieces of a frame are copied into one before the device takes it, and what `auto` has measured: at which
     /// lengths of frames, and how many of the first pieces.
     pub fragments: String,
+    /// What carries frames, as the configuration asks for it: `auto`, `kernel` or `user`.
+    #[serde(default)]
+    pub data_path: String,
+    /// Why all frames travel in cells, although more is asked for; `null`: programs in the kernel are there, or nobody asks.
+    #[serde(default)]
+    pub cells_because: Option<String>,
     /// How cells are protected.
     pub security: String,
     /// The public part of this node's own key; `null` when it has none.
@@ -149,6 +155,12 @@ pub struct PeerStatus {
     pub reorder_cells: u64,
     /// The keys that its cells are sealed with, for the first worker; `null` when they are not.
     pub sealed: Option<SealStatus>,
+    /// Whether frames to it take the kernel path; what that cannot carry travels in cells all the same.
+    #[serde(default)]
+    pub kernel_path: bool,
+    /// Why frames to it travel in cells, where this node has the kernel path.
+    #[serde(default)]
+    pub cells_because: Option<String>,
     /// The paths to it, one over each link that leads there.
     pub paths: Vec<PathStatus>,
 }
@@ -220,9 +232,47 @@ pub struct PathStatus {
     pub reports: u64,
     /// Of these, how many said that cells still waited in the peer's socket: it does not read as fast as they come.
     pub reports_behind: u64,
+    /// What crossed the path besides cells; `null`: this node has no kernel path on the link.
+    #[serde(default)]
+    pub kernel: Option<KernelTraffic>,
+}
+
+/// What programs in the kernel have carried over a path, since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct KernelTraffic {
+    /// Frames sent; a superframe counts once.
+    pub frames_sent: u64,
+    /// Their bytes as on the device, Ethernet headers included.
+    pub bytes_sent: u64,
+    /// Frames received, as the device got them.
+    pub frames_received: u64,
+    /// Their bytes as on the device.
+    pub bytes_received: u64,
+}
+
+impl KernelTraffic {
+    pub(crate) fn of(traffic: &tabane_kernel::Traffic) -> Self {
+        Self {
+            frames_sent: traffic.sent_frames,
+            bytes_sent: traffic.sent_bytes,
+            frames_received: traffic.received_frames,
+            bytes_received: traffic.received_bytes,
+        }
+    }
 }
 
 impl PathStatus {
+    /// Bytes of data sent, in cells and by the kernel path.
+    pub(crate) fn all_sent(&self) -> u64 {
+        self.bytes_sent + self.kernel.map_or(0, |kernel| kernel.bytes_sent)
+    }
+
+    /// Bytes of data received, in cells and by the kernel path.
+    pub(crate) fn all_received(&self) -> u64 {
+        self.bytes_received + self.kernel.map_or(0, |kernel| kernel.bytes_received)
+    }
+
     /// How it works, in a word for people.
     #[must_use]
     pub fn state(&self) -> &'static str {

@@ -29,6 +29,7 @@ use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 use crate::device::Device;
 use crate::events::EventLog;
 use crate::group::Protection;
+use crate::kernel_path::KernelPath;
 pub(crate) use command::{Command, Files};
 use drain::Drain;
 use links::WatchedLink;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) fragments: Fragments,
     /// The bundle's device.
     pub(crate) device: Arc<Device>,
+    /// What carries frames besides cells.
+    pub(crate) kernel: Arc<KernelPath>,
     /// The event log.
     pub(crate) events: Arc<EventLog>,
 }
@@ -444,7 +447,7 @@ impl Worker {
         }
     }
 
-    /// Records the core's events, and lets the device follow them.
+    /// Records the core's events, and lets the device and the kernel path follow them.
     fn record_events(&mut self, now: Instant) {
         let mut changed = false;
         while let Some(event) = self.bundle.poll_event() {
@@ -460,6 +463,8 @@ impl Worker {
                 }
             }
         }
+        let (number, bundle) = (self.shared.number, &mut self.bundle);
+        self.shared.kernel.follow(now, number, changed, bundle, &self.nics);
     }
 }
 

@@ -1,6 +1,6 @@
-//! The part of bpf(2) that Tabane uses: maps, programs, and the instructions that programs are assembled from.
+//! The part of bpf(2) that Tabane uses: maps, programs, their places, and the instructions that programs are assembled from.
 //!
-//! Programs are assembled here, so that nobody needs a compiler, a library or an object file. Source: bpf(2),
+//! Programs of this crate are assembled here, so that nobody needs a compiler, a library or an object file for them. Source: bpf(2),
 //! `linux/bpf.h` and `Documentation/bpf/standardization/instruction-set.rst` of Linux 6.18.
 
 use std::io;
@@ -12,6 +12,7 @@ use libc::c_long;
 /// Commands.
 const MAP_CREATE: c_long = 0;
 const PROG_LOAD: c_long = 5;
+const LINK_CREATE: c_long = 28;
 
 /// Operation codes: class, size or source, mode or operation. Those of 32 bits clear the upper half.
 pub(crate) const LOAD_MAP: u8 = 0x18;
@@ -129,6 +130,24 @@ pub(crate) fn load(kind: ProgramKind, program: &[Instruction], flags: u32) -> io
     // SAFETY: so many instructions lie there, and the license ends with a zero; both live until the call returns, which
     // reads them.
     descriptor(unsafe { call(PROG_LOAD, &attributes) })
+}
+
+#[repr(C)]
+struct LinkAttributes {
+    program: u32,
+    nic: u32,
+    place: u32,
+    flags: u32,
+}
+
+/// Puts a program at a place (`BPF_XDP` and the like) of the NIC of this index, for as long as the descriptor lives.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn attach(program: impl AsFd, nic: u32, place: u32, flags: u32) -> io::Result<OwnedFd> {
+    let attributes = LinkAttributes { program: number(&program), nic, place, flags };
+    // SAFETY: the attributes hold no address.
+    descriptor(unsafe { call(LINK_CREATE, &attributes) })
 }
 
 /// # Safety

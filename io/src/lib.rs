@@ -1,5 +1,5 @@
 //! Linux input and output of Tabane: the TAP device, UDP and Ethernet links, links through memory, packet sockets,
-//! captures, readiness, signals, netlink.
+//! captures, places of BPF programs and their arrays, readiness, signals, netlink.
 //!
 //! The only crate of the workspace with `unsafe`. It knows no cell, lane or peer: it moves bytes
 //! between buffers of its caller and file descriptors, and never keeps a frame.
@@ -17,6 +17,7 @@
 //! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
 
 pub mod any;
+pub mod array;
 pub mod bounce;
 mod bpf;
 pub mod capture;
@@ -39,9 +40,11 @@ mod run;
 pub mod segment;
 mod sockets;
 pub mod tap;
+pub mod tcx;
 pub mod udp;
 
 pub use any::{AnyLink, Polled};
+pub use array::MappedArray;
 pub use bounce::{Bounce, PIECES};
 pub use capture::{Capture, CaptureError, CaptureSpec};
 pub use clock::now_ns;

@@ -41,6 +41,9 @@ pub struct Status {
     /// What is in force and not in that file, a sentence each.
     #[serde(default)]
     pub changed_by_hand: Vec<String>,
+    /// Why all frames travel in cells, where more is asked for.
+    #[serde(default)]
+    pub cells_because: Option<String>,
     /// The links of this node.
     #[serde(default)]
     pub links: Vec<Link>,
@@ -103,6 +106,12 @@ pub struct Peer {
     /// The keys that its cells are sealed with.
     #[serde(default)]
     pub sealed: Option<Sealed>,
+    /// Whether frames to it take the kernel path.
+    #[serde(default)]
+    pub kernel_path: bool,
+    /// Why they travel in cells.
+    #[serde(default)]
+    pub cells_because: Option<String>,
     /// The paths to it.
     pub paths: Vec<Path>,
 }
@@ -143,6 +152,18 @@ pub struct Path {
     /// Share of the cells to the peer that was lost lately, in percent.
     #[serde(default)]
     pub loss_percent: f64,
+    /// What programs carried.
+    #[serde(default)]
+    pub kernel: Option<KernelTraffic>,
+}
+
+/// What programs in the kernel carried over a path, in bytes as on the device.
+#[derive(Clone, Debug, Deserialize)]
+pub struct KernelTraffic {
+    /// To the peer.
+    pub bytes_sent: u64,
+    /// From the peer.
+    pub bytes_received: u64,
 }
 
 /// A change of state.

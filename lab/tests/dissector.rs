@@ -17,7 +17,7 @@ use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::heartbeat::{Heartbeat, Report, Sent};
-use tabane_proto::wire::hello::Hello;
+use tabane_proto::wire::hello::{Hello, KernelEnd};
 use tabane_proto::wire::record::{self, PREFIX, RECORD_START_MIN, Start};
 use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
@@ -110,6 +110,11 @@ fn hello() -> Hello {
         ends: false,
         drains: false,
         name: Name::new("h1"),
+        kernel: Some(KernelEnd {
+            mac: [2, 0, 0, 0, 0, 3],
+            address: "fe80::3".parse().expect("an address"),
+            port: 7_421,
+        }),
     }
 }
 
@@ -322,6 +327,10 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.states", "1"),
             ("tabane.hello.name", "h1"),
             ("tabane.hello.receives", "50000"),
+            ("tabane.hello.further", "0x01"),
+            ("tabane.hello.kernel_mac", "02:00:00:00:00:03"),
+            ("tabane.hello.kernel_port", "7421"),
+            ("tabane.hello.kernel_address", "fe80::3"),
         ],
     )
 }
@@ -484,7 +493,7 @@ fn dissected_refused() -> Result<()> {
         (with(0, 0x15), "kind 5 is not known"),
         (with(2, 16), "the link or the lane is out of range"),
         (with(3, 1), "the link or the lane is out of range"),
-        (cut, "55 bytes where 56 are needed"),
+        (cut, "80 bytes where 81 are needed"),
     ];
     let cells = refused.each_ref().map(|(cell, _)| cell.clone());
     let expected = refused.map(|(_, complaint)| vec![complaint.to_owned(), String::new()]);

@@ -133,6 +133,7 @@ impl Scene {
             ends: false,
             drains: false,
             name: tabane_proto::Name::default(),
+            kernel: None,
         };
         for number in (0..=others).rev() {
             receive(&mut bundle, now, &hello_cell(&hello(number)));

@@ -6,6 +6,7 @@
 
 mod control;
 mod incoming;
+pub(crate) mod kernel_path;
 pub(crate) mod status;
 
 use crate::counters::Counters;
@@ -391,8 +392,13 @@ impl Bundle {
     /// them is delivered, and they send nothing more.
     #[must_use]
     pub fn is_settled(&self, now: Instant) -> bool {
-        let Self { sender, receiver, links, group, .. } = self;
-        group.handover().is_quiet(now) && sender.is_idle() && receiver.is_whole() && links.are_received()
+        self.group.handover().is_quiet(now) && self.receiver.is_whole() && self.is_delivered()
+    }
+
+    /// Whether the peers report that they have received all that was taken from the device.
+    #[must_use]
+    pub fn is_delivered(&self) -> bool {
+        self.sender.is_idle() && self.links.are_received()
     }
 
     /// Whether this node can reach some peer that sends, or is about to.

@@ -90,8 +90,8 @@ impl Fdb {
         &self.nodes
     }
 
-    /// A frame came from `mac`, which lives behind the node of this number.
-    pub(crate) fn learn(&self, second: u32, mac: Mac, number: u16) {
+    /// A frame came from `mac`, which lives behind the node of this number. Returns whether it was written: once in a second.
+    pub(crate) fn learn(&self, second: u32, mac: Mac, number: u16) -> bool {
         let (set, tag) = self.place(mac);
         let new = Entry::new(tag, number, second);
         let known = set.iter().map(read).find(|(_, entry)| entry.is_of(tag));
@@ -99,14 +99,16 @@ impl Fdb {
             return take_place(set, second, new);
         };
         if entry.number == number && entry.is_learned_in(second) {
-            return;
+            return false;
         }
         let age = entry.age(second);
         // A source that sends in another second, too, is no address that somebody made up for one frame.
         let is_proven = age < AGE && (entry.is_proven || age > 0);
-        if write(word, entry, Entry { is_proven, ..new }) {
+        let is_written = write(word, entry, Entry { is_proven, ..new });
+        if is_written {
             drop_others(set, word, tag);
         }
+        is_written
     }
 
     /// Where `mac` lives. The caller has a frame for it: the look-up counts as a use.
@@ -174,12 +176,11 @@ fn write(word: &AtomicU64, old: Entry, new: Entry) -> bool {
     word.compare_exchange(old.to_word(), new.to_word(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// Puts a new address into the most dispensable place, if there is one that is not in use.
-fn take_place(set: &[AtomicU64], second: u32, new: Entry) {
+/// Puts a new address into the most dispensable place, if there is one that is not in use; returns whether it has one.
+fn take_place(set: &[AtomicU64], second: u32, new: Entry) -> bool {
     let least = set.iter().map(read).max_by_key(|(_, entry)| dispensable(*entry, second));
-    if let Some((word, entry)) = least.filter(|(_, entry)| dispensable(*entry, second) > 0) {
-        write(word, entry, new);
-    }
+    let free = least.filter(|(_, entry)| dispensable(*entry, second) > 0);
+    free.is_some_and(|(word, entry)| write(word, entry, new))
 }
 
 /// How little an entry is needed; 0: it stays.

@@ -66,6 +66,7 @@ pub mod time;
 pub mod wire;
 
 pub use bundle::Bundle;
+pub use bundle::kernel_path::{KernelPath, KernelPeer, NeedsCells};
 pub use bundle::status::{Held, LinkStatus, PathStatus, PeerStatus, SealStatus};
 pub use counters::Counters;
 pub use event::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
@@ -84,4 +85,4 @@ pub use receive::pool::{BUFFER, Buffer};
 pub use send::transmit::{BATCH_CELLS, Batch, Outcome};
 pub use settings::Settings;
 pub use time::Instant;
-pub use wire::hello::{Name, NodeId};
+pub use wire::hello::{KernelEnd, Name, NodeId};

@@ -151,6 +151,12 @@ trait Distribute: fmt::Debug + Send {
         None
     }
 
+    /// The links among which a hash of a flow's addresses and ports does what the policy does, a bit each; `None`: no hash does.
+    fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
+        let _ = (choices, waiting);
+        None
+    }
+
     /// The kernel took so many bytes of a flow for a link.
     fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
         let _ = (flow, link, bytes);
@@ -318,6 +324,10 @@ impl Policy {
 
     pub(crate) fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         self.state.seat(choices, waiting)
+    }
+
+    pub(crate) fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
+        self.state.seats(choices, waiting)
     }
 
     pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {

@@ -20,6 +20,7 @@ mod repair;
 mod replicate;
 pub(crate) mod ring;
 mod schedule;
+mod seats;
 mod segment;
 pub(crate) mod transmit;
 
@@ -178,6 +179,11 @@ impl Sender {
     /// A frame from this address came from a peer.
     pub(crate) fn learn(&mut self, now: Instant, mac: Mac, peer: u16) {
         self.fdb.learn(now, mac, peer);
+    }
+
+    /// An address that was learned, and the peer behind which it lives.
+    pub(crate) fn poll_learned(&mut self) -> Option<(Mac, u16)> {
+        self.fdb.poll_learned()
     }
 
     /// Whether a policy wants to know what is received.

@@ -39,6 +39,10 @@ pub(super) struct UpFlags {
     /// Neither encrypt nor authenticate: for networks of your own
     #[arg(long)]
     insecure: bool,
+    /// What carries frames: user (cells), kernel (programs in the kernel; cells for what they cannot carry), or auto (the same,
+    /// and cells alone where the programs cannot run) [default: user]
+    #[arg(long, value_name = "PATH")]
+    data_path: Option<String>,
     /// Cipher of the cells: auto, aes-256-gcm, chacha20-poly1305 or aegis-128l; auto is the processor's fastest,
     /// or the one that the peer demands [default: auto]
     #[arg(long)]
@@ -156,6 +160,7 @@ impl UpFlags {
                 .into_iter()
                 .map(|address| Given::by_flag(address, "--address"))
                 .collect(),
+            data_path: self.data_path.map(|path| Given::by_flag(path, "--data-path")),
             security: self.insecure.then(|| Given::by_flag(Security::None.name().to_owned(), "--insecure")),
             cipher: self.cipher.map(|cipher| Given::by_flag(cipher, "--cipher")),
             access: AccessSettings {

@@ -59,6 +59,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         fragments: top.text("fragments", FRAGMENTS_ALLOWED),
         workers: top.number("workers"),
         addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
+        data_path: top.text("data_path", "the name of a data path"),
         security: top.text("security", "the name of a protection"),
         cipher: top.text("cipher", "the name of a cipher"),
         access: access(top),

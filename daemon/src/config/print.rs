@@ -36,6 +36,7 @@ impl fmt::Display for Config {
         writeln!(f, "fragments = {}", text(&print_fragments(&self.fragments)))?;
         writeln!(f, "workers = {}", self.workers)?;
         writeln!(f, "address = {}", list(&self.addresses))?;
+        writeln!(f, "data_path = {}", text(self.data_path.name()))?;
         writeln!(
             f,
             "security = {}  # cells are {}",

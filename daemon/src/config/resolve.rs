@@ -17,7 +17,7 @@ use super::problem::{Problem, in_order, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
 use super::typed::{number, value, word};
 use super::units::{INTERVAL_ALLOWED, SHARE_ALLOWED, parse_interval, parse_share};
-use super::{CIPHERS, Cidr, Config, Offload, Security, cipher_name};
+use super::{CIPHERS, Cidr, Config, DataPath, Offload, Security, cipher_name};
 use crate::key::{KEYS_MAX, Key, KeyError, Owner};
 use tabane_engine::receive;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -77,6 +77,13 @@ fn resolved(
             .unwrap_or(default.fragments),
         workers,
         addresses: addresses(problems, &settings.addresses),
+        data_path: word(
+            problems,
+            settings.data_path.as_ref(),
+            &DataPath::ALL,
+            DataPath::name,
+            default.data_path,
+        ),
         security: word(
             problems,
             settings.security.as_ref(),
@@ -93,6 +100,7 @@ fn resolved(
     check_ports(problems, settings, &config);
     check_own_name(problems, settings, &config);
     check_sealed(problems, &settings.nodes, &config);
+    check_data_path(problems, settings, &config);
     config
 }
 
@@ -182,6 +190,15 @@ fn check_ports(problems: &mut Vec<Problem>, settings: &Settings, config: &Config
     let place = settings.port.as_ref().or(settings.workers.as_ref()).map(|given| &given.place);
     if let Some(place) = place {
         config.ports().check(problems, place, &format!("port {}", config.port), config.port);
+    }
+}
+
+/// Frames of the kernel path are not sealed.
+fn check_data_path(problems: &mut Vec<Problem>, settings: &Settings, config: &Config) {
+    let contradicts = config.data_path == DataPath::Kernel && config.security == Security::Sealed;
+    if let Some(given) = settings.data_path.as_ref().filter(|_| contradicts) {
+        let what = "the kernel path carries frames as they are, and cells are to be sealed";
+        problems.push(Problem::new(&given.place, what, "`user` or `auto`, or `security = \"none\"`"));
     }
 }
 

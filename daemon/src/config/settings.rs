@@ -74,6 +74,8 @@ pub struct Settings {
     pub workers: Option<Given<i64>>,
     /// Addresses of the device, in CIDR notation.
     pub addresses: Vec<Given<String>>,
+    /// What carries frames.
+    pub data_path: Option<Given<String>>,
     /// How cells are protected.
     pub security: Option<Given<String>>,
     /// The cipher.
@@ -279,6 +281,7 @@ impl Settings {
             fragments: flags.fragments.or(self.fragments),
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
+            data_path: flags.data_path.or(self.data_path),
             security: flags.security.or(self.security),
             cipher: flags.cipher.or(self.cipher),
             access: self.access.overlaid(flags.access),

@@ -474,6 +474,8 @@ fn any_config() -> impl Strategy<Value = Config> {
             };
             let cipher = CIPHERS[usize::from(port) % CIPHERS.len()];
             let security = if sealed { Security::Sealed } else { Security::None };
+            let data_paths = if sealed { &[DataPath::Auto, DataPath::User][..] } else { &DataPath::ALL };
+            let data_path = data_paths[usize::from(mtu) % data_paths.len()];
             let (user, control_group, watch_group, sandbox) = access;
             let access = Access { user, control_group, watch_group, sandbox };
             Config {
@@ -492,6 +494,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 fragments,
                 workers,
                 addresses,
+                data_path,
                 security,
                 cipher,
                 access,

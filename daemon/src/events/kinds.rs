@@ -3,7 +3,7 @@
 //! Sources of the page `docs/reference/events.md`; `docs/events.md` has an example of each.
 
 /// Each kind and its meaning.
-pub const KINDS: [(&str, &str); 29] = [
+pub const KINDS: [(&str, &str); 30] = [
     ("device-gone", "Somebody deleted the bundle's device; the daemon ends with exit code 1."),
     ("peer-joined", "A peer answered."),
     ("peer-left", "A peer has been silent for 10 s, or was restarted."),
@@ -18,6 +18,7 @@ pub const KINDS: [(&str, &str); 29] = [
     ("link-drained", "Data takes other links as long as one is up; with `peer`, the peer drains its end."),
     ("link-resumed", "A link is drained no longer."),
     ("link-set", "The rate, the weight or the peers of a link have changed."),
+    ("data-path", "Frames to a peer take the kernel path, or travel in cells; `detail` says why."),
     ("policy", "The policy of all workers was switched."),
     ("receive", "The receive engine of all workers was switched."),
     ("link-added", "A link joined the bundle."),

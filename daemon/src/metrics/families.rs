@@ -5,7 +5,7 @@
 use super::exposition::{Labels, Number};
 use crate::events::KINDS;
 use crate::status::health::is_up;
-use crate::status::{Fault, LinkStatus, PathStatus, PeerStatus, REASONS, State, Status};
+use crate::status::{Fault, KernelTraffic, LinkStatus, PathStatus, PeerStatus, REASONS, State, Status};
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +178,9 @@ pub(super) const OF_PEER: &[Row<OfPeer>] = &[
             info([sent, received])
         },
     ),
+    Row("peer_kernel_path", Kind::Gauge, &[], "Whether frames to the peer take the kernel path.", |peer| {
+        flag(peer.kernel_path)
+    }),
     Row("peer_paths", Kind::Gauge, &[], "Paths to the peer.", |peer| count(peer.paths.len())),
     Row("peer_paths_up", Kind::Gauge, &[], "Paths to the peer that work both ways.", |peer| {
         count(peer.paths.iter().filter(|path| is_up(path)).count())
@@ -269,6 +272,20 @@ pub(super) const OF_PATH: &[Row<OfPath>] = &[
         "Bytes of data cells received from the peer.",
         |path| whole(path.bytes_received),
     ),
+    Row(
+        "path_kernel_bytes_total",
+        Kind::Counter,
+        &["direction"],
+        "Bytes that the kernel path has carried, Ethernet headers included.",
+        |path| by_direction(path, |kernel| [kernel.bytes_sent, kernel.bytes_received]),
+    ),
+    Row(
+        "path_kernel_frames_total",
+        Kind::Counter,
+        &["direction"],
+        "Frames that the kernel path has carried; a superframe counts once.",
+        |path| by_direction(path, |kernel| [kernel.frames_sent, kernel.frames_received]),
+    ),
     Row("path_sent_cells_total", Kind::Counter, &[], "Cells sent to the peer, of every kind.", |path| {
         whole(path.cells_sent)
     }),
@@ -346,6 +363,16 @@ fn flag(is_so: bool) -> Said {
 fn known(count: Option<u64>, scale: u64) -> Said {
     let number = |count| if scale == 1 { Number::Whole(count) } else { Number::parts(count, scale) };
     count.map_or_else(Vec::new, |count| vec![(Vec::new(), number(count))])
+}
+
+/// What the kernel path has sent and received over a path that has it.
+fn by_direction(path: &PathStatus, of: impl Fn(&KernelTraffic) -> [u64; 2]) -> Said {
+    let counts = path.kernel.as_ref().map(of);
+    counts
+        .into_iter()
+        .flat_map(|counts| ["sent", "received"].into_iter().zip(counts))
+        .flat_map(|(way, count)| labelled(way, count))
+        .collect()
 }
 
 fn labelled(value: &str, count: u64) -> Said {

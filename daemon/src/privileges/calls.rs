@@ -3,8 +3,8 @@
 //!
 //! A call that is not listed ends the process by SIGSYS, and the kernel logs which call it was. The filter checks the
 //! arguments of calls with many meanings: no memory becomes executable, no process is made besides threads, no sockets
-//! are opened but UDP and `NETLINK_ROUTE`, and packet sockets where a bundle has links of Ethernet frames, and no rules
-//! of iptables are read or written. Calls that open files fail with "there is none" instead of ending the process, for
+//! are opened but UDP and `NETLINK_ROUTE`, and packet sockets where a bundle has links of Ethernet frames, no rules
+//! of iptables are read or written, and of BPF nothing is done but writing maps, where a bundle has programs. Calls that open files fail with "there is none" instead of ending the process, for
 //! libraries try files that they can do without, and so does a panic.
 //!
 //! Source: `seccomp(2)`; the list is what `strace -f` shows of the tests, and what glibc may use instead.
@@ -121,6 +121,8 @@ pub(super) enum Program {
     Bundle {
         /// Whether links of Ethernet frames may be opened later.
         frames: bool,
+        /// Whether it writes the maps of programs that it has loaded.
+        maps: bool,
     },
     /// The thread of a bundle that asks NICs for their speed, and has no capability.
     Speeds,
@@ -171,8 +173,11 @@ fn conditional(program: Program) -> anyhow::Result<Rules> {
         (libc::SYS_ioctl, controls.collect::<Result<_, _>>()?),
     ]);
     rules.extend(match program {
-        Program::Bundle { frames } => {
-            vec![(libc::SYS_socket, sockets(frames)?), (libc::SYS_setsockopt, socket_options(frames)?)]
+        Program::Bundle { frames, maps } => {
+            let calls =
+                [(libc::SYS_socket, sockets(frames)?), (libc::SYS_setsockopt, socket_options(frames)?)];
+            let maps = maps.then(|| Ok((libc::SYS_bpf, entries()?)));
+            calls.into_iter().map(Ok).chain(maps).collect::<anyhow::Result<_>>()?
         }
         Program::Speeds => {
             let udp = [(0, Eq, number(libc::AF_INET)), (1, MaskedEq(KIND), number(libc::SOCK_DGRAM))];
@@ -193,6 +198,14 @@ fn web() -> anyhow::Result<Vec<(c_long, Vec<SeccompRule>)>> {
         (libc::SYS_lseek, Vec::new()),
         (libc::SYS_geteuid, Vec::new()),
     ])
+}
+
+/// Entries of maps, written and deleted: no map is made and no program is loaded or placed.
+fn entries() -> anyhow::Result<Vec<SeccompRule>> {
+    // `enum bpf_cmd` of linux/bpf.h.
+    const UPDATE: u64 = 2;
+    const DELETE: u64 = 3;
+    [UPDATE, DELETE].into_iter().map(|command| rule(&[(0, Eq, command)])).collect()
 }
 
 /// UDP, and netlink as far as it is about NICs; packet sockets without Ethernet headers that receive nothing until they

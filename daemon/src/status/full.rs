@@ -12,14 +12,20 @@ const EVENTS_MAX: usize = 10;
 impl Status {
     /// All of the status as text for a terminal, with escape codes for colour if `colour` says so.
     pub fn full(&self, colour: bool) -> String {
-        let mut parts =
-            vec![self.verdict(colour, None) + &self.head() + &self.by_hand(), self.links().print(colour)];
+        let mut parts = vec![
+            self.verdict(colour, None) + &self.head() + &self.in_cells() + &self.by_hand(),
+            self.links().print(colour),
+        ];
         parts.extend(self.peers.iter().map(|peer| {
             let keys = peer.sealed.as_ref().map(SealStatus::describe);
             let (name, node) = (one_line(&peer.name), one_line(&peer.node));
             let own = peer.node_key.as_ref().map(|key| format!(", {}", one_line(key)));
-            let title =
-                format!("peer {name} ({node}){}{}\n", keys.unwrap_or_default(), own.unwrap_or_default());
+            let title = format!(
+                "peer {name} ({node}){}{}{}\n",
+                keys.unwrap_or_default(),
+                own.unwrap_or_default(),
+                peer.carried()
+            );
             title + &peer.paths().print(colour)
         }));
         parts.push(self.counted().print(colour));

@@ -22,8 +22,8 @@ impl PathStatus {
             u64::try_from(bits / u128::from(nanos)).ok()
         };
         Some(Rates {
-            sent: rate(before.bytes_sent, self.bytes_sent)?,
-            received: rate(before.bytes_received, self.bytes_received)?,
+            sent: rate(before.all_sent(), self.all_sent())?,
+            received: rate(before.all_received(), self.all_received())?,
         })
     }
 }

@@ -31,8 +31,9 @@ impl Status {
         let fit = |lines| fit(lines, columns);
         let mut parts = vec![self.verdict(colour, columns) + &fit(self.set_up() + &self.by_hand())];
         parts.extend(self.peers.iter().map(|peer| {
-            let title = format!("{} ({})\n", one_line(&peer.name), one_line(&peer.node));
-            title + &self.paths(peer, earlier).print_within(columns, colour)
+            let carried = peer.carried();
+            let title = format!("{} ({}){carried}\n", one_line(&peer.name), one_line(&peer.node));
+            fit(title) + &self.paths(peer, earlier).print_within(columns, colour)
         }));
         parts.push(fit(self.refused()));
         parts.push(fit(self.latest()));
@@ -51,7 +52,13 @@ impl Status {
     fn set_up(&self) -> String {
         let security = if self.security == "none" { "not sealed" } else { &self.security };
         let text = format!("policy {}, {security}, mtu {}, pid {}", self.policy, self.mtu, self.pid);
-        one_line(&text) + "\n"
+        one_line(&text) + "\n" + &self.in_cells()
+    }
+
+    /// Why all frames travel in cells, in a line, where more is asked for.
+    pub(super) fn in_cells(&self) -> String {
+        let line = |why: &String| format!("data path {}: cells, for {}\n", self.data_path, one_line(why));
+        self.cells_because.as_ref().map_or_else(String::new, line)
     }
 
     /// What the file does not say, a line each.
@@ -130,6 +137,17 @@ impl Status {
     }
 }
 
+impl PeerStatus {
+    /// What carries frames to it, behind its name, where this node has the kernel path.
+    pub(super) fn carried(&self) -> String {
+        match &self.cells_because {
+            Some(why) => format!(", in cells: {}", one_line(why)),
+            None if self.kernel_path => ", by the kernel path".to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +204,19 @@ eth1  up     85 us  928 Mbit/s  12.8 Mbit/s  100 %  0.0 %  its rate, 1.00
             screen.contains("out only") && screen.contains("0.0 %  a black hole since 03:05:28Z"),
             "{screen}"
         );
+    }
+
+    #[test]
+    fn what_carries_frames_is_said_where_it_is_no_matter_of_course() {
+        let mut status = example();
+        status.data_path = "auto".to_owned();
+        status.cells_because = Some("cells are to be sealed".to_owned());
+        status.peers[0].cells_because = Some("it is old".to_owned());
+        let screen = status.screen(None, false, None);
+        assert!(screen.contains("\ndata path auto: cells, for cells are to be sealed\n"), "{screen}");
+        assert!(screen.contains("hostb (02:00:00:00:00:02/7420), in cells: it is old\n"), "{screen}");
+        (status.peers[0].cells_because, status.peers[0].kernel_path) = (None, true);
+        assert!(status.screen(None, false, None).contains("7420), by the kernel path\n"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::status::{PathStatus, Status};
+use crate::status::{KernelTraffic, PathStatus, Status};
 
 /// A rate is measured over this time, as soon as there is so much.
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -148,16 +148,23 @@ impl History {
 impl Sample {
     fn of(status: &Status) -> Sample {
         let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+        let kernel = |of: fn(&KernelTraffic) -> u64| {
+            let paths = status.peers.iter().flat_map(|peer| &peer.paths);
+            paths.filter_map(|path| path.kernel.as_ref()).map(of).sum::<u64>()
+        };
         let paths = status.peers.iter().flat_map(|peer| {
             let bytes = |path: &PathStatus| {
-                let bytes = Both { sent: path.bytes_sent, received: path.bytes_received };
+                let bytes = Both { sent: path.all_sent(), received: path.all_received() };
                 (peer.node.clone(), path.link, bytes)
             };
             peer.paths.iter().map(bytes)
         });
         Sample {
             at_ns: status.now_ns,
-            device: Both { sent: count("frame_bytes_sent"), received: count("frame_bytes_delivered") },
+            device: Both {
+                sent: count("frame_bytes_sent") + kernel(|kernel| kernel.bytes_sent),
+                received: count("frame_bytes_delivered") + kernel(|kernel| kernel.bytes_received),
+            },
             paths: paths.collect(),
             counters: status.counters.iter().map(|(name, count)| (name.clone(), *count)).collect(),
         }

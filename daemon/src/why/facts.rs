@@ -18,6 +18,8 @@ pub(crate) struct Facts {
     pub(super) binds: bool,
     /// The peer with which most was exchanged; empty: there is none.
     pub(super) peer: String,
+    /// How frames to it travel, where this node has the kernel path or asks for it in vain; else empty.
+    pub(super) data_path: String,
     /// The paths to it.
     pub(super) paths: Vec<Path>,
     /// The workers.

@@ -9,7 +9,7 @@ use tabane_proto::{Nature, PolicyKind};
 
 use super::facts::{Drops, Facts, Flow, Path, Worker};
 use crate::remote::status_of;
-use crate::status::{PathState, PathStatus, PeerStatus, Status};
+use crate::status::{KernelTraffic, PathState, PathStatus, PeerStatus, Status};
 use crate::usage::Usage;
 
 /// How long a bundle is watched, and how often TCP is looked at meanwhile.
@@ -37,9 +37,14 @@ impl Moment {
         self.nics.iter().find(|detail| detail.nic.name == name)
     }
 
-    /// Bytes that the device, or a NIC, has sent and received.
-    fn bytes(&self, nic: &str) -> [u64; 2] {
-        self.nic(nic).map_or([0; 2], |detail| [detail.statistics.tx_bytes, detail.statistics.rx_bytes])
+    /// Bytes that the device `name` has sent and received; it does not count what programs took off it or gave to it.
+    fn bytes(&self, name: &str) -> [u64; 2] {
+        let counted = self.nic(name).map(|detail| [detail.statistics.tx_bytes, detail.statistics.rx_bytes]);
+        let paths = self.status.peers.iter().flat_map(|peer| &peer.paths);
+        let programs =
+            paths.filter_map(|path| path.kernel).map(|kernel| [kernel.bytes_sent, kernel.bytes_received]);
+        let add = |sum: [u64; 2], more: [u64; 2]| [sum[0] + more[0], sum[1] + more[1]];
+        counted.into_iter().chain(programs).fold([0; 2], add)
     }
 
     fn counter(&self, name: &str) -> u64 {
@@ -95,6 +100,7 @@ fn between(name: &str, before: &Moment, after: &Moment, looks: &[Look]) -> Facts
         peer: peer.map_or(String::new(), |(_, peer)| {
             if peer.name.is_empty() { peer.node.clone() } else { peer.name.clone() }
         }),
+        data_path: data_path(&after.status, peer.map(|(_, peer)| peer)),
         paths: peer.map_or(Vec::new(), |(earlier, peer)| {
             let path = |path: &PathStatus| {
                 let earlier =
@@ -118,18 +124,36 @@ fn between(name: &str, before: &Moment, after: &Moment, looks: &[Look]) -> Facts
     }
 }
 
+/// How frames to the peer travel, where that is worth a line.
+fn data_path(status: &Status, peer: Option<&PeerStatus>) -> String {
+    match (&status.cells_because, peer) {
+        (Some(why), _) => format!("frames travel in cells: {why}"),
+        (None, Some(PeerStatus { cells_because: Some(why), .. })) => format!("frames travel in cells: {why}"),
+        (None, Some(PeerStatus { kernel_path: true, .. })) => "frames take the kernel path".to_owned(),
+        _ => String::new(),
+    }
+}
+
 fn grown(before: [u64; 2], after: [u64; 2]) -> [u64; 2] {
     [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])]
 }
 
-/// The peer with which most cells were exchanged, before and after.
+/// The peer with which most cells and frames were exchanged, before and after.
 fn busiest<'a>(
     before: &'a Moment,
     after: &'a Moment,
     sends: bool,
 ) -> Option<(Option<&'a PeerStatus>, &'a PeerStatus)> {
     let cells = |peer: &PeerStatus| {
-        let count = |path: &PathStatus| if sends { path.cells_sent } else { path.cells_received };
+        let count = |path: &PathStatus| {
+            let kernel = path.kernel.unwrap_or_default();
+            let [cells, frames] = if sends {
+                [path.cells_sent, kernel.frames_sent]
+            } else {
+                [path.cells_received, kernel.frames_received]
+            };
+            cells + frames
+        };
         peer.paths.iter().map(count).sum::<u64>()
     };
     let peers = after.status.peers.iter().map(|peer| {
@@ -144,6 +168,12 @@ fn path_between(before: &PathStatus, path: &PathStatus, sends: bool, millis: u64
     let lost = grew(path.cells_lost, before.cells_lost);
     let arrived = grew(path.cells_received, before.cells_received);
     let reports = grew(path.reports, before.reports);
+    let kernel = |of: fn(&KernelTraffic) -> u64| {
+        let count = |path: &PathStatus| path.kernel.as_ref().map_or(0, of);
+        grew(count(path), count(before))
+    };
+    // A superframe has one header of ours for each packet that becomes of it, which nobody counts.
+    let by_kernel = kernel(if sends { |kernel| kernel.bytes_sent } else { |kernel| kernel.bytes_received });
     let (bytes, cells) = if sends {
         (grew(path.bytes_sent, before.bytes_sent), grew(path.cells_sent, before.cells_sent))
     } else {
@@ -152,7 +182,7 @@ fn path_between(before: &PathStatus, path: &PathStatus, sends: bool, millis: u64
     Path {
         nic: path.nic.clone(),
         state: if sends { path.tx } else { path.rx },
-        carried: (bytes + HEADERS * cells).saturating_mul(8_000) / millis,
+        carried: (bytes + HEADERS * cells + by_kernel).saturating_mul(8_000) / millis,
         can: path.rate_bps.filter(|_| path.tx != PathState::Down),
         loss: if sends { path.loss_percent } else { lost as f64 * 100.0 / (lost + arrived).max(1) as f64 },
         reports,

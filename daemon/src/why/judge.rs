@@ -371,6 +371,9 @@ fn figures(facts: &Facts) -> Vec<String> {
         rate(facts.rate),
         facts.policy
     )];
+    if !facts.data_path.is_empty() {
+        lines.push(facts.data_path.clone());
+    }
     for path in &facts.paths {
         let can = path.can.map_or("a rate that is not known".to_owned(), rate);
         let state = match path.state {

@@ -30,6 +30,7 @@ fn sending(carried: [u64; 2]) -> Facts {
         policy: "adaptive".into(),
         binds: false,
         peer: "hostb".into(),
+        data_path: String::new(),
         paths: vec![path("eth1", carried[0], 200), path("eth2", carried[1], 200)],
         workers: vec![Worker { name: "worker 0".into(), worked: 30, waited: 2 }],
         processors: vec![50, 40],

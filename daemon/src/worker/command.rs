@@ -208,11 +208,13 @@ impl Worker {
                 let _ = answer.send(self.files());
             }
             Command::Drain(answer) => {
+                self.shared.kernel.hold(true);
                 self.bundle.drain(now);
                 self.drain = Some(Drain::new(now, answer));
             }
             Command::Resume => {
                 self.drain = None;
+                self.shared.kernel.hold(false);
                 self.bundle.resume();
             }
             Command::TakeOver { peers } => self.bundle.take_over(now, peers),

@@ -12,6 +12,7 @@ mod carrier;
 mod changes;
 mod classes;
 mod configured;
+mod data_path;
 mod datagrams;
 mod device;
 mod diagnosis;
@@ -97,6 +98,7 @@ enum Need {
     DaemonAndNat,
     DaemonAndNft,
     DaemonAndPriority,
+    DaemonAndPrograms,
     DaemonAndPrometheus,
     DaemonAndSystemd,
     DaemonAndSystemdAndEtcd,
@@ -188,6 +190,7 @@ fn cases() -> Vec<Case> {
         metrics::cases(),
         classes::cases(),
         configured::cases(),
+        data_path::cases(),
         engines::cases(),
         narrow::cases(),
         loads::cases(),
@@ -237,6 +240,9 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
         Need::DaemonAndPrometheus => daemon().and_then(|()| Ok(prometheus::require()?)),
         Need::DaemonAndPriority => daemon().and_then(|()| Ok(require_priority()?)),
+        Need::DaemonAndPrograms => {
+            daemon().and_then(|()| tool(SETPRIV)).and_then(|()| data_path::require_programs())
+        }
         Need::DaemonAndSystemdAndEtcd => all(&[Need::DaemonAndSystemd, Need::DaemonAndEtcd]),
         Need::DaemonAndSystemd => daemon()
             .and_then(|()| tool(SYSTEMD))

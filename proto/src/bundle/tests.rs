@@ -7,6 +7,7 @@ mod fit;
 mod handover;
 mod heartbeats;
 mod hotplug;
+mod kernel_path;
 mod membership;
 pub(crate) mod pair;
 mod relief;

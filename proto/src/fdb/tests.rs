@@ -48,7 +48,7 @@ fn as_many_addresses_fit_as_the_table_is_made_for() {
     let fdb = table();
     assert_eq!(fdb.words.len() * size_of::<AtomicU64>(), 4 << 20, "4 MiB");
     let many = u32::try_from(ADDRESSES).unwrap();
-    (0..many).for_each(|number| fdb.learn(0, mac(number), 1));
+    (0..many).for_each(|number| _ = fdb.learn(0, mac(number), 1));
     let known = (0..many).filter(|number| number_of(&fdb, 1, mac(*number)) == Some(1)).count();
     assert_eq!(known, ADDRESSES);
 }
@@ -56,7 +56,7 @@ fn as_many_addresses_fit_as_the_table_is_made_for() {
 #[test]
 fn learning_changes_one_place_however_full_the_table_is() {
     let fdb = Fdb::new(0, SEED);
-    (0..400_000).for_each(|number| fdb.learn(0, mac(number), 1));
+    (0..400_000).for_each(|number| _ = fdb.learn(0, mac(number), 1));
     assert_eq!(fdb.entries(), fdb.words.len(), "it is full");
     for number in 400_000..400_100 {
         let before = words(&fdb);
@@ -71,7 +71,7 @@ fn learning_changes_one_place_however_full_the_table_is() {
 #[test]
 fn a_table_keeps_its_size() {
     let fdb = Fdb::new(0, SEED);
-    (0..200_000).for_each(|number| fdb.learn(0, mac(number), 1));
+    (0..200_000).for_each(|number| _ = fdb.learn(0, mac(number), 1));
     assert_eq!(fdb.words.len(), WAYS << SET_BITS_MIN);
     assert!(fdb.entries() <= fdb.words.len());
 }
@@ -82,11 +82,11 @@ fn a_storm_pushes_out_nothing_that_is_in_use() {
     for sightings in [1, 2] {
         let fdb = table();
         let (received, asked) = (0..500, 500..1_000);
-        (0..1_000).for_each(|number| fdb.learn(0, mac(number), 1));
+        (0..1_000).for_each(|number| _ = fdb.learn(0, mac(number), 1));
         let mut next = 1_000_000;
         for second in 0..60 {
             if second % 2 == 0 {
-                received.clone().for_each(|number| fdb.learn(second, mac(number), 1));
+                received.clone().for_each(|number| _ = fdb.learn(second, mac(number), 1));
                 for number in asked.clone() {
                     assert_eq!(number_of(&fdb, second, mac(number)), Some(1), "{number} at {second}");
                 }
@@ -155,10 +155,10 @@ fn after_a_standstill_nothing_is_believed() {
 fn a_use_long_ago_protects_nothing() {
     let fdb = Fdb::new(0, SEED);
     let macs = neighbours(&fdb, WAYS + 1);
-    macs[..WAYS].iter().for_each(|mac| fdb.learn(0, *mac, 1));
+    macs[..WAYS].iter().for_each(|mac| _ = fdb.learn(0, *mac, 1));
     assert_eq!(number_of(&fdb, 0, macs[0]), Some(1));
     (10..1_300).for_each(|tenth| fdb.sweep(tenth / 10));
-    macs[1..WAYS].iter().for_each(|mac| fdb.learn(128, *mac, 1));
+    macs[1..WAYS].iter().for_each(|mac| _ = fdb.learn(128, *mac, 1));
     // The short number of second 0 is that of second 128.
     fdb.learn(129, macs[WAYS], 1);
     assert_eq!(number_of(&fdb, 129, macs[0]), None);

@@ -11,12 +11,15 @@ use crate::policy::classify::Mac;
 use crate::time::Instant;
 use crate::wire::hello::NodeId;
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// A peer without a number claims one again after so many seconds, or at once when only another worker was claiming.
 const ASK_AGAIN_AFTER: u32 = 1;
+/// Addresses that are kept for who asks what was learned.
+const LEARNED: usize = 1_024;
 
 /// One worker's view of the forwarding database.
 #[derive(Debug)]
@@ -32,21 +35,32 @@ pub(crate) struct View {
     ask_at: u32,
     /// The latest moment that this worker has seen, in seconds.
     second: u32,
+    /// What was learned and nobody has asked for yet.
+    learned: VecDeque<(Mac, u16)>,
 }
 
 impl View {
     pub(crate) fn new(fdb: Arc<Fdb>) -> Self {
         let peers = vec![None; NUMBERS].into_boxed_slice();
-        Self { fdb, claims: Vec::new(), peers, nameless: Vec::new(), ask_at: 0, second: 0 }
+        let (claims, nameless, learned) = (Vec::new(), Vec::new(), VecDeque::new());
+        Self { fdb, claims, peers, nameless, ask_at: 0, second: 0, learned }
     }
 
     /// A frame from `mac` came from `peer`.
     pub(crate) fn learn(&mut self, now: Instant, mac: Mac, peer: u16) {
         self.second = second(now).max(self.second);
         let claim = self.claims.get(usize::from(peer)).copied().flatten();
-        if let Some(claim) = claim.filter(|_| !is_group(mac)) {
-            self.fdb.learn(self.second, mac, claim.number);
+        let claim = claim.filter(|_| !is_group(mac));
+        let is_written = claim.is_some_and(|claim| self.fdb.learn(self.second, mac, claim.number));
+        if is_written && self.learned.len() < LEARNED {
+            self.learned.push_back((mac, peer));
         }
+    }
+
+    /// An address that was learned, or is used in another second, and the peer behind which it lives. Of very many some are left
+    /// out until the next second.
+    pub(crate) fn poll_learned(&mut self) -> Option<(Mac, u16)> {
+        self.learned.pop_front()
     }
 
     /// The peer behind which `mac` lives, when it is known.
@@ -143,6 +157,21 @@ mod tests {
         );
         one.meet_peer(NOW, 1, node(8));
         assert_eq!(one.look_up(NOW, HOST), Some(1));
+    }
+
+    #[test]
+    fn what_is_learned_is_told_once_in_a_second_and_bounded() {
+        let [mut one, _] = workers();
+        one.meet_peer(NOW, 3, node(7));
+        (0..2).for_each(|_| one.learn(NOW, HOST, 3));
+        assert_eq!((one.poll_learned(), one.poll_learned()), (Some((HOST, 3)), None));
+        one.learn(NOW + core::time::Duration::from_secs(1), HOST, 3);
+        assert_eq!(one.poll_learned(), Some((HOST, 3)));
+        for number in 0..2_000_u16 {
+            let [high, low] = number.to_be_bytes();
+            one.learn(NOW, [2, 1, 0, 0, high, low], 3);
+        }
+        assert_eq!(core::iter::from_fn(|| one.poll_learned()).count(), LEARNED);
     }
 
     #[test]

@@ -285,6 +285,7 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     path.doubted |= path.endpoint.is_none();
     path.endpoint = Some(origin.from);
     path.cell_max = hello.cell_max;
+    path.kernel = hello.kernel;
     path.ceiling.state(hello.receives);
     path.outdated = false;
     if core::mem::replace(&mut path.is_drained_there, hello.drains) != hello.drains {

@@ -8,6 +8,7 @@ use crate::link::health::ALL_SILENT_FOR;
 use crate::link::incast::Incast;
 use crate::link::nic_load::NicLoad;
 use crate::time::{Instant, nanos};
+use crate::wire::hello::KernelEnd;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -56,6 +57,8 @@ pub struct LinkSettings {
     pub weight: Option<u32>,
     /// Whether it is drained: data takes another link, if one is up.
     pub drained: bool,
+    /// Where it receives frames of the kernel path, if it does.
+    pub kernel: Option<KernelEnd>,
 }
 
 impl LinkSettings {
@@ -71,6 +74,7 @@ impl LinkSettings {
             receives: None,
             weight: None,
             drained: false,
+            kernel: None,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::link::nic::{Link, LinkSettings};
 use crate::link::path_mtu::PathMtu;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
+use crate::wire::hello::KernelEnd;
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -59,6 +60,8 @@ pub(crate) struct Outbound {
     pub(crate) outdated: bool,
     /// The largest cell that the peer's NIC takes, in bytes.
     pub(crate) cell_max: u16,
+    /// Where the peer receives frames of the kernel path on this link, if it does.
+    pub(crate) kernel: Option<KernelEnd>,
     /// Whether the peer drains its end.
     pub(crate) is_drained_there: bool,
     /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
@@ -117,6 +120,7 @@ impl Outbound {
             asked: None,
             outdated: false,
             cell_max: 0,
+            kernel: None,
             is_drained_there: false,
             up: false,
             left: None,
@@ -235,6 +239,7 @@ impl Outbound {
     pub(crate) fn withdraw(&mut self) {
         self.endpoint = None;
         self.asked = None;
+        self.kernel = None;
         self.is_drained_there = false;
         (self.up, self.left) = (false, None);
         self.doubted = false;

@@ -133,6 +133,12 @@ impl PathMtu {
         true
     }
 
+    /// As if a probe had arrived.
+    #[cfg(test)]
+    pub(crate) fn confirm(&mut self) {
+        self.confirmed = true;
+    }
+
     /// The largest cell that may be sent, in bytes; the NICs may take less.
     pub(crate) fn size(&self) -> u16 {
         self.size

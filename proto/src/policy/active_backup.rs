@@ -46,6 +46,10 @@ impl Distribute for ActiveBackup {
         active.had_primary |= primary == Some(index);
         Share::all(choices, index, waiting)
     }
+
+    fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
+        self.share(choices, waiting).map(|share| 1 << choices[share.index].link)
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,16 @@ impl Policies {
         self.policies[0].kind()
     }
 
+    /// Whether some frames have a policy of their own.
+    pub(crate) fn has_classes(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// The bundle's policy, for frames of no class.
+    pub(crate) fn bundles(&mut self) -> &mut Policy {
+        &mut self.policies[0]
+    }
+
     /// Changes the bundle's policy.
     pub(crate) fn set(&mut self, kind: PolicyKind) {
         self.policies[0] = Policy::new(kind, &self.options);

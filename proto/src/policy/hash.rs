@@ -30,6 +30,11 @@ impl Distribute for Hash {
         Some(self.layers)
     }
 
+    fn seats(&mut self, choices: &[Choice], _: &Waiting) -> Option<u16> {
+        let all = choices.iter().fold(0, |seats, choice| seats | 1 << choice.link);
+        (self.layers == HashLayers::Layer34).then_some(all)
+    }
+
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
         let rank = |choice: &Choice| {
             let mut bytes = [choice.link; 16];

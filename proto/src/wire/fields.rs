@@ -12,7 +12,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (head, tail) = self.0.split_first_chunk::<N>().ok_or(Malformed::Truncated)?;
         self.0 = tail;
         Ok(*head)

@@ -7,11 +7,14 @@ use super::Malformed;
 use super::cell::{HEADER, Kind};
 use super::fields::{Reader, Writer};
 use core::fmt;
+use core::net::Ipv6Addr;
 
 /// The longest name in bytes.
 pub const NAME_MAX: usize = 32;
 /// The longest hello, without the cell header.
-pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX + 4;
+pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX + 4 + 1 + KERNEL_END;
+/// Bytes of a [`KernelEnd`].
+const KERNEL_END: usize = 6 + 2 + 16;
 
 /// A node: the MAC address of its first NIC and its UDP port, so that it is the same after a restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +65,17 @@ impl Name {
     }
 }
 
+/// Where a link of a node receives frames of the kernel path, encapsulated in IPv6 and UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelEnd {
+    /// The NIC's address.
+    pub mac: [u8; 6],
+    /// The address of IPv6; no other host needs to know it.
+    pub address: Ipv6Addr,
+    /// The port of UDP to which they are sent.
+    pub port: u16,
+}
+
 /// A hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -99,6 +113,8 @@ pub struct Hello {
     pub drains: bool,
     /// For people.
     pub name: Name,
+    /// Where this link of the speaker receives frames of the kernel path; only where its cells are not sealed.
+    pub kernel: Option<KernelEnd>,
 }
 
 /// Bits of the capabilities.
@@ -110,6 +126,8 @@ const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
 const DRAINS: u8 = 64;
 const RECEIVES: u8 = 128;
+/// A bit of the further capabilities.
+const KERNEL: u8 = 1;
 
 /// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
 /// node.
@@ -140,6 +158,9 @@ impl Hello {
         if receives == Some(0) {
             return Err(Malformed::Field);
         }
+        // Behind the greeting of a node that seals stands its group tag.
+        let further = if capabilities & SEALS == 0 && !reader.0.is_empty() { reader.u8()? } else { 0 };
+        let kernel = (further & KERNEL != 0).then(|| kernel_end(&mut reader)).transpose()?;
         Ok(Self {
             node,
             incarnation,
@@ -158,6 +179,7 @@ impl Hello {
             ends: capabilities & ENDS != 0,
             drains: capabilities & DRAINS != 0,
             name,
+            kernel,
         })
     }
 
@@ -170,6 +192,9 @@ impl Hello {
         writer.u8(self.name.length).bytes(self.name.as_str().as_bytes());
         if let Some(receives) = self.receives {
             writer.u32(receives);
+        }
+        if let Some(KernelEnd { mac, address, port }) = self.kernel.filter(|_| !self.seals) {
+            writer.u8(KERNEL).bytes(&mac).u16(port).bytes(&address.octets());
         }
         writer.len()
     }
@@ -187,6 +212,12 @@ impl Hello {
         ];
         bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
     }
+}
+
+fn kernel_end(reader: &mut Reader<'_>) -> Result<KernelEnd, Malformed> {
+    let mac = reader.array()?;
+    let port = reader.u16()?;
+    Ok(KernelEnd { mac, port, address: reader.array::<16>()?.into() })
 }
 
 #[cfg(test)]
@@ -213,12 +244,17 @@ mod tests {
             ends: false,
             drains: false,
             name: Name::new("h1"),
+            kernel: Some(KernelEnd {
+                mac: [2, 0, 0, 0, 0, 3],
+                address: "fe80::3".parse().unwrap(),
+                port: 7421,
+            }),
         }
     }
 
     #[test]
     fn each_capability_is_a_bit() {
-        let none = Hello { takes_uso: false, receives: None, ..example() };
+        let none = Hello { takes_uso: false, receives: None, kernel: None, ..example() };
         let hellos = [
             (Hello { takes_uso: true, ..none }, 1),
             (Hello { leaves: true, ..none }, 2),
@@ -244,7 +280,8 @@ mod tests {
         let golden = [
             0x02, 0, 0, 0, 0, 0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
             0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x81, 0x02, b'h', b'1', 0, 0, 0xc3,
-            0x50,
+            0x50, 0x01, 0x02, 0, 0, 0, 0, 0x03, 0x1c, 0xfd, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0x03,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Hello::parse(&bytes), Ok(example()), "padding behind it is ignored");
@@ -255,9 +292,23 @@ mod tests {
     fn truncation_at_every_byte_is_refused() {
         let mut bytes = [0; HELLO_MAX];
         let length = example().emit(&mut bytes);
-        for cut in 0..length {
+        let older = length - 1 - KERNEL_END;
+        for cut in (0..length).filter(|cut| *cut != older) {
             assert_eq!(Hello::parse(&bytes[..cut]), Err(Malformed::Truncated), "cut at {cut}");
         }
+        assert_eq!(
+            Hello::parse(&bytes[..older]),
+            Ok(Hello { kernel: None, ..example() }),
+            "of an older node"
+        );
+    }
+
+    #[test]
+    fn a_node_that_seals_has_no_kernel_path() {
+        let mut bytes = [0xff; HELLO_MAX];
+        let hello = Hello { seals: true, ..example() };
+        hello.emit(&mut bytes);
+        assert_eq!(Hello::parse(&bytes), Ok(Hello { kernel: None, ..hello }), "a tag stands behind it");
     }
 
     #[test]

@@ -15,6 +15,9 @@ const MARK: &str = "TABANE_TEST_CALL";
 /// Calls of a bundle that has links of Ethernet frames.
 const FRAMES: [&str; 2] = ["frames", "raw frames"];
 
+/// Calls of a bundle that has programs begin so.
+const MAPS: &str = "maps ";
+
 /// Calls of the page begin so, and those of the thread that asks NICs.
 const WEB: &str = "web ";
 const SPEEDS: &str = "speeds ";
@@ -34,7 +37,7 @@ fn inner() {
     let program = match &*call {
         call if call.starts_with(WEB) => Program::Web,
         call if call.starts_with(SPEEDS) => Program::Speeds,
-        call => Program::Bundle { frames: FRAMES.contains(&call) },
+        call => Program::Bundle { frames: FRAMES.contains(&call), maps: call.starts_with(MAPS) },
     };
     restrict(program).expect("a kernel with seccomp");
     let datagram = |family| {
@@ -61,6 +64,7 @@ fn inner() {
             let protocol = SockProtocol::NetlinkNetFilter;
             socket(AddressFamily::Netlink, kind, SockFlag::empty(), protocol).expect("allowed");
         }
+        "bpf" | "maps bpf" => drop(tabane_io::Gates::new()),
         "ethtool" | "speeds ethtool" => assert_eq!(tabane_io::ethtool::speed("lo"), None),
         "speeds unix" => datagram(AddressFamily::Unix),
         "speeds netlink" => drop(tabane_io::netlink::nic("lo")),
@@ -94,6 +98,8 @@ fn everything_else_ends_the_process() {
         "netfilter",
         "become root",
         "ethtool",
+        "bpf",
+        "maps bpf",
         "speeds unix",
         "speeds netlink",
         "web udp",

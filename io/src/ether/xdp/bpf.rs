@@ -8,11 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use libc::c_long;
 
-use crate::bpf::{self, Instruction, MapAttributes, ProgramKind, call, descriptor, number};
+use crate::bpf::{self, Instruction, MapAttributes, ProgramKind, call, number};
 
 /// Commands.
 const MAP_UPDATE_ELEM: c_long = 2;
-const LINK_CREATE: c_long = 28;
 /// `BPF_MAP_TYPE_XSKMAP`, `BPF_PROG_TYPE_XDP`, `BPF_XDP`.
 const SOCKETS: u32 = 17;
 const XDP_PROGRAM: u32 = 6;
@@ -45,14 +44,6 @@ struct ElementAttributes {
     key: u64,
     value: u64,
     flags: u64,
-}
-
-#[repr(C)]
-struct LinkAttributes {
-    program: u32,
-    nic: u32,
-    place: u32,
-    flags: u32,
 }
 
 /// A map with room for one socket, at queue 0.
@@ -95,8 +86,5 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
 /// # Errors
 /// The kernel's; `EBUSY` when there is another program.
 pub(super) fn attach(program: impl AsFd, nic: u32, place: Place) -> io::Result<OwnedFd> {
-    let attributes =
-        LinkAttributes { program: number(&program), nic, place: XDP_PLACE, flags: place.flags() };
-    // SAFETY: the attributes hold no address.
-    descriptor(unsafe { call(LINK_CREATE, &attributes) })
+    bpf::attach(program, nic, XDP_PLACE, place.flags())
 }

@@ -12,6 +12,8 @@ quantities! {
         /// CPU time of the whole machine per 10^9 bytes, and that of the daemons of both hosts.
         Cpu: "cpu_s_per_gb", "CPU, machine", "s/GB";
         DaemonCpu: "daemon_cpu_s_per_gb", "CPU, daemons", "s/GB";
+        /// Four TCP flows at once.
+        FourFlows: "four_gbps", "four TCP flows", "Gbit/s";
         /// Median round trip on a quiet path, and its 99th percentile.
         IdleMedian: "rtt_idle_p50_us", "round trip idle p50", "µs";
         IdleTail: "rtt_idle_p99_us", "round trip idle p99", "µs";

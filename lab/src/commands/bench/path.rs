@@ -33,6 +33,8 @@ pub(super) enum Carrier {
     Sealed,
     /// A bundle without sealing, whose device has this MTU; `None`: the default.
     Unsealed(Option<u32>),
+    /// The same, whose frames are carried by programs in the kernel.
+    Programs,
     /// A bundle whose cells are Ethernet frames, moved by this engine; they are sealed.
     Ether(&'static str),
     /// The kernel's own stack over all cables.
@@ -60,7 +62,7 @@ pub(super) const UNSEALED_2: usize = 3;
 pub(super) const UNSEALED_JUMBO: usize = 4;
 
 /// All paths in the order of the table.
-pub(super) const PATHS: [Path; 8] = [
+pub(super) const PATHS: [Path; 10] = [
     Path { key: "veth", label: "bare veth", links: 1, carrier: Carrier::Bare },
     Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: Carrier::Sealed },
     Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: Carrier::Sealed },
@@ -75,7 +77,11 @@ pub(super) const PATHS: [Path; 8] = [
     // By AF_XDP where it can be had.
     Path { key: "ether1_auto", label: "engine auto", links: 1, carrier: Carrier::Ether("auto") },
     Path { key: "mptcp2", label: "MPTCP of 2", links: 2, carrier: Carrier::Mptcp },
+    Path { key: "unsealed1", label: "unsealed, 1", links: 1, carrier: Carrier::Unsealed(None) },
+    Path { key: "kernel1", label: "kernel path", links: 1, carrier: Carrier::Programs },
 ];
+/// Where the kernel path over one link stands in [`PATHS`].
+pub(super) const KERNEL: usize = 9;
 
 /// Paths that leave no machine, in the order of their table.
 pub(super) const MEMORY_PATHS: [Path; 4] = [
@@ -117,6 +123,7 @@ impl Path {
                 let protection = Protection::None;
                 Bundle::start_all(topology, &bundle::Options { mtu, protection, ..sealed })
             }
+            Carrier::Programs => start_programs(topology, sealed),
             Carrier::Window { is_sealed } => {
                 let protection = if is_sealed { Protection::LabKey } else { Protection::None };
                 // Its name is needed no more once both daemons have it open.
@@ -136,9 +143,11 @@ impl Path {
     /// Address of the host that answers on this path.
     pub(super) fn server(&self) -> IpAddr {
         match self.carrier {
-            Carrier::Sealed | Carrier::Unsealed(_) | Carrier::Ether(_) | Carrier::Window { .. } => {
-                bundle::address(1)
-            }
+            Carrier::Sealed
+            | Carrier::Unsealed(_)
+            | Carrier::Programs
+            | Carrier::Ether(_)
+            | Carrier::Window { .. } => bundle::address(1),
             Carrier::Bare | Carrier::Mptcp => address(0, 1).into(),
             Carrier::Loopback | Carrier::UnixPair => Ipv4Addr::LOCALHOST.into(),
         }
@@ -156,4 +165,16 @@ impl Path {
         }
         Ok(())
     }
+}
+
+/// Bundles whose frames are carried by programs, as soon as they are.
+fn start_programs<'a>(topology: &'a Topology, options: bundle::Options) -> Result<Vec<Bundle<'a>>> {
+    let arguments = ["--data-path", "kernel", "--policy", "hash"].map(String::from).to_vec();
+    let mtu = Some(topology.plan().links[0].mtu - tabane_kernel::OVERHEAD);
+    let options = bundle::Options { mtu, protection: Protection::None, arguments, ..options };
+    let mut bundles = Bundle::start_all(topology, &options)?;
+    for bundle in &mut bundles {
+        bundle.wait_until("the kernel path", |status| status.peers.iter().any(|peer| peer.kernel_path))?;
+    }
+    Ok(bundles)
 }

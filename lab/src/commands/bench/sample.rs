@@ -60,6 +60,8 @@ impl Bench<'_> {
         if !pids.is_empty() {
             figures.push(Figure::DaemonCpu, used.processes_seconds / gigabytes);
         }
+        let four = Flow { connections: 4, ..self.flow(self.seconds) }.run(client)?;
+        figures.push(Figure::FourFlows, four.gbps);
         Ok(())
     }
 

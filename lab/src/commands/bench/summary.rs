@@ -1,7 +1,9 @@
 //! The comparison in the common form: a figure per row, a path per column, and what is wanted.
 
 use super::figure::{Figure, Figures};
-use super::path::{BARE, BUNDLE_2, MEM_UNSEALED, MEMORY_PATHS, PATHS, Path, UNSEALED_2, UNSEALED_JUMBO};
+use super::path::{
+    BARE, BUNDLE_2, KERNEL, MEM_UNSEALED, MEMORY_PATHS, PATHS, Path, UNSEALED_2, UNSEALED_JUMBO,
+};
 use crate::commands::engines::waiting;
 use crate::figures::{Quantity, number};
 use tabane_kit::report::{Report, Table, Verdict};
@@ -20,6 +22,13 @@ const SEALED_MIN: f64 = 0.85;
 const SEALED_CPU_MAX: f64 = 1.2;
 /// Least share of bare veth's throughput that a bundle through memory reaches.
 const RATIO_MEMORY_MIN: f64 = 1.0;
+/// Least share of bare veth that the kernel path reaches with one flow, with four, and of small datagrams; most CPU time per byte
+/// and most round trip, as multiples of bare veth's.
+const KERNEL_RATIO_MIN: f64 = 0.70;
+const KERNEL_FOUR_MIN: f64 = 0.95;
+const KERNEL_DATAGRAMS_MIN: f64 = 0.80;
+const KERNEL_CPU_MAX: f64 = 1.3;
+const KERNEL_ROUND_TRIP_MAX: f64 = 1.10;
 /// Retransmits that a bundle may have above those of bare veth.
 const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
 
@@ -45,6 +54,8 @@ pub(super) fn write(
     let resent_max = retransmits(BARE) + RETRANSMITS_ABOVE_MAX;
     report.verdict(Verdict::at_most("bundle2.retransmits", retransmits(BUNDLE_2), resent_max));
 
+    judge_kernel_path(report, &figures[KERNEL], bare);
+
     let mem = of_bare(&memory[MEM_UNSEALED], bare, Figure::Throughput);
     report.verdict(Verdict::at_least("mem_unsealed.ratio", mem, RATIO_MEMORY_MIN));
 
@@ -60,6 +71,18 @@ pub(super) fn write(
     waiting::write(report, engines, bare.median(Figure::IdleMedian));
     report
         .show(format!("  medians of {rounds} rounds, flows of {seconds} s, links unshaped, nothing pinned"));
+}
+
+/// What is wanted of the kernel path beside bare veth.
+fn judge_kernel_path(report: &mut Report, path: &Figures, bare: &Figures) {
+    let ratio = |figure| of_bare(path, bare, figure);
+    report.verdict(Verdict::at_least("kernel.ratio", ratio(Figure::Throughput), KERNEL_RATIO_MIN));
+    report.verdict(Verdict::at_most("kernel.cpu_ratio", ratio(Figure::Cpu), KERNEL_CPU_MAX));
+    report.verdict(Verdict::at_least("kernel.four_flows", ratio(Figure::FourFlows), KERNEL_FOUR_MIN));
+    let datagrams = ratio(Figure::DatagramsReceived);
+    report.verdict(Verdict::at_least("kernel.datagrams", datagrams, KERNEL_DATAGRAMS_MIN));
+    let round_trip = ratio(Figure::IdleMedian);
+    report.verdict(Verdict::at_most("kernel.round_trip", round_trip, KERNEL_ROUND_TRIP_MAX));
 }
 
 /// `goal`: of throughput and CPU beside bare veth.

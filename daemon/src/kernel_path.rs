@@ -1,0 +1,272 @@
+//! The kernel path of a bundle: programs that carry frames in place of cells, as far as the machine, the configuration and the peers
+//! allow.
+//!
+//! ```text
+//!   open      loads the programs, puts them at the device and the NICs        with all rights, once
+//!   follow    what the core says of peers and paths -> maps                   the first worker, with each event and each 10 ms
+//!   learn     behind which peer an address lives -> the programs' fdb         every worker
+//!   show      what crossed each path -> status                                the control socket's thread
+//! ```
+//!
+//! Invariants: after the rights are given up no program is loaded or placed, so a link that joins later takes cells, and with it
+//! all flows to the peers that are reached there. A peer's number is that of its node as long as the process lives, for addresses in
+//! the programs' fdb name it.
+
+mod peers;
+mod reason;
+
+use std::net::{Ipv6Addr, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tabane_io::netlink;
+use tabane_kernel::{Counts, Link, OVERHEAD, Plan};
+use tabane_proto::{Bundle, Instant, KernelEnd};
+
+use crate::config::{self, Config, LinkConfig, Security};
+use crate::error::BadInput;
+use crate::events::EventLog;
+use crate::medium::{Medium, headers};
+use crate::status::{KernelTraffic, PeerStatus};
+use peers::{NODES, Peers};
+
+/// Ports above the workers' that are tried.
+const PORTS: u16 = 64;
+
+/// What carries the frames of a bundle.
+pub(crate) struct KernelPath {
+    asked: config::DataPath,
+    /// The programs; or why there are none.
+    programs: Result<Running, String>,
+}
+
+/// Programs at work.
+struct Running {
+    /// The longest packet that the programs make, in bytes.
+    packet: u16,
+    /// Where each link receives, by its number.
+    ends: Vec<Option<KernelEnd>>,
+    state: Mutex<Peers>,
+    /// Keeps the port from others: what reaches it is the programs' alone.
+    _port: UdpSocket,
+}
+
+impl KernelPath {
+    /// Loads the programs and puts them in their places, unless `config` has cells alone. The device is there.
+    ///
+    /// # Errors
+    /// They are asked for (`data_path = "kernel"`), and this machine cannot have them.
+    pub(crate) fn open(config: &Config, media: &[Medium], events: &Arc<EventLog>) -> Result<Self, BadInput> {
+        let asked = config.data_path;
+        let programs = match asked {
+            config::DataPath::User => Err(String::new()),
+            _ => Running::open(config, media, events),
+        };
+        match &programs {
+            Ok(running) => {
+                tracing::info!(links = running.ends.iter().flatten().count(), "the kernel path is there");
+            }
+            Err(why) if asked == config::DataPath::Kernel => {
+                return Err(BadInput::new(format!("data_path kernel: {why}; allowed here: auto, user")));
+            }
+            Err(why) if asked == config::DataPath::Auto => {
+                tracing::info!("all frames travel in cells: {why}");
+            }
+            Err(_) => {}
+        }
+        Ok(Self { asked, programs })
+    }
+
+    /// Where a link that was there at the start receives frames of the kernel path.
+    pub(crate) fn end(&self, link: usize) -> Option<KernelEnd> {
+        self.programs.as_ref().ok()?.ends.get(link).copied().flatten()
+    }
+
+    /// Whether there are programs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.programs.is_ok()
+    }
+
+    /// Why all frames travel in cells, where more is asked for.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.programs.as_ref().err().filter(|_| self.asked != config::DataPath::User).cloned()
+    }
+
+    /// The name of what is asked for.
+    pub(crate) fn asked(&self) -> &'static str {
+        self.asked.name()
+    }
+
+    /// Tells the programs what the core of a worker has learned and, if it is the first one, how it judges peers and paths: at
+    /// once when something has `changed`. `nics`: the names of the links' NICs.
+    pub(crate) fn follow(
+        &self,
+        now: Instant,
+        worker: u16,
+        changed: bool,
+        bundle: &mut Bundle,
+        nics: &[String],
+    ) {
+        let Ok(running) = &self.programs else { return };
+        let mut state = running.lock();
+        if worker == 0 && (changed || state.is_due(now)) {
+            let peers = bundle.kernel_peers(now, running.packet);
+            state.follow(now, bundle.is_delivered(), &peers, &|needs| {
+                reason::words(needs, nics, bundle.policy(), running.packet)
+            });
+        }
+        while let Some((mac, node)) = bundle.poll_learned() {
+            state.learn(mac, node);
+        }
+    }
+
+    /// Lets no frame leave by programs, or lets them leave again: another process is about to take the bundle over, and what the
+    /// device holds is for that one. Frames of peers are received on.
+    pub(crate) fn hold(&self, held: bool) {
+        if let Ok(running) = &self.programs {
+            running.lock().hold(held);
+        }
+    }
+
+    /// Adds to the status of peers what the programs carry.
+    pub(crate) fn show(&self, peers: &mut [PeerStatus]) {
+        let Ok(running) = &self.programs else { return };
+        let state = running.lock();
+        for peer in peers {
+            let Some(shown) = state.shown(&peer.node) else {
+                peer.cells_because = Some(format!("{NODES} other nodes have been peers of this process"));
+                continue;
+            };
+            (peer.kernel_path, peer.cells_because) = (shown.is_ready, shown.why);
+            for path in &mut peer.paths {
+                let link = usize::try_from(path.link).unwrap_or(usize::MAX);
+                let is_there = running.ends.get(link).is_some_and(Option::is_some);
+                path.kernel = is_there.then(|| KernelTraffic::of(&state.traffic(shown.number, link)));
+            }
+        }
+    }
+
+    /// What the programs did not carry: name and count.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts =
+            self.programs.as_ref().map_or_else(|_| Counts::default(), |running| running.lock().counts());
+        let names = Counts::DESCRIBED.iter().map(|(name, _)| *name);
+        names.zip(counts.iter().map(|(_, count)| count).collect::<Vec<_>>())
+    }
+}
+
+impl Running {
+    fn open(config: &Config, media: &[Medium], events: &Arc<EventLog>) -> Result<Self, String> {
+        if config.security == Security::Sealed {
+            return Err("cells are to be sealed, and frames of the kernel path are not".to_owned());
+        }
+        let packet = u16::try_from(u32::from(config.mtu) + OVERHEAD);
+        let packet = packet.map_err(|_| format!("the device's MTU of {} is too large", config.mtu))?;
+        let port = reserve(config).map_err(|error| format!("no port of UDP is free: {error}"))?;
+        let number = port.local_addr().map_err(|error| error.to_string())?.port();
+        let device = netlink::nic(&config.name).map_err(|error| error.to_string())?;
+        let plan = Plan { device: device.index, reorder: None, port: number, peers: NODES };
+        let mut programs = tabane_kernel::KernelPath::attach(&plan).map_err(|error| refused(&error))?;
+        if let Some(mac) = device.mac {
+            programs.set_own(mac).map_err(|error| error.to_string())?;
+        }
+        let mut ends = Vec::new();
+        for (link, medium) in config.links.iter().zip(media) {
+            let taken = |end: &KernelEnd| Some(end.mac) == medium.mac;
+            let mac = medium.mac.filter(|mac| *mac != [0; 6] && medium.index != 0);
+            let mac = mac.filter(|_| !ends.iter().flatten().any(taken));
+            if mac.is_some() {
+                let there = Link {
+                    ifindex: medium.index,
+                    mtu: mtu(link, medium),
+                    rate: None,
+                    weight: 1,
+                    is_up: true,
+                };
+                programs
+                    .set_link(ends.len(), Some(there))
+                    .map_err(|error| format!("link {}: {error}", link.nic))?;
+            }
+            ends.push(mac.map(|mac| KernelEnd { mac, address: link_local(mac), port: number }));
+        }
+        let own = ends.clone();
+        Ok(Self {
+            packet,
+            ends,
+            state: Mutex::new(Peers::new(programs, own, Arc::clone(events))),
+            _port: port,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Peers> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why the kernel does not take the programs.
+fn refused(error: &tabane_kernel::Error) -> String {
+    if error.is_permission() {
+        return "no right to load programs, which takes CAP_BPF and CAP_NET_ADMIN".to_owned();
+    }
+    error.to_string()
+}
+
+/// A socket that has the first free port above the workers', for IPv4 and IPv6. Nobody reads it: the programs take what peers send
+/// there, and the rest is not the bundle's.
+fn reserve(config: &Config) -> std::io::Result<UdpSocket> {
+    let first = config.port.saturating_add(config.workers);
+    let ports = first..=first.saturating_add(PORTS);
+    let mut last = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+    for port in ports {
+        match UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The MTU of a link's NIC.
+fn mtu(link: &LinkConfig, medium: &Medium) -> u32 {
+    u32::from(medium.cell_max) + headers(link)
+}
+
+/// The link-local address that a NIC has by default (RFC 4291, appendix A). No packet is sent by the stack from it or to it, so
+/// the NIC need not have it.
+fn link_local([a, b, c, d, e, f]: [u8; 6]) -> Ipv6Addr {
+    let word = |high, low| u16::from_be_bytes([high, low]);
+    Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nic_has_the_address_of_its_mac() {
+        assert_eq!(link_local([0x52, 0x54, 0, 0x12, 0x34, 0x56]).to_string(), "fe80::5054:ff:fe12:3456");
+    }
+
+    #[test]
+    fn what_cannot_have_programs_says_why() {
+        let open = |data_path, security| {
+            let config = Config { name: "no-such".to_owned(), data_path, security, ..Config::default() };
+            let events = Arc::new(EventLog::new().expect("an eventfd"));
+            KernelPath::open(&config, &[], &events)
+        };
+        let user = open(config::DataPath::User, Security::None).expect("no programs are asked for");
+        assert_eq!((user.refusal(), user.is_running()), (None, false));
+        let sealed = open(config::DataPath::Auto, Security::Sealed).expect("cells do");
+        assert!(sealed.refusal().is_some_and(|why| why.starts_with("cells are to be sealed")));
+        let nowhere = open(config::DataPath::Kernel, Security::None).err().expect("no such device");
+        assert!(nowhere.to_string().ends_with("; allowed here: auto, user"), "{nowhere}");
+    }
+
+    #[test]
+    fn two_bundles_have_two_ports() {
+        let config = Config { port: 47_420, ..Config::default() };
+        let ports = [reserve(&config), reserve(&config)]
+            .map(|socket| socket.expect("free").local_addr().expect("bound").port());
+        assert_ne!(ports[0], ports[1]);
+        assert!(ports[0] > config.port);
+    }
+}

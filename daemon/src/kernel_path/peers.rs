@@ -1,0 +1,242 @@
+//! What the programs know of peers, and how that follows the core.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tabane_io::now_ns;
+use tabane_kernel::layout::LINKS;
+use tabane_kernel::{Address, Counts, PathState, Traffic};
+use tabane_proto::{Instant, KernelEnd, KernelPath, KernelPeer, NeedsCells, NodeId};
+
+use crate::events::{Entry, EventLog};
+
+/// Nodes that can be peers of one process on the kernel path.
+pub(super) const NODES: usize = 128;
+/// How often the maps follow the core when there is no event.
+const FOLLOW_EVERY: Duration = Duration::from_millis(10);
+/// How long frames in cells are waited for before others take the kernel path.
+const OPEN_WITHIN: Duration = Duration::from_millis(100);
+
+/// The words for a reason; `None`: it passes by itself.
+type Words<'a> = dyn Fn(NeedsCells) -> Option<String> + 'a;
+
+/// The peers of this process so far, by their numbers.
+pub(super) struct Peers {
+    programs: tabane_kernel::KernelPath,
+    /// Where our links receive.
+    own: Vec<Option<KernelEnd>>,
+    known: Vec<Known>,
+    /// Nothing leaves by programs.
+    held: bool,
+    /// When the core is asked next.
+    due: Instant,
+    /// Changes that the kernel refused.
+    refused: u64,
+    events: Arc<EventLog>,
+}
+
+/// A node that is a peer, or was one.
+struct Known {
+    node: NodeId,
+    /// As the maps have it.
+    is_ready: bool,
+    /// Since when it is to be.
+    wanted_since: Option<Instant>,
+    paths: [Option<(KernelEnd, bool)>; LINKS],
+    /// What was said last: `Ok`, frames leave by programs; or why not.
+    said: Option<Result<(), String>>,
+}
+
+impl Known {
+    fn new(node: NodeId) -> Self {
+        Self { node, is_ready: false, wanted_since: None, paths: [None; LINKS], said: None }
+    }
+}
+
+/// A peer for the status.
+pub(super) struct Shown {
+    pub(super) number: usize,
+    pub(super) is_ready: bool,
+    pub(super) why: Option<String>,
+}
+
+impl Peers {
+    pub(super) fn new(
+        programs: tabane_kernel::KernelPath,
+        own: Vec<Option<KernelEnd>>,
+        events: Arc<EventLog>,
+    ) -> Self {
+        let (known, due) = (Vec::new(), Instant::default());
+        Self { programs, own, known, held: false, due, refused: 0, events }
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.due
+    }
+
+    /// Follows what the core says of all peers that have joined. `is_idle`: no frame is on its way in cells.
+    pub(super) fn follow(&mut self, now: Instant, is_idle: bool, peers: &[KernelPeer], words: &Words<'_>) {
+        self.due = now + FOLLOW_EVERY;
+        for number in 0..self.known.len() {
+            let node = self.known[number].node;
+            if peers.iter().all(|peer| peer.node != node) {
+                self.check_if_gone(number);
+            }
+        }
+        for peer in peers {
+            if let Some(number) = self.number(peer.node) {
+                let may_open = self.may_open(now, is_idle, number, peer.needs_cells.is_none());
+                let result = self.write(number, peer, may_open);
+                self.note(result);
+                self.say(number, peer.needs_cells, words);
+            }
+        }
+    }
+
+    /// An address lives behind a node.
+    pub(super) fn learn(&mut self, mac: [u8; 6], node: NodeId) {
+        if let Some(number) = self.number(node) {
+            let result = self.programs.learn(mac, number);
+            self.note(result);
+        }
+    }
+
+    /// Lets nothing leave by programs, or lets the next [`Self::follow`] open them again.
+    pub(super) fn hold(&mut self, held: bool) {
+        self.held = held;
+        self.due = Instant::default();
+        for number in (0..self.known.len()).filter(|_| held) {
+            let result = self.set_ready(number, false);
+            self.note(result);
+        }
+    }
+
+    pub(super) fn shown(&self, node: &str) -> Option<Shown> {
+        let number = self.known.iter().position(|known| known.node.to_string() == node)?;
+        let Known { is_ready, said, .. } = &self.known[number];
+        let why = said.as_ref().and_then(|said| said.as_ref().err());
+        let passing = || "no path to it is up, or what the paths carry is not known yet".to_owned();
+        let why = (!is_ready).then(|| why.cloned().unwrap_or_else(passing));
+        Some(Shown { number, is_ready: *is_ready, why })
+    }
+
+    pub(super) fn traffic(&self, number: usize, link: usize) -> Traffic {
+        self.programs.traffic(number, link)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.programs.counts()
+    }
+
+    /// The number of a node, which it keeps; `None`: all are given.
+    fn number(&mut self, node: NodeId) -> Option<usize> {
+        let there = self.known.iter().position(|known| known.node == node);
+        if there.is_none() && self.known.len() < NODES {
+            self.known.push(Known::new(node));
+            return Some(self.known.len() - 1);
+        }
+        there
+    }
+
+    /// A node that is no peer any more.
+    fn check_if_gone(&mut self, number: usize) {
+        let known = &mut self.known[number];
+        if known.is_ready || known.paths.iter().any(Option::is_some) {
+            *known = Known::new(known.node);
+            let result = self.programs.set_peer(number, None);
+            self.note(result);
+        }
+    }
+
+    /// Whether frames to a peer may take the kernel path. They do not overtake those that are on their way in cells, unless some always are.
+    fn may_open(&mut self, now: Instant, is_idle: bool, number: usize, is_wanted: bool) -> bool {
+        let known = &mut self.known[number];
+        if !is_wanted || self.held {
+            known.wanted_since = None;
+            return false;
+        }
+        let waits = now.since(*known.wanted_since.get_or_insert(now)) < OPEN_WITHIN;
+        let may_open = known.is_ready || is_idle || !waits;
+        if !may_open {
+            self.due = now;
+        }
+        may_open
+    }
+
+    /// Writes what has changed of a peer. What closes comes before what opens.
+    fn write(
+        &mut self,
+        number: usize,
+        peer: &KernelPeer,
+        is_ready: bool,
+    ) -> Result<(), tabane_kernel::Error> {
+        if !is_ready {
+            self.set_ready(number, false)?;
+        }
+        let of = |link: usize| peer.paths.iter().find(|path| usize::from(path.link) == link);
+        let wanted: [_; LINKS] =
+            std::array::from_fn(|link| of(link).map(|KernelPath { end, open, .. }| (*end, *open)));
+        let opens = |wanted: Option<(KernelEnd, bool)>| wanted.is_some_and(|(_, open)| open);
+        for opening in [false, true] {
+            for (link, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| opens(**wanted) == opening) {
+                self.set_path(number, link, *wanted)?;
+            }
+        }
+        self.set_ready(number, is_ready)
+    }
+
+    fn set_ready(&mut self, number: usize, is_ready: bool) -> Result<(), tabane_kernel::Error> {
+        if self.known[number].is_ready != is_ready {
+            self.programs.set_peer(number, Some((None, is_ready)))?;
+            self.known[number].is_ready = is_ready;
+        }
+        Ok(())
+    }
+
+    fn set_path(
+        &mut self,
+        number: usize,
+        link: usize,
+        wanted: Option<(KernelEnd, bool)>,
+    ) -> Result<(), tabane_kernel::Error> {
+        if self.known[number].paths[link] == wanted {
+            return Ok(());
+        }
+        let own = self.own.get(link).copied().flatten();
+        let state = wanted.zip(own).map(|((end, is_up), own)| PathState {
+            local: Address { mac: own.mac, ip: own.address },
+            remote: Address { mac: end.mac, ip: end.address },
+            remote_port: end.port,
+            is_up,
+            delay: Duration::ZERO,
+        });
+        self.programs.set_path(number, link, state)?;
+        self.known[number].paths[link] = wanted;
+        Ok(())
+    }
+
+    /// Records which way frames to a peer take, when that has changed for longer than a moment.
+    fn say(&mut self, number: usize, needs: Option<NeedsCells>, words: &Words<'_>) {
+        let Some(now) = needs.map_or(Some(Ok(())), |needs| words(needs).map(Err)) else { return };
+        let known = &mut self.known[number];
+        if self.held || known.said.as_ref() == Some(&now) {
+            return;
+        }
+        let detail = match &now {
+            Ok(()) => "frames take the kernel path".to_owned(),
+            Err(why) => format!("frames travel in cells: {why}"),
+        };
+        known.said = Some(now);
+        let (what, peer) = ("data-path".to_owned(), Some(known.node.to_string()));
+        self.events.keep(now_ns(), Entry { what, peer, detail, ..Entry::default() });
+    }
+
+    /// What the kernel refuses is written again the next time, and logged at each power of two.
+    fn note(&mut self, result: Result<(), tabane_kernel::Error>) {
+        let Err(error) = result else { return };
+        self.refused += 1;
+        if self.refused.is_power_of_two() {
+            tracing::warn!(%error, count = self.refused, "the kernel path does not follow, which is tried again");
+        }
+    }
+}

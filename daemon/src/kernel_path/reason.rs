@@ -1,0 +1,45 @@
+//! Why frames to a peer travel in cells, in words.
+
+use tabane_proto::{NeedsCells, PolicyKind};
+
+/// The reason as a part of a sentence; `None`: it passes by itself within moments.
+pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, packet: u16) -> Option<String> {
+    let nic = |link: u8| nics.get(usize::from(link)).map_or("a link", String::as_str);
+    Some(match needs {
+        NeedsCells::Now => return None,
+        NeedsCells::Peer(link) => format!("it takes no frames of the kernel path on {}", nic(link)),
+        NeedsCells::Link(link) => {
+            format!("{} has no programs: it joined later, or is no Ethernet device of its own", nic(link))
+        }
+        NeedsCells::Policy => format!("the policy {policy} needs them; hash and active-backup do not"),
+        NeedsCells::Classes => "classes give some frames a policy of their own".to_owned(),
+        NeedsCells::Rate(link) => {
+            format!("a rate is stated for {}, which programs do not keep to", nic(link))
+        }
+        NeedsCells::Routed(link) => {
+            format!("{} has stated peers, which may live behind a router", nic(link))
+        }
+        NeedsCells::Mtu(link, carries) => format!(
+            "{} carries packets of {carries} bytes, and the device's frames need {packet}; an MTU of {} fits",
+            nic(link),
+            u32::from(carries).saturating_sub(tabane_kernel::OVERHEAD)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_names_what_to_change() {
+        let nics = ["eth1".to_owned()];
+        let said = |needs| words(needs, &nics, PolicyKind::Adaptive, 1_562);
+        assert_eq!(said(NeedsCells::Now), None);
+        let mtu =
+            "eth1 carries packets of 1500 bytes, and the device's frames need 1562; an MTU of 1438 fits";
+        assert_eq!(said(NeedsCells::Mtu(0, 1_500)).as_deref(), Some(mtu));
+        let policy = "the policy adaptive needs them; hash and active-backup do not";
+        assert_eq!(said(NeedsCells::Policy).as_deref(), Some(policy));
+    }
+}

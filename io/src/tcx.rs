@@ -1,0 +1,36 @@
+//! Places of BPF programs at a NIC's traffic control (TCX), which see each frame that it receives or sends.
+//!
+//! The place is a descriptor: when the last copy of it is closed, also by a crash, the program is off the NIC. Programs of others
+//! stay where they are.
+//!
+//! Source: `linux/bpf.h` and `kernel/bpf/tcx.c` of Linux 6.18 (TCX: since 6.6).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::bpf;
+
+/// `BPF_TCX_INGRESS`, `BPF_TCX_EGRESS`.
+const INGRESS: u32 = 46;
+const EGRESS: u32 = 47;
+
+/// Which frames of a NIC a program sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Those that it receives, before the stack does.
+    Ingress,
+    /// Those that it is about to send, with the headers and the segmentation state that the stack gave them.
+    Egress,
+}
+
+/// Puts a program behind those that the NIC of this index has, for as long as the descriptor lives.
+///
+/// # Errors
+/// The kernel's: `EPERM` without CAP_BPF and CAP_NET_ADMIN, `EINVAL` before Linux 6.6, `ENODEV` without such a NIC.
+pub fn attach(program: impl AsFd, nic: u32, direction: Direction) -> io::Result<OwnedFd> {
+    let place = match direction {
+        Direction::Ingress => INGRESS,
+        Direction::Egress => EGRESS,
+    };
+    bpf::attach(program, nic, place, 0)
+}

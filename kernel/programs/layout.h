@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What the daemon and the programs share: the entries of maps, and counters.
+ *
+ * `src/layout.rs` is the same in Rust; `tests/layout.rs` compares the two by the BTF of the compiled programs. Numbers are in the
+ * machine's byte order, addresses and ports as they travel.
+ */
+#pragma once
+
+/* Links of a bundle; `LINKS` of `tabane_proto`. */
+#define LINKS 16
+/* Places of a peer's table by which a flow's hash names a link. */
+#define SLOTS 64
+/* A slot that names no link: the frame travels in cells. */
+#define NO_LINK 0xff
+/* Lanes of a peer that have an order of their own; lane 0 is without order. */
+#define LANES 16
+
+/* Set in the first word of `skb->cb` of a frame that has a place in an order. The lower bits: see `receive.bpf.c`. */
+#define TAG_ORDERED (1u << 31)
+
+/* Fixed when the programs are loaded. */
+struct config {
+	/* Interface index of the device, and of where frames that need an order go: 0 without one. */
+	__u32 device;
+	__u32 reorder;
+	/* Paths of which the counters of one processor consist: peers times `LINKS`. */
+	__u32 paths;
+	/* UDP port at which this host receives, as it travels. */
+	__be16 port;
+	__u16 padding;
+};
+
+#define PEER_READY (1u << 0)   /* The peer takes frames by its programs. */
+#define PEER_STRIPED (1u << 1) /* Frames of one flow use all links, and are numbered. */
+
+/* A peer. Index: the daemon's number of it. Written by the daemon. */
+struct peer {
+	__u32 flags;
+	/* Link for each value of a flow's hash, or `NO_LINK`. */
+	__u8 slots[SLOTS];
+};
+
+#define PATH_UP (1u << 0)
+/* From 8 kbit/s on, and precise to a hundredth at 400 Gbit/s. */
+#define TIME_SHIFT 12
+
+/* A path: a link's way to a peer. Index: peer times `LINKS` plus link. Written by the daemon. */
+struct path {
+	__u32 flags;
+	/* The link's interface index. */
+	__u32 ifindex;
+	/* Largest IPv6 packet that the link takes, in bytes. */
+	__u32 mtu;
+	/* One-way delay in nanoseconds, for what is striped. */
+	__u32 delay_ns;
+	/* Time that a byte takes on the link, in nanoseconds times 2^TIME_SHIFT; 0: nobody knows. */
+	__u32 byte_time;
+	__u8 local_mac[6];
+	__u8 remote_mac[6];
+	__u8 local[16];
+	__u8 remote[16];
+	/* UDP port of the peer, as it travels. */
+	__be16 remote_port;
+	__u16 padding;
+};
+
+/* The time by `bpf_ktime_get_ns` when a link will have sent all that it was given. Index: link. Written by the send program. */
+struct queue {
+	__u64 free_ns;
+};
+
+/* Next number of a lane. Index: peer times `LANES` plus lane. Written by the send program. */
+struct lane {
+	__u32 next;
+};
+
+/* Who sends from an address on a link. */
+struct source {
+	__u32 ifindex;
+	__u8 address[16];
+};
+
+/* A MAC address on the device's side. */
+struct mac {
+	__u8 bytes[6];
+};
+
+/* What crossed a path. Index: processor times `config.paths` plus path. */
+struct traffic {
+	__u64 sent_frames;
+	/* Bytes as on the device, with the Ethernet header. */
+	__u64 sent_bytes;
+	__u64 received_frames;
+	__u64 received_bytes;
+	/* `bpf_ktime_get_ns` when the last frame came. */
+	__u64 received_ns;
+};
+
+/* What happened to frames that the programs did not carry, and to those that they refused. `user_`: the frame goes on to the
+ * device's reader and travels in cells. `drop_`: it is gone. `pass_`: it is left to the stack. Index: processor. */
+struct counts {
+	__u64 user_multicast;   /* To more than one receiver. */
+	__u64 user_protocol;    /* Neither IPv4 nor IPv6, or with a VLAN tag. */
+	__u64 user_unknown;     /* Nobody knows where the address lives. */
+	__u64 user_not_ready;   /* The peer does not take frames by its programs. */
+	__u64 user_no_link;     /* No path is up. */
+	__u64 user_large;       /* The link cannot take it, or what it is segmented into. */
+	__u64 user_refused;     /* The kernel did not make room for the outer header. */
+	__u64 drop_sending;     /* The kernel failed when the frame was half made. */
+	__u64 pass_source;      /* To the bundle's port, from an address that no peer has on this link. */
+	__u64 pass_destination; /* From a peer, but not to the address that this host has on the path. */
+	__u64 drop_length;      /* Lengths of outer headers and frame contradict each other. */
+	__u64 drop_checksum;    /* With a UDP checksum, which no sender of ours makes. */
+	__u64 drop_protocol;    /* Inside is neither IPv4 nor IPv6. */
+	__u64 drop_source;      /* Inside is a sender's address that belongs to another peer or to this host. */
+	__u64 drop_receiving;   /* The kernel could not take the outer header off. */
+};

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Egress of the device: a frame, whole as the stack made it, leaves by a link.
+ *
+ *     classify -> look up the peer -> choose a link -> encapsulate -> redirect
+ *
+ * What this program does not carry goes on to the device's reader and travels in cells; `struct counts` has the reasons. Superframes
+ * stay whole (GSO): who segments them is the NIC, or the stack in front of it, and copies the outer header onto every segment.
+ *
+ * Source: `bpf_skb_adjust_room` in bpf-helpers(7); `bpf_skb_net_grow` in `net/core/filter.c` of Linux 6.18.
+ */
+#include <linux/bpf.h>
+
+#include "maps.h"
+#include "outer.h"
+
+/* Bits of a source port that a flow's hash gives: NICs tell flows apart by it. The others are those of ephemeral ports. */
+#define PORT_FLOW 0x3fff
+#define PORT_EPHEMERAL 0xc000
+/* Lanes that have an order: 1 to 15. */
+#define LANE_OF(hash) (1 + (hash) % (LANES - 1))
+/* The most that the lengths of outer UDP and IPv6 can say. */
+#define PAYLOAD_MAX 65535
+#define HOPS 255
+
+/* Where inner headers have what is read of them, in bytes. */
+#define IPV4_PROTOCOL 9
+#define IPV6_NEXT 6
+#define TCP_OFFSET 12
+
+/* A byte of the frame; -1: the frame is shorter. */
+static __always_inline int byte_at(struct __sk_buff *skb, __u32 at)
+{
+	__u8 byte;
+
+	return bpf_skb_load_bytes(skb, at, &byte, sizeof(byte)) < 0 ? -1 : byte;
+}
+
+/* Bytes of the headers in front of the payload of a superframe's segments; 0: unknown. */
+static __always_inline __u32 segment_headers(struct __sk_buff *skb)
+{
+	int is_ipv4 = skb->protocol == bpf_htons(PROTOCOL_IPV4);
+	int next = byte_at(skb, ETHERNET_BYTES + (is_ipv4 ? IPV4_PROTOCOL : IPV6_NEXT));
+	int first = byte_at(skb, ETHERNET_BYTES), offset;
+	__u32 at = ETHERNET_BYTES + (is_ipv4 ? (first & 0xf) * 4 : IPV6_BYTES);
+
+	if (next == NEXT_UDP)
+		return at + UDP_BYTES;
+	offset = byte_at(skb, at + TCP_OFFSET);
+	return next == NEXT_TCP && offset >= 0 ? at + (offset >> 4) * 4 : 0;
+}
+
+/* The largest frame that the link will see of this one, in bytes with the Ethernet header; 0: unknown. */
+static __always_inline __u32 largest_segment(struct __sk_buff *skb)
+{
+	__u32 headers;
+
+	if (!skb->gso_size)
+		return skb->len;
+	headers = segment_headers(skb);
+	return headers ? headers + skb->gso_size : 0;
+}
+
+/* The peer behind which an address lives. */
+static __always_inline __u32 *find_peer(const __u8 *address)
+{
+	struct mac mac;
+	__u32 *peer;
+
+	__builtin_memcpy(&mac, address, sizeof(mac));
+	peer = bpf_map_lookup_elem(&owners, &mac);
+	return peer ? peer : bpf_map_lookup_elem(&fdb, &mac);
+}
+
+static __always_inline struct path *find_path(__u32 peer, __u32 link)
+{
+	__u32 index = peer * LINKS + link;
+	struct path *path = bpf_map_lookup_elem(&paths, &index);
+
+	return path && (path->flags & PATH_UP) ? path : 0;
+}
+
+/* When a frame would arrive that the link is given at `now`, and when the link will have sent it. */
+static __always_inline __u64 finish(const struct path *path, __u32 link, __u64 now, __u32 bytes, __u64 *free)
+{
+	struct queue *queue = bpf_map_lookup_elem(&queues, &link);
+	__u64 start = queue && queue->free_ns > now ? queue->free_ns : now;
+
+	*free = start + (((__u64)bytes * path->byte_time) >> TIME_SHIFT);
+	return *free + path->delay_ns;
+}
+
+/* The link by which a frame arrives first: virtual finish time. Two processors may see the same queue; what one of them adds is
+ * lost then, and the next frame finds the link shorter than it is by one frame. */
+static __always_inline __u32 choose_by_time(__u32 peer, __u32 bytes)
+{
+	__u64 now = bpf_ktime_get_ns(), least = ~0ULL, free_ns = 0;
+	__u32 chosen = NO_LINK;
+	struct queue *queue;
+
+	for (__u32 link = 0; link < LINKS; link++) {
+		struct path *path = find_path(peer, link);
+		__u64 free, arrival;
+
+		if (!path)
+			continue;
+		arrival = finish(path, link, now, bytes, &free);
+		if (arrival < least) {
+			least = arrival;
+			free_ns = free;
+			chosen = link;
+		}
+	}
+	queue = bpf_map_lookup_elem(&queues, &chosen);
+	if (queue)
+		queue->free_ns = free_ns;
+	return chosen;
+}
+
+/* The place of a frame in the order of its lane, as the flow label has it. */
+static __always_inline __u32 number(__u32 peer, __u32 lane)
+{
+	__u32 index = peer * LANES + lane;
+	struct lane *state = bpf_map_lookup_elem(&lanes, &index);
+
+	return state ? lane << LANE_SHIFT | (__sync_fetch_and_add(&state->next, 1) & NUMBER_MASK) : 0;
+}
+
+/* Puts the outer headers in front. The frame is as before when the kernel refuses to make room. */
+static __always_inline int encapsulate(struct __sk_buff *skb, const struct path *path, __u32 label, __u16 port)
+{
+	const __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
+			    BPF_F_ADJ_ROOM_ENCAP_L2(ETHERNET_BYTES) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
+	__be16 length = bpf_htons(skb->len + UDP_BYTES);
+	struct outer outer = {};
+
+	if (bpf_skb_load_bytes(skb, 0, &outer.inner, ETHERNET_BYTES) < 0 ||
+	    bpf_skb_adjust_room(skb, OVERHEAD, BPF_ADJ_ROOM_MAC, flags) < 0)
+		return COUNTED(NEXT, user_refused);
+	__builtin_memcpy(outer.ethernet.to, path->remote_mac, sizeof(path->remote_mac));
+	__builtin_memcpy(outer.ethernet.from, path->local_mac, sizeof(path->local_mac));
+	outer.ethernet.protocol = bpf_htons(PROTOCOL_IPV6);
+	outer.flow = bpf_htonl(VERSION_6 | label);
+	outer.payload_bytes = length;
+	outer.next = NEXT_UDP;
+	outer.hops = HOPS;
+	__builtin_memcpy(outer.from, path->local, sizeof(path->local));
+	__builtin_memcpy(outer.to, path->remote, sizeof(path->remote));
+	outer.source_port = bpf_htons(port);
+	outer.port = path->remote_port;
+	outer.udp_bytes = length;
+	if (bpf_skb_store_bytes(skb, 0, &outer, sizeof(outer), 0) < 0)
+		return COUNTED(DROP, drop_sending);
+	return bpf_redirect(path->ifindex, 0);
+}
+
+static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
+{
+	struct peer *peer = bpf_map_lookup_elem(&peers, &peer_number);
+	__u32 link, largest, label = 0, hash, bytes = skb->len;
+	struct traffic *traffic;
+	struct path *path;
+	int result;
+
+	if (!peer || !(peer->flags & PEER_READY))
+		return COUNTED(NEXT, user_not_ready);
+	hash = bpf_get_hash_recalc(skb);
+	link = peer->flags & PEER_STRIPED ? choose_by_time(peer_number, bytes) : peer->slots[hash % SLOTS];
+	path = link < LINKS ? find_path(peer_number, link) : 0;
+	if (!path)
+		return COUNTED(NEXT, user_no_link);
+	largest = largest_segment(skb);
+	if (!largest || largest + OVERHEAD - ETHERNET_BYTES > path->mtu || bytes + UDP_BYTES > PAYLOAD_MAX)
+		return COUNTED(NEXT, user_large);
+	if (peer->flags & PEER_STRIPED) {
+		hash = LANE_OF(hash);
+		label = number(peer_number, hash);
+	}
+	result = encapsulate(skb, path, label, PORT_EPHEMERAL | (hash & PORT_FLOW));
+	traffic = result == NEXT || result == DROP ? 0 : traffic_of(peer_number * LINKS + link);
+	if (traffic) {
+		traffic->sent_frames++;
+		traffic->sent_bytes += bytes;
+	}
+	return result;
+}
+
+SEC("tcx/egress")
+int send(struct __sk_buff *skb)
+{
+	__u8 to[6];
+	__u32 *peer;
+
+	if (bpf_skb_load_bytes(skb, 0, to, sizeof(to)) < 0)
+		return NEXT;
+	if (to[0] & 1)
+		return COUNTED(NEXT, user_multicast);
+	if (skb->vlan_present || (skb->protocol != bpf_htons(PROTOCOL_IPV4) && skb->protocol != bpf_htons(PROTOCOL_IPV6)))
+		return COUNTED(NEXT, user_protocol);
+	peer = find_peer(to);
+	if (!peer)
+		return COUNTED(NEXT, user_unknown);
+	return carry(skb, *peer);
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

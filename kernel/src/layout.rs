@@ -1,0 +1,177 @@
+//! The entries of the maps: what `programs/layout.h` is in C, and how each is written down for the kernel.
+//!
+//! `tests/layout.rs` compares the two.
+
+/// Links of a bundle.
+pub const LINKS: usize = 16;
+/// Places of a peer's table by which a flow's hash names a link.
+pub const SLOTS: usize = 64;
+/// A slot that names no link: the frame travels in cells.
+pub const NO_LINK: u8 = 0xff;
+/// Lanes of a peer; lane 0 is without order.
+pub const LANES: usize = 16;
+/// Bytes that a frame takes more on a link than on the device: IPv6, UDP, inner Ethernet header.
+pub const OVERHEAD: u32 = 40 + 8 + 14;
+/// The peer that an address of this host's own has.
+pub const THIS_HOST: u32 = u32::MAX;
+
+/// Flags of [`Peer`] and [`Path`].
+pub const PEER_READY: u32 = 1 << 0;
+/// See [`PEER_READY`].
+pub const PEER_STRIPED: u32 = 1 << 1;
+/// See [`PEER_READY`].
+pub const PATH_UP: u32 = 1 << 0;
+
+/// Binary digits behind the point of [`Path::byte_time`].
+pub const TIME_SHIFT: u32 = 12;
+
+/// Defines structures that are laid out as C has them without holes, and how they become bytes.
+macro_rules! entries {
+    ($($(#[$doc:meta])* $name:ident = $c:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            #[repr(C)]
+            pub struct $name {
+                $(#[doc = concat!("`", stringify!($field), "` of `struct ", $c, "`.")] pub $field: $kind,)*
+            }
+
+            impl $name {
+                /// Its name in C; name, offset and bytes of each field.
+                pub const C: (&'static str, &'static [(&'static str, usize, usize)]) = ($c, &[
+                    $((stringify!($field), std::mem::offset_of!($name, $field), size_of::<$kind>())),*
+                ]);
+
+                /// The bytes that the kernel keeps.
+                pub fn bytes(&self) -> Vec<u8> {
+                    let mut bytes = Vec::with_capacity(size_of::<Self>());
+                    $(bytes.extend_from_slice(&self.$field.to_ne_bytes_of_entry());)*
+                    debug_assert_eq!(bytes.len(), size_of::<Self>(), "no holes");
+                    bytes
+                }
+            }
+        )*
+    };
+}
+
+/// A field as the kernel keeps it.
+trait Field {
+    fn to_ne_bytes_of_entry(&self) -> Vec<u8>;
+}
+
+impl Field for u32 {
+    fn to_ne_bytes_of_entry(&self) -> Vec<u8> {
+        self.to_ne_bytes().to_vec()
+    }
+}
+
+impl<const BYTES: usize> Field for [u8; BYTES] {
+    fn to_ne_bytes_of_entry(&self) -> Vec<u8> {
+        self.to_vec()
+    }
+}
+
+entries! {
+    /// What is fixed when the programs are loaded.
+    Config = "config" { device: u32, reorder: u32, paths: u32, port: [u8; 2], padding: [u8; 2] }
+    /// A peer, by its number.
+    Peer = "peer" { flags: u32, slots: [u8; SLOTS] }
+    /// A link's way to a peer, by peer times [`LINKS`] plus link.
+    Path = "path" {
+        flags: u32,
+        ifindex: u32,
+        mtu: u32,
+        delay_ns: u32,
+        byte_time: u32,
+        local_mac: [u8; 6],
+        remote_mac: [u8; 6],
+        local: [u8; 16],
+        remote: [u8; 16],
+        remote_port: [u8; 2],
+        padding: [u8; 2],
+    }
+    /// Who sends from an address on a link: key of `sources`.
+    Source = "source" { ifindex: u32, address: [u8; 16] }
+}
+
+/// Defines structures of counters, a word each.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[doc = $meaning:literal])* $field:ident),* $(,)? })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub struct $name {
+                $($(#[doc = $meaning])* pub $field: u64,)*
+            }
+
+            impl $name {
+                /// Names of the words, in their order in memory.
+                pub const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+
+                /// Name and meaning of each word, as users read them.
+                pub const DESCRIBED: &'static [(&'static str, &'static str)] =
+                    &[$((concat!("kernel_", stringify!($field)), concat!($($meaning),*).trim_ascii())),*];
+
+                /// From its words; those that are missing are 0.
+                pub(crate) fn from_words(mut words: impl Iterator<Item = u64>) -> Self {
+                    Self { $($field: words.next().unwrap_or(0)),* }
+                }
+
+                /// Names and values.
+                pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                    [$((stringify!($field), self.$field)),*].into_iter()
+                }
+            }
+        )*
+    };
+}
+
+words! {
+    /// What crossed a path.
+    Traffic {
+        /// Frames (superframes count once) that the send program gave to the link.
+        sent_frames,
+        /// Their bytes as on the device, with the Ethernet header.
+        sent_bytes,
+        /// Frames that came out of this path.
+        received_frames,
+        /// Their bytes as on the device.
+        received_bytes,
+        /// When the last one came, by CLOCK_MONOTONIC in nanoseconds.
+        received_ns,
+    }
+    /// Frames that the programs did not carry. `user_`: the frame goes on to the device's reader and travels in cells. `drop_`: it
+    /// is gone. `pass_`: it is left to the stack.
+    Counts {
+        /// Frames in cells: to more than one receiver.
+        user_multicast,
+        /// Frames in cells: neither IPv4 nor IPv6, or with a VLAN tag.
+        user_protocol,
+        /// Frames in cells: nobody knows where the address lives.
+        user_unknown,
+        /// Frames in cells: the peer has no kernel path, or this node gives it none.
+        user_not_ready,
+        /// Frames in cells: no path is up.
+        user_no_link,
+        /// Frames in cells: longer than the link takes, or than what they are segmented into may be.
+        user_large,
+        /// Frames in cells: the kernel did not make room for the outer header.
+        user_refused,
+        /// Frames dropped: the kernel failed when the outer header was half made.
+        drop_sending,
+        /// Packets left to the stack: to the kernel path's port, from an address that no peer has on the link.
+        pass_source,
+        /// Packets left to the stack: from a peer, but not to the address that this node has on the path.
+        pass_destination,
+        /// Packets dropped: lengths of outer headers and frame contradict each other.
+        drop_length,
+        /// Packets dropped: with a UDP checksum, which no sender makes.
+        drop_checksum,
+        /// Packets dropped: inside is neither IPv4 nor IPv6.
+        drop_protocol,
+        /// Packets dropped: inside is a sender's address that belongs to another peer or to this node.
+        drop_source,
+        /// Packets dropped: the kernel could not take the outer header off.
+        drop_receiving,
+    }
+}

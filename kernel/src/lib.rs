@@ -1,0 +1,83 @@
+//! The kernel path: frames go from the device to the links and back by BPF programs at TCX, whole as the stack made them, and no
+//! process touches them.
+//!
+//! ```text
+//!     stack -> device's egress: send -> NIC of a link ~~~~> NIC's ingress: receive -> device's ingress -> stack
+//!                       |                                            |
+//!                       v whatever it does not carry                 v whatever is not the bundle's
+//!               the device's reader: cells                      the NIC's stack
+//! ```
+//!
+//! The programs only carry out. Whether a peer takes frames this way, which paths are up, how fast they are and which flows they
+//! get is written into maps by their owner ([`KernelPath`]); counters are read from mapped memory without a call.
+//!
+//! - The places of the programs are descriptors, and vanish with the process, also after SIGKILL.
+//! - The maps are bounded when they are made; no program allocates.
+//! - No `unsafe`: libbpf loads, `tabane_io` maps and attaches.
+//!
+//! Source: `programs/`; the formats are in `programs/layout.h` (maps) and `programs/outer.h` (frames on a link).
+
+pub mod layout;
+pub mod load;
+mod path;
+mod slots;
+
+pub use layout::{Counts, OVERHEAD, Traffic};
+pub use path::{Address, KernelPath, Link, PathState, Plan, Policy};
+
+/// What keeps the kernel path from working.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This program was compiled on a machine without a compiler for BPF.
+    #[error("built without clang >= 16, which compiles the programs of the kernel path")]
+    NotBuilt,
+    /// The kernel takes a program or a map of it not.
+    #[error("the kernel does not load the {0} program: {1}")]
+    Load(&'static str, #[source] libbpf_rs::Error),
+    /// The kernel does not let a program run where it has to.
+    #[error("no place for the {0} program at the interface of index {1} (TCX needs Linux 6.6): {2}")]
+    Attach(&'static str, u32, #[source] std::io::Error),
+    /// An entry of a map could not be written.
+    #[error("a map of the kernel path: {0}")]
+    Map(#[source] libbpf_rs::Error),
+    /// The counters could not be mapped.
+    #[error("the counters of the kernel path: {0}")]
+    Counters(#[source] std::io::Error),
+    /// A number that is not below its bound.
+    #[error("{what} {number} is not below {bound}")]
+    Number {
+        /// What is numbered.
+        what: &'static str,
+        /// Which was asked for.
+        number: usize,
+        /// How many there are.
+        bound: usize,
+    },
+}
+
+impl Error {
+    /// Whether a right is missing.
+    pub fn is_permission(&self) -> bool {
+        match self {
+            Self::Load(_, error) | Self::Map(error) => error.kind() == libbpf_rs::ErrorKind::PermissionDenied,
+            Self::Attach(_, _, error) | Self::Counters(error) => {
+                error.kind() == std::io::ErrorKind::PermissionDenied
+            }
+            Self::NotBuilt | Self::Number { .. } => false,
+        }
+    }
+}
+
+/// How many programs are at TCX places of this machine, whosever they are. Takes CAP_SYS_ADMIN; without, there are none.
+pub fn places() -> usize {
+    let links = libbpf_rs::query::LinkInfoIter::default();
+    links.filter(|link| matches!(link.info, libbpf_rs::query::LinkTypeInfo::Tcx(_))).count()
+}
+
+/// Whether the programs were compiled with this crate. What the machine's kernel takes shows when they are attached.
+///
+/// # Errors
+/// [`Error::NotBuilt`].
+pub fn available() -> Result<(), Error> {
+    if load::OBJECTS.iter().any(|object| object.is_empty()) { Err(Error::NotBuilt) } else { Ok(()) }
+}

@@ -1,0 +1,371 @@
+//! The kernel path of one bundle: what is attached, and what its owner tells the programs.
+
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tabane_io::MappedArray;
+use tabane_io::tcx::{self, Direction};
+
+use crate::Error;
+use crate::layout::{
+    Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, Path, Peer, SLOTS, Source, THIS_HOST,
+    TIME_SHIFT, Traffic,
+};
+use crate::load::Loaded;
+use crate::slots;
+
+/// What a kernel path is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Interface index of the device.
+    pub device: u32,
+    /// Interface index of where frames go that need an order: its qdisc restores it. Without one they go to the device as they come.
+    pub reorder: Option<u32>,
+    /// UDP port at which this host receives. Frames that no peer sends there are left to the stack.
+    pub port: u16,
+    /// How many peers there can be; they are numbered from 0.
+    pub peers: usize,
+}
+
+/// How links are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// A flow has one link, by its hash and the links' weights. With one weight above 0 all flows have that link.
+    #[default]
+    Hash,
+    /// Each frame takes the link by which it arrives first, by rates, delays and what the links were given before.
+    Stripe,
+}
+
+/// What is known of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Interface index of its NIC.
+    pub ifindex: u32,
+    /// Largest IPv6 packet that it takes, in bytes: the NIC's MTU.
+    pub mtu: u32,
+    /// Its speed in bit/s, for [`Policy::Stripe`]; `None`: unknown, no frame waits for another.
+    pub rate: Option<u64>,
+    /// Its share of the flows, for [`Policy::Hash`]; with 0 it gets none.
+    pub weight: u32,
+    /// Whether frames may leave by it.
+    pub is_up: bool,
+}
+
+/// Where a host can be reached on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The NIC's.
+    pub mac: [u8; 6],
+    /// The NIC's; link-local addresses serve. It needs no scope, for the path has its link.
+    pub ip: Ipv6Addr,
+}
+
+/// What is known of a link's way to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathState {
+    /// This host's address on the link.
+    pub local: Address,
+    /// The peer's.
+    pub remote: Address,
+    /// UDP port at which the peer receives.
+    pub remote_port: u16,
+    /// Whether frames may leave by it.
+    pub is_up: bool,
+    /// One-way delay, for [`Policy::Stripe`]; only differences between links count.
+    pub delay: Duration,
+}
+
+/// What is known of a peer.
+#[derive(Clone, Debug)]
+struct PeerState {
+    mac: Option<[u8; 6]>,
+    is_ready: bool,
+    slots: [u8; SLOTS],
+    paths: [Option<PathState>; LINKS],
+}
+
+/// A link of the bundle, with the receive program at its NIC.
+#[derive(Debug)]
+struct Attached {
+    link: Link,
+    /// Links that have one NIC share it.
+    place: Arc<OwnedFd>,
+}
+
+/// Programs at the device and at the NICs of links. They run as long as this lives, or the process.
+pub struct KernelPath {
+    loaded: Loaded,
+    _send: OwnedFd,
+    plan: Plan,
+    policy: Policy,
+    processors: usize,
+    links: [Option<Attached>; LINKS],
+    peers: Vec<PeerState>,
+    traffic: MappedArray,
+    counts: MappedArray,
+}
+
+impl std::fmt::Debug for KernelPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelPath")
+            .field("plan", &self.plan)
+            .field("links", &self.links)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KernelPath {
+    /// Loads the programs and puts the send program at the device. Until peers are ready, all frames travel in cells.
+    ///
+    /// # Errors
+    /// [`Error::NotBuilt`], [`Error::Load`] (the kernel is too old, or CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
+    pub fn attach(plan: &Plan) -> Result<Self, Error> {
+        // What libbpf prints says what the errors say.
+        libbpf_rs::set_print(None);
+        let paths = plan.peers * LINKS;
+        let config = Config {
+            device: plan.device,
+            reorder: plan.reorder.unwrap_or(0),
+            paths: u32::try_from(paths).unwrap_or(u32::MAX),
+            port: plan.port.to_be_bytes(),
+            padding: [0; 2],
+        };
+        let processors = libbpf_rs::num_possible_cpus().map_err(Error::Map)?;
+        let loaded = Loaded::new(&config, u32::try_from(processors).unwrap_or(u32::MAX))?;
+        let map = |name, words| MappedArray::new(loaded.map(name).as_fd(), words).map_err(Error::Counters);
+        let traffic = map("traffic", processors * paths * Traffic::NAMES.len())?;
+        let counts = map("counts", processors * Counts::NAMES.len())?;
+        let send = loaded.send().map(|program| place("send", &program, plan.device, Direction::Egress));
+        let no_path = PeerState { mac: None, is_ready: false, slots: [NO_LINK; SLOTS], paths: [None; LINKS] };
+        Ok(Self {
+            _send: send.ok_or(Error::NotBuilt)??,
+            loaded,
+            plan: *plan,
+            policy: Policy::default(),
+            processors,
+            links: [const { None }; LINKS],
+            peers: vec![no_path; plan.peers],
+            traffic,
+            counts,
+        })
+    }
+
+    /// Says how links are chosen.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn set_policy(&mut self, policy: Policy) -> Result<(), Error> {
+        self.policy = policy;
+        (0..self.peers.len()).try_for_each(|peer| self.write_peer(peer))
+    }
+
+    /// Says what is known of a link, from 0 to [`LINKS`]; the receive program is put at its NIC when that is another one than
+    /// before. `None`: it has left.
+    ///
+    /// # Errors
+    /// [`Error::Number`], [`Error::Attach`], [`Error::Map`].
+    pub fn set_link(&mut self, link: usize, known: Option<Link>) -> Result<(), Error> {
+        check("link", link, LINKS)?;
+        let Some(known) = known else { return self.leave(link) };
+        let place = match self.links.iter().flatten().find(|there| there.link.ifindex == known.ifindex) {
+            Some(there) => Arc::clone(&there.place),
+            None => {
+                let program = self.loaded.receive().ok_or(Error::NotBuilt)?;
+                Arc::new(place("receive", &program, known.ifindex, Direction::Ingress)?)
+            }
+        };
+        self.forget_sources(link)?;
+        self.links[link] = Some(Attached { link: known, place });
+        self.write_link(link)
+    }
+
+    /// Takes a link out.
+    fn leave(&mut self, link: usize) -> Result<(), Error> {
+        self.forget_sources(link)?;
+        self.links[link] = None;
+        self.write_link(link)
+    }
+
+    /// Writes what the programs need to know of a link's paths.
+    fn write_link(&mut self, link: usize) -> Result<(), Error> {
+        for peer in 0..self.peers.len() {
+            if self.peers[peer].paths[link].is_some() {
+                self.write_path(peer, link)?;
+                self.write_peer(peer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says which MAC address a peer's device has, if that is known, and whether the peer takes frames by its programs. Frames from
+    /// that address that come from other peers are refused. `None`: it has left, and its paths with it.
+    ///
+    /// # Errors
+    /// [`Error::Number`], [`Error::Map`].
+    pub fn set_peer(&mut self, peer: usize, known: Option<(Option<[u8; 6]>, bool)>) -> Result<(), Error> {
+        check("peer", peer, self.peers.len())?;
+        let mac = known.and_then(|(mac, _)| mac);
+        if let Some(old) = self.peers[peer].mac.filter(|old| Some(*old) != mac) {
+            self.loaded.delete("owners", &old)?;
+        }
+        if let Some(mac) = mac {
+            self.loaded.write("owners", &mac, &key(peer))?;
+        }
+        self.peers[peer].mac = mac;
+        self.peers[peer].is_ready = known.is_some_and(|(_, is_ready)| is_ready);
+        if known.is_none() {
+            (0..LINKS).try_for_each(|link| self.set_path(peer, link, None))?;
+        }
+        self.write_peer(peer)
+    }
+
+    /// Says which MAC address the device has itself: frames from it that come from a link are refused.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn set_own(&mut self, mac: [u8; 6]) -> Result<(), Error> {
+        self.loaded.write("owners", &mac, &THIS_HOST.to_ne_bytes())
+    }
+
+    /// Says what is known of a link's way to a peer; `None`: there is none. Frames from the peer's address are received on links
+    /// that have a NIC, also when the path is not up.
+    ///
+    /// # Errors
+    /// [`Error::Number`], [`Error::Map`].
+    pub fn set_path(&mut self, peer: usize, link: usize, known: Option<PathState>) -> Result<(), Error> {
+        check("link", link, LINKS)?;
+        check("peer", peer, self.peers.len())?;
+        self.forget_source(peer, link)?;
+        self.peers[peer].paths[link] = known;
+        self.write_path(peer, link)?;
+        self.write_peer(peer)
+    }
+
+    /// Says that an address behind a bridge lives behind a peer, as the receive program does when it sees a frame from there.
+    ///
+    /// # Errors
+    /// [`Error::Number`], [`Error::Map`].
+    pub fn learn(&mut self, mac: [u8; 6], peer: usize) -> Result<(), Error> {
+        check("peer", peer, self.peers.len())?;
+        self.loaded.write("fdb", &mac, &key(peer))
+    }
+
+    /// Forgets where an address behind a bridge lives.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn forget(&mut self, mac: [u8; 6]) -> Result<(), Error> {
+        self.loaded.delete("fdb", &mac)
+    }
+
+    /// The programs, for whoever runs them without a NIC (`BPF_PROG_TEST_RUN`).
+    pub fn programs(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// What crossed a path since the programs were loaded; takes no call.
+    pub fn traffic(&self, peer: usize, link: usize) -> Traffic {
+        let words = Traffic::NAMES.len();
+        let paths = self.peers.len() * LINKS;
+        let of_processor = |processor: usize, word: usize| {
+            self.traffic.word((processor * paths + peer * LINKS + link) * words + word).unwrap_or(0)
+        };
+        let mut sum = Traffic::from_words(
+            (0..words).map(|word| (0..self.processors).map(|p| of_processor(p, word)).sum()),
+        );
+        let newest = words - 1;
+        sum.received_ns = (0..self.processors).map(|p| of_processor(p, newest)).max().unwrap_or(0);
+        sum
+    }
+
+    /// What the programs did not carry since they were loaded; takes no call.
+    pub fn counts(&self) -> Counts {
+        let words = Counts::NAMES.len();
+        let of_processor = |p: usize, word: usize| self.counts.word(p * words + word).unwrap_or(0);
+        Counts::from_words((0..words).map(|word| (0..self.processors).map(|p| of_processor(p, word)).sum()))
+    }
+
+    /// Writes what the programs need to know of a path.
+    fn write_path(&self, peer: usize, link: usize) -> Result<(), Error> {
+        let index = key(peer * LINKS + link);
+        let there = self.peers[peer].paths[link].zip(self.links[link].as_ref());
+        let Some((known, attached)) = there else {
+            return self.loaded.write("paths", &index, &[0; size_of::<Path>()]);
+        };
+        let link = &attached.link;
+        let path = Path {
+            flags: if known.is_up && link.is_up { PATH_UP } else { 0 },
+            ifindex: link.ifindex,
+            mtu: link.mtu,
+            delay_ns: u32::try_from(known.delay.as_nanos()).unwrap_or(u32::MAX),
+            byte_time: byte_time(link.rate),
+            local_mac: known.local.mac,
+            remote_mac: known.remote.mac,
+            local: known.local.ip.octets(),
+            remote: known.remote.ip.octets(),
+            remote_port: known.remote_port.to_be_bytes(),
+            padding: [0; 2],
+        };
+        self.loaded.write("paths", &index, &path.bytes())?;
+        let source = Source { ifindex: link.ifindex, address: path.remote };
+        self.loaded.write("sources", &source.bytes(), &index)
+    }
+
+    /// Deletes who sends from addresses on a link.
+    fn forget_sources(&self, link: usize) -> Result<(), Error> {
+        (0..self.peers.len()).try_for_each(|peer| self.forget_source(peer, link))
+    }
+
+    /// Deletes who sends from a path's address.
+    fn forget_source(&self, peer: usize, link: usize) -> Result<(), Error> {
+        let there = self.peers[peer].paths[link].zip(self.links[link].as_ref());
+        let Some((known, attached)) = there else { return Ok(()) };
+        let source = Source { ifindex: attached.link.ifindex, address: known.remote.ip.octets() };
+        self.loaded.delete("sources", &source.bytes())
+    }
+
+    /// Writes what the send program needs to know of a peer.
+    fn write_peer(&mut self, peer: usize) -> Result<(), Error> {
+        let weights = std::array::from_fn(|link| {
+            let is_up = self.peers[peer].paths[link].is_some_and(|path| path.is_up);
+            self.links[link]
+                .as_ref()
+                .filter(|there| is_up && there.link.is_up)
+                .map_or(0, |there| there.link.weight)
+        });
+        let state = &mut self.peers[peer];
+        slots::assign(&mut state.slots, &weights);
+        let ready = if state.is_ready { PEER_READY } else { 0 };
+        let striped = if self.policy == Policy::Stripe { PEER_STRIPED } else { 0 };
+        let entry = Peer { flags: ready | striped, slots: state.slots };
+        self.loaded.write("peers", &key(peer), &entry.bytes())
+    }
+}
+
+/// Puts a program at a NIC.
+fn place(
+    name: &'static str,
+    program: &impl AsFd,
+    ifindex: u32,
+    direction: Direction,
+) -> Result<OwnedFd, Error> {
+    tcx::attach(program, ifindex, direction).map_err(|error| Error::Attach(name, ifindex, error))
+}
+
+/// Time that a byte takes, as [`Path::byte_time`] has it.
+fn byte_time(rate: Option<u64>) -> u32 {
+    const BIT_NS: u64 = 8 * 1_000_000_000;
+    rate.map_or(0, |rate| u32::try_from((BIT_NS << TIME_SHIFT) / rate.max(1)).unwrap_or(u32::MAX))
+}
+
+/// A number as arrays and hashes of the programs have it.
+fn key(number: usize) -> [u8; 4] {
+    u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes()
+}
+
+fn check(what: &'static str, number: usize, bound: usize) -> Result<(), Error> {
+    if number < bound { Ok(()) } else { Err(Error::Number { what, number, bound }) }
+}

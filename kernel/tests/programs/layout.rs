@@ -1,0 +1,41 @@
+//! `src/layout.rs` and `programs/layout.h` say the same: compared by the BTF of the compiled programs.
+
+use std::error::Error;
+
+use libbpf_rs::HasSize;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{MemberAttr, Struct};
+use tabane_kernel::layout::{Config, Counts, Path, Peer, Source, Traffic};
+use tabane_kernel::load::OBJECTS;
+
+/// Bytes of a structure, and name and offset of each member.
+type Shape = (usize, Vec<(String, usize)>);
+
+fn members(btf: &Btf<'_>, name: &str) -> Result<Shape, Box<dyn Error>> {
+    let structure: Struct<'_> = btf.type_by_name(name).ok_or_else(|| format!("no struct {name}"))?;
+    let members = structure.iter().map(|member| {
+        let MemberAttr::Normal { offset } = member.attr else { return Err("a bit field") };
+        let name = member.name.ok_or("a member without a name")?.to_string_lossy().into_owned();
+        Ok((name, offset as usize / 8))
+    });
+    Ok((structure.size(), members.collect::<Result<_, _>>()?))
+}
+
+pub(crate) fn is_the_same() -> Result<(), Box<dyn Error>> {
+    let btf = Btf::from_raw("receive", OBJECTS[1])?.ok_or("no types in the object")?;
+    let entries = [
+        (Config::C, size_of::<Config>()),
+        (Path::C, size_of::<Path>()),
+        (Peer::C, size_of::<Peer>()),
+        (Source::C, size_of::<Source>()),
+    ];
+    for ((name, fields), bytes) in entries {
+        let ours: Vec<_> = fields.iter().map(|(name, offset, _)| (name.to_string(), *offset)).collect();
+        assert_eq!(members(&btf, name)?, (bytes, ours), "struct {name}");
+    }
+    for (name, words) in [("traffic", Traffic::NAMES), ("counts", Counts::NAMES)] {
+        let ours: Vec<_> = (0..).step_by(8).zip(words).map(|(at, name)| (name.to_string(), at)).collect();
+        assert_eq!(members(&btf, name)?, (words.len() * 8, ours), "struct {name}");
+    }
+    Ok(())
+}

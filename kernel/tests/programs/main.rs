@@ -1,0 +1,54 @@
+//! The programs in this machine's kernel: their layout, every frame that they take or refuse (`BPF_PROG_TEST_RUN`), and their
+//! places, which vanish with the process.
+//!
+//! The process moves into a network namespace of its own before it starts a thread. What cannot run here is reported as ignored,
+//! with the reason in its name.
+
+mod frames;
+mod layout;
+mod places;
+mod receive;
+mod send;
+mod stage;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+use nix::sched::{CloneFlags, unshare};
+
+type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
+
+/// Tests that need the compiled programs alone.
+const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", layout::is_the_same)];
+/// Tests that need the right to load them besides.
+const LOADED: [(&str, Test); 9] = [
+    ("receive_takes_out_what_a_peer_sent", receive::takes_out),
+    ("receive_refuses_every_other_length", receive::refuses_lengths),
+    ("receive_does_with_mutated_frames_what_the_rules_say", receive::mutated),
+    ("receive_learns_where_addresses_live", receive::learns),
+    ("send_leaves_to_cells_what_it_does_not_carry", send::leaves_to_cells),
+    ("send_makes_what_receive_takes_out", send::comes_out_again),
+    ("send_follows_links_that_fail_and_come_back", send::follows_links),
+    ("send_numbers_and_divides_what_is_striped", send::stripes),
+    ("places_vanish_with_a_process_that_is_killed", places::vanish),
+];
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(places::HOLD) {
+        return places::hold();
+    }
+    let arguments = Arguments::from_args();
+    let not_built = tabane_kernel::available().err().map(|error| error.to_string());
+    let no_rights = || {
+        let moved = unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string());
+        moved.err().or_else(|| stage::attach().err().map(|error| error.to_string()))
+    };
+    let lack = not_built.clone().or_else(no_rights);
+    let trial = |(name, test): (&str, Test), lack: &Option<String>| match lack {
+        None => Trial::test(name, move || Ok(test()?)),
+        Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), || Ok(())).with_ignored_flag(true),
+    };
+    let compiled = COMPILED.into_iter().map(|test| trial(test, &not_built));
+    let loaded = LOADED.into_iter().map(|test| trial(test, &lack));
+    libtest_mimic::run(&arguments, compiled.chain(loaded).collect()).exit_code()
+}

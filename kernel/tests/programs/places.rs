@@ -1,0 +1,60 @@
+//! The places of programs are the process': the kernel takes them away when it is killed.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
+use tabane_kernel::{KernelPath, Plan};
+
+use crate::stage::{PORT, link};
+
+/// Makes this program hold a kernel path until it is killed.
+pub(crate) const HOLD: &str = "--hold";
+/// Longest wait for the kernel.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Puts the programs at the interface that the second argument names, says so, and waits to be killed.
+pub(crate) fn hold() -> ExitCode {
+    let index = std::env::args().nth(2).and_then(|index| index.parse().ok()).unwrap_or(0);
+    let mut held = KernelPath::attach(&Plan { device: index, reorder: None, port: PORT, peers: 1 });
+    let attached =
+        held.as_mut().map(|path| path.set_link(0, Some(tabane_kernel::Link { ifindex: index, ..link() })));
+    println!("{attached:?}");
+    std::thread::sleep(10 * TIMEOUT);
+    ExitCode::FAILURE
+}
+
+/// How many programs there are at the interface of this index.
+fn places(index: u32) -> usize {
+    let is_there = |info: &LinkTypeInfo| matches!(info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex == index);
+    LinkInfoIter::default().filter(|link| is_there(&link.info)).count()
+}
+
+fn ip(arguments: &str) -> Result<(), Box<dyn Error>> {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output()?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
+}
+
+pub(crate) fn vanish() -> Result<(), Box<dyn Error>> {
+    // Of all namespaces nobody else has it.
+    let index = 1_000_000 + std::process::id();
+    ip(&format!("link add held index {index} type veth peer name other"))?;
+    let mut holder = Command::new(std::env::current_exe()?)
+        .args([HOLD, &index.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut said = String::new();
+    BufReader::new(holder.stdout.take().ok_or("no output")?).read_line(&mut said)?;
+    let while_held = places(index);
+    holder.kill()?;
+    holder.wait()?;
+    assert_eq!((said.trim(), while_held), ("Ok(Ok(()))", 2));
+    let deadline = Instant::now() + TIMEOUT;
+    while places(index) > 0 {
+        assert!(Instant::now() < deadline, "{} programs outlived their process", places(index));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! The send program: what it carries, and what it leaves to cells.
+
+use std::error::Error;
+use std::time::Duration;
+
+use tabane_kernel::{Link, PathState, Policy};
+
+use crate::frames::{OUTER, inner, on_link, own};
+use crate::stage::{NEXT, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, link, path, run, with_peer};
+
+/// The largest payload of a datagram by IPv4 that fits: MTU less outer and inner headers.
+const PAYLOAD_MAX: usize = 1500 - 62 - 28;
+
+pub(crate) fn leaves_to_cells() -> Result<(), Box<dyn Error>> {
+    let mut kernel_path = with_peer()?;
+    kernel_path.set_peer(1, Some((Some([2, 0xbb, 0, 0, 0, 3]), false)))?;
+    let mut arp = own(true, 10);
+    arp[13] = 6;
+    let mut tagged = own(true, 10);
+    tagged.splice(12..12, [0x81, 0, 0, 5]);
+    let cases = [
+        ("user_multicast", inner([0xff; 6], OWN_MAC, true, 10)),
+        ("user_multicast", inner([0x33, 0x33, 0, 0, 0, 1], OWN_MAC, false, 10)),
+        ("user_protocol", arp),
+        ("user_protocol", tagged),
+        ("user_unknown", inner([2, 1, 1, 1, 1, 1], OWN_MAC, true, 10)),
+        ("user_not_ready", inner([2, 0xbb, 0, 0, 0, 3], OWN_MAC, true, 10)),
+        ("user_large", own(true, PAYLOAD_MAX + 1)),
+    ];
+    for (why, frame) in cases {
+        let seen = counted(&kernel_path, || {
+            assert_eq!(run(&kernel_path, Which::Send, &frame)?, (NEXT, frame), "{why}");
+            Ok(())
+        })?;
+        assert_eq!(seen, [(why, 1)]);
+    }
+    kernel_path.set_link(0, Some(Link { is_up: false, ..link() }))?;
+    kernel_path.set_path(0, 1, Some(PathState { is_up: false, ..path(1) }))?;
+    let seen = counted(&kernel_path, || {
+        assert_eq!(run(&kernel_path, Which::Send, &own(true, 10))?.0, NEXT);
+        Ok(())
+    })?;
+    assert_eq!(seen, [("user_no_link", 1)]);
+    Ok(())
+}
+
+/// The frame on the link, turned around: as if the peer had sent it.
+fn turned(mut frame: Vec<u8>) -> Vec<u8> {
+    let (from, to) = (frame[22..38].to_vec(), frame[38..54].to_vec());
+    frame[22..38].copy_from_slice(&to);
+    frame[38..54].copy_from_slice(&from);
+    frame[OUTER..OUTER + 12].rotate_left(6);
+    frame
+}
+
+pub(crate) fn comes_out_again() -> Result<(), Box<dyn Error>> {
+    let kernel_path = with_peer()?;
+    for is_ipv4 in [true, false] {
+        for payload in (0..=PAYLOAD_MAX - if is_ipv4 { 0 } else { 20 }).step_by(97).chain([1390]) {
+            let sent = own(is_ipv4, payload);
+            let (result, frame) = run(&kernel_path, Which::Send, &sent)?;
+            assert_eq!((result, frame.len()), (REDIRECT, sent.len() + OUTER));
+            let (result, got) = run(&kernel_path, Which::Receive, &turned(frame))?;
+            assert_eq!((result, got), (REDIRECT, inner(OWN_MAC, PEER_MAC, is_ipv4, payload)));
+        }
+    }
+    let sum = |word: fn(&tabane_kernel::Traffic) -> u64| -> u64 {
+        (0..2).map(|link| word(&kernel_path.traffic(0, link))).sum()
+    };
+    assert_eq!(sum(|traffic| traffic.sent_frames), sum(|traffic| traffic.received_frames));
+    assert_eq!(sum(|traffic| traffic.sent_bytes), sum(|traffic| traffic.received_bytes));
+    Ok(())
+}
+
+/// The link by which a frame left: that of its outer address.
+fn link_of(frame: &[u8]) -> u16 {
+    (0..2).find(|link| frame[38..54] == path(*link).remote.ip.octets()).expect("a path's address")
+}
+
+/// The links of so many flows, told apart by their ports.
+fn links(kernel_path: &tabane_kernel::KernelPath, flows: u16) -> Result<Vec<u16>, Box<dyn Error>> {
+    let one = |flow: u16| {
+        let mut frame = own(true, 10);
+        frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
+        Ok(link_of(&run(kernel_path, Which::Send, &frame)?.1))
+    };
+    (0..flows).map(one).collect()
+}
+
+pub(crate) fn follows_links() -> Result<(), Box<dyn Error>> {
+    let mut kernel_path = with_peer()?;
+    let both = links(&kernel_path, 200)?;
+    assert_eq!(both, links(&kernel_path, 200)?, "a flow keeps its link");
+    let second: u16 = both.iter().sum();
+    assert!((60..140).contains(&second), "{second} of 200 flows by the second link");
+    kernel_path.set_path(0, 0, Some(PathState { is_up: false, ..path(0) }))?;
+    assert_eq!(links(&kernel_path, 200)?, [1; 200]);
+    kernel_path.set_path(0, 0, Some(path(0)))?;
+    let again: u16 = links(&kernel_path, 200)?.iter().sum();
+    assert!((60..140).contains(&again), "{again} of 200 flows by the second link");
+    kernel_path.set_link(0, Some(Link { weight: 0, ..link() }))?;
+    assert_eq!(links(&kernel_path, 200)?, [1; 200], "a link of weight 0 gets none");
+    Ok(())
+}
+
+pub(crate) fn stripes() -> Result<(), Box<dyn Error>> {
+    const FRAMES: u16 = 400;
+    let mut kernel_path = with_peer()?;
+    kernel_path.set_policy(Policy::Stripe)?;
+    // So slow that the links cannot have sent anything before the last frame comes.
+    for (number, rate) in [(0, 200_000), (1, 100_000)] {
+        kernel_path.set_link(number, Some(Link { rate: Some(rate), ..link() }))?;
+    }
+    let mut second = 0;
+    let mut last = None;
+    for _ in 0..FRAMES {
+        let (result, frame) = run(&kernel_path, Which::Send, &own(true, 1000))?;
+        assert_eq!(result, REDIRECT);
+        let label = u32::from_be_bytes(frame[14..18].try_into()?) & 0xf_ffff;
+        assert!(label >> 16 > 0, "a lane with an order");
+        assert!(last.is_none_or(|last| label == last + 1), "{label:x} after {last:x?}");
+        last = Some(label);
+        second += link_of(&frame);
+    }
+    let third = FRAMES / 3;
+    assert!(
+        (third - 2..=third + 2).contains(&second),
+        "{second} of {FRAMES} by a link of a third of the speed"
+    );
+
+    kernel_path.set_path(0, 1, Some(PathState { delay: Duration::from_secs(4), ..path(1) }))?;
+    let by_first = (0..10).map(|_| Ok(link_of(&run(&kernel_path, Which::Send, &own(true, 1000))?.1)));
+    let by_first: Vec<u16> = by_first.collect::<Result<_, Box<dyn Error>>>()?;
+    assert_eq!(by_first, [0; 10], "a link that is late gets less");
+    let (result, _) =
+        run(&kernel_path, Which::Receive, &on_link(0, 0x1_0007, &inner(OWN_MAC, PEER_MAC, true, 9)))?;
+    assert_eq!(result, REDIRECT, "without a qdisc numbered frames go to the device");
+    Ok(())
+}

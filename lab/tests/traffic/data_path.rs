@@ -1,0 +1,294 @@
+//! Bundles whose frames take the kernel path: programs carry them, links die under them, processes are replaced and killed, and
+//! whatever cannot have it travels in cells and says why.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, address_v6, program};
+use tabane_kit::clock::wait_for;
+use tabane_kit::prerequisites::is_all_powerful;
+use tabane_kit::status::{LINK_DOWN, LINK_UP, Status};
+use tabane_kit::topology::{Moment, Topology, nic};
+use tabane_kit::workload::sequence::{Pace, Sequence};
+use tabane_kit::workload::transfer::{Source, Transfer};
+
+use crate::faults::carry;
+use crate::stage::{
+    FAST, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole, with_bundles,
+};
+use crate::{Case, Need};
+
+const LINKS: usize = 2;
+/// The link that dies, which carries everything until then.
+const VICTIM: usize = 1;
+/// What fits into the links' packets of 1,500 bytes with the headers of the kernel path.
+const MTU: u32 = 1_438;
+const FILE: u64 = 8 << 20;
+/// Until both ends have left a path that swallows frames: 42 ms of silence and a report, and what a busy machine takes.
+const LEFT_WITHIN: Duration = Duration::from_millis(150);
+/// Replacements in one transfer.
+const ROUNDS: usize = 4;
+const STALL_MAX: Duration = Duration::from_millis(500);
+/// Frames in cells beside a file by the kernel path: neighbours' questions, and what leaves before addresses are known.
+const FEW: u64 = 100;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let need = Need::DaemonAndPrograms;
+    vec![
+        Case::new("kernel_path_carries_what_two_bundles_exchange", need, carries),
+        Case::new("kernel_path_leaves_a_black_hole_and_no_connection_is_lost", need, || {
+            fault(|topology| topology.kill_switch(VICTIM), |topology| topology.revive_switch(VICTIM))
+        }),
+        Case::new("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", need, || {
+            fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
+        }),
+        Case::new("kernel_path_outlives_processes_that_are_replaced", need, upgrade),
+        Case::new("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
+        Case::new("kernel_path_and_cells_take_turns_under_a_connection", need, turns),
+        Case::new("cells_carry_what_the_kernel_path_cannot_and_say_why", need, fallbacks),
+        Case::new("cells_do_without_rights_to_load_programs", need, without_rights),
+    ]
+}
+
+/// Checks that programs were compiled, and may be loaded.
+pub(crate) fn require_programs() -> Result<()> {
+    tabane_kernel::available()?;
+    ensure!(is_all_powerful(), "programs in the kernel need root outside of user namespaces");
+    Ok(())
+}
+
+/// Bundles that are not sealed, of this policy, with further arguments.
+fn with(policy: &str, further: &[&str]) -> Result<Options> {
+    let arguments = ["--policy", policy].iter().chain(further).map(ToString::to_string).collect();
+    Ok(Options { mtu: Some(MTU), protection: Protection::None, arguments, ..options()? })
+}
+
+fn kernel(policy: &str, further: &[&str]) -> Result<Options> {
+    with(policy, &[&["--data-path", "kernel"], further].concat())
+}
+
+/// Waits until frames to the only peer take the kernel path at all ends.
+fn by_programs(bundles: &mut [Bundle<'_>]) -> Result<()> {
+    let is_so = |status: &Status| status.peers.len() == 1 && status.peers[0].kernel_path;
+    bundles.iter_mut().try_for_each(|bundle| bundle.wait_until("the kernel path", is_so).map(drop))
+}
+
+/// Waits until frames to the only peer travel in cells, for a reason with these words in it, which is told by all that tell.
+fn in_cells(bundle: &mut Bundle<'_>, why: &str) -> Result<()> {
+    let says = |said: &Option<String>| said.as_ref().is_some_and(|said| said.contains(why));
+    bundle.wait_until(&format!("cells, for {why}"), |status| {
+        says(&status.cells_because) || status.peers.iter().any(|peer| says(&peer.cells_because))
+    })?;
+    for command in ["status", "why"] {
+        let said = bundle.ask(&[command, DEVICE])?.replace("\n    ", " ");
+        ensure!(said.contains(why), "`tabane {command}` does not say {why:?}: {said}");
+    }
+    Ok(())
+}
+
+/// Bytes that a bundle's programs have sent to its only peer, and received from it, over each link.
+fn carried(bundle: &Bundle<'_>) -> Result<[[u64; 2]; LINKS]> {
+    let status = bundle.status()?;
+    let peer = status.peers.first().context("no peer")?;
+    let of = |link: usize| peer.paths.get(link).and_then(|path| path.kernel.as_ref());
+    Ok([0, 1].map(|link| of(link).map_or([0; 2], |kernel| [kernel.bytes_sent, kernel.bytes_received])))
+}
+
+/// Those sent, over all links.
+fn sent(bundle: &Bundle<'_>) -> Result<u64> {
+    Ok(carried(bundle)?.iter().map(|[sent, _]| sent).sum())
+}
+
+/// TCP and UDP, over IPv4 and IPv6: what the programs count is what was sent, and cells carry next to nothing of it.
+fn carries() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
+        by_programs(bundles)?;
+        send_both_ways(topology, 1 << 10)?;
+        let frames = |bundle: &Bundle<'_>| Ok::<_, anyhow::Error>(bundle.status()?.counter("frames_sent"));
+        let before = (sent(&bundles[0])?, frames(&bundles[0])?);
+        for to in [address(1), address_v6(1)] {
+            send_file(topology.host(0), topology.host(1), to, FILE)?;
+        }
+        let pace = Pace { per_second: 2_000, bytes: 200 };
+        let at = SocketAddr::new(address(1), 0);
+        let flow = Sequence::start(topology.host(0), topology.host(1), at, pace, Duration::from_secs(1))?;
+        let outcome = flow.finish()?;
+        let wrong = outcome.doubled + outcome.overtaken + outcome.damaged;
+        ensure!(outcome.lost_at_ns.is_empty() && wrong == 0, "{outcome:?}");
+        let by_programs = sent(&bundles[0])? - before.0;
+        let in_cells = frames(&bundles[0])? - before.1;
+        ensure!(by_programs > 2 * FILE + outcome.sent * 200, "{by_programs} bytes by programs");
+        ensure!(in_cells < FEW, "{in_cells} frames in cells");
+        let received: u64 = carried(&bundles[1])?.iter().map(|[_, received]| received).sum();
+        ensure!(received >= by_programs, "{received} of {by_programs} bytes arrived by programs");
+        let metrics = bundles[0].ask(&["metrics", DEVICE])?;
+        ensure!(metrics.contains("tabane_path_kernel_bytes_total{"), "{metrics}");
+        Ok(())
+    })
+}
+
+/// The link that carries all dies and comes back: both ends say so in time, and the connection goes on.
+fn fault(
+    break_link: impl FnOnce(&Topology) -> Result<Moment>,
+    mend_link: impl FnOnce(&Topology) -> Result<Moment>,
+) -> Result<()> {
+    let options = kernel("active-backup", &["--primary", &nic(VICTIM)])?;
+    with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {
+        by_programs(bundles)?;
+        let before = carried(&bundles[0])?;
+        under_a_file(topology, FILE, || {
+            carry(topology, VICTIM)?;
+            let broken = break_link(topology)?.before_ns;
+            told(bundles, LINK_DOWN, VICTIM, broken)?;
+            for bundle in &*bundles {
+                let status = bundle.status()?;
+                let event = status.first_event(LINK_DOWN, VICTIM, broken).context("told")?;
+                let took = Duration::from_nanos(event.at_ns - broken);
+                ensure!(took <= LEFT_WITHIN, "it was left after {took:?}");
+            }
+            carry(topology, 0)?;
+            told(bundles, LINK_UP, VICTIM, mend_link(topology)?.before_ns)?;
+            carry(topology, VICTIM)
+        })?;
+        let after = carried(&bundles[0])?;
+        for link in 0..LINKS {
+            let bytes = after[link][0] - before[link][0];
+            ensure!(bytes > FILE / 16, "{bytes} bytes by programs over link {link}");
+        }
+        Ok(())
+    })
+}
+
+/// The file goes on, and takes the kernel path again each time.
+fn upgrade() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
+        by_programs(bundles)?;
+        let to = SocketAddr::new(address(1), 0);
+        let file = Transfer::start(topology.host(0), topology.host(1), to, Source::random(16 * FILE, 1))?;
+        for round in 0..ROUNDS {
+            let before = sent(&bundles[0])?;
+            wait_for("bytes by programs", Duration::from_secs(10), || {
+                Ok((sent(&bundles[0])? > before + (1 << 20)).then_some(()))
+            })?;
+            bundles[round % 2].upgrade()?;
+            ready(bundles, LINKS)?;
+            by_programs(bundles)?;
+        }
+        let outcome = whole(file)?;
+        let stall = outcome.gaps.longest().length;
+        ensure!(stall <= STALL_MAX, "it stood still for {stall:?}");
+        Ok(())
+    })
+}
+
+/// A killed process leaves no program: what was in its places is gone, and the next one takes them.
+fn kill() -> Result<()> {
+    let places = || tabane_kernel::places();
+    let before = places();
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let mut bundles = Bundle::start_all(&topology, &kernel("hash", &[])?)?;
+    by_programs(&mut bundles)?;
+    let all = places();
+    ensure!(all == before + 2 * (1 + LINKS), "{all} programs, and {before} before");
+    bundles[1].kill()?;
+    wait_for("no programs", Duration::from_secs(5), || Ok((places() == before + 1 + LINKS).then_some(())))?;
+    bundles[1].start_again()?;
+    ready(&mut bundles, LINKS)?;
+    by_programs(&mut bundles)?;
+    send_both_ways(&topology, FILE)?;
+    Bundle::stop_all(bundles)?;
+    ensure!(places() == before, "programs outlived their processes");
+    Ok(())
+}
+
+/// A policy that needs cells, and one that does not, while a file goes on.
+fn turns() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
+        by_programs(bundles)?;
+        under_a_file(topology, FILE, || {
+            for _ in 0..2 {
+                carry_any(topology)?;
+                bundles
+                    .iter()
+                    .try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "adaptive"]).map(drop))?;
+                bundles
+                    .iter_mut()
+                    .try_for_each(|bundle| in_cells(bundle, "the policy adaptive needs them"))?;
+                carry_any(topology)?;
+                bundles.iter().try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "hash"]).map(drop))?;
+                by_programs(bundles)?;
+            }
+            Ok(())
+        })?;
+        bundles[0].ask(&["class", "add", DEVICE, "dscp=46,policy=duplicate"])?;
+        in_cells(&mut bundles[0], "classes give some frames a policy of their own")?;
+        bundles[0].ask(&["class", "remove", DEVICE, "1"])?;
+        by_programs(bundles)?;
+        bundles[0].ask(&["link", "set", DEVICE, &format!("{},up=100Mbit/s", nic(0))])?;
+        in_cells(&mut bundles[0], "a rate is stated for")?;
+        send_both_ways(topology, FILE)
+    })
+}
+
+/// Waits until the links have carried some more.
+fn carry_any(topology: &Topology) -> Result<()> {
+    let sum = || Ok::<u64, anyhow::Error>(received(topology)?.iter().sum());
+    let before = sum()?;
+    wait_for("traffic", Duration::from_secs(10), || Ok((sum()? > before + (1 << 18)).then_some(())))
+}
+
+/// Configurations that need cells: the file arrives, and whoever asks is told why.
+fn fallbacks() -> Result<()> {
+    let auto = ["--data-path", "auto"];
+    let sealed = Options { protection: Protection::LabKey, ..with("hash", &auto)? };
+    let large = Options { mtu: None, ..with("hash", &auto)? };
+    let cases = [
+        (sealed, "cells are to be sealed"),
+        (large, "carries packets of 1500 bytes"),
+        (with("adaptive", &auto)?, "the policy adaptive needs them"),
+    ];
+    for (options, why) in cases {
+        with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {
+            bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, why))?;
+            send_both_ways(topology, FILE)
+        })?;
+    }
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let start = |number: usize, options: &Options| {
+        Bundle::start(topology.host(number), number, &topology.nics(), options)
+    };
+    let mut bundles = vec![start(0, &with("hash", &auto)?)?, start(1, &with("hash", &[])?)?];
+    ready(&mut bundles, LINKS)?;
+    in_cells(&mut bundles[0], "it takes no frames of the kernel path on")?;
+    send_both_ways(&topology, FILE)?;
+    let said = bundles[1].ask(&["status", DEVICE])?;
+    ensure!(!said.contains("cells"), "nobody asked for more: {said}");
+    Bundle::stop_all(bundles)
+}
+
+/// A process without the right to load programs does with cells when it may, and ends with a sentence when it may not.
+fn without_rights() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("tabane");
+    let tabane = program(None)?;
+    let script =
+        format!("#!/bin/sh\nexec setpriv --bounding-set=-bpf,-sys_admin -- {} \"$@\"\n", tabane.display());
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    let options = |data_path| {
+        let options = with("hash", &["--data-path", data_path])?;
+        Ok::<_, anyhow::Error>(Options { program: path.clone(), ..options })
+    };
+    with_bundles(plan(&[FAST; LINKS]), &options("auto")?, |topology, bundles| {
+        bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, "no right to load programs"))?;
+        send_both_ways(topology, FILE)
+    })?;
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let refused = Bundle::start(topology.host(0), 0, &topology.nics(), &options("kernel")?)?.end()?;
+    let said = &refused.complaint;
+    ensure!(refused.status.code() == Some(2) && said.contains("data_path kernel: "), "{refused:?}");
+    Ok(())
+}

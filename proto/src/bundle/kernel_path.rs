@@ -1,0 +1,159 @@
+//! What programs in the kernel may do in place of cells: to which peers they may send frames, and over which paths.
+//!
+//! Beside the path. The programs carry out. Cells on a path, heartbeats above all, show as ever whether it works.
+
+use crate::bundle::Bundle;
+use crate::link::Links;
+use crate::link::nic::Link;
+use crate::link::outbound::Outbound;
+use crate::link::paths::Paths;
+use crate::policy::classify::Mac;
+use crate::time::Instant;
+use crate::wire::hello::{KernelEnd, NodeId};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// The first bytes of an address that stands for an Ethernet address: `io/src/ether.rs`.
+const ETHER_PREFIX: [u16; 5] = [0x100, 0, 0, 0, 0x6574];
+
+/// A peer, for the programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelPeer {
+    /// Which node.
+    pub node: NodeId,
+    /// The paths on which it takes frames of the kernel path.
+    pub paths: Vec<KernelPath>,
+    /// Why frames to it need cells, if they do.
+    pub needs_cells: Option<NeedsCells>,
+}
+
+/// A path over which both ends take frames of the kernel path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelPath {
+    /// Our link.
+    pub link: u8,
+    /// Where the peer receives there.
+    pub end: KernelEnd,
+    /// Whether flows may have it: a hash of their addresses and ports chooses among those that are open.
+    pub open: bool,
+}
+
+/// Why frames to a peer need cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeedsCells {
+    /// This link of ours takes none: it has joined later, or is no Ethernet device.
+    Link(u8),
+    /// The peer takes none there: an older node, or one without programs.
+    Peer(u8),
+    /// The policy spreads flows, or tells them apart by other headers.
+    Policy,
+    /// Some frames have a policy of their own.
+    Classes,
+    /// Programs do not keep to the rate that is stated for this link.
+    Rate(u8),
+    /// Nobody knows whether a router stands on the way of this link.
+    Routed(u8),
+    /// Its way carries packets of so many bytes, and the device's frames are longer.
+    Mtu(u8, u16),
+    /// The peer is about to be replaced by another process, or no path is up, or what one carries is not known yet.
+    Now,
+}
+
+impl Bundle {
+    /// All peers that have joined, for the programs of this node. `packet`: the longest that the programs make, in bytes.
+    pub fn kernel_peers(&mut self, now: Instant, packet: u16) -> Vec<KernelPeer> {
+        let indices: Vec<u16> = self.sessions.table().indices().collect();
+        indices.into_iter().filter_map(|index| self.kernel_peer(now, index, packet)).collect()
+    }
+
+    fn kernel_peer(&mut self, now: Instant, index: u16, packet: u16) -> Option<KernelPeer> {
+        let session = self.sessions.table().get(index).filter(|session| session.is_joined())?;
+        let (node, pauses) = (session.node, session.pauses);
+        let seats = if pauses { Err(NeedsCells::Now) } else { self.seats(now, index, packet) };
+        let open = |link: u8| seats.is_ok_and(|seats| seats & 1 << link != 0);
+        let ways = ways(self.links.paths(index)?, &self.links);
+        let paths = ways.filter_map(|way| way.for_programs(open(way.number))).collect();
+        Some(KernelPeer { node, paths, needs_cells: seats.err() })
+    }
+
+    /// The links among which the hash chooses, a bit each.
+    fn seats(&mut self, now: Instant, index: u16, packet: u16) -> Result<u16, NeedsCells> {
+        let paths = self.links.paths(index).ok_or(NeedsCells::Now)?;
+        // Flows do not change between a link that programs use and one that takes cells alone: all have to fit.
+        ways(paths, &self.links).filter(|way| way.open).try_for_each(|way| way.fit(packet))?;
+        let (sender, around) = self.sending(now);
+        if sender.has_classes() {
+            return Err(NeedsCells::Classes);
+        }
+        match sender.seats(index, &around) {
+            None => Err(NeedsCells::Policy),
+            Some(0) => Err(NeedsCells::Now),
+            Some(seats) => Ok(seats),
+        }
+    }
+
+    /// An address that was learned from a frame in cells, once in a second for each in use, and the node behind which it lives.
+    pub fn poll_learned(&mut self) -> Option<(Mac, NodeId)> {
+        loop {
+            let (mac, peer) = self.sender.poll_learned()?;
+            if let Some(paths) = self.links.paths(peer) {
+                return Some((mac, paths.node));
+            }
+        }
+    }
+}
+
+/// A path, with our end.
+struct Way<'a> {
+    number: u8,
+    link: &'a Link,
+    path: &'a Outbound,
+    /// Whether data may leave over it.
+    open: bool,
+}
+
+/// The paths to a peer. Data takes those that are up, and that it avoids least.
+fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>> {
+    let all = paths.outbound.iter().zip(links.all()).zip(0..);
+    let avoidance = |path: &Outbound, link: &Link| path.up.then(|| path.avoidance(&link.settings));
+    let least = all.clone().filter_map(|((path, link), _)| avoidance(path, link)).min();
+    all.map(move |((path, link), number)| {
+        let open = path.up && avoidance(path, link) == least;
+        Way { number, link, path, open }
+    })
+}
+
+impl Way<'_> {
+    fn for_programs(&self, open: bool) -> Option<KernelPath> {
+        let (link, end) = (self.number, self.path.kernel?);
+        self.link.settings.kernel.map(|_| KernelPath { link, end, open })
+    }
+
+    /// Whether programs can send over it what cells can.
+    fn fit(&self, packet: u16) -> Result<(), NeedsCells> {
+        let Self { number, link, path, .. } = self;
+        if link.settings.kernel.is_none() {
+            return Err(NeedsCells::Link(*number));
+        }
+        if path.kernel.is_none() {
+            return Err(NeedsCells::Peer(*number));
+        }
+        if link.settings.rate.is_some() || path.ceiling.rate().is_some() {
+            return Err(NeedsCells::Rate(*number));
+        }
+        if !path.endpoint.is_some_and(is_on_link) {
+            return Err(NeedsCells::Routed(*number));
+        }
+        match path.path_mtu.packets() {
+            Some((carries, _)) if carries < packet => Err(NeedsCells::Mtu(*number, carries)),
+            Some(_) => Ok(()),
+            None => Err(NeedsCells::Now),
+        }
+    }
+}
+
+/// Whether who has this address is reached without a router.
+fn is_on_link(endpoint: SocketAddr) -> bool {
+    let SocketAddr::V6(endpoint) = endpoint else { return false };
+    endpoint.ip().is_unicast_link_local() || endpoint.ip().segments()[..5] == ETHER_PREFIX
+}
