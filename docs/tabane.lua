@@ -152,9 +152,14 @@ local function hello(tree, cell)
   local fixed = HEADER + 34
   local complaint = too_short(tree, cell, fixed)
   if complaint then return complaint end
-  local states = cell(fixed - 2, 1):uint() >= 128
+  local capabilities = cell(fixed - 2, 1):uint()
+  local states, seals = capabilities >= 128, capabilities % 8 >= 4
   local ends = fixed + cell(fixed - 1, 1):uint() + (states and 4 or 0)
   complaint = too_short(tree, cell, ends)
+  if complaint then return complaint end
+  local goes_on = not seals and cell:len() > ends
+  local in_kernel = goes_on and cell(ends, 1):uint() % 2 == 1
+  complaint = in_kernel and too_short(tree, cell, ends + 1 + KERNEL_END)
   if complaint then return complaint end
   local add = fields_from(tree, cell, HEADER)
   local mac, port = add("hello.node", 6), add("hello.port", 2)
@@ -166,7 +171,7 @@ local function hello(tree, cell)
   local link, workers = add("hello.link", 1):uint(), add("hello.workers", 1):uint()
   add("hello.takes_uso", 1, false, true)
   add("hello.leaves", 1, false, true)
-  local seals = add("hello.seals", 1, false, true):uint() % 8 >= 4
+  add("hello.seals", 1, false, true)
   add("hello.asks", 1, false, true)
   add("hello.pauses", 1, false, true)
   add("hello.ends", 1, false, true)
@@ -175,9 +180,8 @@ local function hello(tree, cell)
   local length = add("hello.name_length", 1):uint()
   local name = add("hello.name", length)
   local receives = states and add("hello.receives", 4):uint()
-  if not seals and cell:len() > ends and add("hello.further", 1):uint() % 2 == 1 then
-    complaint = too_short(tree, cell, ends + 1 + KERNEL_END)
-    if complaint then return complaint end
+  if goes_on then add("hello.further", 1) end
+  if in_kernel then
     add("hello.kernel_mac", 6)
     add("hello.kernel_port", 2)
     add("hello.kernel_address", 16)

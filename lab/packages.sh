@@ -4,9 +4,16 @@
 set -eu
 
 PATH=$PATH:/usr/sbin:/sbin
+is_there() {
+    case $1 in
+    /*) [ -f "$1" ] ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
 missing=""
 for pair in "$@"; do
-    [ -f "${pair%%=*}" ] || command -v "${pair%%=*}" >/dev/null || missing="$missing ${pair#*=}"
+    is_there "${pair%%=*}" || missing="$missing ${pair#*=}"
 done
 [ -n "$missing" ] || exit 0
 

@@ -63,13 +63,13 @@ impl KernelPath {
         };
         match &programs {
             Ok(running) => {
-                tracing::info!(links = running.ends.iter().flatten().count(), "the kernel path is there")
+                tracing::info!(links = running.ends.iter().flatten().count(), "the kernel path is there");
             }
             Err(why) if asked == config::DataPath::Kernel => {
                 return Err(BadInput::new(format!("data_path kernel: {why}; allowed here: auto, user")));
             }
             Err(why) if asked == config::DataPath::Auto => {
-                tracing::info!("all frames travel in cells: {why}")
+                tracing::info!("all frames travel in cells: {why}");
             }
             Err(_) => {}
         }
@@ -132,7 +132,10 @@ impl KernelPath {
         let Ok(running) = &self.programs else { return };
         let state = running.lock();
         for peer in peers {
-            let Some(shown) = state.shown(&peer.node) else { continue };
+            let Some(shown) = state.shown(&peer.node) else {
+                peer.cells_because = Some(format!("{NODES} other nodes have been peers of this process"));
+                continue;
+            };
             (peer.kernel_path, peer.cells_because) = (shown.is_ready, shown.why);
             for path in &mut peer.paths {
                 let link = usize::try_from(path.link).unwrap_or(usize::MAX);

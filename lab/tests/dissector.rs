@@ -327,6 +327,10 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.states", "1"),
             ("tabane.hello.name", "h1"),
             ("tabane.hello.receives", "50000"),
+            ("tabane.hello.further", "0x01"),
+            ("tabane.hello.kernel_mac", "02:00:00:00:00:03"),
+            ("tabane.hello.kernel_port", "7421"),
+            ("tabane.hello.kernel_address", "fe80::3"),
         ],
     )
 }
@@ -489,7 +493,7 @@ fn dissected_refused() -> Result<()> {
         (with(0, 0x15), "kind 5 is not known"),
         (with(2, 16), "the link or the lane is out of range"),
         (with(3, 1), "the link or the lane is out of range"),
-        (cut, "55 bytes where 56 are needed"),
+        (cut, "80 bytes where 81 are needed"),
     ];
     let cells = refused.each_ref().map(|(cell, _)| cell.clone());
     let expected = refused.map(|(_, complaint)| vec![complaint.to_owned(), String::new()]);

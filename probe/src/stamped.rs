@@ -7,9 +7,9 @@
 //! drivers do; a driver that does not leaves [`Sent::driver`] empty.
 
 use std::io::{self, ErrorKind, IoSliceMut, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::Timestamping;
@@ -25,6 +25,9 @@ const QUEUED: u32 = 1;
 const CONTROL_BYTES: usize = 256;
 /// Messages that may be sent before the stamps of one have come.
 const LATE_MAX: usize = 4;
+
+/// How long the kernel may take until it stamps.
+const BEGINS_WITHIN: Duration = Duration::from_millis(200);
 
 /// Nanoseconds since 1970, by the clock of the stamps.
 pub(crate) type Moment = u64;
@@ -51,6 +54,35 @@ pub(crate) struct Received {
     pub(crate) returned: Moment,
 }
 
+/// While this lives, the kernel stamps all that arrives. It begins a moment after the first socket of the machine has asked for that.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    _socket: UdpSocket,
+}
+
+impl Arrivals {
+    /// Waits until the kernel stamps, for [`BEGINS_WITHIN`] at most.
+    pub(crate) fn begin() -> io::Result<Arrivals> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let flags =
+            TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
+        setsockopt(&socket, Timestamping, &flags)?;
+        socket.connect(socket.local_addr()?)?;
+        socket.set_read_timeout(Some(BEGINS_WITHIN))?;
+        let (began, mut control) = (Instant::now(), [0; CONTROL_BYTES]);
+        while began.elapsed() < BEGINS_WITHIN {
+            socket.send(&[0])?;
+            let mut byte = [0];
+            let parts = &mut [IoSliceMut::new(&mut byte)];
+            let message = recvmsg::<()>(socket.as_raw_fd(), parts, Some(&mut control), MsgFlags::empty())?;
+            if message.cmsgs()?.any(|part| matches!(part, ControlMessageOwned::ScmTimestampsns(_))) {
+                break;
+            }
+        }
+        Ok(Arrivals { _socket: socket })
+    }
+}
+
 /// The socket, and what it has sent.
 #[derive(Debug)]
 pub(crate) struct Stamped {
@@ -59,6 +91,7 @@ pub(crate) struct Stamped {
     /// The number of the next byte.
     next: u32,
     control: Vec<u8>,
+    _arrivals: Arrivals,
 }
 
 impl Stamped {
@@ -66,7 +99,7 @@ impl Stamped {
     ///
     /// # Errors
     /// The kernel does not stamp as asked: [`ErrorKind::InvalidInput`] before Linux 6.2.
-    pub(crate) fn new(stream: TcpStream, room: usize) -> io::Result<Stamped> {
+    pub(crate) fn new(stream: TcpStream, room: usize, arrivals: Arrivals) -> io::Result<Stamped> {
         let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
@@ -74,7 +107,8 @@ impl Stamped {
             | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY
             | TimestampingFlag::from_bits_retain(TX_SCHED | OPT_ID_TCP);
         setsockopt(&stream, Timestamping, &flags)?;
-        Ok(Stamped { stream, sent: Vec::with_capacity(room), next: 0, control: vec![0; CONTROL_BYTES] })
+        let (sent, control) = (Vec::with_capacity(room), vec![0; CONTROL_BYTES]);
+        Ok(Stamped { stream, sent, next: 0, control, _arrivals: arrivals })
     }
 
     /// The moment now.

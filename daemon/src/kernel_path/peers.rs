@@ -47,6 +47,12 @@ struct Known {
     said: Option<Result<(), String>>,
 }
 
+impl Known {
+    fn new(node: NodeId) -> Self {
+        Self { node, is_ready: false, wanted_since: None, paths: [None; LINKS], said: None }
+    }
+}
+
 /// A peer for the status.
 pub(super) struct Shown {
     pub(super) number: usize,
@@ -126,13 +132,7 @@ impl Peers {
     fn number(&mut self, node: NodeId) -> Option<usize> {
         let there = self.known.iter().position(|known| known.node == node);
         if there.is_none() && self.known.len() < NODES {
-            self.known.push(Known {
-                node,
-                is_ready: false,
-                wanted_since: None,
-                paths: [None; LINKS],
-                said: None,
-            });
+            self.known.push(Known::new(node));
             return Some(self.known.len() - 1);
         }
         there
@@ -142,7 +142,7 @@ impl Peers {
     fn check_if_gone(&mut self, number: usize) {
         let known = &mut self.known[number];
         if known.is_ready || known.paths.iter().any(Option::is_some) {
-            (known.is_ready, known.paths, known.said) = (false, [None; LINKS], None);
+            *known = Known::new(known.node);
             let result = self.programs.set_peer(number, None);
             self.note(result);
         }

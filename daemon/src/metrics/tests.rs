@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::status::{CompletionStatus, PathState, PathStatus, example};
+use crate::status::{CompletionStatus, KernelTraffic, PathState, PathStatus, example};
 
 /// A bundle of which everything is known: two links, one of which is dead, and two peers of one name.
 fn full() -> Status {
@@ -21,6 +21,7 @@ fn full() -> Status {
     });
     (link.link, link.nic) = (1, "eth2".to_owned());
     status.links.push(link);
+    status.peers[0].paths[0].kernel = Some(KernelTraffic::default());
     let path = status.peers[0].paths[0].clone();
     let dead =
         PathStatus { link: 1, peer_link: Some(1), nic: "eth2".to_owned(), rx: PathState::Down, ..path };

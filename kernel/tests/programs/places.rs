@@ -15,14 +15,14 @@ pub(crate) const HOLD: &str = "--hold";
 /// Longest wait for the kernel.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Puts the programs at the interface that the second argument names, says so, and waits to be killed.
+/// Puts the programs at the interface that the second argument names, says so, and waits to be killed, or until nobody holds its input.
 pub(crate) fn hold() -> ExitCode {
     let index = std::env::args().nth(2).and_then(|index| index.parse().ok()).unwrap_or(0);
     let mut held = KernelPath::attach(&Plan { device: index, reorder: None, port: PORT, peers: 1 });
     let attached =
         held.as_mut().map(|path| path.set_link(0, Some(tabane_kernel::Link { ifindex: index, ..link() })));
     println!("{attached:?}");
-    std::thread::sleep(10 * TIMEOUT);
+    let _ = std::io::stdin().read_line(&mut String::new());
     ExitCode::FAILURE
 }
 
@@ -43,6 +43,7 @@ pub(crate) fn vanish() -> Result<(), Box<dyn Error>> {
     ip(&format!("link add held index {index} type veth peer name other"))?;
     let mut holder = Command::new(std::env::current_exe()?)
         .args([HOLD, &index.to_string()])
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     let mut said = String::new();

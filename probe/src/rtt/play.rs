@@ -10,7 +10,7 @@ use crate::connection::Server;
 use crate::error::Error;
 use crate::interruption::Interruption;
 use crate::progress::Progress;
-use crate::stamped::{Received, Stamped};
+use crate::stamped::{Arrivals, Received, Stamped};
 use crate::trace::RoundTrip;
 use crate::wire::{Ask, Passage};
 
@@ -91,7 +91,7 @@ impl Game<'_> {
         if !self.stages {
             return Ok(Line::Plain(stream));
         }
-        let stamped = Stamped::new(stream, self.planned);
+        let stamped = Arrivals::begin().and_then(|arrivals| Stamped::new(stream, self.planned, arrivals));
         let stream = stamped.map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => Error::Refused("--stages needs Linux 6.2 or later".to_owned()),
             _ => Error::doing("having messages stamped")(error),

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::{Delay, Limits, datagrams, in_time};
-use crate::stamped::{self, Sent, Stamped};
+use crate::stamped::{self, Arrivals, Sent, Stamped};
 use crate::wire::{self, Answer, Ask, ECHO_MAX, Passage, Received, Request, SIZES_MAX, STAMPED_MAX, VERSION};
 
 /// What a sink reads at a time, in bytes.
@@ -102,8 +102,9 @@ fn echo(stream: &mut TcpStream, sizes: &[u32], delay: Option<Delay>, end: Instan
 
 /// The same, and says at the end how long each message was here.
 fn stamped_echo(mut stream: TcpStream, sizes: &[u32], delay: Option<Delay>, end: Instant) -> io::Result<u64> {
+    let arrivals = Arrivals::begin()?;
     wire::write_line(&mut stream, &Answer::Ready { port: None })?;
-    let (mut stream, mut received) = (Stamped::new(stream, 0)?, Vec::new());
+    let (mut stream, mut received) = (Stamped::new(stream, 0, arrivals)?, Vec::new());
     let mut buffer = vec![0; sizes.iter().copied().max().unwrap_or_default() as usize];
     loop {
         let (came, mut last) = stream.receive(&mut buffer)?;
