@@ -119,9 +119,9 @@ struct counts {
 
 /* How the frames of a peer are put in order. Index: peer. Written by the daemon. */
 struct order {
-	/* Longest that a frame waits for those in front of it, in nanoseconds. */
+	/* How long a missing number is waited for at least, in nanoseconds; it is given up before twice that. */
 	__u64 hold_ns;
-	/* How long a number is waited for after every link has delivered a later one, in nanoseconds. */
+	/* The same after every link has delivered a later one. */
 	__u64 grace_ns;
 	/* Most that waits in a lane, in bytes. */
 	__u32 held_max;
@@ -142,6 +142,7 @@ enum reorder_counter {
 	gap_passed,        /* Every link had delivered a later number. */
 	gap_timeout,       /* The hold time was over. */
 	gap_full,          /* Too much waited in the lane. */
+	gap_restart,       /* The lane's numbers began anew. */
 	drop_full,         /* Frames: too many waited in all lanes. */
 	drop_memory,       /* Frames: the kernel had no memory. */
 	REORDER_COUNTERS,

@@ -5,7 +5,8 @@
  *
  * Source: `net/sched/bpf_qdisc.c`, `include/net/sch_generic.h` and `kernel/bpf/helpers.c` of Linux 7.3.
  */
-#pragma once
+#ifndef QDISC_H
+#define QDISC_H
 
 /* What `linux/bpf.h` has since Linux 6.4 only is made here. */
 #define bpf_rb_root uapi_rb_root
@@ -96,3 +97,14 @@ int bpf_rbtree_add_impl(struct bpf_rb_root *, struct bpf_rb_node *,
 
 /* The tree `root` holds structures `type`, of which `node` is the place in it. */
 #define __contains(type, node) __attribute__((btf_decl_tag("contains:" #type ":" #node)))
+
+#define MAP(value_type, name, entries, flags)                                                                                \
+	struct {                                                                                                             \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                            \
+		__uint(map_flags, flags);                                                                                    \
+		__uint(max_entries, entries);                                                                                \
+		__type(key, __u32);                                                                                          \
+		__type(value, value_type);                                                                                   \
+	} name SEC(".maps")
+
+#endif

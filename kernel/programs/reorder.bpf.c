@@ -13,12 +13,15 @@
  * that came before say which numbers a piece has. So no piece waits for another one, and none is taken for a replica.
  *
  * A missing number is given up when every link has delivered a later one, for links keep order, and `grace_ns` has passed.
- * Where a link is silent, `hold_ns` ends the wait; where too much waits, `held_max` does.
+ * Where a link is silent, `hold_ns` ends the wait; where too much waits, `held_max` does. Each of the two times is that of one
+ * timer for a lane, as RLC has it: what was missing when it began is given up when it ends, so a frame waits for less than two.
  *
  * State stands in maps, which outlive the qdisc: it begins anew with `init`. The qdisc's lock keeps processors apart; the locks
  * of the trees are there because the verifier asks for them. One qdisc serves one device.
  *
  * Needs Linux 6.16 with CONFIG_NET_SCH_BPF.
+ *
+ * Source: 3GPP TS 36.322, t-Reordering; `tools/testing/selftests/bpf/progs/bpf_qdisc_fq.c` of Linux 7.3.
  */
 #include "qdisc.h"
 #include "layout.h"
@@ -40,9 +43,13 @@ struct frame {
 	struct sk_buff __kptr *skb;
 	/* Where it belongs: its number, continued beyond 16 bits; behind the lanes, its turn to leave. */
 	__u64 position;
-	__u64 arrived_ns;
 	__u32 bytes;
 	__u32 segments;
+};
+
+/* What is missing in front of `position` has been waited for since `since_ns`; 0: nothing. */
+struct wait {
+	__u64 position, since_ns;
 };
 
 /* The order of a lane. Index: peer times `LANES` plus lane. */
@@ -53,8 +60,8 @@ struct sequence {
 	__u64 next, current;
 	/* The latest number that each link has delivered. */
 	__u64 delivered[LINKS];
-	/* Every link had delivered this one at `passed_ns`; 0: none that is waited for. */
-	__u64 passed, passed_ns;
+	/* Some link had delivered a later number when it began, and every link had. */
+	struct wait behind_one, behind_all;
 	__u64 deadline_ns;
 	__u32 frames, bytes;
 	/* `session` of the peer's order; and whether no frame has come in it. */
@@ -70,15 +77,6 @@ struct outlet {
 	__u64 wake_ns;
 	__u32 is_attached;
 };
-
-#define MAP(value_type, name, entries, flags)                                                                                \
-	struct {                                                                                                             \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                            \
-		__uint(map_flags, flags);                                                                                    \
-		__uint(max_entries, entries);                                                                                \
-		__type(key, __u32);                                                                                          \
-		__type(value, value_type);                                                                                   \
-	} name SEC(".maps")
 
 MAP(struct order, orders, 1, BPF_F_MMAPABLE);
 MAP(struct reorder_counts, reorder_counts, 1, BPF_F_MMAPABLE);
@@ -152,16 +150,22 @@ static __always_inline void advance(struct sequence *sequence, const struct fram
 	sequence->next += frame->segments;
 }
 
-/* Hands on what waits up to `until`, and then all whose turn it is. */
-static __always_inline void release(struct outlet *outlet, struct sequence *sequence, __u64 until)
+/* Hands on what waits up to `until`, all whose turn it is then, and what is more than may wait. What is missing in front of it is
+ * given up. */
+static __always_inline void release(struct outlet *outlet, struct sequence *sequence, const struct order *order, __u64 until,
+				    enum reorder_counter why)
 {
 	int i;
 
 	bpf_for(i, 0, FRAMES_MAX) {
-		struct frame *frame = take_held(sequence, sequence->next > until ? sequence->next : until);
+		int is_full = sequence->bytes > order->held_max;
+		__u64 due = sequence->next > until ? sequence->next : until;
+		struct frame *frame = take_held(sequence, is_full ? NEVER : due);
 
 		if (!frame)
 			break;
+		if (frame->position > sequence->next)
+			count(is_full ? gap_full : why);
 		advance(sequence, frame);
 		hand_on(outlet, frame);
 	}
@@ -169,56 +173,44 @@ static __always_inline void release(struct outlet *outlet, struct sequence *sequ
 
 /* --- what is missing --- */
 
-/* The number that every link of the peer has delivered, or one behind it. */
-static __always_inline __u64 passed_by_all(const struct sequence *sequence, const struct order *order)
+/* Begins anew when all that was waited for has come: what is missing in front of `position` now. */
+static __always_inline void begin_wait(struct wait *wait, __u64 next, __u64 position, __u64 now)
 {
-	__u64 least = NEVER;
-
-	for (__u32 link = 0; link < LINKS; link++)
-		if ((order->links & (1u << link)) && sequence->delivered[link] < least)
-			least = sequence->delivered[link];
-	return least == NEVER ? 0 : least;
+	if (wait->position > next)
+		return;
+	wait->position = position > next ? position : 0;
+	wait->since_ns = now;
 }
 
-/* When the frame that has waited for longest in front has to leave, and who says so. */
-static __always_inline void set_deadline(struct outlet *outlet, struct sequence *sequence, const struct order *order,
-					 __u64 now)
+/* When a wait of so long ends. */
+static __always_inline __u64 end_of(const struct wait *wait, __u64 next, __u64 wait_ns)
 {
-	struct bpf_rb_node *node;
-	__u64 since = 0;
+	return wait->position > next ? wait->since_ns + wait_ns : NEVER;
+}
+
+/* Waits for what is missing in front of frames that are held. */
+static __always_inline void wait_on(struct outlet *outlet, struct sequence *sequence, const struct order *order, __u64 now)
+{
+	__u64 next = sequence->next, latest = 0, passed = NEVER, end;
 
 	if (!sequence->frames)
 		return;
-	if (sequence->passed <= sequence->next) {
-		__u64 passed = passed_by_all(sequence, order);
+	for (__u32 link = 0; link < LINKS; link++) {
+		__u64 delivered = sequence->delivered[link];
 
-		sequence->passed = passed > sequence->next ? passed : 0;
-		sequence->passed_ns = now;
+		if (delivered > latest)
+			latest = delivered;
+		if ((order->links & (1u << link)) && delivered < passed)
+			passed = delivered;
 	}
-	bpf_spin_lock(&sequence->lock);
-	node = bpf_rbtree_first(&sequence->held);
-	if (node)
-		since = container_of(node, struct frame, node)->arrived_ns;
-	bpf_spin_unlock(&sequence->lock);
-	sequence->deadline_ns = since + order->hold_ns;
-	if (sequence->passed && sequence->passed_ns + order->grace_ns < sequence->deadline_ns)
-		sequence->deadline_ns = sequence->passed_ns + order->grace_ns;
+	begin_wait(&sequence->behind_one, next, latest, now);
+	begin_wait(&sequence->behind_all, next, order->links ? passed : 0, now);
+	sequence->deadline_ns = end_of(&sequence->behind_one, next, order->hold_ns);
+	end = end_of(&sequence->behind_all, next, order->grace_ns);
+	if (end < sequence->deadline_ns)
+		sequence->deadline_ns = end;
 	if (sequence->deadline_ns < outlet->wake_ns)
 		outlet->wake_ns = sequence->deadline_ns;
-}
-
-/* Gives up what is missing in front of the first that waits, for this reason. */
-static __always_inline void give_up(struct outlet *outlet, struct sequence *sequence, __u64 until, enum reorder_counter why)
-{
-	struct frame *frame;
-
-	count(why);
-	frame = take_held(sequence, NEVER);
-	if (!frame)
-		return;
-	advance(sequence, frame);
-	hand_on(outlet, frame);
-	release(outlet, sequence, until);
 }
 
 static __always_inline void expire_lane(struct outlet *outlet, __u32 lane, __u64 now)
@@ -234,11 +226,11 @@ static __always_inline void expire_lane(struct outlet *outlet, __u32 lane, __u64
 			outlet->wake_ns = sequence->deadline_ns;
 		return;
 	}
-	if (sequence->passed && sequence->passed_ns + order->grace_ns <= now)
-		give_up(outlet, sequence, sequence->passed, gap_passed);
+	if (end_of(&sequence->behind_all, sequence->next, order->grace_ns) <= now)
+		release(outlet, sequence, order, sequence->behind_all.position, gap_passed);
 	else
-		give_up(outlet, sequence, 0, gap_timeout);
-	set_deadline(outlet, sequence, order, now);
+		release(outlet, sequence, order, sequence->behind_one.position, gap_timeout);
+	wait_on(outlet, sequence, order, now);
 }
 
 /* --- frames on their way in --- */
@@ -256,7 +248,8 @@ static __always_inline void expect(struct sequence *sequence, __u64 position)
 		sequence->delivered[link] = 0;
 	sequence->next = position;
 	sequence->current = 0;
-	sequence->passed = 0;
+	sequence->behind_one.position = 0;
+	sequence->behind_all.position = 0;
 	sequence->is_new = 1;
 }
 
@@ -270,17 +263,17 @@ static __always_inline int is_elsewhere(const struct sequence *sequence, __u64 p
 static __always_inline void put(struct outlet *outlet, struct sequence *sequence, const struct order *order,
 				struct frame *frame, __u32 link, __u32 number)
 {
-	__u64 position = continued(sequence->next, number), now = frame->arrived_ns;
+	__u64 position = continued(sequence->next, number), now = bpf_ktime_get_ns();
 
 	if (sequence->session != order->session) {
-		release(outlet, sequence, NEVER);
+		release(outlet, sequence, order, NEVER, gap_restart);
 		expect(sequence, BEGINNING);
 		sequence->session = order->session;
 		position = continued(BEGINNING, number);
 	}
 	if (is_elsewhere(sequence, position)) {
 		count(reorder_restarted);
-		release(outlet, sequence, NEVER);
+		release(outlet, sequence, order, NEVER, gap_restart);
 		expect(sequence, position);
 	}
 	sequence->is_new = 0;
@@ -294,18 +287,16 @@ static __always_inline void put(struct outlet *outlet, struct sequence *sequence
 		bpf_spin_lock(&sequence->lock);
 		bpf_rbtree_add(&sequence->held, &frame->node, is_before);
 		bpf_spin_unlock(&sequence->lock);
-		if (sequence->bytes > order->held_max)
-			give_up(outlet, sequence, 0, gap_full);
 	} else if (position == sequence->next || position == sequence->current) {
 		count(reorder_in_order);
 		advance(sequence, frame);
 		hand_on(outlet, frame);
-		release(outlet, sequence, 0);
 	} else {
 		count(reorder_late);
 		hand_on(outlet, frame);
 	}
-	set_deadline(outlet, sequence, order, now);
+	release(outlet, sequence, order, 0, gap_full);
+	wait_on(outlet, sequence, order, now);
 }
 
 SEC("struct_ops")
@@ -343,7 +334,6 @@ int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff
 		hand_on(outlet, frame);
 		return NET_XMIT_SUCCESS;
 	}
-	frame->arrived_ns = bpf_ktime_get_ns();
 	put(outlet, sequence, order, frame, tag >> 20 & (LINKS - 1), tag & 0xffff);
 	return NET_XMIT_SUCCESS;
 drop:
@@ -387,7 +377,8 @@ struct sk_buff *BPF_PROG(dequeue, struct Qdisc *sch)
 		frame = take_first(outlet);
 	}
 	if (!frame) {
-		bpf_qdisc_watchdog_schedule(sch, outlet->wake_ns, SLACK_NS);
+		if (outlet->wake_ns != NEVER)
+			bpf_qdisc_watchdog_schedule(sch, outlet->wake_ns, SLACK_NS);
 		return 0;
 	}
 	skb = bpf_kptr_xchg(&frame->skb, skb);

@@ -201,6 +201,8 @@ words! {
         gap_timeout,
         /// Too much waited in the lane.
         gap_full,
+        /// The lane's numbers began anew.
+        gap_restart,
         /// Too many waited in all lanes.
         drop_full,
         /// The kernel had no memory.

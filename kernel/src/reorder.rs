@@ -29,9 +29,10 @@ const OPS: &str = "reorder";
 /// How the frames of a peer are put in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Longest that a frame waits for those in front of it. Shorter than the skew of the links, it costs retransmissions.
+    /// How long a missing number is waited for at least; it is given up before twice that. Shorter than the skew of the links,
+    /// it costs retransmissions.
     pub hold: Duration,
-    /// How long a number is waited for after every link has delivered a later one.
+    /// The same after every link has delivered a later one.
     pub grace: Duration,
     /// Most that waits in a lane, in bytes.
     pub held_max: u32,

@@ -6,6 +6,7 @@
 
 mod frames;
 mod layout;
+mod order;
 mod places;
 mod receive;
 mod send;
@@ -18,6 +19,14 @@ use nix::sched::{CloneFlags, unshare};
 
 type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
 
+/// Tests that need a C compiler alone.
+const MODEL: [(&str, Test); 5] = [
+    ("reorder_keeps_the_order_of_lanes", order::in_order_over_seeds),
+    ("reorder_gives_up_what_is_lost", order::what_is_lost_is_given_up),
+    ("reorder_begins_anew_with_a_session", order::begins_anew),
+    ("reorder_begins_in_the_middle", order::begins_in_the_middle),
+    ("reorder_is_bounded_whatever_comes", order::hostile_numbers_are_bounded),
+];
 /// Tests that need the compiled programs alone.
 const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", layout::is_the_same)];
 /// Tests that need the right to load them besides.
@@ -48,7 +57,8 @@ fn main() -> ExitCode {
         None => Trial::test(name, move || Ok(test()?)),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), || Ok(())).with_ignored_flag(true),
     };
+    let model = MODEL.into_iter().map(|test| trial(test, &None));
     let compiled = COMPILED.into_iter().map(|test| trial(test, &not_built));
     let loaded = LOADED.into_iter().map(|test| trial(test, &lack));
-    libtest_mimic::run(&arguments, compiled.chain(loaded).collect()).exit_code()
+    libtest_mimic::run(&arguments, model.chain(compiled).chain(loaded).collect()).exit_code()
 }
