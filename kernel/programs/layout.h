@@ -52,7 +52,7 @@ struct path {
 	__u32 ifindex;
 	/* Largest IPv6 packet that the link takes, in bytes. */
 	__u32 mtu;
-	/* One-way delay in nanoseconds, for what is striped. */
+	/* How much later than by the nearest link a frame arrives, in nanoseconds, for what is striped. */
 	__u32 delay_ns;
 	/* Time that a byte takes on the link, in nanoseconds times 2^TIME_SHIFT; 0: nobody knows. */
 	__u32 byte_time;

@@ -20,6 +20,8 @@
 #define PORT_EPHEMERAL 0xc000
 /* Lanes that have an order: 1 to 15. */
 #define LANE_OF(hash) (1 + (hash) % (LANES - 1))
+/* How many nanoseconds later a frame may arrive for each that it does not wait. */
+#define LATER 32
 /* The most that the lengths of outer UDP and IPv6 can say. */
 #define PAYLOAD_MAX 65535
 #define HOPS 255
@@ -54,18 +56,25 @@ static __always_inline struct path *find_path(__u32 peer, __u32 link)
 	return path && (path->flags & PATH_UP) ? path : 0;
 }
 
-/* When a frame would arrive that the link is given at `now`, and when the link will have sent it. */
-static __always_inline __u64 finish(const struct path *path, __u32 link, __u64 now, __u32 bytes, __u64 *free)
+static __always_inline struct queue *find_queue(__u32 link)
 {
-	struct queue *queue = bpf_map_lookup_elem(&queues, &link);
-	__u64 start = queue && queue->free_ns > now ? queue->free_ns : now;
-
-	*free = start + (((__u64)bytes * path->byte_time) >> TIME_SHIFT);
-	return *free + path->delay_ns;
+	return bpf_map_lookup_elem(&queues, &link);
 }
 
-/* The link by which a frame arrives first: virtual finish time. Two processors may see the same queue; what one of them adds is
- * lost then, and the next frame finds the link shorter than it is by one frame. */
+/* What a frame in so many segments takes of a link, in bytes. */
+static __always_inline __u32 link_bytes(struct __sk_buff *skb, __u32 segments)
+{
+	__u32 repeated = segments > 1 ? (segments - 1) * segment_headers(skb) : 0;
+
+	return skb->len + segments * OVERHEAD + repeated;
+}
+
+/* The link that is free first; of those the one by which the frame arrives first. A sending TCP lets about a millisecond wait in
+ * front of links (TSQ) and the rest in its socket, where no program sees it. So who waited for the nearer of two links would never
+ * use the other one; and a link is used that is later by `LATER` times as much as the nearer one is busy.
+ *
+ * Two processors may see the same queue; what one of them adds is lost then, and the next frame finds the link shorter than it
+ * is by one frame. */
 static __always_inline __u32 choose_by_time(__u32 peer, __u32 bytes)
 {
 	__u64 now = bpf_ktime_get_ns(), least = ~0ULL, free_ns = 0;
@@ -74,18 +83,21 @@ static __always_inline __u32 choose_by_time(__u32 peer, __u32 bytes)
 
 	for (__u32 link = 0; link < LINKS; link++) {
 		struct path *path = find_path(peer, link);
-		__u64 free, arrival;
+		__u64 start, time, rank;
 
 		if (!path)
 			continue;
-		arrival = finish(path, link, now, bytes, &free);
-		if (arrival < least) {
-			least = arrival;
-			free_ns = free;
+		queue = find_queue(link);
+		start = queue && queue->free_ns > now ? queue->free_ns : now;
+		time = ((__u64)bytes * path->byte_time) >> TIME_SHIFT;
+		rank = start + (time + path->delay_ns) / LATER;
+		if (rank < least) {
+			least = rank;
+			free_ns = start + time;
 			chosen = link;
 		}
 	}
-	queue = bpf_map_lookup_elem(&queues, &chosen);
+	queue = find_queue(chosen);
 	if (queue)
 		queue->free_ns = free_ns;
 	return chosen;
@@ -131,7 +143,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct path 
 static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 {
 	struct peer *peer = bpf_map_lookup_elem(&peers, &peer_number);
-	__u32 link, largest, label = 0, hash, bytes = skb->len;
+	__u32 link, largest, label = 0, hash, bytes = skb->len, pieces = 1;
 	struct traffic *traffic;
 	struct path *path;
 	int result;
@@ -139,7 +151,12 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 	if (!peer || !(peer->flags & PEER_READY))
 		return COUNTED(NEXT, user_not_ready);
 	hash = bpf_get_hash_recalc(skb);
-	link = peer->flags & PEER_STRIPED ? choose_by_time(peer_number, bytes) : peer->slots[hash % SLOTS];
+	if (peer->flags & PEER_STRIPED) {
+		pieces = segments(skb);
+		link = choose_by_time(peer_number, link_bytes(skb, pieces));
+	} else {
+		link = peer->slots[hash % SLOTS];
+	}
 	path = link < LINKS ? find_path(peer_number, link) : 0;
 	if (!path)
 		return COUNTED(NEXT, user_no_link);
@@ -148,7 +165,7 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 		return COUNTED(NEXT, user_large);
 	if (peer->flags & PEER_STRIPED) {
 		hash = LANE_OF(hash);
-		label = number(peer_number, hash, segments(skb));
+		label = number(peer_number, hash, pieces);
 	}
 	result = encapsulate(skb, path, label, PORT_EPHEMERAL | (hash & PORT_FLOW));
 	traffic = result == NEXT || result == DROP ? 0 : traffic_of(peer_number * LINKS + link);

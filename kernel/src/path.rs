@@ -35,7 +35,7 @@ pub enum Policy {
     /// A flow has one link, by its hash and the links' weights. With one weight above 0 all flows have that link.
     #[default]
     Hash,
-    /// Each frame takes the link by which it arrives first, by rates, delays and what the links were given before.
+    /// Each frame takes the link that is free first, by rates and what the links were given before, unless it were much later.
     Stripe,
 }
 
@@ -74,7 +74,7 @@ pub struct PathState {
     pub remote_port: u16,
     /// Whether frames may leave by it.
     pub is_up: bool,
-    /// One-way delay, for [`Policy::Stripe`]; only differences between links count.
+    /// How much later than by the nearest link a frame arrives, for [`Policy::Stripe`].
     pub delay: Duration,
 }
 

@@ -102,7 +102,6 @@ impl Device {
             let known = Link { ifindex: own.0.index, mtu: own.0.mtu, rate, weight: 1, is_up: true };
             self.path.set_link(link, Some(known))?;
             let (local, remote) = (at(own)?, at(other)?);
-            // The sending TCP lets less wait than delays differ by: were they told, one connection would stay on one link.
             let known = PathState { local, remote, remote_port: PORT, is_up: true, delay: Duration::ZERO };
             self.path.set_path(0, link, Some(known))?;
         }

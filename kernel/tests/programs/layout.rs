@@ -5,8 +5,8 @@ use std::error::Error;
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
-use tabane_kernel::layout::{Config, Counts, Path, Peer, Source, Traffic};
-use tabane_kernel::load::OBJECTS;
+use tabane_kernel::layout::{Config, Counts, Order, Path, Peer, ReorderCounts, Source, Traffic};
+use tabane_kernel::load::{OBJECTS, REORDER};
 
 /// Bytes of a structure, and name and offset of each member.
 type Shape = (usize, Vec<(String, usize)>);
@@ -37,5 +37,14 @@ pub(crate) fn is_the_same() -> Result<(), Box<dyn Error>> {
         let ours: Vec<_> = (0..).step_by(8).zip(words).map(|(at, name)| (name.to_string(), at)).collect();
         assert_eq!(members(&btf, name)?, (words.len() * 8, ours), "struct {name}");
     }
+    reorder_is_the_same()
+}
+
+fn reorder_is_the_same() -> Result<(), Box<dyn Error>> {
+    let btf = Btf::from_raw("reorder", REORDER)?.ok_or("no types in the object")?;
+    let (name, fields) = Order::C;
+    let ours: Vec<_> = fields.iter().map(|(name, offset, _)| (name.to_string(), *offset)).collect();
+    assert_eq!(members(&btf, name)?, (size_of::<Order>(), ours));
+    assert_eq!(members(&btf, "reorder_counts")?.0, ReorderCounts::NAMES.len() * 8);
     Ok(())
 }

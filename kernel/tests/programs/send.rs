@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use tabane_kernel::{Link, PathState, Policy};
+use tabane_kernel::{KernelPath, Link, PathState, Policy};
 
 use crate::frames::{OUTER, inner, on_link, own};
 use crate::stage::{NEXT, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, link, path, run, with_peer};
@@ -78,7 +78,7 @@ fn link_of(frame: &[u8]) -> u16 {
 }
 
 /// The links of so many flows, told apart by their ports.
-fn links(kernel_path: &tabane_kernel::KernelPath, flows: u16) -> Result<Vec<u16>, Box<dyn Error>> {
+fn links(kernel_path: &KernelPath, flows: u16) -> Result<Vec<u16>, Box<dyn Error>> {
     let one = |flow: u16| {
         let mut frame = own(true, 10);
         frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
@@ -100,6 +100,27 @@ pub(crate) fn follows_links() -> Result<(), Box<dyn Error>> {
     assert!((60..140).contains(&again), "{again} of 200 flows by the second link");
     kernel_path.set_link(0, Some(Link { weight: 0, ..link() }))?;
     assert_eq!(links(&kernel_path, 200)?, [1; 200], "a link of weight 0 gets none");
+    Ok(())
+}
+
+/// The links of so many frames of one flow.
+fn links_of_frames(kernel_path: &KernelPath, frames: usize) -> Result<Vec<u16>, Box<dyn Error>> {
+    (0..frames).map(|_| Ok(link_of(&run(kernel_path, Which::Send, &own(true, 1000))?.1))).collect()
+}
+
+/// Of links that are free the nearer one comes first; the other one as soon as the nearer is busy for a part of the difference.
+pub(crate) fn fills_far_links() -> Result<(), Box<dyn Error>> {
+    for (later, links) in [(20, [1, 0, 1, 0]), (2_000, [1, 1, 1, 0])] {
+        let mut kernel_path = with_peer()?;
+        kernel_path.set_policy(Policy::Stripe)?;
+        for number in 0..2 {
+            // A frame takes 22 ms.
+            kernel_path.set_link(number, Some(Link { rate: Some(400_000), ..link() }))?;
+        }
+        let later = Duration::from_millis(later);
+        kernel_path.set_path(0, 0, Some(PathState { delay: later, ..path(0) }))?;
+        assert_eq!(links_of_frames(&kernel_path, 4)?, links, "{later:?} later");
+    }
     Ok(())
 }
 
@@ -127,11 +148,6 @@ pub(crate) fn stripes() -> Result<(), Box<dyn Error>> {
         (third - 2..=third + 2).contains(&second),
         "{second} of {FRAMES} by a link of a third of the speed"
     );
-
-    kernel_path.set_path(0, 1, Some(PathState { delay: Duration::from_secs(4), ..path(1) }))?;
-    let by_first = (0..10).map(|_| Ok(link_of(&run(&kernel_path, Which::Send, &own(true, 1000))?.1)));
-    let by_first: Vec<u16> = by_first.collect::<Result<_, Box<dyn Error>>>()?;
-    assert_eq!(by_first, [0; 10], "a link that is late gets less");
     let (result, _) =
         run(&kernel_path, Which::Receive, &on_link(0, 0x1_0007, &inner(OWN_MAC, PEER_MAC, true, 9)))?;
     assert_eq!(result, REDIRECT, "without a qdisc numbered frames go to the device");
