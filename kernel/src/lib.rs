@@ -39,8 +39,13 @@ pub enum Error {
     /// The kernel does not let a program run where it has to.
     #[error("no place for the {0} program at the interface of index {1} (TCX needs Linux 6.6): {2}")]
     Attach(&'static str, u32, #[source] std::io::Error),
-    /// The kernel has no qdiscs that are programs, or another one has the name.
-    #[error("the kernel takes no qdisc that is a program (Linux 6.16 with CONFIG_NET_SCH_BPF): {0}")]
+    /// The kernel has no qdiscs that are programs.
+    #[error(
+        "the kernel has no qdiscs that are programs (Linux 6.16 with CONFIG_NET_SCH_BPF): striped frames travel in cells"
+    )]
+    NoQdiscs,
+    /// The kernel does not take the qdisc: another one has the name.
+    #[error("the kernel does not take the reorder qdisc: {0}")]
     Qdisc(#[source] libbpf_rs::Error),
     /// The pair of devices for the qdisc.
     #[error("the devices of the reorder qdisc: {0}")]
@@ -74,7 +79,7 @@ impl Error {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
             Self::Devices(error) => matches!(error, tabane_io::netlink::NetlinkError::NoPermission { .. }),
-            Self::NotBuilt | Self::Number { .. } => false,
+            Self::NotBuilt | Self::NoQdiscs | Self::Number { .. } => false,
         }
     }
 }

@@ -12,6 +12,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Struct;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut};
 use tabane_io::MappedArray;
 use tabane_io::netlink::{self, DeviceSettings, NetlinkError, Nic};
@@ -63,9 +65,12 @@ impl Reorder {
     /// Frames of peers that have no [`Order`] pass as they come.
     ///
     /// # Errors
-    /// [`Error::NotBuilt`], [`Error::Load`], [`Error::Qdisc`] (the kernel has no such qdiscs), [`Error::Devices`].
+    /// [`Error::NotBuilt`], [`Error::NoQdiscs`], [`Error::Load`], [`Error::Qdisc`], [`Error::Devices`]. Nothing is left behind.
     pub fn attach(device: &str, peers: usize) -> Result<Self, Error> {
         crate::available()?;
+        if !kernel_has_qdiscs() {
+            return Err(Error::NoQdiscs);
+        }
         let device = netlink::nic(device)?;
         let paths = u32::try_from(peers * LINKS).unwrap_or(u32::MAX);
         let config = Config { device: device.index, reorder: 0, paths, port: [0; 2], padding: [0; 2] };
@@ -121,6 +126,12 @@ impl Reorder {
         let processors = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
         fs::write(format!("/sys/class/net/{}/queues/rx-0/rps_cpus", self.pair.near.name), mask(processors))
     }
+}
+
+/// Whether the kernel lists qdiscs among what programs can be.
+fn kernel_has_qdiscs() -> bool {
+    Btf::from_vmlinux()
+        .is_ok_and(|types| types.type_by_name::<Struct<'_>>("bpf_struct_ops_Qdisc_ops").is_some())
 }
 
 /// The compiled programs in the kernel; the qdisc will be of this kind.

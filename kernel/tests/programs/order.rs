@@ -77,8 +77,9 @@ fn compile() -> Result<PathBuf> {
 
 /// Has the qdisc put arrivals in order; from the arrival `anew` on, the peer has another session.
 fn put_in_order(arrivals: &[Arrival], manner: Manner, anew: Option<usize>) -> Result<Done> {
-    let order =
-        |session: u32| format!("order {} {} {} {} {session}\n", manner.hold, MS, manner.held_max, manner.links);
+    let order = |session: u32| {
+        format!("order {} {} {} {} {session}\n", manner.hold, MS, manner.held_max, manner.links)
+    };
     let mut input = order(0);
     for (id, arrival) in arrivals.iter().enumerate() {
         if anew == Some(id) {
@@ -164,7 +165,8 @@ impl World {
     fn new(seed: u64, loss: f64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let count = random.random_range(1..=4);
-        let link = |random: &mut StdRng| [random.random_range(0..20 * MS), random.random_range(8..800), 0, u64::MAX];
+        let link =
+            |random: &mut StdRng| [random.random_range(0..20 * MS), random.random_range(8..800), 0, u64::MAX];
         let links = (0..count).map(|_| link(&mut random)).collect();
         let segmented = [0.0, 0.5, 1.0][random.random_range(0..3)];
         Self { lanes: random.random_range(1..4), random, links, loss, segmented }
@@ -189,8 +191,14 @@ impl World {
                 let bytes = segments / pieces * SEGMENT;
                 *free = now.max(*free) + *byte * u64::from(bytes);
                 let link = u32::try_from(chosen).expect("few links");
-                let arrival =
-                    Arrival { at: *free + *delay, link, lane, number: *next, segments: segments / pieces, bytes };
+                let arrival = Arrival {
+                    at: *free + *delay,
+                    link,
+                    lane,
+                    number: *next,
+                    segments: segments / pieces,
+                    bytes,
+                };
                 longest = longest.max(arrival.at - now);
                 if *free < *dies && !self.random.random_bool(self.loss) {
                     arrivals.push(arrival);
@@ -218,7 +226,8 @@ pub(crate) fn in_order_over_seeds() -> Result<()> {
         let done = put_in_order(&arrivals, world.manner(longest), None)?;
         check(&arrivals, world.manner(longest), &done, seed);
         assert_eq!(overtaken(&arrivals, &done), 0, "seed {seed}");
-        let gaps = done.counts.iter().filter(|(name, _)| name.starts_with("gap_") || **name == "reorder_late");
+        let gaps =
+            done.counts.iter().filter(|(name, _)| name.starts_with("gap_") || **name == "reorder_late");
         assert!(gaps.clone().all(|(_, count)| *count == 0), "seed {seed}: {:?}", gaps.collect::<Vec<_>>());
     }
     Ok(())
@@ -273,9 +282,10 @@ pub(crate) fn begins_in_the_middle() -> Result<()> {
         let done = put_in_order(&arrivals, manner, None)?;
         check(&arrivals, manner, &done, seed);
         let settled = arrivals[0].at + 2 * manner.hold;
-        let left = done.left.iter().map(|leaves| {
-            leaves.iter().copied().filter(|(_, id)| arrivals[*id].at > settled).collect()
-        });
+        let left = done
+            .left
+            .iter()
+            .map(|leaves| leaves.iter().copied().filter(|(_, id)| arrivals[*id].at > settled).collect());
         let done = Done { left: left.collect(), ..done };
         assert_eq!(overtaken(&arrivals, &done), 0, "seed {seed}");
     }
@@ -291,7 +301,8 @@ pub(crate) fn hostile_numbers_are_bounded() -> Result<()> {
         let any = |_| {
             at += random.random_range(0..MS / 4);
             let bits = [random.random_range(1..17), random.random_range(1..17)];
-            let (number, segments) = (random.random_range(0..1 << bits[0]), random.random_range(0..1 << bits[1]));
+            let (number, segments) =
+                (random.random_range(0..1 << bits[0]), random.random_range(0..1 << bits[1]));
             let (link, lane) = (random.random_range(0..16), random.random_range(1..4));
             Arrival { at, link, lane, number, segments, bytes: random.random_range(60..9_000) }
         };

@@ -6,7 +6,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
-use tabane_kernel::{KernelPath, Plan};
+use tabane_io::netlink::{NetlinkError, nic_names};
+use tabane_kernel::{KernelPath, Plan, Reorder};
 
 use crate::stage::{PORT, link};
 
@@ -35,6 +36,22 @@ fn places(index: u32) -> usize {
 fn ip(arguments: &str) -> Result<(), Box<dyn Error>> {
     let output = Command::new("ip").args(arguments.split_whitespace()).output()?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
+}
+
+/// Where the kernel has qdiscs that are programs, the qdisc's devices come and go with it; elsewhere one sentence says why not.
+pub(crate) fn reorder() -> Result<(), Box<dyn Error>> {
+    ip("link add ordered type veth peer name other")?;
+    let pair = || Ok::<_, NetlinkError>(nic_names()?.into_iter().filter(|name| name.contains('.')).count());
+    match Reorder::attach("ordered", 1) {
+        Ok(reorder) => {
+            assert_eq!(pair()?, 2);
+            drop(reorder);
+        }
+        Err(tabane_kernel::Error::NoQdiscs) => {}
+        Err(error) => return Err(error.into()),
+    }
+    assert_eq!(pair()?, 0);
+    ip("link delete ordered")
 }
 
 pub(crate) fn vanish() -> Result<(), Box<dyn Error>> {
