@@ -17,7 +17,7 @@ use crate::machine::processors;
 use crate::netns::Namespace;
 use crate::rate::Bitrate;
 use crate::tool;
-use crate::topology::Topology;
+use crate::topology::{Topology, Wiring};
 
 /// UDP port of frames on links.
 const PORT: u16 = 4790;
@@ -55,8 +55,7 @@ pub struct Device {
 /// The kernel takes no programs, or what `ip` complains about.
 pub fn join(topology: &Topology, manner: impl Into<Manner>) -> Result<[Device; 2]> {
     let manner = &manner.into();
-    let names = topology.nics();
-    let mut devices = [open(topology.host(0), &names, manner)?, open(topology.host(1), &names, manner)?];
+    let mut devices = [open(topology, 0, manner)?, open(topology, 1, manner)?];
     for own in 0..2 {
         let (mac, nics) = (devices[1 - own].mac, devices[1 - own].nics.clone());
         devices[own].meet(mac, &nics, topology, manner)?;
@@ -115,8 +114,9 @@ fn at((nic, ip): &(Nic, Ipv6Addr)) -> Result<Address> {
 }
 
 /// Opens the device of a host, as large as the links allow, with the programs.
-fn open(host: &Namespace, names: &[String], manner: &Manner) -> Result<Device> {
-    for nic in names {
+fn open(topology: &Topology, number: usize, manner: &Manner) -> Result<Device> {
+    let (host, names) = (topology.host(number), topology.nics());
+    for nic in names.iter().filter(|_| topology.plan().wiring == Wiring::Emulator) {
         // Emulated wires, and the virtio headers by which they take superframes, know none inside of other packets.
         let off = ["-K", nic, "tx-udp_tnl-segmentation", "off", "tx-udp_tnl-csum-segmentation", "off"];
         tool::run(host.command("ethtool").args(off))?;

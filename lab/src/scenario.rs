@@ -224,6 +224,7 @@ impl Experiment<'_> {
         };
         let limit = BOOT_MAX + able.map(time).sum::<Duration>();
         let mut modules: Vec<&str> = in_guest(cases).flat_map(Contestant::modules).copied().collect();
+        modules.extend(cases.iter().any(|case| case.scenario.netem).then_some("sch_netem"));
         modules.sort_unstable();
         modules.dedup();
         let guest = self.manner.guest.guest()?.with_file(GUEST_FILE, self.text.clone());

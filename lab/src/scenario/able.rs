@@ -35,12 +35,14 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
         format!("it has ports for {CONNECTIONS_MAX} connections")
     } else if matches!(contestant, Contestant::Kernel(_) | Contestant::Stripe { .. }) && scenario.hosts > 2 {
         "it is set up for 2 hosts".into()
-    } else if contestant.needs_switches() && needs_emulator(scenario) {
+    } else if contestant.needs_switches() && needs_emulator(scenario) && !scenario.netem {
         "it needs switches, and an emulated wire is none".into()
     } else if matches!(contestant, Contestant::Kernel(_)) && has_bare {
         "its links have no addresses of their own".into()
-    } else if contestant == Contestant::Netem && !course::of(scenario).is_empty() {
-        "its flaws stay as they are".into()
+    } else if scenario.has_netem(contestant) && !course::of(scenario).is_empty() {
+        "flaws of netem stay as they are".into()
+    } else if scenario.netem && place == Place::Namespaces {
+        "netem is in the kernel of `guest`".into()
     } else {
         contestant.lacks_in(place)?
     };

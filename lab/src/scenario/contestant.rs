@@ -10,7 +10,7 @@ use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::tunnel::{self, Tunnel};
-use tabane_kernel::{Order, Policy};
+use tabane_kernel::{Order, Policy, ReorderCounts};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
 use tabane_kit::clock::wait_for;
 use tabane_kit::kernel_path::{self, Manner};
@@ -87,6 +87,11 @@ impl Way<'_> {
     pub(super) fn pids(&self) -> Vec<u32> {
         let daemons = self.bundles.iter().filter_map(Bundle::pid);
         daemons.chain(self.watchers.iter().flat_map(Watchers::pids)).collect()
+    }
+
+    /// What the hosts' reorder qdiscs have counted, if they have such.
+    pub(super) fn reordered(&self) -> Vec<ReorderCounts> {
+        self.devices.iter().flatten().filter_map(kernel_path::Device::reorder_counts).collect()
     }
 
     /// Ends it.

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::figure::{Figure, Measure};
+use tabane_kernel::ReorderCounts;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::counters;
 use tabane_kit::cpu::Usage;
@@ -83,6 +84,21 @@ fn wires(topology: &Topology) -> Result<Option<Counters>> {
         }
     }
     Ok(Some(sum))
+}
+
+/// The figures of what reorder qdiscs have counted.
+pub(super) fn reordered(counts: &[ReorderCounts]) -> Vec<Measure> {
+    let sum = |is_meant: fn(&str) -> bool| -> f64 {
+        let meant = counts.iter().flat_map(ReorderCounts::iter).filter(|(name, _)| is_meant(name));
+        meant.map(|(_, count)| count as f64).sum()
+    };
+    let figures: [(Figure, fn(&str) -> bool); 3] = [
+        (Figure::Held, |name| name == "reorder_held"),
+        (Figure::GivenUp, |name| name.starts_with("gap_")),
+        (Figure::Dropped, |name| name.starts_with("drop_")),
+    ];
+    let figures = figures.into_iter().filter(|_| !counts.is_empty());
+    figures.map(|(figure, is_meant)| Measure::of_run(figure, sum(is_meant))).collect()
 }
 
 /// What bundles have counted; asking for it starts a program each.

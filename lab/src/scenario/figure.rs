@@ -64,6 +64,10 @@ quantities! {
         Repaired: "repaired", "cells repaired", "cells";
         /// Cells that arrived before one that was sent earlier, of those that bundles received after the warm-up.
         EarlyPercent: "early_percent", "cells early, %", "%";
+        /// Frames that waited for others in the kernel path's reorder qdiscs; gaps that these gave up, and frames that they dropped.
+        Held: "held", "frames held", "frames";
+        GivenUp: "given_up", "gaps given up", "gaps";
+        Dropped: "dropped", "frames dropped", "frames";
         /// Mean length of the frames that the first host's device was given.
         FrameBytes: "frame_bytes", "frames given, bytes", "bytes";
         /// Processor time of the whole machine for 10^9 bytes of payload.

@@ -58,6 +58,7 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
     let repeats = ranged(top, "repeats", REPEATS, REPEATS_DEFAULT);
     let seed = ranged(top, "seed", SEED, 1);
     let in_turn = top.switch("in_turn").is_some_and(|given| given.value);
+    let netem = top.switch("netem").is_some_and(|given| given.value);
     let show = words(top, "show", Figure::ALL, Figure::key, &[]);
     let usual = [Contestant::BestLink, Contestant::Bundle(tabane_proto::PolicyKind::Adaptive)];
     let contestants = words(top, "contestants", &Contestant::all(), Contestant::key, &usual);
@@ -87,6 +88,7 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
         repeats,
         seed,
         in_turn,
+        netem,
         show,
         contestants,
         bundle,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::able::needs_emulator;
 use super::contestant::Contestant;
-use super::counts::{Counts, Told};
+use super::counts::{Counts, Told, reordered};
 use super::course::{self, Condition, Step};
 use super::deaths::Faults;
 use super::figure::Measure;
@@ -65,6 +65,7 @@ pub(super) fn run(
         measures.extend(faults.figures(&way.bundles, scenario.links.len(), since_ns)?);
         measures.extend(Told::now(&way.bundles)?.map(|told| told.since(&before)).unwrap_or_default());
     }
+    measures.extend(reordered(&way.reordered()));
     if contestant == Contestant::Mptcp {
         mptcp::check(&topology)?;
     }
@@ -75,7 +76,7 @@ pub(super) fn run(
 fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
     let needs_addresses = scenario.flows.iter().any(|flow| flow.bare.is_some())
         || (0..scenario.links.len()).any(|link| scenario.translates(link));
-    let is_emulated = needs_emulator(scenario) && contestant != Contestant::Netem;
+    let is_emulated = needs_emulator(scenario) && !scenario.has_netem(contestant);
     let link = |link: &super::plan::Link| {
         let rate = Bitrate::bits(link.quality.rate);
         let queue = |router: &Router| RouterPlan {
@@ -207,8 +208,8 @@ impl<'a> Run<'a> {
 
     /// What changes the rates of the kernel's routers in this course, by link.
     fn pacers(&self, course: &[Step]) -> Result<BTreeMap<usize, Pacer>> {
-        let is_kernels =
-            self.topology.plan().wiring == Wiring::Switch && self.contestant != Contestant::Netem;
+        let has_netem = self.scenario.has_netem(self.contestant);
+        let is_kernels = self.topology.plan().wiring == Wiring::Switch && !has_netem;
         let is_paced = |step: &&Step| is_kernels && step.before.quality.router != step.after.quality.router;
         let links: BTreeSet<usize> = course.iter().filter(is_paced).map(|step| step.link).collect();
         links.into_iter().map(|link| Ok((link, self.topology.pacer(link)?))).collect()
@@ -236,8 +237,8 @@ impl<'a> Run<'a> {
 
     /// Gives a wire its condition; a switch has none.
     fn impair(&self, link: usize, condition: &Condition) -> Result<()> {
-        let is_netem = self.contestant == Contestant::Netem;
-        if self.topology.plan().wiring != Wiring::Emulator && !is_netem {
+        let has_netem = self.scenario.has_netem(self.contestant);
+        if self.topology.plan().wiring != Wiring::Emulator && !has_netem {
             return Ok(());
         }
         let plan = &self.scenario.links[link];
@@ -259,7 +260,7 @@ impl<'a> Run<'a> {
                     .coalescing
                     .map(|each| Coalescing { frames: each.frames.into(), wait: each.wait }),
             };
-            if is_netem {
+            if has_netem {
                 netem::impair(self.topology, link, direction, &impairment)?;
             } else {
                 self.topology.impair(link, direction, impairment)?;

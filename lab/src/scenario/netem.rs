@@ -10,8 +10,8 @@ const FRAME_BYTES: u64 = 1514;
 /// Most packets on the way where no rate says how many: a second of what a guest can send.
 const LIMIT: u64 = 10_000;
 
-/// Has the switch's port at the end of `direction` do `impairment` to single frames: netem delays and loses whole what it is
-/// given.
+/// Has the switch's port at the end of `direction` do `impairment`, to single frames where that makes a difference: netem loses
+/// and delays whole what it is given.
 ///
 /// # Errors
 /// What `ip` and `tc` complain about.
@@ -22,7 +22,9 @@ pub(super) fn impair(
     impairment: &Impairment,
 ) -> Result<()> {
     let sender = direction as usize;
-    topology.host(sender).ip(&format!("link set {} gso_max_segs 1", nic(link)))?;
+    if impairment.needs_single_frames() {
+        topology.host(sender).ip(&format!("link set {} gso_max_segs 1", nic(link)))?;
+    }
     let port = format!("port{}", 2 - sender);
     topology.switch(link).tc(&format!("qdisc replace dev {port} root netem {}", words(impairment))).map(drop)
 }

@@ -39,6 +39,8 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     /// Whether each flow has a run of its own.
     pub(super) in_turn: bool,
+    /// Whether the kernel's netem makes the flaws of links, in place of the lab's wires.
+    pub(super) netem: bool,
     /// Figures that the table has; none: the usual ones.
     pub(super) show: Vec<Figure>,
     pub(super) contestants: Vec<Contestant>,
@@ -337,6 +339,11 @@ impl Quality {
 }
 
 impl Scenario {
+    /// Whether the kernel's netem makes the flaws under this contestant.
+    pub(super) fn has_netem(&self, contestant: Contestant) -> bool {
+        self.netem || contestant == Contestant::Netem
+    }
+
     /// The fastest link, and of those the nearest.
     pub(super) fn best_link(&self) -> usize {
         let worth = |link: &usize| {

@@ -23,6 +23,7 @@ impl fmt::Display for Scenario {
         writeln!(out, "repeats = {}", self.repeats)?;
         writeln!(out, "seed = {}", self.seed)?;
         writeln!(out, "in_turn = {}", self.in_turn)?;
+        writeln!(out, "netem = {}", self.netem)?;
         if !self.show.is_empty() {
             writeln!(out, "show = {}", list(self.show.iter().copied().map(Figure::key)))?;
         }

@@ -133,6 +133,9 @@ impl Case {
 }
 
 fn main() -> Result<ExitCode> {
+    if let Some(done) = reorder::in_guest() {
+        return done.map(|()| ExitCode::SUCCESS);
+    }
     if env::args_os().len() == 1 {
         return side_by_side();
     }
