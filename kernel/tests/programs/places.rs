@@ -40,7 +40,7 @@ fn ip(arguments: &str) -> Result<(), Box<dyn Error>> {
 
 /// Where the kernel has qdiscs that are programs, the qdisc's devices come and go with it; elsewhere one sentence says why not.
 pub(crate) fn reorder() -> Result<(), Box<dyn Error>> {
-    ip("link add ordered type veth peer name other")?;
+    ip("link add ordered type veth peer name beside")?;
     let pair = || Ok::<_, NetlinkError>(nic_names()?.into_iter().filter(|name| name.contains('.')).count());
     match Reorder::attach("ordered", 1) {
         Ok(reorder) => {
