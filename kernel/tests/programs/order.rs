@@ -175,7 +175,8 @@ impl World {
     /// What arrives of so many superframes, the first of which leave at `from` and have the number `first`; and the longest
     /// that one was under way.
     fn send(&mut self, superframes: u64, from: u64, first: u64) -> (Vec<Arrival>, u64) {
-        let speed: f64 = self.links.iter().map(|link| 1.0 / link[1] as f64).sum();
+        // Bytes in a millisecond.
+        let speed: u64 = self.links.iter().map(|link| MS / link[1]).sum();
         let (mut now, mut longest) = (from, 0);
         let mut next: BTreeMap<u32, u64> = BTreeMap::new();
         let mut arrivals = Vec::new();
@@ -206,8 +207,7 @@ impl World {
             }
             *next += u64::from(segments);
             // A little less than the links carry.
-            let gap = f64::from(segments * SEGMENT) / speed;
-            now += (gap * self.random.random_range(0.5..1.6)) as u64;
+            now += u64::from(segments * SEGMENT) * MS / speed * self.random.random_range(50..160) / 100;
         }
         arrivals.sort_by_key(|arrival| arrival.at);
         (arrivals, longest)

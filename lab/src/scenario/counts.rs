@@ -88,17 +88,16 @@ fn wires(topology: &Topology) -> Result<Option<Counters>> {
 
 /// The figures of what reorder qdiscs have counted.
 pub(super) fn reordered(counts: &[ReorderCounts]) -> Vec<Measure> {
-    let sum = |is_meant: fn(&str) -> bool| -> f64 {
-        let meant = counts.iter().flat_map(ReorderCounts::iter).filter(|(name, _)| is_meant(name));
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let sum = |beginning: &str| -> f64 {
+        let meant =
+            counts.iter().flat_map(ReorderCounts::iter).filter(|(name, _)| name.starts_with(beginning));
         meant.map(|(_, count)| count as f64).sum()
     };
-    let figures: [(Figure, fn(&str) -> bool); 3] = [
-        (Figure::Held, |name| name == "reorder_held"),
-        (Figure::GivenUp, |name| name.starts_with("gap_")),
-        (Figure::Dropped, |name| name.starts_with("drop_")),
-    ];
-    let figures = figures.into_iter().filter(|_| !counts.is_empty());
-    figures.map(|(figure, is_meant)| Measure::of_run(figure, sum(is_meant))).collect()
+    let figures = [(Figure::Held, "reorder_held"), (Figure::GivenUp, "gap_"), (Figure::Dropped, "drop_")];
+    figures.map(|(figure, beginning)| Measure::of_run(figure, sum(beginning))).to_vec()
 }
 
 /// What bundles have counted; asking for it starts a program each.
