@@ -73,9 +73,11 @@ static __always_inline __u32 link_bytes(struct __sk_buff *skb, __u32 segments)
  * front of links (TSQ) and the rest in its socket, where no program sees it. So who waited for the nearer of two links would never
  * use the other one; and a link is used that is later by `LATER` times as much as the nearer one is busy.
  *
+ * A function that is not static: the verifier looks at it once, and not for each way that leads to it.
+ *
  * Two processors may see the same queue; what one of them adds is lost then, and the next frame finds the link shorter than it
  * is by one frame. */
-static __always_inline __u32 choose_by_time(__u32 peer, __u32 bytes)
+__attribute__((noinline)) __u32 choose_by_time(__u32 peer, __u32 bytes)
 {
 	__u64 now = bpf_ktime_get_ns(), least = ~0ULL, free_ns = 0;
 	__u32 chosen = NO_LINK;
