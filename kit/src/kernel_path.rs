@@ -58,7 +58,8 @@ pub fn join(topology: &Topology, manner: impl Into<Manner>) -> Result<[Device; 2
     let mut devices = [open(topology, 0, manner)?, open(topology, 1, manner)?];
     for own in 0..2 {
         let (mac, nics) = (devices[1 - own].mac, devices[1 - own].nics.clone());
-        devices[own].meet(mac, &nics, topology, manner)?;
+        // Programs are put at NICs of the namespace in which one is.
+        topology.host(own).enter(|| devices[own].meet(mac, &nics, topology, manner))??;
         introduce(topology.host(own), own, 1 - own, mac)?;
     }
     Ok(devices)
