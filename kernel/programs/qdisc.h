@@ -5,7 +5,7 @@
  *
  * Source: `net/sched/bpf_qdisc.c`, `include/net/sch_generic.h` and `kernel/bpf/helpers.c` of Linux 7.3.
  */
-#ifndef QDISC_H
+#ifndef QDISC_H /* `tests/programs/reorder.c` has the same without a kernel, and defines it. */
 #define QDISC_H
 
 /* What `linux/bpf.h` has since Linux 6.4 only is made here. */
