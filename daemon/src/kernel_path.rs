@@ -22,10 +22,10 @@ use tabane_io::netlink;
 use tabane_kernel::{Counts, Link, OVERHEAD, Plan};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
-use crate::config::{self, Config, LinkConfig, Security};
+use crate::config::{self, Config, LinkConfig, Mtu, Security};
 use crate::error::BadInput;
 use crate::events::EventLog;
-use crate::medium::{Medium, headers};
+use crate::medium::{IPV6_LEAST, Medium, headers};
 use crate::status::{KernelTraffic, PeerStatus};
 use peers::{NODES, Peers};
 
@@ -43,6 +43,8 @@ pub(crate) struct KernelPath {
 struct Running {
     /// The longest packet that the programs make, in bytes.
     packet: u16,
+    /// The largest MTU of the device whose frames fit into the links' packets; `None`: too small for IPv6, or a link has no programs.
+    whole: Option<u16>,
     /// Where each link receives, by its number.
     ends: Vec<Option<KernelEnd>>,
     state: Mutex<Peers>,
@@ -74,6 +76,15 @@ impl KernelPath {
             Err(_) => {}
         }
         Ok(Self { asked, programs })
+    }
+
+    /// Chooses the MTU of the device, in bytes: the programs make packets for it from now on.
+    pub(crate) fn fit(&mut self, asked: Mtu) -> u16 {
+        let mtu = asked.bytes(self.programs.as_ref().ok().and_then(|running| running.whole));
+        if let Ok(running) = &mut self.programs {
+            running.packet = u16::try_from(u32::from(mtu) + OVERHEAD).unwrap_or(u16::MAX);
+        }
+        mtu
     }
 
     /// Where a link that was there at the start receives frames of the kernel path.
@@ -159,8 +170,6 @@ impl Running {
         if config.security == Security::Sealed {
             return Err("cells are to be sealed, and frames of the kernel path are not".to_owned());
         }
-        let packet = u16::try_from(u32::from(config.mtu) + OVERHEAD);
-        let packet = packet.map_err(|_| format!("the device's MTU of {} is too large", config.mtu))?;
         let port = reserve(config).map_err(|error| format!("no port of UDP is free: {error}"))?;
         let number = port.local_addr().map_err(|error| error.to_string())?.port();
         let device = netlink::nic(&config.name).map_err(|error| error.to_string())?;
@@ -169,28 +178,27 @@ impl Running {
         if let Some(mac) = device.mac {
             programs.set_own(mac).map_err(|error| error.to_string())?;
         }
-        let mut ends = Vec::new();
+        let (mut ends, mut least) = (Vec::new(), u32::MAX);
         for (link, medium) in config.links.iter().zip(media) {
             let taken = |end: &KernelEnd| Some(end.mac) == medium.mac;
             let mac = medium.mac.filter(|mac| *mac != [0; 6] && medium.index != 0);
             let mac = mac.filter(|_| !ends.iter().flatten().any(taken));
             if mac.is_some() {
-                let there = Link {
-                    ifindex: medium.index,
-                    mtu: mtu(link, medium),
-                    rate: None,
-                    weight: 1,
-                    is_up: true,
-                };
+                let mtu = mtu(link, medium);
+                least = least.min(mtu);
+                let there = Link { ifindex: medium.index, mtu, rate: None, weight: 1, is_up: true };
                 programs
                     .set_link(ends.len(), Some(there))
                     .map_err(|error| format!("link {}: {error}", link.nic))?;
             }
             ends.push(mac.map(|mac| KernelEnd { mac, address: link_local(mac), port: number }));
         }
+        let whole = least.saturating_sub(OVERHEAD);
+        let is_whole = whole >= IPV6_LEAST && ends.iter().all(Option::is_some);
         let own = ends.clone();
         Ok(Self {
-            packet,
+            packet: 0,
+            whole: is_whole.then(|| u16::try_from(whole).unwrap_or(u16::MAX)),
             ends,
             state: Mutex::new(Peers::new(programs, own, Arc::clone(events))),
             _port: port,
