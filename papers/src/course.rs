@@ -1,7 +1,7 @@
 //! The course of a run: what was measured before an interruption, and how long the rest takes.
 //!
 //! Each experiment's outcome is kept in a file beside the report as soon as it is there. `--resume` takes those of the same
-//! commit and the same options.
+//! options. Their commit is kept with them, and the report names it where it is another one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const DIRECTORY: &str = "target/lab/papers";
 
 /// A run over several experiments.
 pub(super) struct Course {
-    /// What has to be the same for an outcome to be taken: commit and options.
+    /// What has to be the same for an outcome to be taken: the options.
     manner: String,
     began: Instant,
     /// Planned times: of what is measured so far, and of what is left.

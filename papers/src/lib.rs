@@ -311,7 +311,8 @@ fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
         return options.chosen().iter().try_for_each(|of| of.hand_over(&setting)).map(|()| ExitCode::SUCCESS);
     }
     let mut report = Report::new(name, common.seed);
-    let manner = format!("{:?} {rounds} {programs:?} {device:?}", report.machine().commit);
+    let commit = report.machine().commit.clone();
+    let manner = format!("{rounds} {programs:?} {device:?}");
     let mut course = Course::new(manner, options.chosen().iter().map(|of| of.planned()).sum());
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for experiment in options.chosen() {
@@ -320,7 +321,10 @@ fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
         let measured = kept.is_none();
         let _step = progress::step(&format!("{id}: {}; {}", experiment.title(), course.left()));
         match kept.map_or_else(|| experiment.run(&setting), Ok) {
-            Ok(outcome) => found.push((*experiment, course.keep(&id, outcome))),
+            Ok(mut outcome) => {
+                outcome.commit = outcome.commit.or_else(|| commit.clone());
+                found.push((*experiment, course.keep(&id, outcome)));
+            }
             Err(error) => failed.push(format!("{id}: {}", progress::failed(&id, &error))),
         }
         course.done(experiment.planned(), measured);

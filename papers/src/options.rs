@@ -56,7 +56,8 @@ pub(super) struct Manner {
     /// Write them here, too, as a page with charts that works without a network
     #[arg(long, value_name = "PATH")]
     pub(super) html: Option<PathBuf>,
-    /// Go on after an interruption: what was measured of the same commit with the same options is not measured again
+    /// Go on after an interruption: what was measured with the same options is not measured again. The page says at which commit,
+    /// where that is another one
     #[arg(long)]
     pub(super) resume: bool,
 }

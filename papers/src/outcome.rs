@@ -20,6 +20,8 @@ pub(super) struct Outcome {
     pub(super) remarks: Vec<Cow<'static, str>>,
     /// What this project wants of itself.
     pub(super) verdicts: Vec<Verdict>,
+    /// At which commit it was measured.
+    pub(super) commit: Option<String>,
 }
 
 /// A table of numbers under a title.

@@ -82,7 +82,9 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
             let (sentence, verdict) = (capital(&finding.sentence), capital(finding.word()));
             let _ = writeln!(page, "- {sentence}. {verdict}: {}.", finding.because);
         }
-        let _ = writeln!(page, "\nAgain: `tabane-lab papers {}`", experiment.id());
+        let other = outcome.commit.as_deref().filter(|other| *other != commit);
+        let at = other.map_or(String::new(), |other| format!("; measured at commit {other}"));
+        let _ = writeln!(page, "\nAgain: `tabane-lab papers {}`{at}", experiment.id());
     }
     page
 }

@@ -17,8 +17,9 @@ const FRAME_BURST_BYTES: u64 = 4 << 10;
 /// The largest frame, without preamble and checksum.
 const FRAME_BYTES: u64 = 1_514;
 /// Times between two interrupts of a NIC that moderates them, in frames: Intel's e1000e interrupts 4,000 to 20,000 times a second
-/// (InterruptThrottleRate in the kernel's documentation of that driver), and 81,000 frames come in that time at 1 Gbit/s.
-const MODERATED_FRAMES: [u64; 2] = [4, 20];
+/// (InterruptThrottleRate in the kernel's documentation of that driver), and 81,000 frames come in that time at 1 Gbit/s. So 20
+/// frames are possible; at 5 Mbit/s they last 48 ms, longer than a bundle bears a link's silence, and no NIC waits so long.
+const MODERATED_FRAMES: [u64; 2] = [4, 10];
 /// Bucket of a router, in milliseconds: timers that fire for each frame cost more processors than all else on a small machine.
 const ROUTER_BURST_MILLISECONDS: u64 = 2;
 /// Below this rate a superframe takes more than half a millisecond, and no NIC sends one as a burst.
