@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   open      loads the programs, puts them at the device and the NICs        with all rights, once
+//!   count     what crossed each path -> the core, which judges by it          the first worker, before it receives cells
 //!   follow    what the core says of peers and paths -> maps                   the first worker, with each event and each 10 ms
 //!   learn     behind which peer an address lives -> the programs' fdb         every worker
 //!   show      what crossed each path -> status                                the control socket's thread
@@ -105,6 +106,15 @@ impl KernelPath {
     /// The name of what is asked for.
     pub(crate) fn asked(&self) -> &'static str {
         self.asked.name()
+    }
+
+    /// Tells the core of the first worker what programs have carried so far: before cells are received, for what came between two of
+    /// them shows that the path was not silent.
+    pub(crate) fn count(&self, now: Instant, worker: u16, bundle: &mut Bundle) {
+        let Ok(running) = &self.programs else { return };
+        if worker == 0 {
+            running.lock().count(now, bundle);
+        }
     }
 
     /// Tells the programs what the core of a worker has learned and, if it is the first one, how it judges peers and paths: at

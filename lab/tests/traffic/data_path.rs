@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, address_v6, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::prerequisites::is_all_powerful;
@@ -26,8 +26,16 @@ const LINKS: usize = 2;
 /// The link that dies, which carries everything until then.
 const VICTIM: usize = 1;
 const FILE: u64 = 8 << 20;
-/// Until both ends have left a path that swallows frames: 42 ms of silence and a report, and what a busy machine takes.
-const LEFT_WITHIN: Duration = Duration::from_millis(150);
+/// Until both ends have left a path that swallows frames, 5 ms and as much for a busy machine; and for how long the connection may stand
+/// still meanwhile.
+const LEFT_WITHIN: Duration = Duration::from_millis(10);
+const STANDS_STILL: Duration = Duration::from_millis(30);
+/// MiB that the link must have carried before it dies: for the first 40 ms of a flow nobody knows how long its path is silent by nature.
+const UNDER_WAY: usize = 128;
+/// Black holes of which one has to be left on time: who else uses the processors can stall any.
+const ATTEMPTS: usize = 5;
+/// Whoever uses them, a path is left after 42 ms of silence and a report.
+const LEFT_AT_LAST: Duration = Duration::from_millis(150);
 /// Replacements in one transfer.
 const ROUNDS: usize = 4;
 const STALL_MAX: Duration = Duration::from_millis(500);
@@ -38,11 +46,10 @@ pub(crate) fn cases() -> Vec<Case> {
     let need = Need::DaemonAndPrograms;
     vec![
         Case::new("kernel_path_carries_what_two_bundles_exchange", need, carries),
-        Case::new("kernel_path_leaves_a_black_hole_and_no_connection_is_lost", need, || {
-            fault(|topology| topology.kill_switch(VICTIM), |topology| topology.revive_switch(VICTIM))
-        }),
+        Case::new("kernel_path_leaves_a_black_hole_within_milliseconds", need, black_hole),
         Case::new("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", need, || {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
+                .map(drop)
         }),
         Case::new("kernel_path_outlives_processes_that_are_replaced", need, upgrade),
         Case::new("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
@@ -125,27 +132,46 @@ fn carries() -> Result<()> {
     })
 }
 
-/// The link that carries all dies and comes back: both ends say so in time, and the connection goes on.
+/// What the programs send beside heartbeats shows soon that nothing arrives, and TCP tries again before its timeout: no connection is lost.
+fn black_hole() -> Result<()> {
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let [left, stood] =
+            fault(|topology| topology.kill_switch(VICTIM), |topology| topology.revive_switch(VICTIM))?;
+        if left <= LEFT_WITHIN && stood <= STANDS_STILL {
+            return Ok(());
+        }
+        seen.push([left, stood]);
+    }
+    bail!("left after, and stood still for: {seen:?}")
+}
+
+/// The link that carries all dies and comes back: both ends say so, and the connection goes on. Returns when both ends had left the
+/// link, and for how long the connection stood still.
 fn fault(
     break_link: impl FnOnce(&Topology) -> Result<Moment>,
     mend_link: impl FnOnce(&Topology) -> Result<Moment>,
-) -> Result<()> {
+) -> Result<[Duration; 2]> {
     let options = kernel("active-backup", &["--primary", &nic(VICTIM)])?;
-    with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {
+    let (mut left, mut stood) = (Duration::ZERO, Duration::ZERO);
+    let plan = Plan { links: vec![LinkPlan::unshaped(); LINKS], ..plan(&[FAST; LINKS]) };
+    with_bundles(plan, &options, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
         let before = carried(&bundles[0])?;
-        under_a_file(topology, FILE, || {
-            carry(topology, VICTIM)?;
-            let broken = break_link(topology)?.before_ns;
+        let (mut broken, mut mended) = (0, 0);
+        let outcome = under_a_file(topology, FILE, || {
+            (0..UNDER_WAY).try_for_each(|_| carry(topology, VICTIM))?;
+            broken = break_link(topology)?.before_ns;
             told(bundles, LINK_DOWN, VICTIM, broken)?;
             for bundle in &*bundles {
                 let status = bundle.status()?;
                 let event = status.first_event(LINK_DOWN, VICTIM, broken).context("told")?;
-                let took = Duration::from_nanos(event.at_ns - broken);
-                ensure!(took <= LEFT_WITHIN, "it was left after {took:?}");
+                left = left.max(Duration::from_nanos(event.at_ns - broken));
             }
+            ensure!(left <= LEFT_AT_LAST, "it was left after {left:?}");
             carry(topology, 0)?;
-            told(bundles, LINK_UP, VICTIM, mend_link(topology)?.before_ns)?;
+            mended = mend_link(topology)?.before_ns;
+            told(bundles, LINK_UP, VICTIM, mended)?;
             carry(topology, VICTIM)
         })?;
         let after = carried(&bundles[0])?;
@@ -153,8 +179,10 @@ fn fault(
             let bytes = after[link][0] - before[link][0];
             ensure!(bytes > FILE / 16, "{bytes} bytes by programs over link {link}");
         }
+        stood = outcome.gaps.longest_within(broken, mended).length;
         Ok(())
-    })
+    })?;
+    Ok([left, stood])
 }
 
 /// The file goes on, and takes the kernel path again each time.

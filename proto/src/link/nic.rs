@@ -22,6 +22,8 @@ const PROOF: Duration = Duration::from_micros(500);
 /// What has left in so long a time without waiting shows a lower bound of the rate that such a bucket cannot feign: the
 /// queue may then be as long as with that rate, and a rate that was measured too low is raised.
 const LONG_PROOF: Duration = Duration::from_millis(50);
+/// What programs sent by a link has left it after this time, or they have sent more.
+const SHARED_FOR: Duration = Duration::from_millis(20);
 /// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
 const QUEUE_FOR: Duration = Duration::from_micros(1_500);
 /// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
@@ -120,6 +122,8 @@ pub(crate) struct Link {
     asked: (Instant, u64),
     /// Since when nothing was found waiting, and what had been handed over by then.
     free: (Instant, u64),
+    /// Until when what programs sent may wait there, too.
+    shared_until: Instant,
     rate: RateMeter,
     pub(crate) ceiling: Ceiling,
     pub(crate) load: NicLoad,
@@ -142,6 +146,7 @@ impl Link {
             unproven: UNPROVEN.0,
             asked: (now, 0),
             free: (now, 0),
+            shared_until: now,
             rate: RateMeter { stated, ..RateMeter::default() },
             ceiling,
             load: NicLoad::default(),
@@ -224,6 +229,11 @@ impl Link {
     /// The kernel says that `queued` bytes have not left.
     pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
         self.queued = queued as u64;
+        if now < self.shared_until {
+            // How fast cells leave says nothing of a link that carries more than them.
+            (self.asked, self.free) = ((now, self.sent), (now, self.sent));
+            return self.rate.pause();
+        }
         let (asked, sent) = core::mem::replace(&mut self.asked, (now, self.sent));
         if queued > 0 {
             self.free = (now, self.sent);
@@ -237,6 +247,11 @@ impl Link {
             self.rate.handle_lower_bound(rate);
         }
         self.rate.sample(now, self.departed(), queued > 0);
+    }
+
+    /// Programs send by it.
+    pub(crate) fn handle_carried(&mut self, now: Instant) {
+        self.shared_until = now + SHARED_FOR;
     }
 
     /// Bytes handed to the kernel since start.
@@ -337,6 +352,11 @@ impl RateMeter {
             self.departed /= 2;
             self.took /= 2;
         }
+    }
+
+    /// What leaves now shows nothing.
+    fn pause(&mut self) {
+        (self.began, self.ran_empty) = (None, false);
     }
 
     /// The rate is at least so high.

@@ -8,6 +8,7 @@ use crate::link::black_hole::{Detector, JITTER_PARTS};
 use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
 use crate::link::gaps::Gaps;
+use crate::link::health::LATELY;
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::link::nic::{Link, LinkSettings};
@@ -84,6 +85,10 @@ pub(crate) struct Outbound {
     next_seq: u64,
     /// Bytes of the data cells that were sent, headers and tags included.
     bytes: u64,
+    /// What programs sent, counted in cells.
+    pub(crate) carried: u64,
+    /// When they last carried something over the link, either way.
+    pub(crate) carried_at: Option<Instant>,
     /// The number after the highest that the peer has received.
     received: u64,
     /// What went out under numbers before this one was looked up when the link was left: nothing is to be repaired there.
@@ -132,6 +137,8 @@ impl Outbound {
             first: 0,
             next_seq: 0,
             bytes: 0,
+            carried: 0,
+            carried_at: None,
             received: 0,
             looked_up: 0,
             log: VecDeque::new(),
@@ -294,6 +301,7 @@ impl Outbound {
         self.log.truncate(self.log.len() - count);
         self.next_seq -= count as u64;
         self.looked_up = self.looked_up.min(self.next_seq);
+        while self.marks.pop_back_if(|(seq, _)| *seq > self.next_seq).is_some() {}
     }
 
     /// What the last `count` numbers carried may not have left, or only in part: the numbers are lost, and nothing is to
@@ -321,6 +329,14 @@ impl Outbound {
             self.marks.pop_back();
         }
         self.marks.push_back((self.next_seq, port_sent));
+    }
+
+    /// A heartbeat was written, with which the link has been given `port_sent` bytes. While programs carry frames over the link it is
+    /// missed as a cell with data is; in quiet nobody misses a single one.
+    pub(crate) fn mark_carried(&mut self, now: Instant, port_sent: u64) {
+        if self.carried_at.is_some_and(|at| now.since(at) < LATELY) {
+            self.mark(port_sent);
+        }
     }
 
     /// The number after the last that has left, when `port_departed` bytes have left the link.
@@ -363,7 +379,7 @@ impl Outbound {
         let jitter = self.round_trip.unwrap_or_default() / JITTER_PARTS;
         let after_loss = Detector::extra_after_loss(self.skipped);
         let late = 2 * (self.skew + jitter) + self.timeout.extra(as_of) + after_loss;
-        let overdue = self.black_hole.overdue(as_of, self.received, late);
+        let overdue = self.black_hole.overdue(as_of, self.received, late, 0);
         overdue.filter(|_| as_of.since(self.progressed) >= self.gaps.limit())
     }
 
