@@ -194,7 +194,7 @@ fn wrong_command_lines() {
     );
     assert_starts(
         &refusal(&["up", "--link", "eth1", "--mtu", "big"]),
-        "invalid value 'big' for '--mtu <BYTES>'",
+        "--mtu: `big` is unknown; allowed: auto, or 68 to 65521 bytes",
     );
     assert_starts(
         &refusal(&["up", "--link", "eth1,peer=x:y"]),
