@@ -182,7 +182,8 @@ p1_TOOLS := taskset=util-linux
 nfs_TOOLS := ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
 papers_TOOLS := iperf3=iperf3 taskset=util-linux ethtool=ethtool bonnie++=bonnie++ $(nfs_TOOLS)
 p3_TOOLS := ethtool=ethtool $(nfs_TOOLS)
-apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux $(nfs_TOOLS)
+apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux redis-server=redis-server redis-benchmark=redis-tools \
+	$(nfs_TOOLS)
 papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html $(if $(RESUME),--resume)
 p3_ARGS := --throttle
 kernel_ARGS := --vm target/vm-backports

@@ -100,6 +100,8 @@ local FIELDS = {
   { "heartbeat.probes", "Links with probes", "uint8" },
   { "heartbeat.probed_link", "Link", "uint8" },
   { "heartbeat.probed", "Latest probe", "uint32" },
+  { "heartbeat.carried_links", "Links on which programs sent", "uint8" },
+  { "heartbeat.carried", "Sent by programs (frames and KiB, modulo 2^32)", "uint32" },
   { "heartbeat.padding", "Padding of a probe", "bytes" },
 
   { "repair.gaps", "Gaps", "uint8" },
@@ -194,14 +196,30 @@ local function hello(tree, cell)
   return "hello from " .. name:string() .. ", " .. tostring(mac:ether()) .. "/" .. port:uint()
 end
 
--- The probes that a heartbeat names, from `at` on. Returns the length of its padding; what is wrong, if something is.
+-- What programs sent, and padding, from `at` on. Returns the length of the padding; what is wrong, if something is.
+local function carried(tree, cell, at)
+  local links = cell:len() > at and cell(at, 1):uint() or 0
+  if links > LINKS then return 0, complain(tree, "more than " .. LINKS .. " links") end
+  local padding = links == 0 and at or at + 1 + 4 * links
+  local complaint = too_short(tree, cell, padding)
+  if complaint then return 0, complaint end
+  if links > 0 then
+    local add = fields_from(tree, cell, at)
+    add("heartbeat.carried_links", 1)
+    for _ = 1, links do add("heartbeat.carried", 4) end
+  end
+  if cell:len() > padding then tree:add(f["heartbeat.padding"], cell(padding)) end
+  return cell:len() - padding
+end
+
+-- The probes that a heartbeat names, and what follows them, from `at` on. Returns as `carried` does.
 local function probed(tree, cell, at)
   if cell:len() == at then return 0 end
   local add = fields_from(tree, cell, at)
   local probes = add("heartbeat.probes", 1):uint()
   if probes > LINKS then return 0, complain(tree, "more than " .. LINKS .. " links") end
-  local padding = at + 1 + 5 * probes
-  local complaint = too_short(tree, cell, padding)
+  local rest = at + 1 + 5 * probes
+  local complaint = too_short(tree, cell, rest)
   if complaint then return 0, complaint end
   for probe = 0, probes - 1 do
     add = fields_from(tree:add(cell(at + 1 + 5 * probe, 5), "Probe " .. probe), cell, at + 1 + 5 * probe)
@@ -209,8 +227,7 @@ local function probed(tree, cell, at)
     if link >= LINKS then return 0, complain(tree, "link " .. link .. " is out of range") end
     add("heartbeat.probed", 4)
   end
-  if cell:len() > padding then tree:add(f["heartbeat.padding"], cell(padding)) end
-  return cell:len() - padding
+  return carried(tree, cell, rest)
 end
 
 local function heartbeat(tree, cell)

@@ -37,11 +37,14 @@ fn main() {
     println!("cargo::rustc-cfg=has_programs");
 }
 
-/// The first clang that is new enough: the one that `CLANG` names, `clang`, else one with a number.
+/// A clang that is new enough: the one that `CLANG` names; without the variable `clang`, else one with a number.
 fn find_clang() -> Option<String> {
     println!("cargo::rerun-if-env-changed=CLANG");
     let numbered = (CLANG_MIN..=CLANG_LATEST).map(|version| format!("clang-{version}"));
-    let names = env::var("CLANG").ok().into_iter().chain(["clang".to_string()]).chain(numbered);
+    let names = match env::var("CLANG") {
+        Ok(named) => vec![named],
+        Err(_) => std::iter::once("clang".to_owned()).chain(numbered).collect(),
+    };
     names.into_iter().find(|name| version(name).is_some_and(|version| version >= CLANG_MIN))
 }
 

@@ -15,6 +15,7 @@ pub mod file;
 pub mod fragments;
 pub mod limits;
 pub(crate) mod links;
+mod mtu;
 mod nodes;
 mod ports;
 mod print;
@@ -38,6 +39,7 @@ use address::is_ipv6_link_local;
 pub use address::{Cidr, Peer};
 pub use classes::parse_class;
 pub use links::{LinkChange, link_name, parse_change, parse_link};
+pub use mtu::Mtu;
 pub use nodes::{NodeConfig, parse_allow};
 pub use ports::Ports;
 use problem::{Place, Problem};
@@ -73,8 +75,8 @@ pub struct Config {
     pub nodes: NodeConfig,
     /// UDP port of the first worker; worker i uses `port + i`, which exists. Names the node, and links may have others.
     pub port: u16,
-    /// MTU of the device, 68 to 65,521 bytes.
-    pub mtu: u16,
+    /// MTU of the device.
+    pub mtu: Mtu,
     /// How cells are spread over the links.
     pub policy: PolicyKind,
     /// Whether lost cells are sent again over another link.
@@ -319,7 +321,7 @@ impl Default for Config {
             accept_keys: Vec::new(),
             nodes: NodeConfig::default(),
             port: PORT,
-            mtu: 1500,
+            mtu: Mtu::default(),
             policy: PolicyKind::default(),
             repair: true,
             policy_options: PolicyOptions::default(),

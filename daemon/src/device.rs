@@ -37,7 +37,7 @@ pub(crate) struct Device {
 type Counter = (&'static str, &'static str, fn(&Device) -> u64);
 
 impl Device {
-    /// Opens the device and sets it up. `mac`: the device's address.
+    /// Opens the device and sets it up; [`Self::raise`] does the rest. `mac`: the device's address.
     ///
     /// # Errors
     /// What the machine does not allow, in a sentence.
@@ -78,17 +78,23 @@ impl Device {
 
     fn set_up(&self, config: &Config, mac: [u8; 6]) -> anyhow::Result<()> {
         let index = self.tap.index();
-        let settings = DeviceSettings {
-            mtu: Some(config.mtu.into()),
-            tx_queue_len: Some(config.tx_queue_len),
-            mac: Some(mac),
-            up: None,
-        };
+        let settings =
+            DeviceSettings { mtu: None, tx_queue_len: Some(config.tx_queue_len), mac: Some(mac), up: None };
         netlink::set_device(index, &settings)?;
         if let Err(error) = netlink::set_qdisc_noqueue(index) {
             tracing::warn!("{error}; a full device drops frames without a sign to the sender");
         }
-        netlink::set_device(index, &DeviceSettings { up: Some(true), ..DeviceSettings::default() })?;
+        Ok(())
+    }
+
+    /// Raises the device, with this MTU and its addresses.
+    ///
+    /// # Errors
+    /// What the machine does not allow, in a sentence.
+    pub(crate) fn raise(&self, config: &Config, mtu: u16) -> anyhow::Result<()> {
+        let index = self.tap.index();
+        let settings = DeviceSettings { mtu: Some(mtu.into()), up: Some(true), ..DeviceSettings::default() };
+        netlink::set_device(index, &settings)?;
         for cidr in &config.addresses {
             netlink::add_address(index, cidr.address, cidr.prefix)?;
         }

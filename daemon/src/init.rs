@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 
 use crate::config::classes::policy_names;
 use crate::config::problem::quoted;
-use crate::config::{Cidr, Config, LinkConfig, PORT, Ports, parse_link};
+use crate::config::{Cidr, LinkConfig, Mtu, PORT, Ports, parse_link};
 use crate::control;
 use crate::error::BadInput;
 use crate::key::{Key, KeyError, Owner};
@@ -56,9 +56,9 @@ pub(crate) struct InitFlags {
     /// UDP port of the first worker [default: 7420, or a higher one beside other bundles]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// MTU of the device
-    #[arg(long, value_name = "BYTES", default_value_t = Config::default().mtu)]
-    mtu: u16,
+    /// MTU of the device, or auto: what fits into the links' packets whole where programs in the kernel carry frames, else 1500
+    #[arg(long, value_name = "BYTES", default_value_t)]
+    mtu: Mtu,
     #[command(flatten)]
     machine: MachineFlags,
 }

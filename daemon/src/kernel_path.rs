@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   open      loads the programs, puts them at the device and the NICs        with all rights, once
+//!   count     what crossed each path -> the core, which judges by it          the first worker, before it receives cells
 //!   follow    what the core says of peers and paths -> maps                   the first worker, with each event and each 10 ms
 //!   learn     behind which peer an address lives -> the programs' fdb         every worker
 //!   show      what crossed each path -> status                                the control socket's thread
@@ -22,10 +23,10 @@ use tabane_io::netlink;
 use tabane_kernel::{Counts, Link, OVERHEAD, Plan};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
-use crate::config::{self, Config, LinkConfig, Security};
+use crate::config::{self, Config, LinkConfig, Mtu, Security};
 use crate::error::BadInput;
 use crate::events::EventLog;
-use crate::medium::{Medium, headers};
+use crate::medium::{IPV6_LEAST, Medium, headers};
 use crate::status::{KernelTraffic, PeerStatus};
 use peers::{NODES, Peers};
 
@@ -43,6 +44,8 @@ pub(crate) struct KernelPath {
 struct Running {
     /// The longest packet that the programs make, in bytes.
     packet: u16,
+    /// The largest MTU of the device whose frames fit into the links' packets; `None`: too small for IPv6, or a link has no programs.
+    whole: Option<u16>,
     /// Where each link receives, by its number.
     ends: Vec<Option<KernelEnd>>,
     state: Mutex<Peers>,
@@ -76,6 +79,15 @@ impl KernelPath {
         Ok(Self { asked, programs })
     }
 
+    /// Chooses the MTU of the device, in bytes: the programs make packets for it from now on.
+    pub(crate) fn fit(&mut self, asked: Mtu) -> u16 {
+        let mtu = asked.bytes(self.programs.as_ref().ok().and_then(|running| running.whole));
+        if let Ok(running) = &mut self.programs {
+            running.packet = u16::try_from(u32::from(mtu) + OVERHEAD).unwrap_or(u16::MAX);
+        }
+        mtu
+    }
+
     /// Where a link that was there at the start receives frames of the kernel path.
     pub(crate) fn end(&self, link: usize) -> Option<KernelEnd> {
         self.programs.as_ref().ok()?.ends.get(link).copied().flatten()
@@ -94,6 +106,15 @@ impl KernelPath {
     /// The name of what is asked for.
     pub(crate) fn asked(&self) -> &'static str {
         self.asked.name()
+    }
+
+    /// Tells the core of the first worker what programs have carried so far: before cells are received, for what came between two of
+    /// them shows that the path was not silent.
+    pub(crate) fn count(&self, now: Instant, worker: u16, bundle: &mut Bundle) {
+        let Ok(running) = &self.programs else { return };
+        if worker == 0 {
+            running.lock().count(now, bundle);
+        }
     }
 
     /// Tells the programs what the core of a worker has learned and, if it is the first one, how it judges peers and paths: at
@@ -159,8 +180,6 @@ impl Running {
         if config.security == Security::Sealed {
             return Err("cells are to be sealed, and frames of the kernel path are not".to_owned());
         }
-        let packet = u16::try_from(u32::from(config.mtu) + OVERHEAD);
-        let packet = packet.map_err(|_| format!("the device's MTU of {} is too large", config.mtu))?;
         let port = reserve(config).map_err(|error| format!("no port of UDP is free: {error}"))?;
         let number = port.local_addr().map_err(|error| error.to_string())?.port();
         let device = netlink::nic(&config.name).map_err(|error| error.to_string())?;
@@ -169,28 +188,27 @@ impl Running {
         if let Some(mac) = device.mac {
             programs.set_own(mac).map_err(|error| error.to_string())?;
         }
-        let mut ends = Vec::new();
+        let (mut ends, mut least) = (Vec::new(), u32::MAX);
         for (link, medium) in config.links.iter().zip(media) {
             let taken = |end: &KernelEnd| Some(end.mac) == medium.mac;
             let mac = medium.mac.filter(|mac| *mac != [0; 6] && medium.index != 0);
             let mac = mac.filter(|_| !ends.iter().flatten().any(taken));
             if mac.is_some() {
-                let there = Link {
-                    ifindex: medium.index,
-                    mtu: mtu(link, medium),
-                    rate: None,
-                    weight: 1,
-                    is_up: true,
-                };
+                let mtu = mtu(link, medium);
+                least = least.min(mtu);
+                let there = Link { ifindex: medium.index, mtu, rate: None, weight: 1, is_up: true };
                 programs
                     .set_link(ends.len(), Some(there))
                     .map_err(|error| format!("link {}: {error}", link.nic))?;
             }
             ends.push(mac.map(|mac| KernelEnd { mac, address: link_local(mac), port: number }));
         }
+        let whole = least.saturating_sub(OVERHEAD);
+        let is_whole = whole >= IPV6_LEAST && ends.iter().all(Option::is_some);
         let own = ends.clone();
         Ok(Self {
-            packet,
+            packet: 0,
+            whole: is_whole.then(|| u16::try_from(whole).unwrap_or(u16::MAX)),
             ends,
             state: Mutex::new(Peers::new(programs, own, Arc::clone(events))),
             _port: port,

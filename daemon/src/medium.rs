@@ -7,6 +7,8 @@ use crate::config::LinkConfig;
 
 /// The largest UDP payload over IPv4.
 const CELL_MOST: u16 = 65_507;
+/// The smallest MTU, in bytes, with which a device has IPv6 (RFC 8200, section 5).
+pub(crate) const IPV6_LEAST: u32 = 1_280;
 
 /// A NIC, or a window of memory.
 #[derive(Debug, Clone)]
@@ -98,8 +100,6 @@ fn cell_max(mtu: u32, link: &LinkConfig) -> u16 {
 
 /// The smallest MTU of a NIC into whose packets a cell fits.
 pub(crate) fn mtu_least(link: &LinkConfig) -> u32 {
-    // Linux takes IPv6 from a NIC with a smaller MTU (RFC 8200, section 5).
-    const IPV6_LEAST: u32 = 1_280;
     let least = u32::from(CELL_LEAST) + headers(link);
     if link.ether.is_some() || link.is_ipv4() { least } else { IPV6_LEAST }
 }

@@ -175,6 +175,7 @@ impl Requests {
         let first = workers.first();
         let links = first.map_or_else(Vec::new, |first| first.links.clone());
         let config = self.in_force.config();
+        let mtu = netlink::nic(&config.name).map_or(0, |device| device.mtu);
         Status {
             health: Health::default(),
             name: config.name,
@@ -190,7 +191,7 @@ impl Requests {
             allow: config.nodes.allow.map(|keys| keys.iter().map(public).collect()),
             file: self.in_force.filed().origin.file.map(|file| file.display().to_string()),
             changed_by_hand: self.in_force.changed_by_hand(),
-            mtu: config.mtu.into(),
+            mtu,
             cell_bytes: first.map_or(0, |first| first.cell_bytes),
             workers: config.workers.into(),
             now_ns: now_ns(),

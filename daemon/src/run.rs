@@ -15,7 +15,7 @@ use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
-use crate::config::{Config, LinkConfig, Security};
+use crate::config::{Config, LinkConfig, Mtu, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
@@ -55,7 +55,8 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_else(links::mac_of_machine);
     let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
-    let kernel = KernelPath::open(config, &media, &events)?;
+    let mut kernel = KernelPath::open(config, &media, &events)?;
+    device.raise(config, kernel.fit(config.mtu))?;
     let (config, device, kernel) = (config.clone(), Arc::new(device), Arc::new(kernel));
     let parts = Parts { config, filed, media, mac, device, kernel, events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
@@ -82,7 +83,9 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let privileges = Privileges::plan(&config)?;
     let resolver = Resolver::start(&config).context("cannot start the process that resolves names")?;
     let events = Arc::new(EventLog::after(state.events.clone()).context("cannot make an eventfd")?);
-    let kernel = Arc::new(KernelPath::open(&config, &media, &events)?);
+    let mut kernel = KernelPath::open(&config, &media, &events)?;
+    kernel.fit(Mtu::Stated(netlink::nic(&config.name)?.mtu.try_into().unwrap_or(u16::MAX)));
+    let kernel = Arc::new(kernel);
     let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
     let (mac, peers) = (state.mac, state.peers);
     let parts = Parts { config, filed, media, mac, device: Arc::new(device), kernel, events };

@@ -191,6 +191,7 @@ impl Worker {
                 now = clock();
             }
             self.read_again = self.read_again.filter(|again| now < *again);
+            self.shared.kernel.count(now, self.shared.number, &mut self.bundle);
             now = self.receive(now, ready.readable);
             self.find_room(ready.writable);
             // A device that epoll does not watch may have frames, too.
@@ -350,7 +351,8 @@ impl Worker {
                 self.watch_room(number, true);
             }
         }
-        if self.bundle.has_unsent() {
+        // Behind what programs sent, heartbeats may wait as well.
+        if self.bundle.has_unsent() || self.shared.kernel.is_running() {
             self.measure(now);
         }
         self.has_left = true;

@@ -19,6 +19,15 @@
 /* Set in the first word of `skb->cb` of a frame that has a place in an order. The lower bits: see `receive.bpf.c`. */
 #define TAG_ORDERED (1u << 31)
 
+/* Addresses, as they travel. In frames they stand at even places. */
+struct mac {
+	__u8 bytes[6];
+} __attribute__((aligned(2)));
+
+struct address {
+	__u8 bytes[16];
+} __attribute__((aligned(2)));
+
 /* Fixed when the programs are loaded. */
 struct config {
 	/* Interface index of the device, and of where frames that need an order go: 0 without one. */
@@ -56,10 +65,10 @@ struct path {
 	__u32 delay_ns;
 	/* Time that a byte takes on the link, in nanoseconds times 2^TIME_SHIFT; 0: nobody knows. */
 	__u32 byte_time;
-	__u8 local_mac[6];
-	__u8 remote_mac[6];
-	__u8 local[16];
-	__u8 remote[16];
+	struct mac local_mac;
+	struct mac remote_mac;
+	struct address local;
+	struct address remote;
 	/* UDP port of the peer, as it travels. */
 	__be16 remote_port;
 	__u16 padding;
@@ -78,12 +87,7 @@ struct lane {
 /* Who sends from an address on a link. */
 struct source {
 	__u32 ifindex;
-	__u8 address[16];
-};
-
-/* A MAC address on the device's side. */
-struct mac {
-	__u8 bytes[6];
+	struct address address;
 };
 
 /* What crossed a path. Index: processor times `config.paths` plus path. */

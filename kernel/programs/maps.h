@@ -32,31 +32,6 @@ ARRAY(struct queue, queues, LINKS);
 ARRAY(struct traffic, traffic, LINKS);
 ARRAY(struct counts, counts, 1);
 
-/* Path of a sender. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, LINKS);
-	__type(key, struct source);
-	__type(value, __u32);
-} sources SEC(".maps");
-
-/* Peer of an address that the daemon states: those of the devices. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct mac);
-	__type(value, __u32);
-} owners SEC(".maps");
-
-/* Peer of an address that was learned: those behind bridges. Under a storm of addresses the kernel gives up the ones that were
- * used least recently. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct mac);
-	__type(value, __u32);
-} fdb SEC(".maps");
-
 /* What a program does with a frame that it counts by `what`, a field of `struct counts`. There is no lock: a program is not
  * interrupted by another one on its processor. */
 #define COUNTED(verdict, what)                                                                                               \
@@ -73,4 +48,28 @@ static __always_inline struct traffic *traffic_of(__u32 path)
 	__u32 index = bpf_get_smp_processor_id() * config.paths + path;
 
 	return bpf_map_lookup_elem(&traffic, &index);
+}
+
+/* Whether two places in memory have the same `bytes`, an even number. Both are even. */
+static __always_inline int is_same(const void *a, const void *b, __u32 bytes)
+{
+	const __u16 *left = a, *right = b;
+	__u16 difference = 0;
+
+	for (__u32 word = 0; word < bytes / sizeof(*left); word++)
+		difference |= left[word] ^ right[word];
+	return !difference;
+}
+
+/* The first `bytes` of the frame, in one piece; null: it is shorter. Those that were given before are invalid then. */
+static __always_inline void *front(struct __sk_buff *skb, __u32 bytes)
+{
+	void *frame = (void *)(long)skb->data;
+
+	if (frame + bytes <= (void *)(long)skb->data_end)
+		return frame;
+	if (bpf_skb_pull_data(skb, bytes))
+		return 0;
+	frame = (void *)(long)skb->data;
+	return frame + bytes <= (void *)(long)skb->data_end ? frame : 0;
 }

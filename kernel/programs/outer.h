@@ -29,10 +29,10 @@
 #define NUMBER_MASK 0xffff
 
 struct ethernet {
-	__u8 to[6];
-	__u8 from[6];
+	struct mac to;
+	struct mac from;
 	__be16 protocol;
-} __attribute__((packed));
+};
 
 struct outer {
 	struct ethernet ethernet;
@@ -41,13 +41,13 @@ struct outer {
 	__be16 payload_bytes;
 	__u8 next;
 	__u8 hops;
-	__u8 from[16];
-	__u8 to[16];
+	struct address from;
+	struct address to;
 	__be16 source_port;
 	__be16 port;
 	__be16 udp_bytes;
 	__be16 checksum;
 	struct ethernet inner;
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 _Static_assert(sizeof(struct outer) == ETHERNET_BYTES + OVERHEAD, "what is written is what room is made for");

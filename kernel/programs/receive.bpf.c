@@ -14,6 +14,7 @@
  */
 #include <linux/bpf.h>
 
+#include "addresses.h"
 #include "maps.h"
 #include "outer.h"
 #include "segments.h"
@@ -25,79 +26,87 @@
 #define LINK_SHIFT 20
 /* `skb->pkt_type` of a frame to the NIC's own address. */
 #define TO_THIS_HOST 0
+/* Paths that are remembered: of 16 NICs and the peers of most bundles. */
+#define HINTS 256
 /* Bytes up to the end of UDP's header. */
 #define MATCHED (ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES)
 
-/* Whether the frame is for the bundle's port on this host's NIC. Reads its headers up to UDP's. */
-static __always_inline int is_for_port(struct __sk_buff *skb, struct outer *outer)
+/* Path of a sender. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, LINKS);
+	__type(key, struct source);
+	__type(value, __u32);
+} sources SEC(".maps");
+
+/* Paths by which senders came lately. Index: of bits of the sender's address and of the interface. Whose path it is, `paths` says. */
+ARRAY(__u32, hints, HINTS);
+
+/* The headers up to UDP's of a frame for the bundle's port on this host's NIC; null: it is for somebody else. */
+static __always_inline struct outer *match(struct __sk_buff *skb)
 {
-	return skb->protocol == bpf_htons(PROTOCOL_IPV6) && !skb->vlan_present && skb->pkt_type == TO_THIS_HOST &&
-	       bpf_skb_load_bytes(skb, 0, outer, MATCHED) == 0 && bpf_ntohl(outer->flow) >> 28 == 6 &&
-	       outer->next == NEXT_UDP && outer->port == config.port;
+	struct outer *outer;
+
+	if (skb->protocol != bpf_htons(PROTOCOL_IPV6) || skb->vlan_present || skb->pkt_type != TO_THIS_HOST)
+		return 0;
+	outer = front(skb, MATCHED);
+	return outer && bpf_ntohl(outer->flow) >> 28 == 6 && outer->next == NEXT_UDP && outer->port == config.port ? outer : 0;
 }
 
-/* Number of the path on which a frame of these addresses comes; null: on none. */
-static __always_inline __u32 *find_path(const struct __sk_buff *skb, const struct outer *outer)
+/* The path on which a frame of these addresses comes, whose number is `*number` then; null: none. */
+static __always_inline struct path *find_path(const struct __sk_buff *skb, const struct outer *outer, __u32 *number)
 {
-	struct source source = { .ifindex = skb->ifindex };
+	struct source source = { .ifindex = skb->ifindex, .address = outer->from };
+	__u32 at = (source.ifindex ^ source.address.bytes[15]) % HINTS;
+	__u32 *hint = bpf_map_lookup_elem(&hints, &at), *found;
 	struct path *path;
-	__u32 *number;
 
-	__builtin_memcpy(source.address, outer->from, sizeof(source.address));
-	number = bpf_map_lookup_elem(&sources, &source);
-	path = number ? bpf_map_lookup_elem(&paths, number) : 0;
-	if (!path)
-		return COUNTED((__u32 *)0, pass_source);
-	if (__builtin_memcmp(path->local, outer->to, sizeof(path->local)))
-		return COUNTED((__u32 *)0, pass_destination);
-	return number;
+	if (!hint)
+		return 0;
+	*number = *hint;
+	path = bpf_map_lookup_elem(&paths, number);
+	if (path && path->ifindex == source.ifindex && is_same(&path->remote, &source.address, sizeof(source.address)))
+		return path;
+	found = bpf_map_lookup_elem(&sources, &source);
+	if (!found)
+		return 0;
+	*hint = *number = *found;
+	return bpf_map_lookup_elem(&paths, number);
 }
 
-/* Reads the inner Ethernet header; `DROP` for a frame that contradicts itself, else 0. */
-static __always_inline int check(struct __sk_buff *skb, struct outer *outer)
+/* `DROP` for a frame that contradicts itself, else 0; its inner Ethernet header is in `inner` then. */
+static __always_inline int check(struct __sk_buff *skb, struct ethernet *inner)
 {
+	struct outer *outer = front(skb, sizeof(*outer) + sizeof(__u8));
 	__u8 version;
 
-	if (MATCHED - UDP_BYTES + bpf_ntohs(outer->payload_bytes) != skb->len || outer->udp_bytes != outer->payload_bytes)
-		return COUNTED(DROP, drop_length);
-	if (bpf_skb_load_bytes(skb, MATCHED, &outer->inner, ETHERNET_BYTES) < 0 ||
-	    bpf_skb_load_bytes(skb, MATCHED + ETHERNET_BYTES, &version, sizeof(version)) < 0)
+	if (!outer || MATCHED - UDP_BYTES + bpf_ntohs(outer->payload_bytes) != skb->len ||
+	    outer->udp_bytes != outer->payload_bytes)
 		return COUNTED(DROP, drop_length);
 	if (outer->checksum)
 		return COUNTED(DROP, drop_checksum);
-	if (!(outer->inner.protocol == bpf_htons(PROTOCOL_IPV4) && version >> 4 == 4) &&
-	    !(outer->inner.protocol == bpf_htons(PROTOCOL_IPV6) && version >> 4 == 6))
+	*inner = outer->inner;
+	version = *(__u8 *)(outer + 1) >> 4;
+	if (!(inner->protocol == bpf_htons(PROTOCOL_IPV4) && version == 4) &&
+	    !(inner->protocol == bpf_htons(PROTOCOL_IPV6) && version == 6))
 		return COUNTED(DROP, drop_protocol);
 	return 0;
 }
 
-/* Notes behind which peer the sender lives; `DROP` when its address belongs to somebody else or is nobody's, else 0. */
-static __always_inline int learn(const __u8 *address, __u32 peer)
-{
-	__u32 *known;
-	struct mac mac;
-
-	__builtin_memcpy(&mac, address, sizeof(mac));
-	known = bpf_map_lookup_elem(&owners, &mac);
-	if ((known && *known != peer) || mac.bytes[0] & 1)
-		return COUNTED(DROP, drop_source);
-	if (known)
-		return 0;
-	known = bpf_map_lookup_elem(&fdb, &mac);
-	if (!known || *known != peer)
-		bpf_map_update_elem(&fdb, &mac, &peer, BPF_ANY);
-	return 0;
-}
-
 /* Takes the outer headers off; `DROP` when the kernel does not, else 0. */
-static __always_inline int take_out(struct __sk_buff *skb, const struct outer *outer)
+static __always_inline int take_out(struct __sk_buff *skb, const struct ethernet *inner)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO |
-		      (outer->inner.protocol == bpf_htons(PROTOCOL_IPV4) ? DECAP_L3_IPV4 : DECAP_L3_IPV6);
+		      (inner->protocol == bpf_htons(PROTOCOL_IPV4) ? DECAP_L3_IPV4 : DECAP_L3_IPV6);
+	struct ethernet *frame;
 
-	if (bpf_skb_adjust_room(skb, -OVERHEAD, BPF_ADJ_ROOM_MAC, flags) ||
-	    bpf_skb_store_bytes(skb, 0, &outer->inner, ETHERNET_BYTES, BPF_F_INVALIDATE_HASH))
+	if (bpf_skb_adjust_room(skb, -OVERHEAD, BPF_ADJ_ROOM_MAC, flags))
 		return COUNTED(DROP, drop_receiving);
+	frame = front(skb, sizeof(*frame));
+	if (!frame)
+		return COUNTED(DROP, drop_receiving);
+	*frame = *inner;
+	bpf_set_hash_invalid(skb);
 	return 0;
 }
 
@@ -126,19 +135,23 @@ static __always_inline int hand_on(struct __sk_buff *skb, __u32 path, __u32 labe
 SEC("tcx/ingress")
 int receive(struct __sk_buff *skb)
 {
-	struct outer outer;
-	__u32 *found, path;
+	struct outer *outer = match(skb);
+	struct ethernet inner;
+	struct path *path;
+	__u32 number, label;
 
-	if (!is_for_port(skb, &outer))
+	if (!outer)
 		return NEXT;
-	found = find_path(skb, &outer);
-	if (!found)
-		return NEXT;
-	path = *found;
-	if (check(skb, &outer) || learn(outer.inner.from, path / LINKS) || take_out(skb, &outer))
+	path = find_path(skb, outer, &number);
+	if (!path)
+		return COUNTED(NEXT, pass_source);
+	if (!is_same(&path->local, &outer->to, sizeof(outer->to)))
+		return COUNTED(NEXT, pass_destination);
+	label = bpf_ntohl(outer->flow) & LABEL_MASK;
+	if (check(skb, &inner) || learn(&inner.from, number / LINKS) || take_out(skb, &inner))
 		return DROP;
-	account(path, skb->len);
-	return hand_on(skb, path, bpf_ntohl(outer.flow) & LABEL_MASK);
+	account(number, skb->len);
+	return hand_on(skb, number, label);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

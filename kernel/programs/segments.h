@@ -14,12 +14,14 @@
 #define IPV6_NEXT 6
 #define TCP_OFFSET 12
 
-/* A byte of the frame; -1: the frame is shorter. */
+/* A byte of the frame; -1: the frame is shorter. One that does not lie in the frame's first piece takes a call. */
 static __always_inline int byte_at(struct __sk_buff *skb, __u32 at)
 {
-	__u8 byte;
+	__u8 *byte = (void *)(long)skb->data + at, copy;
 
-	return bpf_skb_load_bytes(skb, at, &byte, sizeof(byte)) < 0 ? -1 : byte;
+	if ((void *)(byte + 1) <= (void *)(long)skb->data_end)
+		return *byte;
+	return bpf_skb_load_bytes(skb, at, &copy, sizeof(copy)) < 0 ? -1 : copy;
 }
 
 /* Bytes of the headers in front of the payload of a superframe's segments; 0: unknown. */

@@ -11,6 +11,7 @@
  */
 #include <linux/bpf.h>
 
+#include "addresses.h"
 #include "maps.h"
 #include "outer.h"
 #include "segments.h"
@@ -35,17 +36,6 @@ static __always_inline __u32 largest_segment(struct __sk_buff *skb)
 		return skb->len;
 	headers = segment_headers(skb);
 	return headers ? headers + skb->gso_size : 0;
-}
-
-/* The peer behind which an address lives. */
-static __always_inline __u32 *find_peer(const __u8 *address)
-{
-	struct mac mac;
-	__u32 *peer;
-
-	__builtin_memcpy(&mac, address, sizeof(mac));
-	peer = bpf_map_lookup_elem(&owners, &mac);
-	return peer ? peer : bpf_map_lookup_elem(&fdb, &mac);
 }
 
 static __always_inline struct path *find_path(__u32 peer, __u32 link)
@@ -120,25 +110,30 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct path 
 	const __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
 			    BPF_F_ADJ_ROOM_ENCAP_L2(ETHERNET_BYTES) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
 	__be16 length = bpf_htons(skb->len + UDP_BYTES);
-	struct outer outer = {};
+	struct ethernet *frame = front(skb, sizeof(*frame)), inner;
+	struct outer *outer;
 
-	if (bpf_skb_load_bytes(skb, 0, &outer.inner, ETHERNET_BYTES) < 0 ||
-	    bpf_skb_adjust_room(skb, OVERHEAD, BPF_ADJ_ROOM_MAC, flags) < 0)
+	if (!frame)
 		return COUNTED(NEXT, user_refused);
-	__builtin_memcpy(outer.ethernet.to, path->remote_mac, sizeof(path->remote_mac));
-	__builtin_memcpy(outer.ethernet.from, path->local_mac, sizeof(path->local_mac));
-	outer.ethernet.protocol = bpf_htons(PROTOCOL_IPV6);
-	outer.flow = bpf_htonl(VERSION_6 | label);
-	outer.payload_bytes = length;
-	outer.next = NEXT_UDP;
-	outer.hops = HOPS;
-	__builtin_memcpy(outer.from, path->local, sizeof(path->local));
-	__builtin_memcpy(outer.to, path->remote, sizeof(path->remote));
-	outer.source_port = bpf_htons(port);
-	outer.port = path->remote_port;
-	outer.udp_bytes = length;
-	if (bpf_skb_store_bytes(skb, 0, &outer, sizeof(outer), 0) < 0)
+	inner = *frame;
+	if (bpf_skb_adjust_room(skb, OVERHEAD, BPF_ADJ_ROOM_MAC, flags) < 0)
+		return COUNTED(NEXT, user_refused);
+	outer = front(skb, sizeof(*outer));
+	if (!outer)
 		return COUNTED(DROP, drop_sending);
+	*outer = (struct outer){
+		.ethernet = { .to = path->remote_mac, .from = path->local_mac, .protocol = bpf_htons(PROTOCOL_IPV6) },
+		.flow = bpf_htonl(VERSION_6 | label),
+		.payload_bytes = length,
+		.next = NEXT_UDP,
+		.hops = HOPS,
+		.from = path->local,
+		.to = path->remote,
+		.source_port = bpf_htons(port),
+		.port = path->remote_port,
+		.udp_bytes = length,
+		.inner = inner,
+	};
 	return bpf_redirect(path->ifindex, 0);
 }
 
@@ -181,16 +176,18 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 SEC("tcx/egress")
 int send(struct __sk_buff *skb)
 {
-	__u8 to[6];
+	struct ethernet *frame = front(skb, sizeof(*frame));
+	struct mac to;
 	__u32 *peer;
 
-	if (bpf_skb_load_bytes(skb, 0, to, sizeof(to)) < 0)
+	if (!frame)
 		return NEXT;
-	if (to[0] & 1)
+	to = frame->to;
+	if (to.bytes[0] & 1)
 		return COUNTED(NEXT, user_multicast);
 	if (skb->vlan_present || (skb->protocol != bpf_htons(PROTOCOL_IPV4) && skb->protocol != bpf_htons(PROTOCOL_IPV6)))
 		return COUNTED(NEXT, user_protocol);
-	peer = find_peer(to);
+	peer = find_peer(&to);
 	if (!peer)
 		return COUNTED(NEXT, user_unknown);
 	return carry(skb, *peer);

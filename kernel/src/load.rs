@@ -134,7 +134,8 @@ pub(crate) fn prepare(
             "orders" => map.set_max_entries(peers)?,
             "lanes" | "sequences" => map.set_max_entries(peers * lanes)?,
             "traffic" => map.set_max_entries(config.paths * processors)?,
-            "counts" => map.set_max_entries(processors)?,
+            // Of one processor each, as they are compiled.
+            "counts" | "recent" => map.set_max_entries(map.max_entries() * processors)?,
             _ => {}
         }
     }

@@ -240,6 +240,10 @@ impl KernelPath {
         check("peer", peer, self.peers.len())?;
         self.forget_source(peer, link)?;
         self.peers[peer].paths[link] = known;
+        // No flow has a path that is closed, so that none of its frames goes on in cells.
+        if !known.is_some_and(|path| path.is_up) {
+            self.write_peer(peer)?;
+        }
         self.write_path(peer, link)?;
         self.write_peer(peer)
     }

@@ -79,6 +79,13 @@ impl Options {
             arguments: Vec::new(),
         }
     }
+
+    /// Not sealed, each connection over one link, and by programs in the kernel: `data_path` is `auto` or `kernel`.
+    #[must_use]
+    pub fn by_programs(program: &Path, data_path: &str) -> Options {
+        let arguments = ["--data-path", data_path, "--policy", "hash"].map(String::from).to_vec();
+        Options { protection: Protection::None, arguments, ..Options::new(program) }
+    }
 }
 
 impl<'a> Bundle<'a> {
@@ -121,6 +128,15 @@ impl<'a> Bundle<'a> {
             })?;
         }
         Ok(bundles)
+    }
+
+    /// Waits until programs in the kernel carry frames to the only peer, at all ends.
+    ///
+    /// # Errors
+    /// They do not in time.
+    pub fn wait_for_programs(bundles: &mut [Bundle<'_>]) -> Result<()> {
+        let is_so = |status: &Status| status.peers.len() == 1 && status.peers[0].kernel_path;
+        bundles.iter_mut().try_for_each(|bundle| bundle.wait_until("the kernel path", is_so).map(drop))
     }
 
     /// Starts the bundle of host `number` without waiting for anything.

@@ -62,6 +62,10 @@ pub const NGINX: Tool = Tool { program: "nginx", package: "nginx-light" };
 pub const WRK: Tool = Tool { program: "wrk", package: "wrk" };
 /// Asks a database, whose programs come with it.
 pub const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql-contrib" };
+/// Keeps keys and values in memory.
+pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
+/// Asks it.
+pub const REDIS_BENCHMARK: Tool = Tool { program: "redis-benchmark", package: "redis-tools" };
 /// Serves files by NFS, in user space. What it does with a file system is a package of its own.
 pub const GANESHA: Tool = Tool { program: "ganesha.nfsd", package: "nfs-ganesha nfs-ganesha-vfs" };
 /// Reads files by NFS, in user space.

@@ -21,6 +21,7 @@ pub mod probe;
 pub mod ranks;
 pub mod returned;
 pub mod sequence;
+pub mod store;
 pub mod transfer;
 pub mod watchers;
 pub mod web;

@@ -127,6 +127,7 @@ fn heartbeat() -> Heartbeat {
         sent_links: 1,
         reported_links: 1,
         names_probes: true,
+        carried_links: 1,
         padding: 2,
         ..Heartbeat::default()
     };
@@ -141,6 +142,7 @@ fn heartbeat() -> Heartbeat {
         delay_micros: 0xfe_dcba,
     };
     heartbeat.probed[0] = Some(10);
+    heartbeat.carried[0] = 11;
     heartbeat
 }
 
@@ -355,6 +357,8 @@ fn dissected_heartbeat() -> Result<()> {
             ("tabane.heartbeat.delay", "16702650"),
             ("tabane.heartbeat.probed_link", "0"),
             ("tabane.heartbeat.probed", "10"),
+            ("tabane.heartbeat.carried_links", "1"),
+            ("tabane.heartbeat.carried", "11"),
             ("tabane.heartbeat.padding", "0000"),
         ],
     )

@@ -74,6 +74,7 @@ pub use fdb::Fdb;
 pub use group::handover::PAUSE;
 pub use group::hotplug::GRACE;
 pub use link::black_hole::OVERDUE_AFTER;
+pub use link::carried::Carried;
 pub use link::nic::{CELL_LEAST, LinkSettings};
 pub use link::nic_load::NicReport;
 pub use outbox::ControlMessage;

@@ -8,12 +8,14 @@
 //!   path_mtu   how long cells may be on the way of a path
 //!   congestion how much may be on the way of a path, by the queue that its bottleneck has;    ceiling   what is stated
 //!   health     which path is dead: black_hole, gaps, adaptive_timeout, incast, hold_down;    loss   which one is suspect
+//!   carried    what programs carry beside cells
 //! ```
 //!
 //! When a path is left, [`Links::take_lost`] names the cells that may be lost with it; the sender repeats them over others.
 
 mod adaptive_timeout;
 pub(crate) mod black_hole;
+pub(crate) mod carried;
 mod ceiling;
 pub(crate) mod congestion;
 mod gaps;
@@ -31,6 +33,7 @@ mod path_mtu;
 pub(crate) mod paths;
 
 use crate::event::{Direction, Event, Signal};
+use crate::link::carried::Carried;
 use crate::link::health::{Change, LATELY};
 use crate::link::heartbeat_pacing::earned;
 use crate::link::inbound::Inbound;
@@ -300,12 +303,31 @@ impl Links {
         let (sent, packets) = (state.sent(), state.bytes_of(cells, bytes));
         state.handle_packets(now, packets);
         let Some(paths) = self.paths_mut(index) else { return };
-        let received = paths.cells_received();
+        let all = paths.earned();
         let path = &mut paths.outbound[usize::from(link)];
         path.handle_sent(now, sent, bytes as u64);
         path.ceiling.handle_sent(now, packets);
-        let due = path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect());
+        let due = path.pacing.due(now, earned(path.sent(), all), path.loss.is_suspect());
         paths.heartbeat_at = paths.heartbeat_at.min(due);
+    }
+
+    /// Programs have carried so much between this node and a peer over our link.
+    pub(crate) fn handle_carried(&mut self, now: Instant, index: u16, link: u8, carried: &Carried) {
+        let (sent, received, place) = (carried.sent(), carried.received(), usize::from(link));
+        let Some(paths) = self.paths(index) else { return };
+        let theirs = paths.paired[place].map(usize::from);
+        let known = (paths.outbound[place].carried, theirs.map(|theirs| paths.inbound[theirs].carried));
+        if known == (sent, theirs.map(|_| received)) {
+            return;
+        }
+        self[link].handle_carried(now);
+        let Some(paths) = self.paths_mut(index) else { return };
+        (paths.outbound[place].carried, paths.outbound[place].carried_at) = (sent, Some(now));
+        if let Some(theirs) = theirs {
+            paths.inbound[theirs].carried = received;
+            paths.inbound[theirs].health.handle_carried(carried.received_at);
+        }
+        paths.handle_earned(now);
     }
 
     /// A path is not to be used any more. What may be lost on it goes over the others: each number once, however often the

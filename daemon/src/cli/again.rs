@@ -74,6 +74,7 @@ fn flags(origin: &Origin) -> Result<Settings, BadInput> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mtu;
 
     const LINK: &str = "security = 'none'\n[[link]]\nnic = 'eth1'\n";
 
@@ -90,8 +91,8 @@ mod tests {
             let config = read_again("wire", Path::new(file), LINK, &origin).expect("valid");
             (config.name, config.mtu, config.links.len())
         };
-        assert_eq!(read("/etc/tb.toml"), ("wire".to_owned(), 9_000, 2));
-        assert_eq!(read("/etc/other.toml"), ("wire".to_owned(), 1_500, 1), "but over no other file");
+        assert_eq!(read("/etc/tb.toml"), ("wire".to_owned(), Mtu::Stated(9_000), 2));
+        assert_eq!(read("/etc/other.toml"), ("wire".to_owned(), Mtu::Auto, 1), "but over no other file");
         let named = format!("name = 'tb7'\n{LINK}");
         let config = read_again("wire", Path::new("/etc/other.toml"), &named, &origin).expect("valid");
         assert_eq!(config.name, "tb7", "the bundle refuses that");

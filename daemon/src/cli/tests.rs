@@ -93,8 +93,8 @@ fn mistakes_become_one_sentence() {
         "unrecognized subcommand 'stauts'; a similar subcommand exists: 'status'; `tabane --help` explains"
     );
     assert_eq!(
-        refused(&["up", "--mtu", "big"]),
-        "invalid value 'big' for '--mtu <BYTES>': allowed: a whole number; `tabane --help` explains"
+        refused(&["up", "--port", "big"]),
+        "invalid value 'big' for '--port <N>': allowed: a whole number; `tabane --help` explains"
     );
     for arguments in
         [&[][..], &["check"], &["up", "--no-such"], &["down", "a/b"], &["up", "--link", "eth1,x"]]
@@ -106,13 +106,16 @@ fn mistakes_become_one_sentence() {
 
 #[test]
 fn flags_become_settings() {
-    let line = ["tabane", "up", "tb.toml", "--mtu", "-1", "--link", "eth1", "--link", "eth2", "--no-gro"];
+    let line = ["tabane", "up", "tb.toml", "--port", "-1", "--link", "eth1", "--link", "eth2", "--no-gro"];
     let Command::Up(flags) = Cli::try_parse_from(line).expect("well formed").command else {
         panic!("not up")
     };
     assert_eq!(flags.config.as_deref(), Some("tb.toml"));
     let settings = flags.settings();
-    assert_eq!(settings.mtu.map(|mtu| (mtu.value, mtu.place.to_string())), Some((-1, "--mtu".to_owned())));
+    assert_eq!(
+        settings.port.map(|port| (port.value, port.place.to_string())),
+        Some((-1, "--port".to_owned()))
+    );
     assert_eq!(settings.links.len(), 2);
     assert_eq!(settings.offload.gro.map(|gro| gro.value), Some(false));
     assert_eq!(settings.offload.gso, None);

@@ -50,9 +50,10 @@ pub(super) struct UpFlags {
     /// UDP port of the first worker [default: 7420]
     #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     port: Option<i64>,
-    /// MTU of the device, 68 to 65521; the links' MTUs do not limit it [default: 1500]
-    #[arg(long, value_name = "BYTES", value_parser = whole_number, allow_negative_numbers = true)]
-    mtu: Option<i64>,
+    /// MTU of the device: 68 to 65521, whatever the links have, or auto: what fits into their packets whole where programs in the kernel
+    /// carry frames, else 1500 [default: auto]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    mtu: Option<String>,
     #[arg(long, help = format!("How cells are spread over the links: {} [default: adaptive]", policy_names()))]
     policy: Option<String>,
     /// Never send a lost cell again: applications repair what a link loses

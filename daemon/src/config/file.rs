@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::fragments::FRAGMENTS_ALLOWED;
+use super::mtu::Mtu;
 use super::problem::{Place, Problem};
 use super::rate::RATE_ALLOWED;
 use super::settings::{
@@ -12,6 +13,7 @@ use super::settings::{
 use super::table::{self, Key, Section, read};
 use super::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, SIZE_ALLOWED};
 use tabane_proto::Turn;
+use toml::de::DeValue;
 
 /// The value of a policy, for error sentences.
 const POLICY: &str = "the name of a policy";
@@ -44,16 +46,13 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
             .collect(),
         nodes: nodes(top, &file),
         port: top.number("port"),
-        mtu: top.number("mtu"),
+        mtu: top.take("mtu", Mtu::ALLOWED, text_or_number),
         policy: top.text("policy", POLICY),
         repair: top.switch("repair"),
         primary: top.text("primary", "the nic of a link"),
         preempt: top.switch("preempt"),
         hash: top.text("hash", "the layers that make a flow"),
-        turn: top.take("turn", Turn::ALLOWED, |value| {
-            let number = || value.as_integer().map(ToString::to_string);
-            value.as_str().map(str::to_owned).or_else(number)
-        }),
+        turn: top.take("turn", Turn::ALLOWED, text_or_number),
         classes: top.tables("class", "class.", "a table [[class]] for each class of frames", class),
         receive: receive(top),
         fragments: top.text("fragments", FRAGMENTS_ALLOWED),
@@ -68,6 +67,12 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         links: top.tables("link", "link.", "a table [[link]] for each link", link),
         file: Some(file),
     }
+}
+
+/// A word or a whole number, as a flag has it.
+fn text_or_number(value: &DeValue<'_>) -> Option<String> {
+    let number = || value.as_integer().map(ToString::to_string);
+    value.as_str().map(str::to_owned).or_else(number)
 }
 
 /// A key path as the file means it: relative paths start at the file's directory.
@@ -175,7 +180,7 @@ mod tests {
     fn all_keys_are_known_without_a_file() {
         let keys = keys();
         let allowed = |name: &str| keys.iter().find(|key| key.name == name).map(|key| &key.allowed[..]);
-        assert_eq!(allowed("mtu"), Some("a whole number"));
+        assert_eq!(allowed("mtu"), Some(Mtu::ALLOWED));
         assert_eq!(allowed("link.nic"), Some("a string, the name of a network interface"));
         assert_eq!(allowed("class.match.port"), Some("a whole number"));
         assert_eq!(allowed("offload.uso"), Some("true or false"));

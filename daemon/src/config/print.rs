@@ -26,7 +26,7 @@ impl fmt::Display for Config {
         writeln!(f, "accept_keys = {}", list(&accepted))?;
         write!(f, "{}", self.nodes)?;
         writeln!(f, "port = {}", self.port)?;
-        writeln!(f, "mtu = {}", self.mtu)?;
+        writeln!(f, "mtu = {}", self.mtu.toml())?;
         writeln!(f, "policy = {}", text(self.policy.name()))?;
         writeln!(f, "repair = {}", self.repair)?;
         self.print_policy_options(f)?;

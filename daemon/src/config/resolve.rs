@@ -9,8 +9,9 @@ use super::access::resolve_access;
 use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
 use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments};
-use super::limits::{ADDRESSES, MTU, PORT, TX_QUEUE_LEN, WORKERS};
+use super::limits::{ADDRESSES, PORT, TX_QUEUE_LEN, WORKERS};
 use super::links::{check_together, resolve_links};
+use super::mtu::Mtu;
 use super::nodes::{check_sealed, resolve_nodes};
 use super::ports::Ports;
 use super::problem::{Problem, in_order, quoted};
@@ -67,7 +68,7 @@ fn resolved(
         accept_keys: accept_keys(problems, settings, group_key),
         nodes: resolve_nodes(problems, &settings.nodes, &read_key),
         port,
-        mtu: number(problems, settings.mtu.as_ref(), MTU, default.mtu),
+        mtu: value(problems, settings.mtu.as_ref(), Mtu::ALLOWED, str::parse).unwrap_or(default.mtu),
         policy: word(problems, settings.policy.as_ref(), &PolicyKind::ALL, PolicyKind::name, default.policy),
         repair: settings.repair.as_ref().map_or(default.repair, |given| given.value),
         policy_options: resolve_options(problems, settings, &links),

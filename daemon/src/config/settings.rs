@@ -50,8 +50,8 @@ pub struct Settings {
     pub nodes: NodeSettings,
     /// UDP port of the first worker.
     pub port: Option<Given<i64>>,
-    /// MTU of the device, in bytes.
-    pub mtu: Option<Given<i64>>,
+    /// MTU of the device: a number of bytes, or `auto`.
+    pub mtu: Option<Given<String>>,
     /// Scheduling policy.
     pub policy: Option<Given<String>>,
     /// Repair of lost cells.
@@ -419,18 +419,18 @@ mod tests {
     #[test]
     fn flags_replace_values_and_extend_lists() {
         let file = Settings {
-            mtu: Some(Given::by_flag(1500, "file")),
+            mtu: Some(Given::by_flag("1500".to_owned(), "file")),
             port: Some(Given::by_flag(7420, "file")),
             links: vec![parse_link_flag("eth1").expect("a link")],
             ..Settings::default()
         };
         let flags = Settings {
-            mtu: Some(Given::by_flag(9000, "--mtu")),
+            mtu: Some(Given::by_flag("9000".to_owned(), "--mtu")),
             links: vec![parse_link_flag("eth2").expect("a link")],
             ..Settings::default()
         };
         let both = file.overlaid(flags);
-        assert_eq!(both.mtu.map(|mtu| mtu.value), Some(9000));
+        assert_eq!(both.mtu.map(|mtu| mtu.value).as_deref(), Some("9000"));
         assert_eq!(both.port.map(|port| port.value), Some(7420));
         assert_eq!(both.links.len(), 2);
     }

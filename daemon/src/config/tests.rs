@@ -103,7 +103,10 @@ fn every_value_is_understood() {
         address = ['10.9.0.1/24', 'fd00::1/64']\ntx_queue_len = 8\noffload.uso = false\n\
         [[link]]\nnic = 'eth1'\nlocal = '192.0.2.1'\npeers = ['198.51.100.7']\nrate = '2.5 Gbit/s'\n";
     let config = config(text).expect("valid");
-    assert_eq!((config.port, config.mtu, config.workers, config.tx_queue_len), (9000, 65_521, 2, 8));
+    assert_eq!(
+        (config.port, config.mtu, config.workers, config.tx_queue_len),
+        (9000, Mtu::Stated(65_521), 2, 8)
+    );
     assert_eq!((config.policy, config.repair), (PolicyKind::RoundRobin, false));
     assert_eq!(config.group(), ZERO_KEY.group());
     assert_eq!(config.offload, Offload { uso: false, ..Offload::default() });
@@ -167,7 +170,7 @@ fn rights_are_understood() {
 fn values_out_of_range() {
     assert_eq!(
         problem("mtu = 65522"),
-        "tb.toml:1: mtu: 65522 is out of range; allowed: 68 to 65521 bytes (the maximum of a TAP device)"
+        "tb.toml:1: mtu: 65522 is out of range; allowed: auto, or 68 to 65521 bytes (the maximum of a TAP device)"
     );
     assert_eq!(problem("port = 0"), "tb.toml:1: port: 0 is out of range; allowed: 1 to 65535");
     assert_eq!(problem("workers = 65"), "tb.toml:1: workers: 65 is out of range; allowed: 1 to 64");
@@ -459,7 +462,8 @@ fn any_config() -> impl Strategy<Value = Config> {
     });
     (numbers, words, access, addresses, any::<[bool; 7]>(), links()).prop_map(
         |(numbers, words, access, addresses, switches, links)| {
-            let (port, mtu, workers, tx_queue_len) = numbers;
+            let (port, bytes, workers, tx_queue_len) = numbers;
+            let mtu = if bytes % 4 == 0 { Mtu::Auto } else { Mtu::Stated(bytes) };
             let [sealed, repair, gso, gro, tso, uso, checksum] = switches;
             let (name, key_file, (policy, mut policy_options, classes), receive, fragments) = words;
             policy_options.primary = policy_options.primary.filter(|link| usize::from(*link) < links.len());
@@ -475,7 +479,7 @@ fn any_config() -> impl Strategy<Value = Config> {
             let cipher = CIPHERS[usize::from(port) % CIPHERS.len()];
             let security = if sealed { Security::Sealed } else { Security::None };
             let data_paths = if sealed { &[DataPath::Auto, DataPath::User][..] } else { &DataPath::ALL };
-            let data_path = data_paths[usize::from(mtu) % data_paths.len()];
+            let data_path = data_paths[usize::from(bytes) % data_paths.len()];
             let (user, control_group, watch_group, sandbox) = access;
             let access = Access { user, control_group, watch_group, sandbox };
             Config {

@@ -197,7 +197,7 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{LinkRate, Ports, file, parse_link, resolve};
+    use crate::config::{LinkRate, Mtu, Ports, file, parse_link, resolve};
     use tabane_proto::PolicyKind;
 
     fn config(text: &str) -> Config {
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn what_cannot_change_is_told_apart() {
         let old = config(LINKS);
-        let mut new = Config { port: 7500, mtu: 9000, ..old.clone() };
+        let mut new = Config { port: 7500, mtu: Mtu::Stated(9000), ..old.clone() };
         new.offload.gso = false;
         let fixed: Vec<_> = differences(&old, &new).into_iter().map(|one| (one.part, one.what)).collect();
         assert_eq!(fixed, ["port", "mtu", "offload.gso"].map(|key| (Part::Fixed, key.to_owned())));

@@ -97,7 +97,7 @@ impl Setup<'_> {
         line(!sealed, "security = \"none\"".to_owned());
         line(true, format!("port = {port}"));
         line(true, format!("policy = {}", quoted(policy.name())));
-        line(true, format!("mtu = {mtu}"));
+        line(true, format!("mtu = {}", mtu.toml()));
         for link in &self.links {
             line(true, link.to_string().trim_end().to_owned());
         }

@@ -15,7 +15,7 @@ use tabane_proto::PolicyKind;
 use tabane_seal::sha256;
 use zeroize::Zeroizing;
 
-use crate::config::{Cidr, Security};
+use crate::config::{Cidr, Mtu, Security};
 use crate::key::Key;
 
 const PREFIX: &str = "tabane1:";
@@ -37,7 +37,7 @@ pub(super) struct Token {
     pub(super) port: u16,
     pub(super) policy: PolicyKind,
     /// MTU of the device.
-    pub(super) mtu: u16,
+    pub(super) mtu: Mtu,
     /// Address of the first machine's device, if it has one.
     pub(super) address: Option<Cidr>,
 }
@@ -115,14 +115,14 @@ mod tests {
             sealed: true,
             port: 7420,
             policy: PolicyKind::default(),
-            mtu: 1_500,
+            mtu: Mtu::Auto,
             address: Some("10.9.0.1/24".parse().expect("an address")),
         }
     }
 
     #[test]
     fn a_line_is_read_as_what_was_written() {
-        let open = Token { sealed: false, address: None, ..token() };
+        let open = Token { sealed: false, address: None, mtu: Mtu::Stated(1_500), ..token() };
         let ipv6 = Token { address: Some("fd00::1/64".parse().expect("an address")), ..token() };
         for token in [token(), open, ipv6] {
             let line = token.line();

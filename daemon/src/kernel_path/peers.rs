@@ -6,7 +6,7 @@ use std::time::Duration;
 use tabane_io::now_ns;
 use tabane_kernel::layout::LINKS;
 use tabane_kernel::{Address, Counts, PathState, Traffic};
-use tabane_proto::{Instant, KernelEnd, KernelPath, KernelPeer, NeedsCells, NodeId};
+use tabane_proto::{Bundle, Carried, Instant, KernelEnd, KernelPath, KernelPeer, NeedsCells, NodeId};
 
 use crate::events::{Entry, EventLog};
 
@@ -14,6 +14,8 @@ use crate::events::{Entry, EventLog};
 pub(super) const NODES: usize = 128;
 /// How often the maps follow the core when there is no event.
 const FOLLOW_EVERY: Duration = Duration::from_millis(10);
+/// Counters are not read more often than this: a path may be dead after 2 ms without a frame.
+const COUNT_EVERY: Duration = Duration::from_micros(250);
 /// How long frames in cells are waited for before others take the kernel path.
 const OPEN_WITHIN: Duration = Duration::from_millis(100);
 
@@ -30,6 +32,8 @@ pub(super) struct Peers {
     held: bool,
     /// When the core is asked next.
     due: Instant,
+    /// When the counters were read last.
+    counted: Instant,
     /// Changes that the kernel refused.
     refused: u64,
     events: Arc<EventLog>,
@@ -66,12 +70,31 @@ impl Peers {
         own: Vec<Option<KernelEnd>>,
         events: Arc<EventLog>,
     ) -> Self {
-        let (known, due) = (Vec::new(), Instant::default());
-        Self { programs, own, known, held: false, due, refused: 0, events }
+        let (known, due, counted) = (Vec::new(), Instant::default(), Instant::default());
+        Self { programs, own, known, held: false, due, counted, refused: 0, events }
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now >= self.due
+    }
+
+    /// Hands in what has crossed the paths of all peers.
+    pub(super) fn count(&mut self, now: Instant, bundle: &mut Bundle) {
+        if now.since(self.counted) < COUNT_EVERY {
+            return;
+        }
+        self.counted = now;
+        bundle.handle_carried(now, |node, link| {
+            let number = self.known.iter().position(|known| known.node == node)?;
+            let traffic = self.programs.traffic(number, usize::from(link));
+            Some(Carried {
+                sent_frames: traffic.sent_frames,
+                sent_bytes: traffic.sent_bytes,
+                received_frames: traffic.received_frames,
+                received_bytes: traffic.received_bytes,
+                received_at: Instant::from_nanos(traffic.received_ns),
+            })
+        });
     }
 
     /// Follows what the core says of all peers that have joined. `is_idle`: no frame is on its way in cells.

@@ -98,6 +98,7 @@ fn refuse_fixed(found: &[Difference]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mtu;
 
     #[test]
     fn what_cannot_change_is_one_sentence() {
@@ -108,7 +109,7 @@ mod tests {
         };
         assert_eq!(refused(&old), "");
         assert_eq!(refused(&Config { policy: tabane_proto::PolicyKind::RoundRobin, ..old.clone() }), "");
-        let one = refused(&Config { mtu: 9_000, ..old.clone() });
+        let one = refused(&Config { mtu: Mtu::Stated(9_000), ..old.clone() });
         assert!(
             one.starts_with("mtu cannot change while the bundle runs, so nothing has changed; "),
             "{one}"

@@ -1,9 +1,12 @@
 //! The receive program: what a peer sent comes out, and what a hostile one sends is refused and counted.
 
 use std::error::Error;
+use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+
+use tabane_kernel::KernelPath;
 
 use crate::frames::{OUTER, inner, on_link};
 use crate::stage::{DROP, NEXT, OWN_MAC, PEER_MAC, PORT, REDIRECT, Which, counted, path, run, with_peer};
@@ -13,6 +16,8 @@ const SHORTEST: usize = 54;
 /// Mutated frames of a run, and the seed of how.
 const FRAMES: usize = 20_000;
 const SEED: u64 = 1;
+/// Longest wait for a tick of the kernel's clock.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn takes_out() -> Result<(), Box<dyn Error>> {
     let kernel_path = with_peer()?;
@@ -150,8 +155,42 @@ pub(crate) fn learns() -> Result<(), Box<dyn Error>> {
     assert_eq!(run(&kernel_path, Which::Receive, &from_bridged)?.0, REDIRECT);
     assert_eq!(run(&kernel_path, Which::Send, &to_bridged)?.0, REDIRECT, "it was learned");
     kernel_path.forget(BRIDGED)?;
-    assert_eq!(run(&kernel_path, Which::Send, &to_bridged)?.0, NEXT, "it was forgotten");
+    by_the_next_tick("it was forgotten", || Ok(run(&kernel_path, Which::Send, &to_bridged)?.0 == NEXT))?;
     kernel_path.learn(BRIDGED, 0)?;
     assert_eq!(run(&kernel_path, Which::Send, &to_bridged)?.0, REDIRECT, "the owner said it");
+    kernel_path.set_peer(1, Some((Some(BRIDGED), true)))?;
+    by_the_next_tick("it is another peer's", || {
+        Ok(run(&kernel_path, Which::Receive, &from_bridged)?.0 == DROP)
+    })
+}
+
+/// Waits for what the programs find when they search again.
+fn by_the_next_tick(
+    what: &str,
+    is_so: impl Fn() -> Result<bool, Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    let deadline = Instant::now() + TIMEOUT;
+    while !is_so()? {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+pub(crate) fn follows_paths() -> Result<(), Box<dyn Error>> {
+    let mut kernel_path = with_peer()?;
+    let sent = inner(OWN_MAC, PEER_MAC, true, 10);
+    let taken = |kernel_path: &KernelPath, link| {
+        Ok::<_, Box<dyn Error>>(run(kernel_path, Which::Receive, &on_link(link, 0, &sent))?.0)
+    };
+    assert_eq!(taken(&kernel_path, 1)?, REDIRECT);
+    kernel_path.set_path(0, 1, None)?;
+    let seen = counted(&kernel_path, || {
+        assert_eq!(taken(&kernel_path, 1)?, NEXT);
+        Ok(())
+    })?;
+    assert_eq!(seen, [("pass_source", 1)]);
+    kernel_path.set_path(1, 1, Some(path(1)))?;
+    assert_eq!(taken(&kernel_path, 1)?, DROP, "the address of peer 0 by the path of peer 1");
     Ok(())
 }

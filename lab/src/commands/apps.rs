@@ -1,5 +1,5 @@
-//! Applications that know nothing of bundles: a web server, a database and a file server, over one link and over a bundle of
-//! two, and while a switch dies and returns.
+//! Applications that know nothing of bundles: a web server, a database, a store and a file server, over one link and over a bundle
+//! of two, by cells and by the kernel path, and while a switch dies and returns.
 //!
 //! 1. [`measure`]: the loads, each over every path.
 //! 2. [`summary`]: a row per load, against what is wanted.
@@ -15,13 +15,15 @@ use clap::builder::RangedU64ValueParser;
 
 use measure::Bench;
 use tabane_kit::options::Common;
-use tabane_kit::prerequisites::{GANESHA, NFS_CAT, NGINX, PGBENCH, SETPRIV, Tool, WRK};
+use tabane_kit::prerequisites::{
+    GANESHA, NFS_CAT, NGINX, PGBENCH, REDIS, REDIS_BENCHMARK, SETPRIV, Tool, WRK,
+};
 use tabane_kit::report::Report;
 
 /// What the command needs besides the sandbox's own tools.
-pub const TOOLS: &[Tool] = &[NGINX, WRK, PGBENCH, SETPRIV, GANESHA, NFS_CAT];
+pub const TOOLS: &[Tool] = &[NGINX, WRK, PGBENCH, SETPRIV, REDIS, REDIS_BENCHMARK, GANESHA, NFS_CAT];
 
-/// nginx, PostgreSQL and nfs-ganesha over one link, over two, and while a switch dies: about 3 minutes
+/// nginx, PostgreSQL, Redis and nfs-ganesha over one link, over two, and while a switch dies: about 8 minutes
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]

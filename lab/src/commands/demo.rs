@@ -2,8 +2,10 @@
 //!
 //! 1. [`speed`]: one link alone, then the bundle, interleaved, medians.
 //! 2. [`outage`]: a switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
-//! 3. [`summary`]: what was found, against what is wanted.
+//! 3. [`kernel_path`]: the same connection by programs in the kernel.
+//! 4. [`summary`]: what was found, against what is wanted.
 
+mod kernel_path;
 mod outage;
 mod speed;
 mod summary;
@@ -61,7 +63,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     let speed = speed::measure(&topology, options.rounds)?;
     let outage = outage::run(&topology, &bundles, link, common.seed)?;
-    summary::write(&mut report, speed, &outage);
     Bundle::stop_all(bundles)?;
+    let kernel_path = kernel_path::measure(&topology, &daemon, options.rounds)?;
+    summary::write(&mut report, speed, &outage, kernel_path);
     report.finish(common.json.as_deref())
 }

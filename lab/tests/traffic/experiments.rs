@@ -87,6 +87,9 @@ fn demo() -> Result<()> {
         let outage = &report["outage"];
         let said = || format!("{outage}, ratio {}", report["ratio"]);
         ensure!(report["whole"] == true && outage["connections_lost"] == 0, "{}", said());
+        if crate::data_path::require_programs().is_ok() {
+            median(&report, "kernel_gbps")?;
+        }
         let is_fast = report["ratio"].as_f64() >= Some(RATIO_MIN);
         let is_noticed = outage["detected_ms"].as_f64().is_some_and(|ms| ms <= NOTICED_MS_MAX);
         let is_repaired = outage["retransmits"].as_u64().is_some_and(|resent| resent <= RESENT_MAX);

@@ -22,6 +22,10 @@ impl Bundle {
             let state = &mut self.links[link];
             state.handle_sent(length);
             state.handle_packets(now, state.bytes_of(1, length));
+            let sent = state.sent();
+            if let Some(paths) = numbered.and_then(|index| self.links.paths_mut(index)) {
+                paths.outbound[usize::from(link)].mark_carried(now, sent);
+            }
             self.spoken = Some(Spoken { control, link, bytes: length, numbered });
             return Some(ControlMessage { link, to, bytes: self.out.outbox.written(length) });
         }

@@ -4,11 +4,13 @@
 
 use crate::bundle::Bundle;
 use crate::link::Links;
+use crate::link::carried::Carried;
 use crate::link::nic::Link;
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
 use crate::policy::classify::Mac;
 use crate::time::Instant;
+use crate::wire::cell::LINKS;
 use crate::wire::hello::{KernelEnd, NodeId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -89,6 +91,22 @@ impl Bundle {
             None => Err(NeedsCells::Policy),
             Some(0) => Err(NeedsCells::Now),
             Some(seats) => Ok(seats),
+        }
+    }
+
+    /// Hands in what programs have carried so far: `carried` has it by peer and link of ours. The caller does so at
+    /// the beginning of a turn, for paths are judged by it, and by when cells came after it.
+    pub fn handle_carried(&mut self, now: Instant, carried: impl Fn(NodeId, u8) -> Option<Carried>) {
+        for index in self.sessions.table().indices() {
+            let Some(paths) = self.links.paths(index) else { continue };
+            let node = paths.node;
+            let links = (0..).zip(&paths.outbound).filter(|(_, path)| path.kernel.is_some());
+            let links = links.fold(0_u16, |bits, (link, _): (u8, _)| bits | 1 << link);
+            for link in (0..).take(LINKS).filter(|link| links & 1 << link != 0) {
+                if let Some(carried) = carried(node, link) {
+                    self.links.handle_carried(now, index, link, &carried);
+                }
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Whole bundles, without I/O.
 
+mod carried;
 mod drain;
 mod endpoints;
 mod fdb;

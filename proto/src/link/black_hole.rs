@@ -53,20 +53,23 @@ impl Detector {
     }
 
     /// How many cells are overdue and for how long, if that is longer than a path may that is `late` by nature; cells up
-    /// to `next` were received.
-    pub(crate) fn overdue(&self, now: Instant, next: u64, late: Duration) -> Option<(u64, Duration)> {
-        let missing = self.0.filter(|_| self.due(next, late).is_some_and(|due| now >= due))?;
+    /// to `next` were received. `beside`: what was sent on the way of those that are missing and is no cell, counted in cells.
+    pub(crate) fn overdue(
+        &self,
+        now: Instant,
+        next: u64,
+        late: Duration,
+        beside: u64,
+    ) -> Option<(u64, Duration)> {
+        let missing = self.0.filter(|_| self.due(next, late, beside).is_some_and(|due| now >= due))?;
         Some((missing.all - next, now.since(missing.since)))
     }
 
     /// When what is missing becomes overdue; arguments as for [`Self::overdue`].
-    pub(crate) fn due(&self, next: u64, late: Duration) -> Option<Instant> {
+    pub(crate) fn due(&self, next: u64, late: Duration, beside: u64) -> Option<Instant> {
         let missing = self.0.filter(|missing| next < missing.first)?;
-        Some(
-            missing.since
-                + late
-                + if missing.all - next >= BURST { OVERDUE_AFTER } else { FEW_OVERDUE_AFTER },
-        )
+        let is_burst = missing.all - next + beside >= BURST;
+        Some(missing.since + late + if is_burst { OVERDUE_AFTER } else { FEW_OVERDUE_AFTER })
     }
 }
 
@@ -83,10 +86,10 @@ mod tests {
         let mut account = Detector::default();
         account.note(at(0), BURST, 0);
         let late = Duration::from_millis(6);
-        assert_eq!(account.due(0, late), Some(at(8_000)));
-        assert_eq!(account.overdue(at(7_999), 0, late), None);
-        assert_eq!(account.overdue(at(8_000), 0, late), Some((BURST, Duration::from_millis(8))));
-        assert_eq!(account.overdue(at(8_000), BURST, late), None, "paid");
+        assert_eq!(account.due(0, late, 0), Some(at(8_000)));
+        assert_eq!(account.overdue(at(7_999), 0, late, 0), None);
+        assert_eq!(account.overdue(at(8_000), 0, late, 0), Some((BURST, Duration::from_millis(8))));
+        assert_eq!(account.overdue(at(8_000), BURST, late, 0), None, "paid");
     }
 
     #[test]
@@ -94,7 +97,11 @@ mod tests {
         let mut account = Detector::default();
         for round in 1..100 {
             account.note(at(round * 1_000), round * 10, (round - 1) * 10);
-            assert_eq!(account.overdue(at(round * 1_000), (round - 1) * 10, Duration::ZERO), None, "{round}");
+            assert_eq!(
+                account.overdue(at(round * 1_000), (round - 1) * 10, Duration::ZERO, 0),
+                None,
+                "{round}"
+            );
         }
     }
 
@@ -102,8 +109,17 @@ mod tests {
     fn a_few_cells_are_waited_for_longer_until_they_are_a_burst() {
         let mut account = Detector::default();
         account.note(at(0), BURST - 1, 0);
-        assert_eq!(account.due(0, Duration::ZERO), Some(at(15_000)));
+        assert_eq!(account.due(0, Duration::ZERO, 0), Some(at(15_000)));
         account.note(at(5_000), BURST, 0);
-        assert_eq!(account.overdue(at(5_000), 0, Duration::ZERO), Some((BURST, Duration::from_millis(5))));
+        assert_eq!(account.overdue(at(5_000), 0, Duration::ZERO, 0), Some((BURST, Duration::from_millis(5))));
+    }
+    #[test]
+    fn what_is_sent_beside_cells_makes_a_burst_of_them() {
+        let mut account = Detector::default();
+        account.note(at(0), 1, 0);
+        assert_eq!(account.due(0, Duration::ZERO, BURST - 2), Some(at(15_000)));
+        assert_eq!(account.due(0, Duration::ZERO, BURST - 1), Some(at(2_000)));
+        assert_eq!(account.overdue(at(2_000), 0, Duration::ZERO, BURST - 1), Some((1, OVERDUE_AFTER)));
+        assert_eq!(account.due(1, Duration::ZERO, BURST), None, "no cell is missing");
     }
 }

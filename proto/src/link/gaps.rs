@@ -44,6 +44,11 @@ impl Gaps {
         self.longest[0] = self.longest[0].max(gap);
     }
 
+    /// Something else arrived, whose gaps nobody measures: the next one began then at the earliest.
+    pub(crate) fn shorten(&mut self, arrived: Instant) {
+        self.last = self.last.max(arrived);
+    }
+
     /// A path that is silent for so long, while cells are overdue, is dead: a quarter longer than lately.
     pub(crate) fn limit(&self) -> Duration {
         let longest = self.longest[0].max(self.longest[1]);

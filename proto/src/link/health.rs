@@ -19,7 +19,8 @@
 
 use crate::event::Signal;
 use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::Detector;
+use crate::link::black_hole::{BURST, Detector};
+use crate::link::carried::Told;
 use crate::link::gaps::Gaps;
 use crate::link::hold_down::HoldDown;
 use crate::link::incast::INCAST_EXTRA;
@@ -66,6 +67,10 @@ pub(crate) struct Health {
     gaps: Gaps,
     /// Cells that are missing before the latest one.
     skipped: u64,
+    /// What the peer's programs sent on the path.
+    pub(crate) told: Told,
+    /// The other direction was given up because cells were not received.
+    other_given_up: bool,
 }
 
 impl Health {
@@ -83,6 +88,8 @@ impl Health {
             black_hole: Detector::default(),
             gaps: Gaps::new(now),
             skipped: 0,
+            told: Told::default(),
+            other_given_up: false,
         }
     }
 
@@ -123,6 +130,20 @@ impl Health {
         self.skipped = missing;
     }
 
+    /// A frame came last at `arrived` that programs took: the path works.
+    pub(crate) fn handle_carried(&mut self, arrived: Instant) {
+        if self.up {
+            self.last_received = self.last_received.max(arrived);
+            self.gaps.shorten(arrived);
+        }
+    }
+
+    /// Whether the other direction of the link was given up because cells were not received. Most of what dies does so both ways, and
+    /// the way on which little is sent may be that of the answers.
+    pub(crate) fn handle_other_direction(&mut self, given_up: bool) {
+        self.other_given_up = given_up;
+    }
+
     /// The peer sends again after silence on all links: it did not run, and slower links show that later.
     pub(crate) fn handle_pause(&mut self, now: Instant) {
         self.excused = now;
@@ -158,7 +179,7 @@ impl Health {
         if !self.up {
             return None;
         }
-        let overdue = self.black_hole.overdue(now, next, self.late(now, skew, incast));
+        let overdue = self.black_hole.overdue(now, next, self.late(now, skew, incast), self.beside());
         if let Some((overdue, waited)) =
             overdue.filter(|_| now.since(self.last_received) >= self.gaps.limit())
         {
@@ -178,7 +199,7 @@ impl Health {
         let late = self.late(now, skew, incast);
         let overdue = self
             .black_hole
-            .due(next, late)
+            .due(next, late, self.beside())
             .map_or(silent, |due| due.max(self.last_received + self.gaps.limit()));
         self.up.then(|| silent.min(overdue))
     }
@@ -188,6 +209,11 @@ impl Health {
         let was_up = self.up;
         *self = Self::new(self.last_received);
         was_up
+    }
+
+    /// What makes a burst of the cells that are missing, counted in cells.
+    fn beside(&self) -> u64 {
+        if self.other_given_up { BURST } else { self.told.since() }
     }
 
     /// How late cells may be by nature.

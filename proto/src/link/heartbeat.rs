@@ -31,7 +31,7 @@ impl Links {
             let Some(paths) = self.paths_mut(index).filter(|paths| now >= paths.heartbeat_at) else {
                 continue;
             };
-            let (is_rising, received) = (paths.is_rising(now), paths.cells_received());
+            let (is_rising, all) = (paths.is_rising(now), paths.earned());
             paths.heartbeat_at = now + if is_rising { HEARTBEAT_BUSY } else { HEARTBEAT_QUIET };
             if !paths.is_joined() {
                 continue;
@@ -42,7 +42,7 @@ impl Links {
                 if path.endpoint.is_none() || !state.carries() {
                     continue;
                 }
-                let earned = earned(path.sent(), received);
+                let earned = earned(path.sent(), all);
                 let suspect = path.loss.is_suspect();
                 self.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
                 let probes = paths.names_probes && path.path_mtu.poll(now);
@@ -123,6 +123,12 @@ impl Links {
             *sent = Sent { departed: wire_seq(path.departed(link.departed())), queued };
             heartbeat.sent_links += 1;
         }
+        if paths.outbound.iter().any(|path| path.carried > 0) {
+            heartbeat.carried_links = heartbeat.sent_links;
+            for (carried, path) in heartbeat.carried.iter_mut().zip(&paths.outbound) {
+                *carried = wire_seq(path.carried);
+            }
+        }
         let fastest = paths.fastest();
         for (theirs, (received, path)) in (0..).zip(heartbeat.reports.iter_mut().zip(&paths.inbound)) {
             if path.received == 0 {
@@ -166,12 +172,11 @@ impl Links {
             paths.outbound[usize::from(link)].handle_round_trip(sample);
         }
         // Cells have come since, and have paid for reports of them.
-        let received = paths.cells_received();
-        let dues = paths.outbound.iter().filter(|path| path.endpoint.is_some());
-        let due = dues
-            .map(|path| path.pacing.due(now, earned(path.sent(), received), path.loss.is_suspect()))
-            .min();
-        paths.heartbeat_at = due.map_or(paths.heartbeat_at, |due| due.min(paths.heartbeat_at));
+        paths.handle_earned(now);
+        let carried = &heartbeat.carried[..usize::from(heartbeat.carried_links)];
+        if let Some(sent) = carried.get(usize::from(theirs)) {
+            paths.inbound[usize::from(theirs)].health.told.note_before(*sent);
+        }
         let order = (heartbeat.sent_at, heartbeat.serial);
         if paths.latest_report.is_some_and(|latest| !is_later(order, latest)) {
             return Some(skew);
@@ -181,6 +186,9 @@ impl Links {
             heartbeat.sent.iter().zip(&mut paths.inbound).take(usize::from(heartbeat.sent_links))
         {
             path.handle_departed(now, *sent);
+        }
+        for (sent, path) in carried.iter().zip(&mut paths.inbound) {
+            path.health.told.note(*sent);
         }
         paths.judge_at = now;
         // What the peer says now was true when it had just received what it echoes, or later.
@@ -339,12 +347,14 @@ impl Links {
             let Self { own, peers, .. } = &mut *self;
             let Some(Some(paths)) = peers.get_mut(usize::from(index)) else { return };
             let link = paths.paired.iter().position(|paired| paired.map(usize::from) == Some(theirs));
+            let given_up = link.and_then(|link| paths.outbound.get(link)).is_some_and(|path| path.doubted);
             let link = link.map(|link| &own[link]);
             let others_received = |link: &Link| link.incast.received_others(now, index, OTHERS_WITHIN);
             let incast = link.is_some_and(others_received);
             let read_until = link.map_or(now, |link| link.read_until(now));
             let state = &mut paths.inbound[theirs];
             let skew = state.skew(fastest) + jitter;
+            state.health.handle_other_direction(given_up);
             let change = state.health.poll(read_until, state.next_seq(), skew, incast, received);
             let due = state
                 .health

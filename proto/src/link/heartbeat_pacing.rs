@@ -2,7 +2,8 @@
 //!
 //! Beside [`crate::link::heartbeat`]. Under load the cells of a link pay for its heartbeats, so that these take little of it at
 //! any rate and among any number of peers: at 1 Gbit/s there is one each millisecond, at 10 Mbit/s each 10. What comes
-//! from the peer pays as much, for its sender goes by reports ([`crate::link::congestion`]).
+//! from the peer pays as much, for its sender goes by reports ([`crate::link::congestion`]). What programs carry pays for heartbeats on
+//! all links: those on the others tell what is missing on one ([`crate::link::carried`]).
 //! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again.
 //!
 //! A fast link has something saved when its cells stop: most often because cells were lost, and then reports matter most.
@@ -24,9 +25,10 @@ pub(crate) struct Pacing {
     spent: u64,
 }
 
-/// What has been earned by `sent` cells over the link and `received` ones from its peer, over whatever link: 1 by each.
-pub(crate) fn earned(sent: u64, received: u64) -> u64 {
-    sent + received
+/// What has been earned by `sent` cells over the link, and by what all links earn: 1 by each cell received from its peer over whatever
+/// link, and by what counts as one that programs carried.
+pub(crate) fn earned(sent: u64, all: u64) -> u64 {
+    sent + all
 }
 
 impl Pacing {

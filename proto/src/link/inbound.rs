@@ -28,6 +28,8 @@ pub(crate) struct Inbound {
     pub(crate) received: u64,
     /// Bytes of its data cells, headers included.
     pub(crate) bytes: u64,
+    /// What programs received, counted in cells.
+    pub(crate) carried: u64,
     /// Cells found missing.
     pub(crate) missed: u64,
     /// The number after the highest that was received.
@@ -52,6 +54,7 @@ impl Inbound {
             lingers: false,
             received: 0,
             bytes: 0,
+            carried: 0,
             missed: 0,
             next_seq: first,
             last_heartbeat: None,

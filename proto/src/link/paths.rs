@@ -1,6 +1,7 @@
 //! The paths to one peer, in both directions.
 
 use crate::link::health::LATELY;
+use crate::link::heartbeat_pacing::earned;
 use crate::link::inbound::{self, Inbound};
 use crate::link::outbound::Outbound;
 use crate::time::Instant;
@@ -117,9 +118,19 @@ impl Paths {
         }
     }
 
-    /// Cells received from it over all links.
-    pub(crate) fn cells_received(&self) -> u64 {
-        self.inbound.iter().map(|path| path.received).sum()
+    /// What all paths to it have earned: cells received from it, and what programs carried both ways.
+    pub(crate) fn earned(&self) -> u64 {
+        let inbound = self.inbound.iter().map(|path| path.received + path.carried);
+        inbound.chain(self.outbound.iter().map(|path| path.carried)).sum()
+    }
+
+    /// More was earned: heartbeats may be due sooner.
+    pub(super) fn handle_earned(&mut self, now: Instant) {
+        let all = self.earned();
+        let paths = self.outbound.iter().filter(|path| path.endpoint.is_some());
+        let due =
+            paths.map(|path| path.pacing.due(now, earned(path.sent(), all), path.loss.is_suspect())).min();
+        self.heartbeat_at = due.map_or(self.heartbeat_at, |due| due.min(self.heartbeat_at));
     }
 
     /// There is something to say to it at once, over all links.

@@ -12,6 +12,7 @@ const FIXED: usize = 4 + 4 + 4 + 1 + 1 + 2;
 const SENT: usize = 4 + 4;
 const REPORT: usize = 4 + 4 + 4 + 1 + 3;
 const PROBED: usize = 1 + 4;
+const CARRIED: usize = 4;
 /// Bits of an entry of `reports`.
 const UP: u8 = 1;
 const BEHIND: u8 = 2;
@@ -20,7 +21,7 @@ const HEARTBEATS_SHIFT: u32 = 2;
 /// Heartbeats are counted modulo this.
 pub const HEARTBEATS: u8 = 64;
 /// The longest heartbeat without padding and without the cell header.
-pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT + PROBED) + 1;
+pub const HEARTBEAT_MAX: usize = FIXED + LINKS * (SENT + REPORT + PROBED + CARRIED) + 2;
 
 /// What the speaker reports of one of its links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +74,10 @@ pub struct Heartbeat {
     pub names_probes: bool,
     /// The link number of the latest probe that was received on each of the addressee's links; only when `names_probes`.
     pub probed: [Option<u32>; LINKS],
+    /// How many entries of `carried` count; only when `names_probes`.
+    pub carried_links: u8,
+    /// What the speaker's programs have sent to the addressee over each of the speaker's links, in cells' worth, modulo 2^32.
+    pub carried: [u32; LINKS],
     /// Bytes of padding, which make the heartbeat a probe; only when `names_probes`.
     pub padding: u16,
 }
@@ -90,6 +95,8 @@ impl Default for Heartbeat {
             reports: [Report::default(); LINKS],
             names_probes: false,
             probed: [None; LINKS],
+            carried_links: 0,
+            carried: [0; LINKS],
             padding: 0,
         }
     }
@@ -130,6 +137,14 @@ impl Heartbeat {
                 let (link, seq) = (reader.u8()?, reader.u32()?);
                 *heartbeat.probed.get_mut(usize::from(link)).ok_or(Malformed::Field)? = Some(seq);
             }
+            // Padding is zeros.
+            if reader.0.first().is_some_and(|links| *links > 0) {
+                heartbeat.carried_links = reader.u8()?;
+                let links = usize::from(heartbeat.carried_links);
+                for carried in heartbeat.carried.get_mut(..links).ok_or(Malformed::Field)? {
+                    *carried = reader.u32()?;
+                }
+            }
             heartbeat.padding = u16::try_from(reader.0.len()).unwrap_or(u16::MAX);
         }
         Ok(heartbeat)
@@ -138,8 +153,13 @@ impl Heartbeat {
     /// How long it is without padding, in bytes.
     #[must_use]
     pub fn length(&self) -> usize {
-        let probed = if self.names_probes { 1 + self.probed.iter().flatten().count() * PROBED } else { 0 };
-        FIXED + usize::from(self.sent_links) * SENT + usize::from(self.reported_links) * REPORT + probed
+        let fixed = FIXED + usize::from(self.sent_links) * SENT + usize::from(self.reported_links) * REPORT;
+        if !self.names_probes {
+            return fixed;
+        }
+        let probed = 1 + self.probed.iter().flatten().count() * PROBED;
+        let carried = if self.carried_links > 0 { 1 + usize::from(self.carried_links) * CARRIED } else { 0 };
+        fixed + probed + carried
     }
 
     /// Writes the heartbeat to `payload` (at least [`HEARTBEAT_MAX`] bytes and the padding) and returns its length.
@@ -166,6 +186,12 @@ impl Heartbeat {
         for (link, seq) in probed() {
             writer.u8(link).u32(seq);
         }
+        if self.carried_links > 0 {
+            writer.u8(self.carried_links);
+            for carried in &self.carried[..usize::from(self.carried_links)] {
+                writer.u32(*carried);
+            }
+        }
         let length = writer.len();
         let padded = length + usize::from(self.padding);
         payload[length..padded].fill(0);
@@ -186,6 +212,7 @@ mod tests {
             sent_links: 1,
             reported_links: 1,
             names_probes: true,
+            carried_links: 1,
             padding: 2,
             ..Heartbeat::default()
         };
@@ -200,6 +227,7 @@ mod tests {
             delay_micros: 0xfe_dcba,
         };
         heartbeat.probed[0] = Some(10);
+        heartbeat.carried[0] = 11;
         heartbeat
     }
 
@@ -209,7 +237,7 @@ mod tests {
         let length = example().emit(&mut bytes);
         let golden = [
             0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 9, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
-            0, 0, 0, 8, 0x27, 0xfe, 0xdc, 0xba, 1, 0, 0, 0, 0, 10, 0, 0,
+            0, 0, 0, 8, 0x27, 0xfe, 0xdc, 0xba, 1, 0, 0, 0, 0, 10, 1, 0, 0, 0, 11, 0, 0,
         ];
         assert_eq!(bytes[..length], golden);
         assert_eq!(Heartbeat::parse(&bytes[..length]), Ok(example()));
@@ -221,11 +249,17 @@ mod tests {
         let length = example().emit(&mut bytes);
         assert_eq!(length, example().length() + 2);
         let without_probes = FIXED + SENT + REPORT;
-        for cut in (0..length - 2).filter(|cut| *cut != without_probes) {
+        let without_carried = without_probes + 1 + PROBED;
+        let is_whole = |cut: &usize| [without_probes, without_carried].contains(cut);
+        for cut in (0..length - 2).filter(|cut| !is_whole(cut)) {
             assert_eq!(Heartbeat::parse(&bytes[..cut]), Err(Malformed::Truncated), "cut at {cut}");
         }
         let old = Heartbeat::parse(&bytes[..without_probes]).unwrap();
         assert_eq!((old.names_probes, old.probed, old.padding), (false, [None; LINKS], 0));
+        let old = Heartbeat::parse(&bytes[..without_carried]).unwrap();
+        assert_eq!((old.probed[0], old.carried_links, old.padding), (Some(10), 0, 0));
+        bytes[without_carried] = 17;
+        assert_eq!(Heartbeat::parse(&bytes), Err(Malformed::Field), "no such links");
         bytes[without_probes + 1] = 16;
         assert_eq!(Heartbeat::parse(&bytes), Err(Malformed::Field), "no such link");
         bytes[12] = 17;

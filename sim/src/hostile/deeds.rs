@@ -151,6 +151,8 @@ fn report(way: &mut Way, random: &mut Random) -> Vec<u8> {
     for (probed, last) in heartbeat.probed.iter_mut().zip(way.received) {
         *probed = random.chance(500_000).then(|| extreme(random, last));
     }
+    heartbeat.carried_links = links(random);
+    heartbeat.carried.iter_mut().for_each(|carried| *carried = extreme(random, 0));
     let mut payload = [0; HEARTBEAT_MAX];
     let length = heartbeat.emit(&mut payload);
     if random.chance(50_000) {

@@ -14,7 +14,7 @@ use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
 use tabane_kit::workload::web::File;
-use tabane_kit::workload::{database, ganesha, web};
+use tabane_kit::workload::{database, ganesha, store, web};
 
 /// Rate of each of the two links.
 pub(super) const LINK_RATE: Bitrate = Bitrate::mbit(1_000);
@@ -37,6 +37,7 @@ pub(super) struct Bench {
 struct Servers {
     _web: web::Server,
     _database: database::Server,
+    _store: store::Server,
     files: ganesha::Server,
 }
 
@@ -45,17 +46,28 @@ struct Servers {
 pub(super) enum Job {
     Fetch(File),
     Transact,
+    Set,
     Read,
 }
 
+/// What carries the frames of the bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// Sealed cells.
+    Cells,
+    /// Programs in the kernel.
+    Programs,
+}
+
 impl Job {
-    const ALL: [Job; 4] = [Job::Fetch(File::Large), Job::Fetch(File::Small), Job::Transact, Job::Read];
+    const ALL: [Job; 5] =
+        [Job::Fetch(File::Large), Job::Fetch(File::Small), Job::Transact, Job::Set, Job::Read];
 
     /// The unit of what is measured of it.
     fn unit(self) -> &'static str {
         match self {
             Job::Fetch(File::Large) | Job::Read => "Mbit/s",
-            Job::Fetch(File::Small) | Job::Transact => "1/s",
+            Job::Fetch(File::Small) | Job::Transact | Job::Set => "1/s",
         }
     }
 }
@@ -66,7 +78,17 @@ impl fmt::Display for Job {
             Job::Fetch(File::Large) => "nginx, 16 MiB files",
             Job::Fetch(File::Small) => "nginx, 1 KiB files",
             Job::Transact => "PostgreSQL, TPC-B",
+            Job::Set => "Redis, SET",
             Job::Read => "nfs-ganesha, a 16 MiB file",
+        })
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Carrier::Cells => "cells",
+            Carrier::Programs => "kernel",
         })
     }
 }
@@ -74,6 +96,7 @@ impl fmt::Display for Job {
 /// A job over every path.
 #[derive(Debug)]
 pub(super) struct Row {
+    pub(super) carrier: Carrier,
     pub(super) job: Job,
     pub(super) link: Samples,
     pub(super) bundle: Samples,
@@ -84,7 +107,7 @@ pub(super) struct Row {
 }
 
 impl Bench {
-    /// Measures every job over every path.
+    /// Measures every job over every path, with each carrier.
     pub(super) fn run(&self) -> Result<Vec<Row>> {
         let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); 2]))?;
         let server = topology.host(1);
@@ -94,20 +117,35 @@ impl Bench {
                 let _step = progress::step("filling a database");
                 database::Server::start(server)?
             },
+            _store: store::Server::start(server)?,
             files: ganesha::Server::start(server, self.seed)?,
         };
-        let bundles = Bundle::start_all(&topology, &bundle::Options::new(&self.daemon))?;
-        let rows =
-            Job::ALL.into_iter().map(|job| self.row(&topology, &servers, job)).collect::<Result<_>>()?;
-        Bundle::stop_all(bundles)?;
+        let mut rows = Vec::new();
+        for carrier in [Carrier::Cells, Carrier::Programs] {
+            let bundles = self.start(&topology, carrier)?;
+            for job in Job::ALL {
+                rows.push(self.row(&topology, &servers, (carrier, job))?);
+            }
+            Bundle::stop_all(bundles)?;
+        }
         Ok(rows)
     }
 
-    fn row(&self, topology: &Topology, servers: &Servers, job: Job) -> Result<Row> {
+    fn start<'a>(&self, topology: &'a Topology, carrier: Carrier) -> Result<Vec<Bundle<'a>>> {
+        if carrier == Carrier::Cells {
+            return Bundle::start_all(topology, &bundle::Options::new(&self.daemon));
+        }
+        let mut bundles = Bundle::start_all(topology, &bundle::Options::by_programs(&self.daemon, "kernel"))?;
+        Bundle::wait_for_programs(&mut bundles)?;
+        Ok(bundles)
+    }
+
+    fn row(&self, topology: &Topology, servers: &Servers, (carrier, job): (Carrier, Job)) -> Result<Row> {
         let [mut link, mut bundle, mut outage] = [(); 3].map(|()| Samples::new(job.unit(), Vec::new()));
         let mut failed = 0;
         for round in 1..=self.rounds {
-            let _step = progress::step(&format!("{job}, round {round} of {}", self.rounds));
+            let what = format!("{carrier}: {job}, round {round} of {}", self.rounds);
+            let _step = progress::step(&what);
             let paths = [
                 (&mut link, address(0, 1).into(), false),
                 (&mut bundle, bundle::address(1), false),
@@ -119,7 +157,7 @@ impl Bench {
                 failed += failures;
             }
         }
-        Ok(Row { job, link, bundle, outage, failed })
+        Ok(Row { carrier, job, link, bundle, outage, failed })
     }
 
     /// One load of a server at an address; returns how fast it was, and how much failed.
@@ -144,6 +182,11 @@ impl Bench {
                 self.meanwhile(topology, with_outage)?;
                 let outcome = load.finish()?;
                 Ok((outcome.rate, outcome.failed))
+            }
+            Job::Set => {
+                let load = store::Load::start(client, server, CLIENTS, self.seconds)?;
+                self.meanwhile(topology, with_outage)?;
+                Ok((load.finish()?, 0))
             }
             Job::Read => {
                 let load = servers.files.load(client, server, CLIENTS, self.seconds)?;

@@ -1,42 +1,60 @@
 //! The loads in the common form: a row per load, against what is wanted.
 
-use super::measure::{CLIENTS, Job, LINK_RATE, Row};
+use super::measure::{CLIENTS, Carrier, Job, LINK_RATE, Row};
 use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::workload::web::File;
 
 /// Least throughput of large files through a bundle of two links, in that of one.
 const RATIO_MIN: f64 = 1.9;
+/// Least rate of small requests by the kernel path, in that of one link.
+const KERNEL_RATIO_MIN: f64 = 0.95;
 
 /// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, rows: &[Row]) {
     report.field("link_mbps", LINK_RATE.mbps());
     report.field("clients", CLIENTS);
-    let mut table = Table::new(&["load", "unit", "one link", "bundle", "ratio", "outage", "failed"]);
+    let mut table =
+        Table::new(&["load", "frames", "unit", "one link", "bundle", "ratio", "outage", "failed"]);
     for row in rows {
-        let (key, ratio) = (key(row.job), row.bundle.median() / row.link.median());
-        let mut cells = vec![row.job.to_string(), row.link.unit().to_string()];
+        let (key, ratio) = (key(row), row.bundle.median() / row.link.median());
+        let mut cells = vec![row.job.to_string(), row.carrier.to_string(), row.link.unit().to_string()];
         cells.extend([&row.link, &row.bundle].map(|samples| format!("{:.0}", samples.median())));
         cells.extend([format!("{ratio:.2}"), format!("{:.0}", row.outage.median()), row.failed.to_string()]);
         table.row(cells);
         for (path, samples) in [("link", &row.link), ("bundle", &row.bundle), ("outage", &row.outage)] {
             report.samples(format!("{key}.{path}"), samples.clone());
         }
-        if row.job == Job::Fetch(File::Large) {
-            report.verdict(Verdict::at_least(&format!("{key}.ratio"), ratio, RATIO_MIN));
+        if let Some(least) = least(row) {
+            report.verdict(Verdict::at_least(&format!("{key}.ratio"), ratio, least));
         }
         report.verdict(Verdict::equals(&format!("{key}.failed"), row.failed, 0));
     }
     report.show(table);
     report.show(format!("  two links of {LINK_RATE}, {CLIENTS} clients at once; medians"));
     report.show("  outage: through the bundle, one of its two switches dead for a third of the time");
+    report.show("  frames: in sealed cells, adaptive; or by programs in the kernel, hash, not sealed");
     report.show("  failed: requests, transactions or clients of NFS, on any path");
 }
 
-fn key(job: Job) -> &'static str {
-    match job {
+/// The least ratio to one link that is wanted.
+fn least(row: &Row) -> Option<f64> {
+    match (row.carrier, row.job) {
+        (Carrier::Cells, Job::Fetch(File::Large)) => Some(RATIO_MIN),
+        (Carrier::Programs, Job::Fetch(File::Small) | Job::Transact | Job::Set) => Some(KERNEL_RATIO_MIN),
+        _ => None,
+    }
+}
+
+fn key(row: &Row) -> String {
+    let job = match row.job {
         Job::Fetch(File::Large) => "web_large",
         Job::Fetch(File::Small) => "web_small",
         Job::Transact => "database",
+        Job::Set => "store",
         Job::Read => "nfs",
+    };
+    match row.carrier {
+        Carrier::Cells => job.to_owned(),
+        Carrier::Programs => format!("kernel_{job}"),
     }
 }

@@ -123,7 +123,12 @@ impl Path {
                 let protection = Protection::None;
                 Bundle::start_all(topology, &bundle::Options { mtu, protection, ..sealed })
             }
-            Carrier::Programs => start_programs(topology, sealed),
+            Carrier::Programs => {
+                let mut bundles =
+                    Bundle::start_all(topology, &bundle::Options::by_programs(daemon, "kernel"))?;
+                Bundle::wait_for_programs(&mut bundles)?;
+                Ok(bundles)
+            }
             Carrier::Window { is_sealed } => {
                 let protection = if is_sealed { Protection::LabKey } else { Protection::None };
                 // Its name is needed no more once both daemons have it open.
@@ -165,16 +170,4 @@ impl Path {
         }
         Ok(())
     }
-}
-
-/// Bundles whose frames are carried by programs, as soon as they are.
-fn start_programs<'a>(topology: &'a Topology, options: bundle::Options) -> Result<Vec<Bundle<'a>>> {
-    let arguments = ["--data-path", "kernel", "--policy", "hash"].map(String::from).to_vec();
-    let mtu = Some(topology.plan().links[0].mtu - tabane_kernel::OVERHEAD);
-    let options = bundle::Options { mtu, protection: Protection::None, arguments, ..options };
-    let mut bundles = Bundle::start_all(topology, &options)?;
-    for bundle in &mut bundles {
-        bundle.wait_until("the kernel path", |status| status.peers.iter().any(|peer| peer.kernel_path))?;
-    }
-    Ok(bundles)
 }

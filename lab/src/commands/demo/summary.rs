@@ -1,9 +1,10 @@
-//! Phase 3: the figures of the demonstration in the common form, with verdicts.
+//! Phase 4: the figures of the demonstration in the common form, with verdicts.
 
 use serde_json::json;
 
+use super::kernel_path;
 use super::outage::Outage;
-use super::speed::Speed;
+use super::speed::{Flows, Speed};
 use tabane_kit::report::{Report, Table, Verdict};
 
 /// Least speed-up of two links over one.
@@ -18,7 +19,7 @@ const STALL_MS_MAX: f64 = 100.0;
 const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
 
 /// Writes everything into `report`.
-pub(super) fn write(report: &mut Report, speed: Speed, outage: &Outage) {
+pub(super) fn write(report: &mut Report, speed: Speed, outage: &Outage, kernel_path: kernel_path::Outcome) {
     let single = (speed.single.gbps.median(), speed.single.retransmits.median());
     let bundle = (speed.bundle.gbps.median(), speed.bundle.retransmits.median());
     let ratio = bundle.0 / single.0;
@@ -45,19 +46,30 @@ pub(super) fn write(report: &mut Report, speed: Speed, outage: &Outage) {
     report.verdict(Verdict::at_most("recovered_ms", recovered_ms, RECOVERED_MS_MAX));
     report.verdict(Verdict::equals("whole", outage.transfer.is_whole, true));
 
-    report.show(speed_table(&speed, ratio));
+    report.show(speed_table(&speed, kernel_path.as_ref().ok(), ratio));
+    report.show(kernel_words(&kernel_path));
     report.show(outage_table(outage, stall_ms));
     for loss in lost {
         report.show(format!("  lost: {loss}"));
     }
-    keep(report, speed);
+    keep(report, speed, kernel_path.ok());
 }
 
-fn keep(report: &mut Report, speed: Speed) {
-    report.samples("single_gbps", speed.single.gbps);
-    report.samples("bundle_gbps", speed.bundle.gbps);
-    report.samples("retransmits_single", speed.single.retransmits);
-    report.samples("retransmits_bundle", speed.bundle.retransmits);
+fn keep(report: &mut Report, speed: Speed, kernel_path: Option<Flows>) {
+    let paths = [("single", Some(speed.single)), ("bundle", Some(speed.bundle)), ("kernel", kernel_path)];
+    for (path, flows) in paths.into_iter().filter_map(|(path, flows)| Some((path, flows?))) {
+        report.samples(format!("{path}_gbps"), flows.gbps);
+        report.samples(format!("retransmits_{path}"), flows.retransmits);
+        report.samples(format!("{path}_cpu_s_per_gb"), flows.cpu);
+    }
+}
+
+/// What the kernel path is and costs, or why this machine has none.
+fn kernel_words(kernel_path: &kernel_path::Outcome) -> String {
+    match kernel_path {
+        Ok(_) => "  kernel path: programs in the kernel carry frames whole, not sealed, and each connection over one link".to_owned(),
+        Err(why) => format!("  no kernel path here: {why}"),
+    }
 }
 
 fn connections_lost(outage: &Outage) -> Vec<String> {
@@ -81,19 +93,29 @@ fn outage_fields(outage: &Outage, stall_ms: f64, lost: usize) -> serde_json::Val
     })
 }
 
-fn speed_table(speed: &Speed, ratio: f64) -> Table {
-    let mut table = Table::new(&["one TCP connection (CUBIC)", "Gbit/s", "lowest", "highest", "retransmits"]);
-    for (label, path) in [("one link alone", &speed.single), ("the bundle of two", &speed.bundle)] {
+fn speed_table(speed: &Speed, kernel_path: Option<&Flows>, ratio: f64) -> Table {
+    let mut table = Table::new(&[
+        "one TCP connection (CUBIC)",
+        "Gbit/s",
+        "lowest",
+        "highest",
+        "retransmits",
+        "CPU, s/GB",
+    ]);
+    let bundles = [("one link alone", Some(&speed.single)), ("the bundle of two", Some(&speed.bundle))];
+    let rows = bundles.into_iter().chain([("the same by the kernel path", kernel_path)]);
+    for (label, flows) in rows.filter_map(|(label, flows)| Some((label, flows?))) {
         let gbps = |value: f64| format!("{value:.3}");
         table.row(vec![
             label.into(),
-            gbps(path.gbps.median()),
-            gbps(path.gbps.min()),
-            gbps(path.gbps.max()),
-            path.retransmits.median().to_string(),
+            gbps(flows.gbps.median()),
+            gbps(flows.gbps.min()),
+            gbps(flows.gbps.max()),
+            flows.retransmits.median().to_string(),
+            format!("{:.2}", flows.cpu.median()),
         ]);
     }
-    table.row(vec!["ratio".into(), format!("{ratio:.3}")]);
+    table.row(vec!["ratio of the bundle to one link".into(), format!("{ratio:.3}")]);
     table
 }
 
