@@ -16,8 +16,13 @@
 /* Lanes of a peer that have an order of their own; lane 0 is without order. */
 #define LANES 16
 
-/* Set in the first word of `skb->cb` of a frame that has a place in an order. The lower bits: see `receive.bpf.c`. */
+/* Where a frame stands in an order: lane and number, in the flow label on a link. */
+#define LANE_SHIFT 16
+#define NUMBER_MASK 0xffff
+/* The same behind the receive program, in the first word of `skb->cb`, with the link: `TAG_ORDERED | link | lane | number`. The second word
+ * is the peer, the third how many segments the frame is. */
 #define TAG_ORDERED (1u << 31)
+#define LINK_SHIFT 20
 
 /* Addresses, as they travel. In frames they stand at even places. */
 struct mac {

@@ -25,8 +25,6 @@
 
 #define VERSION_6 (6u << 28)
 #define LABEL_MASK 0xfffff
-#define LANE_SHIFT 16
-#define NUMBER_MASK 0xffff
 
 struct ethernet {
 	struct mac to;

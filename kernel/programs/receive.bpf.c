@@ -7,8 +7,7 @@
  * All that is not for the bundle is left to the stack, untouched. A frame from a peer is what a hostile peer made of it: each
  * length is compared with the frame's own before a byte behind it is used, and none of its values names an address in memory.
  *
- * A frame with a place in an order goes to the qdisc that keeps it (`config.reorder`), with three words in `skb->cb`:
- * `TAG_ORDERED | link << 20 | lane << 16 | number`, the peer, and how many segments the frame is.
+ * A frame with a place in an order goes to the qdisc that keeps it (`config.reorder`), and says where it belongs (`TAG_ORDERED`).
  *
  * Source: `bpf_skb_adjust_room` in bpf-helpers(7); `bpf_skb_net_shrink` in `net/core/filter.c` of Linux 6.18.
  */
@@ -22,8 +21,6 @@
 /* Not in `linux/bpf.h` before Linux 6.3. */
 #define DECAP_L3_IPV4 (1ULL << 7)
 #define DECAP_L3_IPV6 (1ULL << 8)
-/* Where the link stands in the tag. */
-#define LINK_SHIFT 20
 /* `skb->pkt_type` of a frame to the NIC's own address. */
 #define TO_THIS_HOST 0
 /* Paths that are remembered: of 16 NICs and the peers of most bundles. */

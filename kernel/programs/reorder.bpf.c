@@ -8,8 +8,7 @@
  *     dequeue: what was handed on -> else give up what nobody needs to wait for -> else sleep until then
  *
  * Each lane of each peer has an order of its own, so flows do not wait for each other. The receive program says where a frame
- * belongs in `skb->cb`: `TAG_ORDERED | link << 20 | lane << 16 | number`, the peer, and how many numbers the frame takes: one
- * for each segment of a superframe. A superframe that a NIC segments comes in pieces, which have its first number all; the pieces
+ * belongs (`TAG_ORDERED`), and how many numbers it takes: one for each segment of a superframe. A superframe that a NIC segments comes in pieces, which have its first number all; the pieces
  * that came before say which numbers a piece has. So no piece waits for another one, and none is taken for a replica.
  *
  * A missing number is given up when every link has delivered a later one, for links keep order, and `grace_ns` has passed.
@@ -32,7 +31,7 @@
  * come round. */
 #define AHEAD_MAX 16384
 /* Where lanes begin: at number 0, far enough from the position 0 for what comes late. */
-#define BEGINNING (1ull << 16)
+#define BEGINNING (NUMBER_MASK + 1ull)
 #define NEVER (~0ull)
 /* By how much a timer may be late, so that timers fall together. */
 #define SLACK_NS 50000
@@ -326,7 +325,7 @@ int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff
 	skb = bpf_kptr_xchg(&frame->skb, skb);
 	if (skb)
 		bpf_qdisc_skb_drop(skb, to_free);
-	lane = peer * LANES + (tag >> 16 & (LANES - 1));
+	lane = peer * LANES + (tag >> LANE_SHIFT & (LANES - 1));
 	sequence = bpf_map_lookup_elem(&sequences, &lane);
 	order = bpf_map_lookup_elem(&orders, &peer);
 	if (!(tag & TAG_ORDERED) || !sequence || !order) {
@@ -334,7 +333,7 @@ int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff
 		hand_on(outlet, frame);
 		return NET_XMIT_SUCCESS;
 	}
-	put(outlet, sequence, order, frame, tag >> 20 & (LINKS - 1), tag & 0xffff);
+	put(outlet, sequence, order, frame, tag >> LINK_SHIFT & (LINKS - 1), tag & NUMBER_MASK);
 	return NET_XMIT_SUCCESS;
 drop:
 	sch->qstats.drops++;
