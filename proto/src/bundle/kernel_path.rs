@@ -98,12 +98,10 @@ impl Bundle {
     /// the beginning of a turn, for paths are judged by it, and by when cells came after it.
     pub fn handle_carried(&mut self, now: Instant, carried: impl Fn(NodeId, u8) -> Option<Carried>) {
         for index in self.sessions.table().indices() {
-            let Some(paths) = self.links.paths(index) else { continue };
-            let node = paths.node;
-            let links = (0..).zip(&paths.outbound).filter(|(_, path)| path.kernel.is_some());
-            let links = links.fold(0_u16, |bits, (link, _): (u8, _)| bits | 1 << link);
-            for link in (0..).take(LINKS).filter(|link| links & 1 << link != 0) {
-                if let Some(carried) = carried(node, link) {
+            for link in (0..).take(LINKS) {
+                let Some(paths) = self.links.paths(index) else { break };
+                let is_used = paths.outbound.get(usize::from(link)).is_some_and(|path| path.kernel.is_some());
+                if let Some(carried) = is_used.then(|| carried(paths.node, link)).flatten() {
                     self.links.handle_carried(now, index, link, &carried);
                 }
             }
