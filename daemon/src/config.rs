@@ -95,6 +95,8 @@ pub struct Config {
     pub addresses: Vec<Cidr>,
     /// What carries frames: cells alone, or the kernel path as well.
     pub data_path: DataPath,
+    /// What has to put in order what that spreads over links.
+    pub reorder: Reordering,
     /// How cells are protected.
     pub security: Security,
     /// The cipher; `None`: the fastest on this processor, or what the peer demands.
@@ -129,6 +131,16 @@ pub enum DataPath {
     /// Cells alone.
     #[default]
     User,
+}
+
+/// What has to put frames in order that the kernel path spreads over links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reordering {
+    /// The peer's kernel, by a qdisc; a peer without one gets cells.
+    #[default]
+    Qdisc,
+    /// The same where there is one; else the TCP of the receiving program, as far as it goes.
+    Tcp,
 }
 
 /// Offloads that may be used; each is left out when the kernel lacks it.
@@ -331,6 +343,7 @@ impl Default for Config {
             workers: 1,
             addresses: Vec::new(),
             data_path: DataPath::default(),
+            reorder: Reordering::default(),
             security: Security::default(),
             cipher: None,
             access: Access::default(),
@@ -370,6 +383,19 @@ impl DataPath {
             DataPath::Auto => "auto",
             DataPath::Kernel => "kernel",
             DataPath::User => "user",
+        }
+    }
+}
+
+impl Reordering {
+    /// All choices.
+    pub const ALL: [Reordering; 2] = [Reordering::Qdisc, Reordering::Tcp];
+
+    /// The name in files and flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reordering::Qdisc => "qdisc",
+            Reordering::Tcp => "tcp",
         }
     }
 }

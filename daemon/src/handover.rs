@@ -73,6 +73,9 @@ pub(crate) struct BundleState {
     /// Microseconds within which the service manager wants a sign of life, if it wants any.
     #[serde(default)]
     pub(crate) watched: Option<u64>,
+    /// The name of the devices by which this process puts frames in order, if it has such.
+    #[serde(default)]
+    pub(crate) reorder: Option<String>,
 }
 
 impl BundleState {
@@ -101,6 +104,7 @@ impl BundleState {
             carrier,
             events,
             watched: None,
+            reorder: None,
         }
     }
 
@@ -108,6 +112,11 @@ impl BundleState {
     pub(crate) fn watched(self, within: Option<Duration>) -> Self {
         let watched = within.and_then(|within| u64::try_from(within.as_micros()).ok());
         Self { watched, ..self }
+    }
+
+    /// The same where the process has these devices that put frames in order.
+    pub(crate) fn ordered(self, reorder: Option<String>) -> Self {
+        Self { reorder, ..self }
     }
 }
 

@@ -2,7 +2,7 @@
 //! allow.
 //!
 //! ```text
-//!   open      loads the programs, puts them at the device and the NICs        with all rights, once
+//!   open      loads the programs and the reorder qdisc, puts them in places   with all rights, once
 //!   count     what crossed each path -> the core, which judges by it          the first worker, before it receives cells
 //!   follow    what the core says of peers and paths -> maps                   the first worker, with each event and each 10 ms
 //!   learn     behind which peer an address lives -> the programs' fdb         every worker
@@ -20,10 +20,10 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tabane_io::netlink;
-use tabane_kernel::{Counts, Link, OVERHEAD, Plan};
+use tabane_kernel::{Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
-use crate::config::{self, Config, LinkConfig, Mtu, Security};
+use crate::config::{self, Config, LinkConfig, Mtu, Reordering, Security};
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::medium::{IPV6_LEAST, Medium, headers};
@@ -36,6 +36,8 @@ const PORTS: u16 = 64;
 /// What carries the frames of a bundle.
 pub(crate) struct KernelPath {
     asked: config::DataPath,
+    /// MTU of the device, in bytes.
+    mtu: u16,
     /// The programs; or why there are none.
     programs: Result<Running, String>,
 }
@@ -44,8 +46,8 @@ pub(crate) struct KernelPath {
 struct Running {
     /// The longest packet that the programs make, in bytes.
     packet: u16,
-    /// The largest MTU of the device whose frames fit into the links' packets; `None`: too small for IPv6, or a link has no programs.
-    whole: Option<u16>,
+    /// Whether flows are spread also to peers that put nothing in order.
+    unordered: bool,
     /// Where each link receives, by its number.
     ends: Vec<Option<KernelEnd>>,
     state: Mutex<Peers>,
@@ -54,19 +56,27 @@ struct Running {
 }
 
 impl KernelPath {
-    /// Loads the programs and puts them in their places, unless `config` has cells alone. The device is there.
+    /// Loads the programs and puts them in their places, unless `config` has cells alone. The device is there, and will have
+    /// [`Self::mtu`]; `mtu` is asked for. `beside`: the [`Self::pair`] of the process that is about to hand the bundle over.
     ///
     /// # Errors
     /// They are asked for (`data_path = "kernel"`), and this machine cannot have them.
-    pub(crate) fn open(config: &Config, media: &[Medium], events: &Arc<EventLog>) -> Result<Self, BadInput> {
+    pub(crate) fn open(
+        config: &Config,
+        media: &[Medium],
+        mtu: Mtu,
+        beside: Option<&str>,
+        events: &Arc<EventLog>,
+    ) -> Result<Self, BadInput> {
         let asked = config.data_path;
         let programs = match asked {
             config::DataPath::User => Err(String::new()),
-            _ => Running::open(config, media, events),
+            _ => Running::open(config, media, mtu, beside, events),
         };
         match &programs {
             Ok(running) => {
-                tracing::info!(links = running.ends.iter().flatten().count(), "the kernel path is there");
+                let links = running.ends.iter().flatten().count();
+                tracing::info!(links, in_order = running.lock().pair().is_some(), "the kernel path is there");
             }
             Err(why) if asked == config::DataPath::Kernel => {
                 return Err(BadInput::new(format!("data_path kernel: {why}; allowed here: auto, user")));
@@ -76,16 +86,18 @@ impl KernelPath {
             }
             Err(_) => {}
         }
-        Ok(Self { asked, programs })
+        let mtu = programs.as_ref().map_or_else(|_| mtu.bytes(None), Running::mtu);
+        Ok(Self { asked, mtu, programs })
     }
 
-    /// Chooses the MTU of the device, in bytes: the programs make packets for it from now on.
-    pub(crate) fn fit(&mut self, asked: Mtu) -> u16 {
-        let mtu = asked.bytes(self.programs.as_ref().ok().and_then(|running| running.whole));
-        if let Ok(running) = &mut self.programs {
-            running.packet = u16::try_from(u32::from(mtu) + OVERHEAD).unwrap_or(u16::MAX);
-        }
-        mtu
+    /// MTU of the device, in bytes.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// The name of the devices that put frames in order, if there are such.
+    pub(crate) fn pair(&self) -> Option<String> {
+        self.programs.as_ref().ok()?.lock().pair().map(str::to_owned)
     }
 
     /// Where a link that was there at the start receives frames of the kernel path.
@@ -130,7 +142,7 @@ impl KernelPath {
         let Ok(running) = &self.programs else { return };
         let mut state = running.lock();
         if worker == 0 && (changed || state.is_due(now)) {
-            let peers = bundle.kernel_peers(now, running.packet);
+            let peers = bundle.kernel_peers(now, running.packet, running.unordered);
             state.follow(now, bundle.is_delivered(), &peers, &|needs| {
                 reason::words(needs, nics, bundle.policy(), running.packet)
             });
@@ -166,24 +178,32 @@ impl KernelPath {
         }
     }
 
-    /// What the programs did not carry: name and count.
+    /// What the programs did not carry, and what the qdisc did: name and count.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts =
-            self.programs.as_ref().map_or_else(|_| Counts::default(), |running| running.lock().counts());
-        let names = Counts::DESCRIBED.iter().map(|(name, _)| *name);
-        names.zip(counts.iter().map(|(_, count)| count).collect::<Vec<_>>())
+        let none = (Counts::default(), ReorderCounts::default());
+        let (counts, ordered) = self.programs.as_ref().map_or(none, |running| running.lock().counts());
+        let names = Counts::DESCRIBED.iter().chain(ReorderCounts::DESCRIBED).map(|(name, _)| *name);
+        names.zip(counts.iter().chain(ordered.iter()).map(|(_, count)| count).collect::<Vec<_>>())
     }
 }
 
 impl Running {
-    fn open(config: &Config, media: &[Medium], events: &Arc<EventLog>) -> Result<Self, String> {
+    fn open(
+        config: &Config,
+        media: &[Medium],
+        mtu: Mtu,
+        beside: Option<&str>,
+        events: &Arc<EventLog>,
+    ) -> Result<Self, String> {
         if config.security == Security::Sealed {
             return Err("cells are to be sealed, and frames of the kernel path are not".to_owned());
         }
         let port = reserve(config).map_err(|error| format!("no port of UDP is free: {error}"))?;
         let number = port.local_addr().map_err(|error| error.to_string())?.port();
         let device = netlink::nic(&config.name).map_err(|error| error.to_string())?;
-        let plan = Plan { device: device.index, reorder: None, port: number, peers: NODES };
+        let reorder = reorder(config, beside);
+        let entry = reorder.as_ref().map(Reorder::entry);
+        let plan = Plan { device: device.index, reorder: entry, port: number, peers: NODES };
         let mut programs = tabane_kernel::KernelPath::attach(&plan).map_err(|error| refused(&error))?;
         if let Some(mac) = device.mac {
             programs.set_own(mac).map_err(|error| error.to_string())?;
@@ -194,30 +214,53 @@ impl Running {
             let mac = medium.mac.filter(|mac| *mac != [0; 6] && medium.index != 0);
             let mac = mac.filter(|_| !ends.iter().flatten().any(taken));
             if mac.is_some() {
-                let mtu = mtu(link, medium);
+                let mtu = link_mtu(link, medium);
                 least = least.min(mtu);
-                let there = Link { ifindex: medium.index, mtu, rate: None, weight: 1, is_up: true };
+                let there = Link { ifindex: medium.index, mtu, weight: 1, is_up: true };
                 programs
                     .set_link(ends.len(), Some(there))
                     .map_err(|error| format!("link {}: {error}", link.nic))?;
             }
-            ends.push(mac.map(|mac| KernelEnd { mac, address: link_local(mac), port: number }));
+            let orders = reorder.is_some();
+            ends.push(mac.map(|mac| KernelEnd { mac, address: link_local(mac), port: number, orders }));
         }
         let whole = least.saturating_sub(OVERHEAD);
         let is_whole = whole >= IPV6_LEAST && ends.iter().all(Option::is_some);
+        // The largest MTU whose frames fit into the links' packets.
+        let whole = is_whole.then(|| u16::try_from(whole).unwrap_or(u16::MAX));
+        let packet = u32::from(mtu.bytes(whole)) + OVERHEAD;
         let own = ends.clone();
         Ok(Self {
-            packet: 0,
-            whole: is_whole.then(|| u16::try_from(whole).unwrap_or(u16::MAX)),
+            packet: u16::try_from(packet).unwrap_or(u16::MAX),
+            unordered: config.reorder == Reordering::Tcp,
             ends,
-            state: Mutex::new(Peers::new(programs, own, Arc::clone(events))),
+            state: Mutex::new(Peers::new(programs, reorder, own, Arc::clone(events))),
             _port: port,
         })
+    }
+
+    /// MTU of the device whose frames become the longest packets.
+    fn mtu(&self) -> u16 {
+        self.packet - u16::try_from(OVERHEAD).unwrap_or(0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Peers> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What puts frames in order that come over several links, where there can be such and the kernel has it.
+fn reorder(config: &Config, beside: Option<&str>) -> Option<Reorder> {
+    if config.links.len() < 2 {
+        return None;
+    }
+    let reorder = Reorder::attach(&config.name, NODES, beside)
+        .inspect_err(|error| tracing::info!("peers do not spread frames over links: {error}"))
+        .ok()?;
+    if let Err(error) = reorder.spread() {
+        tracing::warn!("frames in order may be disordered again by processors: {error}");
+    }
+    Some(reorder)
 }
 
 /// Why the kernel does not take the programs.
@@ -244,7 +287,7 @@ fn reserve(config: &Config) -> std::io::Result<UdpSocket> {
 }
 
 /// The MTU of a link's NIC.
-fn mtu(link: &LinkConfig, medium: &Medium) -> u32 {
+fn link_mtu(link: &LinkConfig, medium: &Medium) -> u32 {
     u32::from(medium.cell_max) + headers(link)
 }
 
@@ -269,7 +312,7 @@ mod tests {
         let open = |data_path, security| {
             let config = Config { name: "no-such".to_owned(), data_path, security, ..Config::default() };
             let events = Arc::new(EventLog::new().expect("an eventfd"));
-            KernelPath::open(&config, &[], &events)
+            KernelPath::open(&config, &[], Mtu::Stated(1_500), None, &events)
         };
         let user = open(config::DataPath::User, Security::None).expect("no programs are asked for");
         assert_eq!((user.refusal(), user.is_running()), (None, false));

@@ -55,8 +55,8 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_else(links::mac_of_machine);
     let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
-    let mut kernel = KernelPath::open(config, &media, &events)?;
-    device.raise(config, kernel.fit(config.mtu))?;
+    let kernel = KernelPath::open(config, &media, config.mtu, None, &events)?;
+    device.raise(config, kernel.mtu())?;
     let (config, device, kernel) = (config.clone(), Arc::new(device), Arc::new(kernel));
     let parts = Parts { config, filed, media, mac, device, kernel, events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
@@ -83,9 +83,8 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let privileges = Privileges::plan(&config)?;
     let resolver = Resolver::start(&config).context("cannot start the process that resolves names")?;
     let events = Arc::new(EventLog::after(state.events.clone()).context("cannot make an eventfd")?);
-    let mut kernel = KernelPath::open(&config, &media, &events)?;
-    kernel.fit(Mtu::Stated(netlink::nic(&config.name)?.mtu.try_into().unwrap_or(u16::MAX)));
-    let kernel = Arc::new(kernel);
+    let mtu = Mtu::Stated(netlink::nic(&config.name)?.mtu.try_into().unwrap_or(u16::MAX));
+    let kernel = Arc::new(KernelPath::open(&config, &media, mtu, state.reorder.as_deref(), &events)?);
     let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
     let (mac, peers) = (state.mac, state.peers);
     let parts = Parts { config, filed, media, mac, device: Arc::new(device), kernel, events };

@@ -300,14 +300,15 @@ impl Running {
     }
 
     fn state(&self, watched: Option<Duration>) -> Result<BundleState, Refusal> {
-        let Requests { device, events, workers, in_force, .. } = &*self.requests;
+        let Requests { device, kernel, events, workers, in_force, .. } = &*self.requests;
         let (config, nics) = in_force.whole()?;
         let snapshots = workers.snapshots();
         let first = snapshots.first().filter(|_| snapshots.len() == workers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
         let peers = first.peers.len();
         let events = events.latest();
-        Ok(BundleState::of(&config, in_force.filed(), self.mac, nics, peers, device, events).watched(watched))
+        let state = BundleState::of(&config, in_force.filed(), self.mac, nics, peers, device, events);
+        Ok(state.watched(watched).ordered(kernel.pair()))
     }
 }
 

@@ -94,7 +94,8 @@ const COPIED: (&str, &str) =
 pub(crate) fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_workers = Counters::described().chain(receive::Counters::described()).chain([COPIED]);
     let of_device = Device::COUNTERS.map(|(name, meaning, _)| (name, meaning));
-    of_workers.chain(of_device).chain(tabane_kernel::Counts::DESCRIBED.iter().copied())
+    let of_kernel = [tabane_kernel::Counts::DESCRIBED, tabane_kernel::ReorderCounts::DESCRIBED];
+    of_workers.chain(of_device).chain(of_kernel.into_iter().flatten().copied())
 }
 
 /// The counters of all workers and of the device together.

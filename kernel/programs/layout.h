@@ -47,6 +47,7 @@ struct config {
 
 #define PEER_READY (1u << 0)   /* The peer takes frames by its programs. */
 #define PEER_STRIPED (1u << 1) /* Frames of one flow use all links, and are numbered. */
+#define PEER_WEIGHTED (1u << 2) /* Links get shares by their speeds, whatever they carry. */
 
 /* A peer. Index: the daemon's number of it. Written by the daemon. */
 struct peer {

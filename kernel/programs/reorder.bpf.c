@@ -30,6 +30,8 @@
 /* Numbers that a frame may be ahead of the one that is waited for. What is farther ahead is of another order: numbers of 16 bits
  * come round. */
 #define AHEAD_MAX 16384
+/* The same of the first frame of all: who is farther ahead was sending before this qdisc was there. */
+#define BEGINS_WITHIN 256
 /* Where lanes begin: at number 0, far enough from the position 0 for what comes late. */
 #define BEGINNING (NUMBER_MASK + 1ull)
 #define NEVER (~0ull)
@@ -75,6 +77,8 @@ struct outlet {
 	/* The first deadline of all lanes, or an earlier time. */
 	__u64 wake_ns;
 	__u32 is_attached;
+	/* The number after the last lane that had a frame. */
+	__u32 lanes;
 };
 
 MAP(struct order, orders, 1, BPF_F_MMAPABLE);
@@ -255,7 +259,9 @@ static __always_inline void expect(struct sequence *sequence, __u64 position)
 /* Whether the lane's order cannot be that of which `position` is: who has missed the beginning goes on from where the peer is. */
 static __always_inline int is_elsewhere(const struct sequence *sequence, __u64 position)
 {
-	return position > sequence->next + AHEAD_MAX || (sequence->is_new && position < sequence->next);
+	if (sequence->is_new)
+		return position < sequence->next || position > sequence->next + BEGINS_WITHIN;
+	return position > sequence->next + AHEAD_MAX;
 }
 
 /* Puts a frame of a link where it belongs. */
@@ -333,6 +339,8 @@ int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff
 		hand_on(outlet, frame);
 		return NET_XMIT_SUCCESS;
 	}
+	if (lane >= outlet->lanes)
+		outlet->lanes = lane + 1;
 	put(outlet, sequence, order, frame, tag >> LINK_SHIFT & (LINKS - 1), tag & NUMBER_MASK);
 	return NET_XMIT_SUCCESS;
 drop:
@@ -370,7 +378,7 @@ struct sk_buff *BPF_PROG(dequeue, struct Qdisc *sch)
 		now = bpf_ktime_get_ns();
 		if (now >= outlet->wake_ns) {
 			outlet->wake_ns = NEVER;
-			bpf_for(lane, 0, config.paths / LINKS * LANES)
+			bpf_for(lane, 0, outlet->lanes)
 				expire_lane(outlet, lane, now);
 		}
 		frame = take_first(outlet);
@@ -424,6 +432,7 @@ static __always_inline void begin(struct outlet *outlet)
 		bpf_obj_drop(frame);
 	}
 	outlet->wake_ns = NEVER;
+	outlet->lanes = 0;
 }
 
 SEC("struct_ops")

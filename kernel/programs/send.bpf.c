@@ -23,6 +23,8 @@
 #define LANE_OF(hash) (1 + (hash) % (LANES - 1))
 /* How many nanoseconds later a frame may arrive for each that it does not wait. */
 #define LATER 32
+/* By how many nanoseconds a link with a share may be behind: what it did not get while it was down is not made up for. */
+#define LAG_NS 2000000
 /* The most that the lengths of outer UDP and IPv6 can say. */
 #define PAYLOAD_MAX 65535
 #define HOPS 255
@@ -57,6 +59,45 @@ static __always_inline __u32 link_bytes(struct __sk_buff *skb, __u32 segments)
 	__u32 repeated = segments > 1 ? (segments - 1) * segment_headers(skb) : 0;
 
 	return skb->len + segments * OVERHEAD + repeated;
+}
+
+/* From when on a link of a peer that gives shares counts: by what all links were given, and no clock. */
+static __always_inline __u64 share_start(const struct queue *queue)
+{
+	__u64 latest = LAG_NS;
+
+	for (__u32 link = 0; link < LINKS; link++) {
+		struct queue *other = find_queue(link);
+
+		if (other && other->free_ns > latest)
+			latest = other->free_ns;
+	}
+	return queue && queue->free_ns > latest - LAG_NS ? queue->free_ns : latest - LAG_NS;
+}
+
+/* The link that lacks most of its share, by the speeds that it is said to have. */
+__attribute__((noinline)) __u32 choose_by_share(__u32 peer, __u32 bytes)
+{
+	__u64 least = ~0ULL;
+	__u32 chosen = NO_LINK;
+	struct queue *queue;
+
+	for (__u32 link = 0; link < LINKS; link++) {
+		struct path *path = find_path(peer, link);
+		__u64 end;
+
+		if (!path)
+			continue;
+		end = share_start(find_queue(link)) + (((__u64)bytes * path->byte_time) >> TIME_SHIFT);
+		if (end < least) {
+			least = end;
+			chosen = link;
+		}
+	}
+	queue = find_queue(chosen);
+	if (queue)
+		queue->free_ns = least;
+	return chosen;
 }
 
 /* The link that is free first; of those the one by which the frame arrives first. A sending TCP lets about a millisecond wait in
@@ -150,7 +191,8 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 	hash = bpf_get_hash_recalc(skb);
 	if (peer->flags & PEER_STRIPED) {
 		pieces = segments(skb);
-		link = choose_by_time(peer_number, link_bytes(skb, pieces));
+		link = peer->flags & PEER_WEIGHTED ? choose_by_share(peer_number, link_bytes(skb, pieces)) :
+						     choose_by_time(peer_number, link_bytes(skb, pieces));
 	} else {
 		link = peer->slots[hash % SLOTS];
 	}

@@ -20,6 +20,8 @@ pub const PEER_READY: u32 = 1 << 0;
 /// See [`PEER_READY`].
 pub const PEER_STRIPED: u32 = 1 << 1;
 /// See [`PEER_READY`].
+pub const PEER_WEIGHTED: u32 = 1 << 2;
+/// See [`PEER_READY`].
 pub const PATH_UP: u32 = 1 << 0;
 
 /// Binary digits behind the point of [`Path::byte_time`].
@@ -185,27 +187,27 @@ words! {
     /// What the reorder qdisc did. `gap_`: numbers that were given up, one after the other without a frame between them. `drop_`:
     /// the frame is gone.
     ReorderCounts {
-        /// Frames without a place in an order.
+        /// Frames behind the receive program without a place in an order.
         reorder_unordered,
-        /// Frames that came when it was their turn.
+        /// Frames over several links that came when it was their turn.
         reorder_in_order,
-        /// Frames that waited for others.
+        /// Frames over several links that waited for others.
         reorder_held,
-        /// Frames whose number had been given up. They are handed on.
+        /// Frames over several links whose number had been given up. They are handed on.
         reorder_late,
-        /// Lanes whose numbers were far from what was waited for: the qdisc came later.
+        /// Orders whose numbers were far from what was waited for: the qdisc came later.
         reorder_restarted,
-        /// Every link had delivered a later number.
+        /// Gaps given up: every link had delivered a later frame.
         gap_passed,
-        /// The hold time was over.
+        /// Gaps given up: the hold time was over.
         gap_timeout,
-        /// Too much waited in the lane.
+        /// Gaps given up: too much waited behind them.
         gap_full,
-        /// The lane's numbers began anew.
+        /// Gaps given up: the peer's numbers began anew.
         gap_restart,
-        /// Too many waited in all lanes.
+        /// Frames dropped: too many waited for others.
         drop_full,
-        /// The kernel had no memory.
+        /// Frames dropped: the kernel had no memory for one that was to wait.
         drop_memory,
     }
 }

@@ -24,7 +24,7 @@ mod reorder;
 mod slots;
 
 pub use layout::{Counts, OVERHEAD, ReorderCounts, Traffic};
-pub use path::{Address, KernelPath, Link, PathState, Plan, Policy};
+pub use path::{Address, KernelPath, Link, Pace, PathState, Plan, Policy};
 pub use reorder::{Order, Reorder};
 
 /// What keeps the kernel path from working.

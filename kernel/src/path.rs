@@ -10,7 +10,7 @@ use tabane_io::tcx::{self, Direction};
 
 use crate::Error;
 use crate::layout::{
-    Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, Path, Peer, SLOTS, Source, THIS_HOST,
+    Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SLOTS, Source, THIS_HOST,
     TIME_SHIFT, Traffic,
 };
 use crate::load::Loaded;
@@ -37,6 +37,17 @@ pub enum Policy {
     Hash,
     /// Each frame takes the link that is free first, by rates and what the links were given before, unless it were much later.
     Stripe,
+    /// Each frame takes the link that was given the least by its rate, whatever it carries: rates are shares.
+    Weighted,
+}
+
+/// How fast and how far a path is, for policies that stripe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Its speed in bit/s; `None`: unknown, no frame waits for another.
+    pub rate: Option<u64>,
+    /// How much later than by the nearest path a frame arrives.
+    pub delay: Duration,
 }
 
 /// What is known of a link.
@@ -46,8 +57,6 @@ pub struct Link {
     pub ifindex: u32,
     /// Largest IPv6 packet that it takes, in bytes: the NIC's MTU.
     pub mtu: u32,
-    /// Its speed in bit/s, for [`Policy::Stripe`]; `None`: unknown, no frame waits for another.
-    pub rate: Option<u64>,
     /// Its share of the flows, for [`Policy::Hash`]; with 0 it gets none.
     pub weight: u32,
     /// Whether frames may leave by it.
@@ -74,8 +83,8 @@ pub struct PathState {
     pub remote_port: u16,
     /// Whether frames may leave by it.
     pub is_up: bool,
-    /// How much later than by the nearest link a frame arrives, for [`Policy::Stripe`].
-    pub delay: Duration,
+    /// How fast and how far it is.
+    pub pace: Pace,
 }
 
 /// What is known of a peer.
@@ -83,6 +92,7 @@ pub struct PathState {
 struct PeerState {
     mac: Option<[u8; 6]>,
     is_ready: bool,
+    policy: Policy,
     slots: [u8; SLOTS],
     paths: [Option<PathState>; LINKS],
 }
@@ -100,7 +110,6 @@ pub struct KernelPath {
     loaded: Loaded,
     _send: OwnedFd,
     plan: Plan,
-    policy: Policy,
     processors: usize,
     links: [Option<Attached>; LINKS],
     peers: Vec<PeerState>,
@@ -139,12 +148,17 @@ impl KernelPath {
         let traffic = map("traffic", processors * paths * Traffic::NAMES.len())?;
         let counts = map("counts", processors * Counts::NAMES.len())?;
         let send = loaded.send().map(|program| place("send", &program, plan.device, Direction::Egress));
-        let no_path = PeerState { mac: None, is_ready: false, slots: [NO_LINK; SLOTS], paths: [None; LINKS] };
+        let no_path = PeerState {
+            mac: None,
+            is_ready: false,
+            policy: Policy::default(),
+            slots: [NO_LINK; SLOTS],
+            paths: [None; LINKS],
+        };
         Ok(Self {
             _send: send.ok_or(Error::NotBuilt)??,
             loaded,
             plan: *plan,
-            policy: Policy::default(),
             processors,
             links: [const { None }; LINKS],
             peers: vec![no_path; plan.peers],
@@ -153,13 +167,14 @@ impl KernelPath {
         })
     }
 
-    /// Says how links are chosen.
+    /// Says how links to a peer are chosen.
     ///
     /// # Errors
-    /// [`Error::Map`].
-    pub fn set_policy(&mut self, policy: Policy) -> Result<(), Error> {
-        self.policy = policy;
-        (0..self.peers.len()).try_for_each(|peer| self.write_peer(peer))
+    /// [`Error::Number`], [`Error::Map`].
+    pub fn set_policy(&mut self, peer: usize, policy: Policy) -> Result<(), Error> {
+        check("peer", peer, self.peers.len())?;
+        self.peers[peer].policy = policy;
+        self.write_peer(peer)
     }
 
     /// Says what is known of a link, from 0 to [`LINKS`]; the receive program is put at its NIC when that is another one than
@@ -248,6 +263,20 @@ impl KernelPath {
         self.write_peer(peer)
     }
 
+    /// Says how fast and how far a path is that is known. Frames on their way do not notice.
+    ///
+    /// # Errors
+    /// [`Error::Number`], [`Error::Map`].
+    pub fn set_pace(&mut self, peer: usize, link: usize, pace: Pace) -> Result<(), Error> {
+        check("link", link, LINKS)?;
+        check("peer", peer, self.peers.len())?;
+        if let Some(path) = &mut self.peers[peer].paths[link] {
+            path.pace = pace;
+            self.write_path(peer, link)?;
+        }
+        Ok(())
+    }
+
     /// Says that an address behind a bridge lives behind a peer, as the receive program does when it sees a frame from there.
     ///
     /// # Errors
@@ -304,8 +333,8 @@ impl KernelPath {
             flags: if known.is_up && link.is_up { PATH_UP } else { 0 },
             ifindex: link.ifindex,
             mtu: link.mtu,
-            delay_ns: u32::try_from(known.delay.as_nanos()).unwrap_or(u32::MAX),
-            byte_time: byte_time(link.rate),
+            delay_ns: u32::try_from(known.pace.delay.as_nanos()).unwrap_or(u32::MAX),
+            byte_time: byte_time(known.pace.rate),
             local_mac: known.local.mac,
             remote_mac: known.remote.mac,
             local: known.local.ip.octets(),
@@ -343,7 +372,11 @@ impl KernelPath {
         let state = &mut self.peers[peer];
         slots::assign(&mut state.slots, &weights);
         let ready = if state.is_ready { PEER_READY } else { 0 };
-        let striped = if self.policy == Policy::Stripe { PEER_STRIPED } else { 0 };
+        let striped = match state.policy {
+            Policy::Hash => 0,
+            Policy::Stripe => PEER_STRIPED,
+            Policy::Weighted => PEER_STRIPED | PEER_WEIGHTED,
+        };
         let entry = Peer { flags: ready | striped, slots: state.slots };
         self.loaded.write("peers", &key(peer), &entry.bytes())
     }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A qdisc does not vanish with the process: after a crash the pair is left, its qdisc hands out what it holds, and the near half,
-//! whose program has vanished, drops it. The next start makes the pair anew.
+//! whose program has vanished, drops it. The next start takes it away. A process that takes a bundle over makes a second pair
+//! beside the first one, which receives until the other process ends.
 
 use std::fs;
 use std::io;
@@ -24,7 +25,11 @@ use crate::layout::{self, Config, LINKS, ReorderCounts};
 use crate::load::{self, REORDER};
 
 /// Letters of the device's name that are part of the pair's: the kernel takes 15 in all.
-const NAME_MAX: usize = 10;
+const NAME_MAX: usize = 9;
+/// What the names of the halves end with: of two processes one has the one pair, and one the other.
+const ENDINGS: [[&str; 2]; 2] = [["far", "near"], ["far2", "near2"]];
+/// The halves take whatever the device does.
+const MTU: u32 = 65_535;
 /// What the compiled program calls its operations.
 const OPS: &str = "reorder";
 
@@ -61,12 +66,13 @@ impl std::fmt::Debug for Reorder {
 }
 
 impl Reorder {
-    /// Makes the pair for the device of this name in this thread's network namespace, in the place of one that a crash has left.
-    /// Frames of peers that have no [`Order`] pass as they come.
+    /// Makes the pair for the device of this name in this thread's network namespace, and takes away what a crash has left. `beside`: the
+    /// [`Self::name`] of the process that is about to hand the device over, which stays. Frames of peers that have no [`Order`] pass as
+    /// they come.
     ///
     /// # Errors
     /// [`Error::NotBuilt`], [`Error::NoQdiscs`], [`Error::Load`], [`Error::Qdisc`], [`Error::Devices`]. Nothing is left behind.
-    pub fn attach(device: &str, peers: usize) -> Result<Self, Error> {
+    pub fn attach(device: &str, peers: usize, beside: Option<&str>) -> Result<Self, Error> {
         crate::available()?;
         if !kernel_has_qdiscs() {
             return Err(Error::NoQdiscs);
@@ -80,12 +86,17 @@ impl Reorder {
         let orders = MapHandle::try_from(&named(object.maps(), "orders")?).map_err(Error::Map)?;
         let counts = named(object.maps(), "reorder_counts")?;
         let counts = MappedArray::new(counts.as_fd(), ReorderCounts::NAMES.len()).map_err(Error::Counters)?;
-        let pair = Pair::make(&device, &kind)?;
+        let pair = Pair::make(&device, &kind, beside)?;
         let deliver =
             object.progs_mut().find(|program| program.name() == "deliver").ok_or(Error::NotBuilt)?;
         let deliver = tcx::attach(deliver, pair.near.index, Direction::Ingress)
             .map_err(|error| Error::Attach("deliver", pair.near.index, error))?;
         Ok(Self { pair, _deliver: deliver, _ops: ops, orders, counts })
+    }
+
+    /// Name of the half to which frames go that need an order.
+    pub fn name(&self) -> &str {
+        &self.pair.far.name
     }
 
     /// Interface index of where frames go that need an order.
@@ -169,16 +180,19 @@ struct Pair {
 }
 
 impl Pair {
-    /// Makes them for `device` in the place of those that a crash has left.
-    fn make(device: &Nic, kind: &str) -> Result<Self, NetlinkError> {
-        let names = ["far", "near"].map(|half| format!("{:.NAME_MAX$}.{half}", device.name));
-        match netlink::delete_device(&names[0]) {
-            Err(error) if !error.is_so_already() => return Err(error),
-            _ => netlink::add_pair(names.each_ref().map(String::as_str))?,
+    /// Makes them for `device`, and deletes all others of it but `beside`.
+    fn make(device: &Nic, kind: &str, beside: Option<&str>) -> Result<Self, NetlinkError> {
+        let names = ENDINGS.map(|pair| pair.map(|half| format!("{:.NAME_MAX$}.{half}", device.name)));
+        let free = names.iter().filter(|[far, _]| beside != Some(far));
+        for [far, _] in free.clone() {
+            netlink::delete_device(far)
+                .or_else(|error| if error.is_so_already() { Ok(()) } else { Err(error) })?;
         }
+        let names = free.clone().next().unwrap_or(&names[0]);
+        netlink::add_pair(names.each_ref().map(String::as_str))?;
         let pair = Self { far: netlink::nic(&names[0])?, near: netlink::nic(&names[1])? };
         netlink::set_qdisc(pair.far.index, kind)?;
-        let up = DeviceSettings { up: Some(true), mtu: Some(device.mtu), ..DeviceSettings::default() };
+        let up = DeviceSettings { up: Some(true), mtu: Some(MTU), ..DeviceSettings::default() };
         netlink::set_device(pair.near.index, &up)?;
         netlink::set_device(pair.far.index, &up)?;
         Ok(pair)

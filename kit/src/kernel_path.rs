@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use tabane_io::netlink::{self, DeviceSettings, Nic};
 use tabane_io::{Offload, Tap, TapQueue, TapSpec};
 use tabane_kernel::{
-    Address, Counts, KernelPath, Link, OVERHEAD, Order, PathState, Plan, Policy, Reorder, ReorderCounts,
+    Address, Counts, KernelPath, Link, OVERHEAD, Order, Pace, PathState, Plan, Policy, Reorder, ReorderCounts,
     Traffic,
 };
 
@@ -95,14 +95,15 @@ impl Device {
         manner: &Manner,
     ) -> Result<()> {
         self.path.set_own(self.mac)?;
-        self.path.set_policy(manner.policy)?;
+        self.path.set_policy(0, manner.policy)?;
         self.path.set_peer(0, Some((Some(mac), true)))?;
         for (link, (own, other)) in self.nics.iter().zip(nics).enumerate() {
             let rate = topology.plan().links[link].rate.map(Bitrate::bits_per_second);
-            let known = Link { ifindex: own.0.index, mtu: own.0.mtu, rate, weight: 1, is_up: true };
+            let known = Link { ifindex: own.0.index, mtu: own.0.mtu, weight: 1, is_up: true };
             self.path.set_link(link, Some(known))?;
             let (local, remote) = (at(own)?, at(other)?);
-            let known = PathState { local, remote, remote_port: PORT, is_up: true, delay: Duration::ZERO };
+            let pace = Pace { rate, delay: Duration::ZERO };
+            let known = PathState { local, remote, remote_port: PORT, is_up: true, pace };
             self.path.set_path(0, link, Some(known))?;
         }
         Ok(())
@@ -135,7 +136,7 @@ fn open(topology: &Topology, number: usize, manner: &Manner) -> Result<Device> {
         netlink::set_device(device, &settings)?;
         let mac = netlink::nic(DEVICE)?.mac.context("the device has no address")?;
         let reorder = manner.order.map(|order| -> Result<Reorder> {
-            let reorder = Reorder::attach(DEVICE, 1)?;
+            let reorder = Reorder::attach(DEVICE, 1, None)?;
             reorder.set_order(0, &order)?;
             Ok(reorder)
         });

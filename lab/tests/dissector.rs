@@ -114,6 +114,7 @@ fn hello() -> Hello {
             mac: [2, 0, 0, 0, 0, 3],
             address: "fe80::3".parse().expect("an address"),
             port: 7_421,
+            orders: true,
         }),
     }
 }

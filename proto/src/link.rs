@@ -322,7 +322,9 @@ impl Links {
         }
         self[link].handle_carried(now);
         let Some(paths) = self.paths_mut(index) else { return };
-        (paths.outbound[place].carried, paths.outbound[place].carried_at) = (sent, Some(now));
+        let path = &mut paths.outbound[place];
+        (path.carried, path.carried_at) = (sent, Some(now));
+        path.pace.handle_carried(carried);
         if let Some(theirs) = theirs {
             paths.inbound[theirs].carried = received;
             paths.inbound[theirs].health.handle_carried(carried.received_at);

@@ -21,6 +21,7 @@ mod weighted;
 use crate::policy::classify::HashLayers;
 pub use crate::policy::rr::{Turn, UnknownTurn};
 use crate::time::Instant;
+use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
 use core::fmt;
 use core::str::FromStr;
@@ -157,6 +158,13 @@ trait Distribute: fmt::Debug + Send {
         None
     }
 
+    /// How programs spread each flow's frames to do what the policy does, and the speed that they take each choice for, in bytes per second;
+    /// `None`: they cannot.
+    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
+        let _ = choices;
+        None
+    }
+
     /// The kernel took so many bytes of a flow for a link.
     fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
         let _ = (flow, link, bytes);
@@ -171,6 +179,18 @@ trait Distribute: fmt::Debug + Send {
     fn handle_received(&mut self, flow: u32, link: Option<u8>, bytes: u64) {
         let _ = (flow, link, bytes);
     }
+}
+
+/// How programs in the kernel choose among the links that are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choosing {
+    /// A hash of addresses and ports binds a flow to a link.
+    #[default]
+    Hash,
+    /// Each frame takes the link that is free first, by the links' speeds.
+    Earliest,
+    /// Each frame takes the link that lacks most of its share, by the links' speeds.
+    Shares,
 }
 
 /// What a policy does with one flow.
@@ -328,6 +348,10 @@ impl Policy {
 
     pub(crate) fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
         self.state.seats(choices, waiting)
+    }
+
+    pub(crate) fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
+        self.state.spread(choices)
     }
 
     pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {

@@ -20,7 +20,7 @@ mod repair;
 mod replicate;
 pub(crate) mod ring;
 mod schedule;
-mod seats;
+pub(crate) mod seats;
 mod segment;
 pub(crate) mod transmit;
 

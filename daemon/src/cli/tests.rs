@@ -9,13 +9,14 @@ use crate::config::classes::policy_names;
 use crate::config::{file, resolve};
 
 /// Flags of `up`, and what a file says in their place; both stand with the link eth1 where they name none, and change something.
-const SAME: [(&str, &str); 37] = [
+const SAME: [(&str, &str); 38] = [
     ("--name tb7", "name = 'tb7'"),
     ("--key k", "key = 'k'"),
     ("--key k --node-key mine", "key = 'k'\nnode_key = 'mine'"),
     ("--key k --allow PUBLIC", "key = 'k'\nallow = ['PUBLIC']"),
     ("--insecure", "security = 'none'"),
     ("--data-path auto", "data_path = 'auto'"),
+    ("--reorder tcp", "reorder = 'tcp'"),
     ("--cipher aes-256-gcm", "cipher = 'aes-256-gcm'"),
     ("--port 7500", "port = 7500"),
     ("--mtu 9000", "mtu = 9000"),

@@ -43,6 +43,10 @@ pub(super) struct UpFlags {
     /// and cells alone where the programs cannot run) [default: user]
     #[arg(long, value_name = "PATH")]
     data_path: Option<String>,
+    /// What has to put frames in order that the kernel path spreads over links: qdisc (the peer's kernel), or tcp (where that has none,
+    /// the receiving program's TCP) [default: qdisc]
+    #[arg(long, value_name = "WHO")]
+    reorder: Option<String>,
     /// Cipher of the cells: auto, aes-256-gcm, chacha20-poly1305 or aegis-128l; auto is the processor's fastest,
     /// or the one that the peer demands [default: auto]
     #[arg(long)]
@@ -162,6 +166,7 @@ impl UpFlags {
                 .map(|address| Given::by_flag(address, "--address"))
                 .collect(),
             data_path: self.data_path.map(|path| Given::by_flag(path, "--data-path")),
+            reorder: self.reorder.map(|who| Given::by_flag(who, "--reorder")),
             security: self.insecure.then(|| Given::by_flag(Security::None.name().to_owned(), "--insecure")),
             cipher: self.cipher.map(|cipher| Given::by_flag(cipher, "--cipher")),
             access: AccessSettings {

@@ -59,6 +59,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
         workers: top.number("workers"),
         addresses: top.texts("address", "a list such as [\"10.9.0.1/24\"]"),
         data_path: top.text("data_path", "the name of a data path"),
+        reorder: top.text("reorder", "what puts frames in order"),
         security: top.text("security", "the name of a protection"),
         cipher: top.text("cipher", "the name of a cipher"),
         access: access(top),

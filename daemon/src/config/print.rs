@@ -37,6 +37,7 @@ impl fmt::Display for Config {
         writeln!(f, "workers = {}", self.workers)?;
         writeln!(f, "address = {}", list(&self.addresses))?;
         writeln!(f, "data_path = {}", text(self.data_path.name()))?;
+        writeln!(f, "reorder = {}", text(self.reorder.name()))?;
         writeln!(
             f,
             "security = {}  # cells are {}",

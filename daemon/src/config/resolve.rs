@@ -18,7 +18,7 @@ use super::problem::{Problem, in_order, quoted};
 use super::settings::{Given, OffloadSettings, ReceiveSettings, Settings};
 use super::typed::{number, value, word};
 use super::units::{INTERVAL_ALLOWED, SHARE_ALLOWED, parse_interval, parse_share};
-use super::{CIPHERS, Cidr, Config, DataPath, Offload, Security, cipher_name};
+use super::{CIPHERS, Cidr, Config, DataPath, Offload, Reordering, Security, cipher_name};
 use crate::key::{KEYS_MAX, Key, KeyError, Owner};
 use tabane_engine::receive;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -84,6 +84,13 @@ fn resolved(
             &DataPath::ALL,
             DataPath::name,
             default.data_path,
+        ),
+        reorder: word(
+            problems,
+            settings.reorder.as_ref(),
+            &Reordering::ALL,
+            Reordering::name,
+            default.reorder,
         ),
         security: word(
             problems,

@@ -76,6 +76,8 @@ pub struct Settings {
     pub addresses: Vec<Given<String>>,
     /// What carries frames.
     pub data_path: Option<Given<String>>,
+    /// What puts frames of the kernel path in order.
+    pub reorder: Option<Given<String>>,
     /// How cells are protected.
     pub security: Option<Given<String>>,
     /// The cipher.
@@ -282,6 +284,7 @@ impl Settings {
             workers: flags.workers.or(self.workers),
             addresses: self.addresses,
             data_path: flags.data_path.or(self.data_path),
+            reorder: flags.reorder.or(self.reorder),
             security: flags.security.or(self.security),
             cipher: flags.cipher.or(self.cipher),
             access: self.access.overlaid(flags.access),

@@ -480,6 +480,7 @@ fn any_config() -> impl Strategy<Value = Config> {
             let security = if sealed { Security::Sealed } else { Security::None };
             let data_paths = if sealed { &[DataPath::Auto, DataPath::User][..] } else { &DataPath::ALL };
             let data_path = data_paths[usize::from(bytes) % data_paths.len()];
+            let reorder = Reordering::ALL[usize::from(bytes) % 2];
             let (user, control_group, watch_group, sandbox) = access;
             let access = Access { user, control_group, watch_group, sandbox };
             Config {
@@ -499,6 +500,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 workers,
                 addresses,
                 data_path,
+                reorder,
                 security,
                 cipher,
                 access,

@@ -26,6 +26,7 @@ fn state() -> BundleState {
         carrier: true,
         events: vec![Entry { detail: "x".repeat(100_000), ..Entry::default() }],
         watched: None,
+        reorder: None,
     }
 }
 

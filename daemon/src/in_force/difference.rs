@@ -85,7 +85,7 @@ fn change(part: Part, what: impl Into<String>, old: String, new: String) -> Diff
 fn values(config: &Config) -> Vec<(Part, &'static str, String)> {
     let Config { links, name, key, nodes, .. } = config;
     let Config { port, mtu, policy, repair, policy_options, receive, fragments, workers, .. } = config;
-    let Config { data_path, security, cipher, access, tx_queue_len, offload, .. } = config;
+    let Config { data_path, reorder, security, cipher, access, tx_queue_len, offload, .. } = config;
     let primary = policy_options.primary.and_then(|primary| links.get(usize::from(primary)));
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
     let whose = nodes.allow.as_ref().map_or("every node of the group", |_| "the nodes of a list");
@@ -108,6 +108,7 @@ fn values(config: &Config) -> Vec<(Part, &'static str, String)> {
         (Part::Fixed, "fragments", print_fragments(fragments)),
         (Part::Fixed, "workers", workers.to_string()),
         (Part::Fixed, "data_path", data_path.name().to_owned()),
+        (Part::Fixed, "reorder", reorder.name().to_owned()),
         (Part::Fixed, "security", security.name().to_owned()),
         (Part::Fixed, "cipher", cipher.map_or("auto", tabane_seal::Cipher::name).to_owned()),
         (Part::Fixed, "user", or_none(access.user.clone())),

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use tabane_io::now_ns;
 use tabane_kernel::layout::LINKS;
-use tabane_kernel::{Address, Counts, PathState, Traffic};
-use tabane_proto::{Bundle, Carried, Instant, KernelEnd, KernelPath, KernelPeer, NeedsCells, NodeId};
+use tabane_kernel::{Address, Counts, Order, Pace, PathState, Policy, Reorder, ReorderCounts, Traffic};
+use tabane_proto::{
+    Bundle, Carried, Choosing, Instant, KernelEnd, KernelOrder, KernelPath, KernelPeer, NeedsCells, NodeId,
+};
 
 use crate::events::{Entry, EventLog};
 
@@ -18,6 +20,15 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(10);
 const COUNT_EVERY: Duration = Duration::from_micros(250);
 /// How long frames in cells are waited for before others take the kernel path.
 const OPEN_WITHIN: Duration = Duration::from_millis(100);
+/// How long what one link is not known to have lost is waited for after all others have brought later frames: processors may
+/// change the order of frames of one link by as much.
+const GRACE: Duration = Duration::from_millis(2);
+/// Most that waits for the frames of one flow, in bytes: 100 ms at 670 Mbit/s.
+const HELD_MAX: u32 = 8 << 20;
+/// A change of less than one part in so many of a speed, delay or hold time is none.
+const PARTS: u64 = 16;
+/// The speed of the link that has the largest share, in bit/s: shares are relative.
+const SHARE: u64 = 1_000_000_000;
 
 /// The words for a reason; `None`: it passes by itself.
 type Words<'a> = dyn Fn(NeedsCells) -> Option<String> + 'a;
@@ -25,6 +36,8 @@ type Words<'a> = dyn Fn(NeedsCells) -> Option<String> + 'a;
 /// The peers of this process so far, by their numbers.
 pub(super) struct Peers {
     programs: tabane_kernel::KernelPath,
+    /// What puts frames in order; dropped after what sends frames there.
+    reorder: Option<Reorder>,
     /// Where our links receive.
     own: Vec<Option<KernelEnd>>,
     known: Vec<Known>,
@@ -46,14 +59,26 @@ struct Known {
     is_ready: bool,
     /// Since when it is to be.
     wanted_since: Option<Instant>,
+    policy: Policy,
+    order: Option<KernelOrder>,
     paths: [Option<(KernelEnd, bool)>; LINKS],
+    paces: [Pace; LINKS],
     /// What was said last: `Ok`, frames leave by programs; or why not.
     said: Option<Result<(), String>>,
 }
 
 impl Known {
     fn new(node: NodeId) -> Self {
-        Self { node, is_ready: false, wanted_since: None, paths: [None; LINKS], said: None }
+        Self {
+            node,
+            is_ready: false,
+            wanted_since: None,
+            policy: Policy::default(),
+            order: None,
+            paths: [None; LINKS],
+            paces: [Pace::default(); LINKS],
+            said: None,
+        }
     }
 }
 
@@ -67,11 +92,12 @@ pub(super) struct Shown {
 impl Peers {
     pub(super) fn new(
         programs: tabane_kernel::KernelPath,
+        reorder: Option<Reorder>,
         own: Vec<Option<KernelEnd>>,
         events: Arc<EventLog>,
     ) -> Self {
         let (known, due, counted) = (Vec::new(), Instant::default(), Instant::default());
-        Self { programs, own, known, held: false, due, counted, refused: 0, events }
+        Self { programs, reorder, own, known, held: false, due, counted, refused: 0, events }
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
@@ -147,8 +173,13 @@ impl Peers {
         self.programs.traffic(number, link)
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        self.programs.counts()
+    pub(super) fn counts(&self) -> (Counts, ReorderCounts) {
+        (self.programs.counts(), self.reorder.as_ref().map(Reorder::counts).unwrap_or_default())
+    }
+
+    /// The name of what puts frames in order.
+    pub(super) fn pair(&self) -> Option<&str> {
+        self.reorder.as_ref().map(Reorder::name)
     }
 
     /// The number of a node, which it keeps; `None`: all are given.
@@ -196,6 +227,8 @@ impl Peers {
         if !is_ready {
             self.set_ready(number, false)?;
         }
+        self.set_order(number, peer.order)?;
+        self.set_policy(number, peer.choosing)?;
         let of = |link: usize| peer.paths.iter().find(|path| usize::from(path.link) == link);
         let wanted: [_; LINKS] =
             std::array::from_fn(|link| of(link).map(|KernelPath { end, open, .. }| (*end, *open)));
@@ -205,6 +238,10 @@ impl Peers {
                 self.set_path(number, link, *wanted)?;
             }
         }
+        let fastest = peer.paths.iter().map(|path| path.speed).max().unwrap_or(0);
+        for path in peer.paths.iter().filter(|path| path.open && peer.choosing != Choosing::Hash) {
+            self.set_pace(number, path, peer.choosing, fastest)?;
+        }
         self.set_ready(number, is_ready)
     }
 
@@ -212,6 +249,63 @@ impl Peers {
         if self.known[number].is_ready != is_ready {
             self.programs.set_peer(number, Some((None, is_ready)))?;
             self.known[number].is_ready = is_ready;
+        }
+        Ok(())
+    }
+
+    fn set_order(&mut self, number: usize, wanted: KernelOrder) -> Result<(), tabane_kernel::Error> {
+        let known = &mut self.known[number].order;
+        let is_same = |known: &KernelOrder| {
+            (known.links, known.incarnation) == (wanted.links, wanted.incarnation)
+                && is_near(nanos(known.hold), nanos(wanted.hold))
+        };
+        let Some(reorder) = self.reorder.as_ref().filter(|_| !known.as_ref().is_some_and(is_same)) else {
+            return Ok(());
+        };
+        let [.., a, b, c, d] = wanted.incarnation.to_be_bytes();
+        let order = Order {
+            hold: wanted.hold,
+            grace: GRACE,
+            held_max: HELD_MAX,
+            links: wanted.links.into(),
+            session: u32::from_be_bytes([a, b, c, d]),
+        };
+        reorder.set_order(number, &order)?;
+        *known = Some(wanted);
+        Ok(())
+    }
+
+    fn set_policy(&mut self, number: usize, choosing: Choosing) -> Result<(), tabane_kernel::Error> {
+        let policy = match choosing {
+            Choosing::Hash => Policy::Hash,
+            Choosing::Earliest => Policy::Stripe,
+            Choosing::Shares => Policy::Weighted,
+        };
+        if self.known[number].policy != policy {
+            self.programs.set_policy(number, policy)?;
+            self.known[number].policy = policy;
+        }
+        Ok(())
+    }
+
+    fn set_pace(
+        &mut self,
+        number: usize,
+        path: &KernelPath,
+        choosing: Choosing,
+        fastest: u64,
+    ) -> Result<(), tabane_kernel::Error> {
+        let share = || u128::from(path.speed) * u128::from(SHARE) / u128::from(fastest.max(1));
+        let rate = match choosing {
+            Choosing::Shares => u64::try_from(share()).unwrap_or(SHARE),
+            _ => path.speed.saturating_mul(8),
+        };
+        let pace = Pace { rate: (rate > 0).then_some(rate), delay: path.delay };
+        let (link, known) = (usize::from(path.link), self.known[number].paces[usize::from(path.link)]);
+        let [before, rate] = [known, pace].map(|pace| pace.rate.unwrap_or(0));
+        if !is_near(before, rate) || !is_near(nanos(known.delay), nanos(pace.delay)) {
+            self.programs.set_pace(number, link, pace)?;
+            self.known[number].paces[link] = pace;
         }
         Ok(())
     }
@@ -231,7 +325,7 @@ impl Peers {
             remote: Address { mac: end.mac, ip: end.address },
             remote_port: end.port,
             is_up,
-            delay: Duration::ZERO,
+            pace: self.known[number].paces[link],
         });
         self.programs.set_path(number, link, state)?;
         self.known[number].paths[link] = wanted;
@@ -262,4 +356,13 @@ impl Peers {
             tracing::warn!(%error, count = self.refused, "the kernel path does not follow, which is tried again");
         }
     }
+}
+
+/// Whether two values are about the same.
+fn is_near(one: u64, other: u64) -> bool {
+    one.abs_diff(other) <= one.max(other) / PARTS
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -42,7 +42,7 @@ fn ip(arguments: &str) -> Result<(), Box<dyn Error>> {
 pub(crate) fn reorder() -> Result<(), Box<dyn Error>> {
     ip("link add ordered type veth peer name beside")?;
     let pair = || Ok::<_, NetlinkError>(nic_names()?.into_iter().filter(|name| name.contains('.')).count());
-    match Reorder::attach("ordered", 1) {
+    match Reorder::attach("ordered", 1, None) {
         Ok(reorder) => {
             assert_eq!(pair()?, 2);
             drop(reorder);

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use tabane_kernel::{KernelPath, Link, PathState, Policy};
+use tabane_kernel::{KernelPath, Link, Pace, PathState, Policy};
 
 use crate::frames::{OUTER, inner, on_link, own};
 use crate::stage::{NEXT, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, link, path, run, with_peer};
@@ -112,26 +112,49 @@ fn links_of_frames(kernel_path: &KernelPath, frames: usize) -> Result<Vec<u16>, 
 pub(crate) fn fills_far_links() -> Result<(), Box<dyn Error>> {
     for (later, links) in [(20, [1, 0, 1, 0]), (2_000, [1, 1, 1, 0])] {
         let mut kernel_path = with_peer()?;
-        kernel_path.set_policy(Policy::Stripe)?;
-        for number in 0..2 {
-            // A frame takes 22 ms.
-            kernel_path.set_link(number, Some(Link { rate: Some(400_000), ..link() }))?;
-        }
+        kernel_path.set_policy(0, Policy::Stripe)?;
         let later = Duration::from_millis(later);
-        kernel_path.set_path(0, 0, Some(PathState { delay: later, ..path(0) }))?;
+        for (number, delay) in [(0, later), (1, Duration::ZERO)] {
+            // A frame takes 22 ms.
+            kernel_path.set_pace(0, number, Pace { rate: Some(400_000), delay })?;
+        }
         assert_eq!(links_of_frames(&kernel_path, 4)?, links, "{later:?} later");
     }
+    Ok(())
+}
+
+fn set_rates(kernel_path: &mut KernelPath, rates: [u64; 2]) -> Result<(), tabane_kernel::Error> {
+    (0..).zip(rates).try_for_each(|(link, rate)| {
+        kernel_path.set_pace(0, link, Pace { rate: Some(rate), delay: Duration::ZERO })
+    })
+}
+
+/// Links get their shares also when none of them is ever busy, and do not make up for the time in which they were down.
+pub(crate) fn gives_shares() -> Result<(), Box<dyn Error>> {
+    let mut kernel_path = with_peer()?;
+    kernel_path.set_policy(0, Policy::Weighted)?;
+    set_rates(&mut kernel_path, [1_000_000_000, 333_333_333])?;
+    let by_second = |kernel_path: &KernelPath| -> Result<u16, Box<dyn Error>> {
+        Ok(links_of_frames(kernel_path, 400)?.iter().sum())
+    };
+    let all = by_second(&kernel_path)?;
+    assert!((98..=102).contains(&all), "{all} of 400 by a link of a quarter");
+    kernel_path.set_path(0, 1, Some(PathState { is_up: false, ..path(1) }))?;
+    assert_eq!(by_second(&kernel_path)?, 0);
+    let up = PathState { pace: Pace { rate: Some(333_333_333), ..Pace::default() }, ..path(1) };
+    kernel_path.set_path(0, 1, Some(up))?;
+    // In 2 ms at its speed, it may catch up by 75 frames.
+    let again = by_second(&kernel_path)?;
+    assert!((98..=190).contains(&again), "{again} of 400 after it was down");
     Ok(())
 }
 
 pub(crate) fn stripes() -> Result<(), Box<dyn Error>> {
     const FRAMES: u16 = 400;
     let mut kernel_path = with_peer()?;
-    kernel_path.set_policy(Policy::Stripe)?;
+    kernel_path.set_policy(0, Policy::Stripe)?;
     // So slow that the links cannot have sent anything before the last frame comes.
-    for (number, rate) in [(0, 200_000), (1, 100_000)] {
-        kernel_path.set_link(number, Some(Link { rate: Some(rate), ..link() }))?;
-    }
+    set_rates(&mut kernel_path, [200_000, 100_000])?;
     let mut second = 0;
     let mut last = None;
     for _ in 0..FRAMES {

@@ -1,10 +1,9 @@
 //! A kernel path at loopback, with one peer on two paths, and how a program is run with a frame.
 
 use std::error::Error;
-use std::time::Duration;
 
 use libbpf_rs::ProgramInput;
-use tabane_kernel::{Address, KernelPath, Link, PathState, Plan};
+use tabane_kernel::{Address, KernelPath, Link, Pace, PathState, Plan};
 
 /// Loopback, the only interface that a program is run at without saying so.
 pub(crate) const LOOPBACK: u32 = 1;
@@ -23,12 +22,12 @@ pub(crate) const REDIRECT: u32 = 7;
 /// Addresses of this host and of the peer on a link. Loopback's MAC address is 0.
 pub(crate) fn path(link: u16) -> PathState {
     let address = |host| Address { mac: [0; 6], ip: [0xfe80, 0, 0, 0, 0, 0, link, host].into() };
-    PathState { local: address(1), remote: address(2), remote_port: PORT, is_up: true, delay: Duration::ZERO }
+    PathState { local: address(1), remote: address(2), remote_port: PORT, is_up: true, pace: Pace::default() }
 }
 
 /// A link at loopback.
 pub(crate) fn link() -> Link {
-    Link { ifindex: LOOPBACK, mtu: MTU, rate: None, weight: 1, is_up: true }
+    Link { ifindex: LOOPBACK, mtu: MTU, weight: 1, is_up: true }
 }
 
 /// The kernel path, without peers.

@@ -48,6 +48,8 @@ pub(super) enum Contestant {
     Unrepaired,
     /// `adaptive`, watched at every host.
     Watched,
+    /// `adaptive` by the kernel path's programs, with the reorder qdisc.
+    Ordered,
     /// A VLAN of the kernel's on the device of `adaptive`.
     Vlan,
     /// The kernel's MPTCP with a subflow per link.
@@ -80,6 +82,8 @@ pub(super) struct Way<'a> {
     watchers: Vec<Watchers>,
     tunnel: Option<Tunnel>,
     devices: Option<[kernel_path::Device; 2]>,
+    /// The bundles have reorder qdiscs.
+    is_ordered: bool,
 }
 
 impl Way<'_> {
@@ -89,9 +93,19 @@ impl Way<'_> {
         daemons.chain(self.watchers.iter().flat_map(Watchers::pids)).collect()
     }
 
-    /// What the hosts' reorder qdiscs have counted, if they have such.
-    pub(super) fn reordered(&self) -> Vec<ReorderCounts> {
-        self.devices.iter().flatten().filter_map(kernel_path::Device::reorder_counts).collect()
+    /// What the hosts' reorder qdiscs have counted, if they have such: names and counts.
+    ///
+    /// # Errors
+    /// A daemon does not answer.
+    pub(super) fn reordered(&self) -> Result<Vec<(String, u64)>> {
+        let devices = self.devices.iter().flatten().filter_map(kernel_path::Device::reorder_counts);
+        let named = |counts: ReorderCounts| counts.iter().map(|(name, count)| (name.to_string(), count)).collect();
+        let mut all: Vec<_> = devices.flat_map(|counts| -> Vec<_> { named(counts) }).collect();
+        for bundle in self.bundles.iter().filter(|_| self.is_ordered) {
+            let counters = bundle.status()?.counters.into_iter();
+            all.extend(counters.filter_map(|(name, count)| Some((name.strip_prefix("kernel_")?.into(), count))));
+        }
+        Ok(all)
     }
 
     /// Ends it.
@@ -112,6 +126,7 @@ impl Contestant {
         let further = [
             Contestant::Unrepaired,
             Contestant::Watched,
+            Contestant::Ordered,
             Contestant::Vlan,
             Contestant::Mptcp,
             Contestant::Aggligator,
@@ -131,6 +146,7 @@ impl Contestant {
             Contestant::Bundle(policy) => policy.name(),
             Contestant::Unrepaired => "unrepaired",
             Contestant::Watched => "watched",
+            Contestant::Ordered => "daemon-order",
             Contestant::Vlan => "vlan",
             Contestant::Mptcp => "mptcp",
             Contestant::Kernel(key) => key,
@@ -144,7 +160,9 @@ impl Contestant {
     pub(super) const fn policy(self) -> Option<PolicyKind> {
         match self {
             Contestant::Bundle(policy) => Some(policy),
-            Contestant::Unrepaired | Contestant::Watched | Contestant::Vlan => Some(PolicyKind::Adaptive),
+            Contestant::Unrepaired | Contestant::Watched | Contestant::Ordered | Contestant::Vlan => {
+                Some(PolicyKind::Adaptive)
+            }
             _ => None,
         }
     }
@@ -181,6 +199,7 @@ impl Contestant {
             Contestant::Kernel(_)
             | Contestant::Netem
             | Contestant::Vlan
+            | Contestant::Ordered
             | Contestant::Stripe { ordered: true }
                 if place == Place::Namespaces =>
             {
@@ -225,6 +244,7 @@ impl Contestant {
             Contestant::Bundle(_)
             | Contestant::Unrepaired
             | Contestant::Watched
+            | Contestant::Ordered
             | Contestant::Stripe { .. } => bundle::address(number),
         }
     }
@@ -247,7 +267,9 @@ impl Contestant {
         scenario: &Scenario,
         daemon: &Path,
     ) -> Result<Way<'a>> {
-        let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, devices: None };
+        let is_ordered = self == Contestant::Ordered;
+        let mut way =
+            Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, devices: None, is_ordered };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
             Contestant::Mptcp => mptcp::announce(topology)?,
@@ -265,7 +287,11 @@ impl Contestant {
                 let [client, server] = [0, 1].map(|host| topology.host(host));
                 ping_pong::play(client, server, tunnel::at(0), Stream::Tcp, TRY_WITHIN)?;
             }
-            Contestant::Bundle(_) | Contestant::Unrepaired | Contestant::Watched | Contestant::Vlan => {
+            Contestant::Bundle(_)
+            | Contestant::Unrepaired
+            | Contestant::Watched
+            | Contestant::Ordered
+            | Contestant::Vlan => {
                 let over = scenario.bundle.over;
                 let nics = topology.nics();
                 let link = |host, (number, nic): (usize, &String)| {
@@ -280,6 +306,9 @@ impl Contestant {
                 let links = |host| nics.iter().enumerate().map(|nic| link(host, nic)).collect();
                 way.bundles = Bundle::start_each(topology, links, &self.options(scenario, daemon))?;
             }
+        }
+        if is_ordered {
+            Bundle::wait_for_programs(&mut way.bundles)?;
         }
         if self == Contestant::Watched {
             let watch = |host| Watchers::start(host, daemon);
@@ -312,7 +341,11 @@ impl Contestant {
             arguments.extend(primary.into_iter().flatten());
             arguments.extend((!own.preempt).then(|| "--no-preempt".to_string()));
         }
-        let protection = if own.sealed { Protection::LabKey } else { Protection::None };
+        if self == Contestant::Ordered {
+            arguments.extend(["--data-path", "kernel"].map(str::to_string));
+        }
+        let is_sealed = own.sealed && self != Contestant::Ordered;
+        let protection = if is_sealed { Protection::LabKey } else { Protection::None };
         bundle::Options { arguments, protection, ..bundle::Options::new(daemon) }
     }
 }

@@ -3,7 +3,6 @@
 use anyhow::Result;
 
 use super::figure::{Figure, Measure};
-use tabane_kernel::ReorderCounts;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::counters;
 use tabane_kit::cpu::Usage;
@@ -87,14 +86,13 @@ fn wires(topology: &Topology) -> Result<Option<Counters>> {
 }
 
 /// The figures of what reorder qdiscs have counted.
-pub(super) fn reordered(counts: &[ReorderCounts]) -> Vec<Measure> {
+pub(super) fn reordered(counts: &[(String, u64)]) -> Vec<Measure> {
     if counts.is_empty() {
         return Vec::new();
     }
     let sum = |beginning: &str| -> f64 {
-        let meant =
-            counts.iter().flat_map(ReorderCounts::iter).filter(|(name, _)| name.starts_with(beginning));
-        meant.map(|(_, count)| count as f64).sum()
+        let meant = counts.iter().filter(|(name, _)| name.starts_with(beginning));
+        meant.map(|(_, count)| *count as f64).sum()
     };
     let figures = [(Figure::Held, "reorder_held"), (Figure::GivenUp, "gap_"), (Figure::Dropped, "drop_")];
     figures.map(|(figure, beginning)| Measure::of_run(figure, sum(beginning))).to_vec()

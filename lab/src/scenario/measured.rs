@@ -65,7 +65,7 @@ pub(super) fn run(
         measures.extend(faults.figures(&way.bundles, scenario.links.len(), since_ns)?);
         measures.extend(Told::now(&way.bundles)?.map(|told| told.since(&before)).unwrap_or_default());
     }
-    measures.extend(reordered(&way.reordered()));
+    measures.extend(reordered(&way.reordered()?));
     if contestant == Contestant::Mptcp {
         mptcp::check(&topology)?;
     }

@@ -100,7 +100,7 @@ fn crash_here(figures: &Path) -> Result<()> {
     holder.kill()?;
     holder.wait()?;
     seen.push(look("killed")?);
-    let anew = Reorder::attach(DEVICE, 1)?;
+    let anew = Reorder::attach(DEVICE, 1, None)?;
     seen.push(look("anew")?);
     drop(anew);
     seen.push(look("ended")?);
@@ -110,7 +110,7 @@ fn crash_here(figures: &Path) -> Result<()> {
 
 /// Holds the qdisc until it is killed, or until nobody holds its input.
 fn hold() -> Result<()> {
-    let _held = Reorder::attach(DEVICE, 1)?;
+    let _held = Reorder::attach(DEVICE, 1, None)?;
     println!("held");
     std::io::stdin().read_line(&mut String::new())?;
     bail!("nobody killed it")

@@ -8,15 +8,20 @@ use crate::link::carried::Carried;
 use crate::link::nic::Link;
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
+use crate::policy::Choosing;
 use crate::policy::classify::Mac;
+use crate::send::seats::Seats;
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use crate::wire::hello::{KernelEnd, NodeId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::time::Duration;
 
 /// The first bytes of an address that stands for an Ethernet address: `io/src/ether.rs`.
 const ETHER_PREFIX: [u16; 5] = [0x100, 0, 0, 0, 0x6574];
+/// A superframe lasts so long on a link of 10 Mbit/s: by that much frames of one flow may be apart, whatever the links' skew.
+const SUPERFRAME: Duration = Duration::from_millis(52);
 
 /// A peer, for the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +30,10 @@ pub struct KernelPeer {
     pub node: NodeId,
     /// The paths on which it takes frames of the kernel path.
     pub paths: Vec<KernelPath>,
+    /// How programs choose among those that are open.
+    pub choosing: Choosing,
+    /// How its own frames are put in order here.
+    pub order: KernelOrder,
     /// Why frames to it need cells, if they do.
     pub needs_cells: Option<NeedsCells>,
 }
@@ -36,8 +45,23 @@ pub struct KernelPath {
     pub link: u8,
     /// Where the peer receives there.
     pub end: KernelEnd,
-    /// Whether flows may have it: a hash of their addresses and ports chooses among those that are open.
+    /// Whether flows may have it.
     pub open: bool,
+    /// Bytes per second, as programs that spread flows take it; 0: unknown.
+    pub speed: u64,
+    /// How much later than by the nearest one a frame arrives.
+    pub delay: Duration,
+}
+
+/// How frames of a peer that come over several links are put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelOrder {
+    /// How long a missing one is waited for at least, while a link is silent.
+    pub hold: Duration,
+    /// Links of ours by which it may send, a bit each.
+    pub links: u16,
+    /// Another one for each start of the peer: its numbers begin anew.
+    pub incarnation: u64,
 }
 
 /// Why frames to a peer need cells.
@@ -47,8 +71,10 @@ pub enum NeedsCells {
     Link(u8),
     /// The peer takes none there: an older node, or one without programs.
     Peer(u8),
-    /// The policy spreads flows, or tells them apart by other headers.
+    /// Programs cannot do what the policy does.
     Policy,
+    /// The policy spreads flows, and the peer does not put frames in order.
+    Order,
     /// Some frames have a policy of their own.
     Classes,
     /// Programs do not keep to the rate that is stated for this link.
@@ -63,33 +89,46 @@ pub enum NeedsCells {
 
 impl Bundle {
     /// All peers that have joined, for the programs of this node. `packet`: the longest that the programs make, in bytes.
-    pub fn kernel_peers(&mut self, now: Instant, packet: u16) -> Vec<KernelPeer> {
+    /// `unordered`: flows may be spread also where the peer puts nothing in order.
+    pub fn kernel_peers(&mut self, now: Instant, packet: u16, unordered: bool) -> Vec<KernelPeer> {
         let indices: Vec<u16> = self.sessions.table().indices().collect();
-        indices.into_iter().filter_map(|index| self.kernel_peer(now, index, packet)).collect()
+        let peer = |index| self.kernel_peer(now, index, packet, unordered);
+        indices.into_iter().filter_map(peer).collect()
     }
 
-    fn kernel_peer(&mut self, now: Instant, index: u16, packet: u16) -> Option<KernelPeer> {
+    fn kernel_peer(&mut self, now: Instant, index: u16, packet: u16, unordered: bool) -> Option<KernelPeer> {
         let session = self.sessions.table().get(index).filter(|session| session.is_joined())?;
-        let (node, pauses) = (session.node, session.pauses);
-        let seats = if pauses { Err(NeedsCells::Now) } else { self.seats(now, index, packet) };
-        let open = |link: u8| seats.is_ok_and(|seats| seats & 1 << link != 0);
-        let ways = ways(self.links.paths(index)?, &self.links);
-        let paths = ways.filter_map(|way| way.for_programs(open(way.number))).collect();
-        Some(KernelPeer { node, paths, needs_cells: seats.err() })
+        let (node, pauses, incarnation) = (session.node, session.pauses, session.incarnation);
+        let seats = if pauses { Err(NeedsCells::Now) } else { self.seats(now, index, packet, unordered) };
+        let open = seats.unwrap_or_default();
+        let all = self.links.paths(index)?;
+        let paths = ways(all, &self.links).filter_map(|way| way.for_programs(&open)).collect();
+        let wait = self.receiver.reorder_timeout(index, &self.links).unwrap_or_default();
+        let order = KernelOrder { hold: wait + SUPERFRAME, links: arriving(all), incarnation };
+        Some(KernelPeer { node, paths, choosing: open.choosing, order, needs_cells: seats.err() })
     }
 
-    /// The links among which the hash chooses, a bit each.
-    fn seats(&mut self, now: Instant, index: u16, packet: u16) -> Result<u16, NeedsCells> {
+    /// The links among which programs choose.
+    fn seats(
+        &mut self,
+        now: Instant,
+        index: u16,
+        packet: u16,
+        unordered: bool,
+    ) -> Result<Seats, NeedsCells> {
         let paths = self.links.paths(index).ok_or(NeedsCells::Now)?;
         // Flows do not change between a link that programs use and one that takes cells alone: all have to fit.
         ways(paths, &self.links).filter(|way| way.open).try_for_each(|way| way.fit(packet))?;
+        let is_ordered = |way: Way<'_>| way.path.kernel.is_some_and(|end| end.orders);
+        let may_spread = unordered || ways(paths, &self.links).filter(|way| way.open).all(is_ordered);
         let (sender, around) = self.sending(now);
         if sender.has_classes() {
             return Err(NeedsCells::Classes);
         }
         match sender.seats(index, &around) {
             None => Err(NeedsCells::Policy),
-            Some(0) => Err(NeedsCells::Now),
+            Some(seats) if seats.links == 0 => Err(NeedsCells::Now),
+            Some(seats) if seats.choosing != Choosing::Hash && !may_spread => Err(NeedsCells::Order),
             Some(seats) => Ok(seats),
         }
     }
@@ -128,6 +167,13 @@ struct Way<'a> {
     open: bool,
 }
 
+/// Links by which a peer may send, a bit each: frames of its programs come by those that bring cells.
+fn arriving(paths: &Paths) -> u16 {
+    let brings = |theirs: &u8| paths.inbound.get(usize::from(*theirs)).is_some_and(|path| path.health.is_up());
+    let links = (0..).zip(&paths.paired).filter(|(_, theirs)| theirs.as_ref().is_some_and(brings));
+    links.fold(0, |links, (link, _): (u8, _)| links | 1 << link)
+}
+
 /// The paths to a peer. Data takes those that are up, and that it avoids least.
 fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>> {
     let all = paths.outbound.iter().zip(links.all()).zip(0..);
@@ -140,9 +186,10 @@ fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>>
 }
 
 impl Way<'_> {
-    fn for_programs(&self, open: bool) -> Option<KernelPath> {
-        let (link, end) = (self.number, self.path.kernel?);
-        self.link.settings.kernel.map(|_| KernelPath { link, end, open })
+    fn for_programs(&self, seats: &Seats) -> Option<KernelPath> {
+        let (link, end, place) = (self.number, self.path.kernel?, usize::from(self.number));
+        let (open, speed, delay) = (seats.links & 1 << link != 0, seats.speeds[place], seats.delays[place]);
+        self.link.settings.kernel.map(|_| KernelPath { link, end, open, speed, delay })
     }
 
     /// Whether programs can send over it what cells can.

@@ -3,11 +3,28 @@
 //! Beside [`crate::link::health`], which judges by it. Programs number nothing, so no frame of theirs is ever known to be missing. But
 //! a heartbeat takes the same way behind them. One that does not arrive is missing together with all that programs sent since the one
 //! before, and a frame that does arrive shows, as a cell would, that the path works.
+//!
+//! A heartbeat also waits behind them in each queue of the way. How late it comes shows that there is a queue; and what programs had
+//! sent when two such heartbeats were written, and how far apart these came, shows how fast the bottleneck carries it ([`Pace`]).
 
+use crate::link::congestion::delays::Delays;
+use crate::link::nic::{RateMeter, per_second};
 use crate::time::Instant;
+use alloc::collections::VecDeque;
+use core::time::Duration;
 
 /// Bytes that count as much as a cell.
 const CELL_BYTES: u64 = 1_024;
+/// Bytes that a link sends beside a frame.
+const HEADERS: u64 = 62;
+/// Heartbeats on their way that are remembered: with one in a millisecond, for longer than any of the queues lasts.
+const HEARTBEATS: usize = 512;
+/// A heartbeat that is so late has waited behind what programs sent, and not only for a processor.
+const QUEUE: Duration = Duration::from_millis(2);
+/// What crosses in so long a time without a queue shows that the rate is no less.
+const LONG: Duration = Duration::from_millis(50);
+/// Without a queue the rate that was measured may be too low: it rises by one part in so many, where three quarters of it were used.
+const RISE: u64 = 16;
 
 /// What programs have carried over a path since they were loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +50,65 @@ impl Carried {
     /// The same of what was received.
     pub(crate) fn received(&self) -> u64 {
         self.received_frames + self.received_bytes / CELL_BYTES
+    }
+}
+
+/// How fast a path carries what programs send.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Bytes that programs have sent.
+    sent: u64,
+    /// Heartbeats on their way: number, when it was written, and what had been sent by then.
+    written: VecDeque<(u64, Instant, u64)>,
+    delays: Delays,
+    rate: RateMeter,
+    /// Since when no queue was found, and what had been sent by then.
+    free: Option<(Instant, u64)>,
+}
+
+impl Pace {
+    /// Programs have sent so much in all.
+    pub(crate) fn handle_carried(&mut self, carried: &Carried) {
+        self.sent = carried.sent_bytes + HEADERS * carried.sent_frames;
+    }
+
+    /// A heartbeat leaves under this number.
+    pub(crate) fn handle_heartbeat(&mut self, now: Instant, seq: u64) {
+        if self.written.len() == HEARTBEATS {
+            self.written.pop_front();
+        }
+        self.written.push_back((seq, now, self.sent));
+    }
+
+    /// The peer has received all below the number `next`, and so many heartbeats, modulo a power of two, the last of them `delay`
+    /// microseconds by two clocks after it was written.
+    pub(crate) fn handle_report(&mut self, now: Instant, next: u64, (heartbeats, delay): (u8, u32)) {
+        let mut latest = None;
+        while let Some(written) = self.written.pop_front_if(|(seq, ..)| *seq < next) {
+            latest = Some(written);
+        }
+        let queue = self.delays.queue(now, heartbeats, delay);
+        if self.delays.is_old(now) {
+            self.delays.roll(now);
+        }
+        let Some(((_, at, sent), queue)) = latest.zip(queue) else { return };
+        let is_busy = queue >= QUEUE;
+        self.rate.sample(at + queue, sent, is_busy);
+        let (since, before) = *self.free.get_or_insert((at, sent));
+        if is_busy {
+            self.free = Some((at, sent));
+        } else if at.since(since) >= LONG {
+            self.free = Some((at, sent));
+            let used = per_second(sent - before, at.since(since));
+            if let Some(rate) = self.rate().filter(|rate| used >= rate / 4 * 3) {
+                self.rate.handle_lower_bound(used.max(rate + rate / RISE));
+            }
+        }
+    }
+
+    /// Bytes per second, outer headers included, once a queue was found.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.rate.measured()
     }
 }
 

@@ -93,7 +93,9 @@ impl Links {
             path.path_mtu.handle_sent(seq);
             seq
         } else {
-            path.take_seq(None)
+            let seq = path.take_seq(None);
+            path.pace.handle_heartbeat(now, seq);
+            seq
         };
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
@@ -228,6 +230,9 @@ impl Links {
         let (next_received, count) = (path.received(), report.count.wrapping_add(path.path_mtu.lost()));
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
         let arrived = Arrived { next: next_received, count, heartbeats, delay, nic };
+        if path.carried > 0 {
+            path.pace.handle_report(now, next_received, (heartbeats, delay));
+        }
         if path.congestion.handle_report(now, next, arrived) {
             self.opened = true;
         }

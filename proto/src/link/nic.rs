@@ -320,7 +320,7 @@ pub(crate) fn per_second(bytes: u64, span: Duration) -> u64 {
 
 /// Measures departures while the queue does not run empty.
 #[derive(Debug, Default)]
-struct RateMeter {
+pub(crate) struct RateMeter {
     /// Bytes per second, as the user states it.
     stated: Option<u64>,
     /// When the span began, what had departed by then.
@@ -333,7 +333,8 @@ struct RateMeter {
 }
 
 impl RateMeter {
-    fn sample(&mut self, now: Instant, departed: u64, busy: bool) {
+    /// So many bytes have departed. `busy`: others wait.
+    pub(crate) fn sample(&mut self, now: Instant, departed: u64, busy: bool) {
         let Some((began, before)) = self.began else {
             self.began = busy.then_some((now, departed));
             return;
@@ -360,7 +361,7 @@ impl RateMeter {
     }
 
     /// The rate is at least so high.
-    fn handle_lower_bound(&mut self, rate: u64) {
+    pub(crate) fn handle_lower_bound(&mut self, rate: u64) {
         if self.is_below(rate) {
             (self.departed, self.took) = (bytes_in(rate, RATE_MEMORY), RATE_MEMORY);
         }
@@ -371,7 +372,8 @@ impl RateMeter {
         self.measured().is_some_and(|measured| measured < rate)
     }
 
-    fn measured(&self) -> Option<u64> {
+    /// Bytes per second, once it was busy.
+    pub(crate) fn measured(&self) -> Option<u64> {
         (self.departed > 0).then(|| per_second(self.departed, self.took).max(1))
     }
 }

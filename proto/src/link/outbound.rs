@@ -5,6 +5,7 @@
 
 use crate::link::adaptive_timeout::AdaptiveTimeout;
 use crate::link::black_hole::{Detector, JITTER_PARTS};
+use crate::link::carried::Pace;
 use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
 use crate::link::gaps::Gaps;
@@ -87,6 +88,8 @@ pub(crate) struct Outbound {
     bytes: u64,
     /// What programs sent, counted in cells.
     pub(crate) carried: u64,
+    /// How fast it carries what programs send.
+    pub(crate) pace: Pace,
     /// When they last carried something over the link, either way.
     pub(crate) carried_at: Option<Instant>,
     /// The number after the highest that the peer has received.
@@ -138,6 +141,7 @@ impl Outbound {
             next_seq: 0,
             bytes: 0,
             carried: 0,
+            pace: Pace::default(),
             carried_at: None,
             received: 0,
             looked_up: 0,
@@ -208,6 +212,7 @@ impl Outbound {
     pub(crate) fn begin(&mut self, first: u64) {
         (self.first, self.next_seq, self.received, self.departed) = (first, first, first, first);
         self.looked_up = first;
+        self.pace = Pace::default();
     }
 
     /// Looks for the MTU of its way over a link with these settings; returns whether the NICs take another size than before.
@@ -248,7 +253,7 @@ impl Outbound {
         self.asked = None;
         self.kernel = None;
         self.is_drained_there = false;
-        (self.up, self.left) = (false, None);
+        (self.up, self.left, self.pace) = (false, None, Pace::default());
         self.doubted = false;
         self.skew = Duration::ZERO;
         self.round_trip = None;

@@ -6,8 +6,10 @@
 //! are used in turn. A link that is full at the moment is waited for if it carries all that waits before a cell on another
 //! would arrive.
 
-use super::{Choice, Distribute, Share, Waiting};
+use super::{Choice, Choosing, Distribute, Share, Waiting, rates};
 use crate::link::nic::{bytes_in, time_of};
+use crate::wire::cell::LINKS;
+use core::array;
 use core::time::Duration;
 
 /// The least time worth of cells in one share: a few times what a system call costs.
@@ -48,6 +50,11 @@ impl Distribute for Adaptive {
             usize::try_from(bytes_in(rate, span)).unwrap_or(usize::MAX) / waiting.cell_bytes
         });
         Some(Share { index, cells: waiting.cells.min(share.max(1)) })
+    }
+
+    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
+        let rate = rates(choices);
+        Some((Choosing::Earliest, array::from_fn(|index| choices.get(index).map_or(0, &rate))))
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Source: stride scheduling, Waldspurger and Weihl, MIT/LCS/TM-528, 1995.
 
-use super::{Choice, Distribute, Share, Waiting, rates};
+use super::{Choice, Choosing, Distribute, Share, Waiting, rates};
 use crate::wire::cell::LINKS;
 use core::array;
 
@@ -44,6 +44,10 @@ impl Distribute for Weighted {
         let least = weights[..choices.len()].iter().min()?;
         let turn = usize::try_from(TURN * weights[index] / least).unwrap_or(usize::MAX);
         Some(Share { index, cells: waiting.cells.min(turn) })
+    }
+
+    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
+        Some((Choosing::Shares, weights(choices)))
     }
 
     fn handle_sent(&mut self, _flow: u32, link: u8, bytes: u64) {

@@ -1,11 +1,23 @@
-//! Among which links a hash of a flow's addresses and ports may choose: where programs in the kernel send frames in place of cells.
+//! Among which links programs in the kernel may choose, and how, where they send frames in place of cells.
 //!
 //! Beside the path. The policy decides, as for cells.
 
 use crate::link::nic::Link;
-use crate::policy::Waiting;
+use crate::policy::{Choosing, Waiting};
 use crate::send::{Around, Sender};
+use crate::wire::cell::LINKS;
 use core::time::Duration;
+
+/// The links to a peer that programs may use.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seats {
+    /// A bit each.
+    pub(crate) links: u16,
+    pub(crate) choosing: Choosing,
+    /// Bytes per second of each link, and how much later than by the nearest a frame arrives, for whom flows are spread.
+    pub(crate) speeds: [u64; LINKS],
+    pub(crate) delays: [Duration; LINKS],
+}
 
 impl Sender {
     /// Whether some frames have a policy of their own.
@@ -13,14 +25,18 @@ impl Sender {
         self.policies.has_classes()
     }
 
-    /// The links to a peer among which the hash chooses, a bit each; `None`: the policy needs cells. A bundle of one link has
-    /// nothing to choose.
-    pub(crate) fn seats(&mut self, index: u16, around: &Around<'_>) -> Option<u16> {
+    /// The links to a peer; `None`: the policy needs cells. A bundle of one link has nothing to choose.
+    pub(crate) fn seats(&mut self, index: u16, around: &Around<'_>) -> Option<Seats> {
         let choices = core::mem::take(&mut self.choices);
         self.list_choices(index, 0, around);
         let mut open = core::mem::replace(&mut self.choices, choices);
-        // The kernel's queues are not the core's.
-        open.iter_mut().for_each(|choice| choice.full = false);
+        let paths = around.links.paths(index);
+        for choice in &mut open {
+            // The kernel's queues are not the core's, and what it carries may show another rate.
+            choice.full = false;
+            let measured = paths.and_then(|paths| paths.outbound[usize::from(choice.link)].pace.rate());
+            choice.rate = measured.or(choice.rate);
+        }
         let waiting = Waiting {
             now: around.now,
             peer: index,
@@ -30,10 +46,20 @@ impl Sender {
             cell_bytes: 1,
             round_trip: Duration::ZERO,
         };
+        let all = open.iter().fold(0, |links, choice| links | 1 << choice.link);
         let is_alone = around.links.all().iter().filter(|link| Link::is_member(link)).count() == 1;
         if is_alone || open.is_empty() {
-            return Some(open.iter().fold(0, |seats, choice| seats | 1 << choice.link));
+            return Some(Seats { links: all, ..Seats::default() });
         }
-        self.policies.bundles().seats(&open, &waiting)
+        if let Some(links) = self.policies.bundles().seats(&open, &waiting) {
+            return Some(Seats { links, ..Seats::default() });
+        }
+        let (choosing, speeds) = self.policies.bundles().spread(&open)?;
+        let mut seats = Seats { links: all, choosing, ..Seats::default() };
+        for (choice, speed) in open.iter().zip(speeds) {
+            let link = usize::from(choice.link);
+            (seats.speeds[link], seats.delays[link]) = (speed, choice.skew);
+        }
+        Some(seats)
     }
 }

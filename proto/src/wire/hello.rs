@@ -74,6 +74,8 @@ pub struct KernelEnd {
     pub address: Ipv6Addr,
     /// The port of UDP to which they are sent.
     pub port: u16,
+    /// Whether the node puts frames of one flow that came over several links in order.
+    pub orders: bool,
 }
 
 /// A hello.
@@ -126,8 +128,9 @@ const PAUSES: u8 = 16;
 const ENDS: u8 = 32;
 const DRAINS: u8 = 64;
 const RECEIVES: u8 = 128;
-/// A bit of the further capabilities.
+/// Bits of the further capabilities.
 const KERNEL: u8 = 1;
+const ORDERS: u8 = 2;
 
 /// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
 /// node.
@@ -160,7 +163,7 @@ impl Hello {
         }
         // Behind the greeting of a node that seals stands its group tag.
         let further = if capabilities & SEALS == 0 && !reader.0.is_empty() { reader.u8()? } else { 0 };
-        let kernel = (further & KERNEL != 0).then(|| kernel_end(&mut reader)).transpose()?;
+        let kernel = (further & KERNEL != 0).then(|| kernel_end(&mut reader, further & ORDERS != 0)).transpose()?;
         Ok(Self {
             node,
             incarnation,
@@ -193,8 +196,9 @@ impl Hello {
         if let Some(receives) = self.receives {
             writer.u32(receives);
         }
-        if let Some(KernelEnd { mac, address, port }) = self.kernel.filter(|_| !self.seals) {
-            writer.u8(KERNEL).bytes(&mac).u16(port).bytes(&address.octets());
+        if let Some(KernelEnd { mac, address, port, orders }) = self.kernel.filter(|_| !self.seals) {
+            let further = KERNEL | if orders { ORDERS } else { 0 };
+            writer.u8(further).bytes(&mac).u16(port).bytes(&address.octets());
         }
         writer.len()
     }
@@ -214,10 +218,10 @@ impl Hello {
     }
 }
 
-fn kernel_end(reader: &mut Reader<'_>) -> Result<KernelEnd, Malformed> {
+fn kernel_end(reader: &mut Reader<'_>, orders: bool) -> Result<KernelEnd, Malformed> {
     let mac = reader.array()?;
     let port = reader.u16()?;
-    Ok(KernelEnd { mac, port, address: reader.array::<16>()?.into() })
+    Ok(KernelEnd { mac, port, address: reader.array::<16>()?.into(), orders })
 }
 
 #[cfg(test)]
@@ -248,6 +252,7 @@ mod tests {
                 mac: [2, 0, 0, 0, 0, 3],
                 address: "fe80::3".parse().unwrap(),
                 port: 7421,
+                orders: true,
             }),
         }
     }
@@ -280,7 +285,7 @@ mod tests {
         let golden = [
             0x02, 0, 0, 0, 0, 0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
             0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x81, 0x02, b'h', b'1', 0, 0, 0xc3,
-            0x50, 0x01, 0x02, 0, 0, 0, 0, 0x03, 0x1c, 0xfd, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0x50, 0x03, 0x02, 0, 0, 0, 0, 0x03, 0x1c, 0xfd, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
             0, 0x03,
         ];
         assert_eq!(bytes[..length], golden);

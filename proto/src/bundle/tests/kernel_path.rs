@@ -10,7 +10,7 @@ const PEER: NodeId = NodeId(2);
 
 fn end(link: u8) -> KernelEnd {
     let address = core::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, link.into());
-    KernelEnd { mac: [2, 0, 0, 0, 0, link], address, port: 7421 }
+    KernelEnd { mac: [2, 0, 0, 0, 0, link], address, port: 7421, orders: false }
 }
 
 /// A hello of the peer on a link that takes frames of the kernel path.
@@ -44,7 +44,7 @@ const PACKET: u16 = 1_400;
 const LONGEST: u16 = 1_500;
 
 fn peer(bundle: &mut Bundle) -> KernelPeer {
-    bundle.kernel_peers(NOW, PACKET).remove(0)
+    bundle.kernel_peers(NOW, PACKET, false).remove(0)
 }
 
 /// The links that flows may have, or why frames need cells.
@@ -83,16 +83,17 @@ fn a_peer_that_pauses_gets_nothing_and_may_send() {
     say(&mut bundle, 0, |hello| hello);
     assert_eq!(open(&mut bundle), Ok(vec![0, 1]));
     bundle.part(0);
-    assert_eq!(bundle.kernel_peers(NOW, PACKET), []);
+    assert_eq!(bundle.kernel_peers(NOW, PACKET, false), []);
 }
 
 #[test]
 fn what_programs_cannot_do_needs_cells() {
     type Change = fn(&mut Bundle);
-    let cases: [(Change, NeedsCells); 8] = [
+    let cases: [(Change, NeedsCells); 9] = [
         (|bundle| say(bundle, 0, |hello| Hello { kernel: None, ..hello }), NeedsCells::Peer(0)),
         (|bundle| bundle.links[1].settings.kernel = None, NeedsCells::Link(1)),
-        (|bundle| bundle.set_policy(PolicyKind::Adaptive), NeedsCells::Policy),
+        (|bundle| bundle.set_policy(PolicyKind::Adaptive), NeedsCells::Order),
+        (|bundle| bundle.set_policy(PolicyKind::Tlb), NeedsCells::Policy),
         (
             |bundle| {
                 let layers = crate::HashLayers::Layer2;
@@ -121,7 +122,7 @@ fn what_programs_cannot_do_needs_cells() {
         change(&mut bundle);
         assert_eq!(peer(&mut bundle).needs_cells, Some(why));
     }
-    let too_long = bundle().kernel_peers(NOW, LONGEST + 1).remove(0);
+    let too_long = bundle().kernel_peers(NOW, LONGEST + 1, false).remove(0);
     assert_eq!(too_long.needs_cells, Some(NeedsCells::Mtu(0, LONGEST)));
 }
 

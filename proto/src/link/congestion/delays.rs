@@ -29,7 +29,7 @@ fn micros_later(one: u32, other: u32) -> i32 {
 
 /// The delays that were reported.
 #[derive(Debug, Default)]
-pub(super) struct Delays {
+pub(crate) struct Delays {
     /// The first that was reported: the others count from there.
     first: Option<u32>,
     /// How many heartbeats had come at the last report.
@@ -44,7 +44,7 @@ pub(super) struct Delays {
 impl Delays {
     /// How much longer `delay`, that of the latest heartbeat in microseconds modulo 2^24, is than the least; `None` when no heartbeat
     /// has come since the report before.
-    pub(super) fn queue(&mut self, now: Instant, heartbeats: u8, delay: u32) -> Option<Duration> {
+    pub(crate) fn queue(&mut self, now: Instant, heartbeats: u8, delay: u32) -> Option<Duration> {
         if self.heartbeats.replace(heartbeats) == Some(heartbeats) {
             return None;
         }
@@ -75,12 +75,12 @@ impl Delays {
     }
 
     /// Whether the period is over.
-    pub(super) fn is_old(&self, now: Instant) -> bool {
+    pub(crate) fn is_old(&self, now: Instant) -> bool {
         now.since(self.began) >= HISTORY
     }
 
     /// A period ends.
-    pub(super) fn roll(&mut self, now: Instant) {
+    pub(crate) fn roll(&mut self, now: Instant) {
         self.least = [None, self.least[0]];
         self.trips = [None, self.trips[0]];
         self.began = now;
