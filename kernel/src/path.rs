@@ -232,6 +232,7 @@ impl KernelPath {
         self.peers[peer].mac = mac;
         self.peers[peer].is_ready = known.is_some_and(|(_, is_ready)| is_ready);
         if known.is_none() {
+            self.peers[peer].policy = Policy::default();
             (0..LINKS).try_for_each(|link| self.set_path(peer, link, None))?;
         }
         self.write_peer(peer)

@@ -75,12 +75,12 @@ fn with(policy: &str, further: &[&str]) -> Result<Options> {
     Ok(Options { protection: Protection::None, arguments, ..options()? })
 }
 
-fn kernel(policy: &str, further: &[&str]) -> Result<Options> {
+pub(crate) fn kernel(policy: &str, further: &[&str]) -> Result<Options> {
     with(policy, &[&["--data-path", "kernel"], further].concat())
 }
 
 /// Waits until frames to the only peer travel in cells, for a reason with these words in it, which is told by all that tell.
-fn in_cells(bundle: &mut Bundle<'_>, why: &str) -> Result<()> {
+pub(crate) fn in_cells(bundle: &mut Bundle<'_>, why: &str) -> Result<()> {
     let says = |said: &Option<String>| said.as_ref().is_some_and(|said| said.contains(why));
     bundle.wait_until(&format!("cells, for {why}"), |status| {
         says(&status.cells_because) || status.peers.iter().any(|peer| says(&peer.cells_because))
@@ -93,7 +93,7 @@ fn in_cells(bundle: &mut Bundle<'_>, why: &str) -> Result<()> {
 }
 
 /// Bytes that a bundle's programs have sent to its only peer, and received from it, over each link.
-fn carried(bundle: &Bundle<'_>) -> Result<[[u64; 2]; LINKS]> {
+pub(crate) fn carried(bundle: &Bundle<'_>) -> Result<[[u64; 2]; LINKS]> {
     let status = bundle.status()?;
     let peer = status.peers.first().context("no peer")?;
     let of = |link: usize| peer.paths.get(link).and_then(|path| path.kernel.as_ref());
@@ -238,10 +238,10 @@ fn turns() -> Result<()> {
                 carry_any(topology)?;
                 bundles
                     .iter()
-                    .try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "adaptive"]).map(drop))?;
+                    .try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "rr"]).map(drop))?;
                 bundles
                     .iter_mut()
-                    .try_for_each(|bundle| in_cells(bundle, "the policy adaptive needs them"))?;
+                    .try_for_each(|bundle| in_cells(bundle, "the policy rr needs them"))?;
                 carry_any(topology)?;
                 bundles.iter().try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "hash"]).map(drop))?;
                 Bundle::wait_for_programs(bundles)?;
@@ -273,7 +273,7 @@ fn fallbacks() -> Result<()> {
     let cases = [
         (sealed, "cells are to be sealed"),
         (large, "carries packets of 1500 bytes"),
-        (with("adaptive", &auto)?, "the policy adaptive needs them"),
+        (with("tlb", &auto)?, "the policy tlb needs them"),
     ];
     for (options, why) in cases {
         with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {

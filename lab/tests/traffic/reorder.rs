@@ -1,20 +1,26 @@
-//! The reorder qdisc, on Debian's newest kernel in a guest: striped frames come in order, nothing of it is left behind, and what a
-//! crash leaves is replaced.
+//! Frames of one flow over several links by the kernel path. On Debian's newest kernel, in a guest, a qdisc puts them in order, by itself and
+//! in bundles: nothing of it is left behind, and what a crash leaves is replaced. This machine's kernel may have no such qdisc:
+//! bundles say so, and leave the order to TCP where they are told to.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 use tabane_io::netlink::nic_names;
-use tabane_kernel::Reorder;
+use tabane_kernel::{Error, Reorder};
+use tabane_kit::bundle::Bundle;
 use tabane_kit::guest::{Guest, HERE};
 use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, MODPROBE, QEMU, Tool};
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::Topology;
 use tabane_kit::{bundle, tool};
 
+use crate::data_path::{carried, in_cells, kernel};
 use crate::experiments::{lab, median};
+use crate::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
 use crate::{Case, Need};
 
 /// Where `make vm-setup-backports` puts the guest.
@@ -24,9 +30,18 @@ const GUEST_WITHIN: Duration = Duration::from_secs(900);
 /// Least speed over both of them as a multiple of one.
 const RATIO_MIN: f64 = 1.5;
 
+/// Segments that two bundles may send again while they find out how fast the links are.
+const RESENT_MAX: f64 = 100.0;
+/// Two links of this speed carry a file as fast as that at least, as a multiple of one, and each a part of it.
+const LINK: Bitrate = SLOW;
+const BY_TCP_MIN: f64 = 1.2;
+const FILE: u64 = 16 << 20;
+
 /// What this program does when its first word is one of these: crash and start anew in the guest; hold a qdisc until it is killed.
 const CRASH: &str = "reorder-crash";
 const HOLD: &str = "reorder-hold";
+/// Bundles that are killed, replaced and ended.
+const BUNDLES: &str = "reorder-bundles";
 /// The device whose frames are put in order.
 const DEVICE: &str = "ordered";
 
@@ -34,6 +49,8 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("kernel_path_in_order_over_links_of_unequal_delay", Need::NewGuest, in_order),
         Case::new("kernel_path_replaces_the_qdisc_that_a_crash_has_left", Need::NewGuest, crash),
+        Case::new("bundles_put_frames_in_order_by_a_qdisc_that_comes_and_goes", Need::NewGuest, bundles),
+        Case::new("kernel_path_leaves_the_order_to_tcp_when_asked", Need::DaemonAndPrograms, by_tcp),
     ]
 }
 
@@ -45,14 +62,17 @@ pub(crate) fn require_guest(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
 }
 
 fn in_order() -> Result<()> {
-    let who = r#"contestants = ["best-link", "kernel-stripe", "kernel-order"]"#;
+    let who = r#"contestants = ["best-link", "kernel-stripe", "kernel-order", "daemon-order"]"#;
     let words = ["kernel", "--quick", "--case", "1/5ms", "--vm", GUEST, "--set", who];
     let (_, report) = lab(&words, GUEST_WITHIN)?;
     ensure!(report["verdicts"][0]["ok"] == true, "a run failed: {report}");
     let figure = |who: &str, which: &str| median(&report, &format!("1/5ms.guest.{who}.{which}"));
-    ensure!(figure("kernel-order", "flow1.ratio")? > RATIO_MIN, "{report}");
+    for who in ["kernel-order", "daemon-order"] {
+        ensure!(figure(who, "flow1.ratio")? > RATIO_MIN, "{who}: {report}");
+        ensure!(figure(who, "held")? > 0.0, "{who}: nothing waited: {report}");
+    }
+    ensure!(figure("daemon-order", "resent")? < RESENT_MAX, "{report}");
     ensure!(figure("kernel-stripe", "resent")? > 0.0, "without the qdisc nothing overtook: {report}");
-    ensure!(figure("kernel-order", "held")? > 0.0, "with it nothing waited: {report}");
     ensure!(figure("kernel-order", "resent")? == 0.0, "{report}");
     Ok(())
 }
@@ -67,11 +87,44 @@ fn crash() -> Result<()> {
     Ok(())
 }
 
+fn bundles() -> Result<()> {
+    let guest = Guest::find(Path::new(GUEST))?;
+    let seen: Vec<String> = guest.run(&[BUNDLES.into()], &[], &bundle::program(None)?, GUEST_WITHIN)?;
+    ensure!(seen == ["up: 2", "killed: 2", "again: 2", "replaced: 2", "ended: 0"], "{seen:?}");
+    Ok(())
+}
+
+/// Without a qdisc flows that the policy spreads travel in cells; or their order is TCP's.
+fn by_tcp() -> Result<()> {
+    let by_programs = |further: &[&str]| kernel("adaptive", further);
+    if Reorder::attach(tabane_kit::bundle::DEVICE, 1, None).is_err_and(|error| matches!(error, Error::NoQdiscs)) {
+        with_bundles(plan(&[LINK; 2]), &by_programs(&[])?, |topology, bundles| {
+            bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, "does not put frames in order"))?;
+            send_both_ways(topology, 1 << 20)
+        })?;
+    }
+    with_bundles(plan(&[LINK; 2]), &by_programs(&["--reorder", "tcp"])?, |topology, bundles| {
+        Bundle::wait_for_programs(bundles)?;
+        let before = carried(&bundles[0])?;
+        let began = Instant::now();
+        send_file(topology.host(0), topology.host(1), bundle::address(1), FILE)?;
+        let by_one = FILE as f64 * 8.0 / LINK.bits_per_second() as f64;
+        let ratio = by_one / began.elapsed().as_secs_f64();
+        ensure!(ratio > BY_TCP_MIN, "{ratio} times one link");
+        for (after, before) in carried(&bundles[0])?.iter().zip(before) {
+            let bytes = after[0] - before[0];
+            ensure!(bytes > FILE / 4, "{bytes} bytes by programs over one of the links");
+        }
+        Ok(())
+    })
+}
+
 /// What this program does in the guest, when it is there.
 pub(crate) fn in_guest() -> Option<Result<()>> {
     let words: Vec<String> = env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [CRASH, here, figures] if here == format!("--{HERE}") => Some(crash_here(Path::new(figures))),
+        [BUNDLES, here, figures] if here == format!("--{HERE}") => Some(bundles_here(Path::new(figures))),
         [HOLD] => Some(hold()),
         _ => None,
     }
@@ -83,6 +136,36 @@ fn look(when: &str) -> Result<String> {
     let qdiscs = tool::run(Command::new("tc").args(["qdisc", "show"]))?;
     let qdisc = if qdiscs.contains("qdisc tabane") { "a qdisc" } else { "none" };
     Ok(format!("{when}: {halves}, {qdisc}"))
+}
+
+/// Halves of pairs on a host of bundles.
+fn halves(topology: &Topology, when: &str) -> Result<String> {
+    let names = topology.host(1).enter(nic_names)??;
+    let halves = names.iter().filter(|name| name.starts_with(&format!("{}.", bundle::DEVICE))).count();
+    Ok(format!("{when}: {halves}"))
+}
+
+fn bundles_here(figures: &Path) -> Result<()> {
+    let topology = Topology::build(plan(&[LINK; 2]))?;
+    let mut bundles = Bundle::start_all(&topology, &kernel("adaptive", &[])?)?;
+    Bundle::wait_for_programs(&mut bundles)?;
+    let mut seen = vec![halves(&topology, "up")?];
+    bundles[1].kill()?;
+    seen.push(halves(&topology, "killed")?);
+    bundles[1].start_again()?;
+    let carry = |bundles: &mut Vec<Bundle<'_>>, when: &str| -> Result<String> {
+        ready(bundles, 2)?;
+        Bundle::wait_for_programs(bundles)?;
+        send_both_ways(&topology, 1 << 20)?;
+        halves(&topology, when)
+    };
+    seen.push(carry(&mut bundles, "again")?);
+    bundles[1].upgrade()?;
+    seen.push(carry(&mut bundles, "replaced")?);
+    Bundle::stop_all(bundles)?;
+    seen.push(halves(&topology, "ended")?);
+    fs::write(figures, serde_json::to_string(&seen)?)?;
+    Ok(())
 }
 
 fn crash_here(figures: &Path) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What programs in the kernel may do in place of cells.
 
 use super::*;
-use crate::{KernelEnd, KernelPeer, NeedsCells};
+use crate::{Choosing, KernelEnd, KernelPeer, NeedsCells};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -124,6 +124,46 @@ fn what_programs_cannot_do_needs_cells() {
     }
     let too_long = bundle().kernel_peers(NOW, LONGEST + 1, false).remove(0);
     assert_eq!(too_long.needs_cells, Some(NeedsCells::Mtu(0, LONGEST)));
+}
+
+/// A bundle whose peer puts frames in order.
+fn ordered(policy: PolicyKind) -> Bundle {
+    let mut bundle = bundle();
+    bundle.set_policy(policy);
+    for link in 0..2 {
+        say(&mut bundle, link, |hello| Hello { kernel: Some(KernelEnd { orders: true, ..end(link) }), ..hello });
+    }
+    bundle
+}
+
+#[test]
+fn flows_are_spread_where_the_peer_puts_them_in_order_or_nobody_has_to() {
+    let mut bundle = ordered(PolicyKind::Adaptive);
+    assert_eq!(open(&mut bundle), Ok(vec![0, 1]));
+    let KernelPeer { choosing, paths, .. } = peer(&mut bundle);
+    assert_eq!((choosing, paths[0].speed > 0), (Choosing::Earliest, true));
+    say(&mut bundle, 1, |hello| hello);
+    assert_eq!(open(&mut bundle), Err(NeedsCells::Order), "one link of it is as before");
+    assert_eq!(bundle.kernel_peers(NOW, PACKET, true)[0].needs_cells, None, "TCP is to do");
+}
+
+#[test]
+fn weights_are_shares_of_links() {
+    let mut bundle = ordered(PolicyKind::Weighted);
+    for (link, weight) in [(0, 3), (1, 1)] {
+        bundle.state_link(NOW, link, [None; 2], Some(weight));
+    }
+    let KernelPeer { choosing, paths, .. } = peer(&mut bundle);
+    assert_eq!((choosing, [paths[0].speed, paths[1].speed]), (Choosing::Shares, [3, 1]));
+}
+
+#[test]
+fn an_order_is_that_of_the_links_that_bring_something_and_of_one_start() {
+    let mut bundle = ordered(PolicyKind::Adaptive);
+    let order = peer(&mut bundle).order;
+    assert_eq!(order.links, 0, "nothing has come");
+    say(&mut bundle, 0, |hello| Hello { incarnation: hello.incarnation + 1, ..hello });
+    assert_ne!(peer(&mut bundle).order.incarnation, order.incarnation);
 }
 
 #[test]
