@@ -10,8 +10,8 @@ use tabane_io::tcx::{self, Direction};
 
 use crate::Error;
 use crate::layout::{
-    Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SLOTS, Source, THIS_HOST,
-    TIME_SHIFT, Traffic,
+    Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SLOTS,
+    Source, THIS_HOST, TIME_SHIFT, Traffic,
 };
 use crate::load::Loaded;
 use crate::slots;

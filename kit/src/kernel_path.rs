@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use tabane_io::netlink::{self, DeviceSettings, Nic};
 use tabane_io::{Offload, Tap, TapQueue, TapSpec};
 use tabane_kernel::{
-    Address, Counts, KernelPath, Link, OVERHEAD, Order, Pace, PathState, Plan, Policy, Reorder, ReorderCounts,
-    Traffic,
+    Address, Counts, KernelPath, Link, OVERHEAD, Order, Pace, PathState, Plan, Policy, Reorder,
+    ReorderCounts, Traffic,
 };
 
 use crate::bundle::{DEVICE, address, address_v6};

@@ -99,11 +99,14 @@ impl Way<'_> {
     /// A daemon does not answer.
     pub(super) fn reordered(&self) -> Result<Vec<(String, u64)>> {
         let devices = self.devices.iter().flatten().filter_map(kernel_path::Device::reorder_counts);
-        let named = |counts: ReorderCounts| counts.iter().map(|(name, count)| (name.to_string(), count)).collect();
+        let named =
+            |counts: ReorderCounts| counts.iter().map(|(name, count)| (name.to_string(), count)).collect();
         let mut all: Vec<_> = devices.flat_map(|counts| -> Vec<_> { named(counts) }).collect();
         for bundle in self.bundles.iter().filter(|_| self.is_ordered) {
             let counters = bundle.status()?.counters.into_iter();
-            all.extend(counters.filter_map(|(name, count)| Some((name.strip_prefix("kernel_")?.into(), count))));
+            all.extend(
+                counters.filter_map(|(name, count)| Some((name.strip_prefix("kernel_")?.into(), count))),
+            );
         }
         Ok(all)
     }

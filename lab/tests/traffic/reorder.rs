@@ -97,7 +97,9 @@ fn bundles() -> Result<()> {
 /// Without a qdisc flows that the policy spreads travel in cells; or their order is TCP's.
 fn by_tcp() -> Result<()> {
     let by_programs = |further: &[&str]| kernel("adaptive", further);
-    if Reorder::attach(tabane_kit::bundle::DEVICE, 1, None).is_err_and(|error| matches!(error, Error::NoQdiscs)) {
+    if Reorder::attach(tabane_kit::bundle::DEVICE, 1, None)
+        .is_err_and(|error| matches!(error, Error::NoQdiscs))
+    {
         with_bundles(plan(&[LINK; 2]), &by_programs(&[])?, |topology, bundles| {
             bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, "does not put frames in order"))?;
             send_both_ways(topology, 1 << 20)

@@ -109,13 +109,7 @@ impl Bundle {
     }
 
     /// The links among which programs choose.
-    fn seats(
-        &mut self,
-        now: Instant,
-        index: u16,
-        packet: u16,
-        unordered: bool,
-    ) -> Result<Seats, NeedsCells> {
+    fn seats(&mut self, now: Instant, index: u16, packet: u16, unordered: bool) -> Result<Seats, NeedsCells> {
         let paths = self.links.paths(index).ok_or(NeedsCells::Now)?;
         // Flows do not change between a link that programs use and one that takes cells alone: all have to fit.
         ways(paths, &self.links).filter(|way| way.open).try_for_each(|way| way.fit(packet))?;
@@ -169,7 +163,8 @@ struct Way<'a> {
 
 /// Links by which a peer may send, a bit each: frames of its programs come by those that bring cells.
 fn arriving(paths: &Paths) -> u16 {
-    let brings = |theirs: &u8| paths.inbound.get(usize::from(*theirs)).is_some_and(|path| path.health.is_up());
+    let brings =
+        |theirs: &u8| paths.inbound.get(usize::from(*theirs)).is_some_and(|path| path.health.is_up());
     let links = (0..).zip(&paths.paired).filter(|(_, theirs)| theirs.as_ref().is_some_and(brings));
     links.fold(0, |links, (link, _): (u8, _)| links | 1 << link)
 }

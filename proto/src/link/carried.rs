@@ -171,7 +171,8 @@ mod tests {
         const RATE: u64 = 2_500_000;
         let mut path = Pace::default();
         assert_eq!(pace(&mut path, 0, RATE, 0.9), None, "nothing has waited");
-        let near = |rate: Option<u64>, wanted: u64| rate.is_some_and(|rate| rate.abs_diff(wanted) < wanted / 20);
+        let near =
+            |rate: Option<u64>, wanted: u64| rate.is_some_and(|rate| rate.abs_diff(wanted) < wanted / 20);
         let measured = pace(&mut path, 1, RATE, 1.2);
         assert!(near(measured, RATE), "{measured:?}");
         let quiet = pace(&mut path, 3, RATE, 0.3);

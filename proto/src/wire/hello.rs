@@ -163,7 +163,8 @@ impl Hello {
         }
         // Behind the greeting of a node that seals stands its group tag.
         let further = if capabilities & SEALS == 0 && !reader.0.is_empty() { reader.u8()? } else { 0 };
-        let kernel = (further & KERNEL != 0).then(|| kernel_end(&mut reader, further & ORDERS != 0)).transpose()?;
+        let kernel =
+            (further & KERNEL != 0).then(|| kernel_end(&mut reader, further & ORDERS != 0)).transpose()?;
         Ok(Self {
             node,
             incarnation,

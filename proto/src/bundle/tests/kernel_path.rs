@@ -131,7 +131,10 @@ fn ordered(policy: PolicyKind) -> Bundle {
     let mut bundle = bundle();
     bundle.set_policy(policy);
     for link in 0..2 {
-        say(&mut bundle, link, |hello| Hello { kernel: Some(KernelEnd { orders: true, ..end(link) }), ..hello });
+        say(&mut bundle, link, |hello| Hello {
+            kernel: Some(KernelEnd { orders: true, ..end(link) }),
+            ..hello
+        });
     }
     bundle
 }
