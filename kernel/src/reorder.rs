@@ -24,7 +24,7 @@ use crate::Error;
 use crate::layout::{self, Config, LINKS, ReorderCounts};
 use crate::load::{self, REORDER};
 
-/// Letters of the device's name that are part of the pair's: the kernel takes 15 in all.
+/// Letters of a device's name that fit into the pair's: the kernel takes 15 in all.
 const NAME_MAX: usize = 9;
 /// What the names of the halves end with: of two processes one has the one pair, and one the other.
 const ENDINGS: [[&str; 2]; 2] = [["far", "near"], ["far2", "near2"]];
@@ -166,6 +166,16 @@ fn named<'a, T: MapCore + 'a>(mut maps: impl Iterator<Item = T>, name: &str) -> 
     maps.find(|map| *map.name() == *name).ok_or(Error::NotBuilt)
 }
 
+/// What the pair's names begin with: the device's, or where that is too long a beginning of it and a hash, so that devices differ.
+fn stem(device: &str) -> String {
+    if device.len() <= NAME_MAX {
+        return device.to_owned();
+    }
+    // FNV-1a, of which 20 bits are enough.
+    let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    format!("{:.4}{:05x}", device, device.bytes().fold(0x811c_9dc5, hash) >> 12)
+}
+
 /// All processors as the kernel's bitmaps have them: groups of 32 in hexadecimal, the last processors first.
 fn mask(processors: usize) -> String {
     let group = |first: usize| (1_u64 << (processors - first).min(32)) - 1;
@@ -182,7 +192,8 @@ struct Pair {
 impl Pair {
     /// Makes them for `device`, and deletes all others of it but `beside`.
     fn make(device: &Nic, kind: &str, beside: Option<&str>) -> Result<Self, NetlinkError> {
-        let names = ENDINGS.map(|pair| pair.map(|half| format!("{:.NAME_MAX$}.{half}", device.name)));
+        let stem = stem(&device.name);
+        let names = ENDINGS.map(|pair| pair.map(|half| format!("{stem}.{half}")));
         let free = names.iter().filter(|[far, _]| beside != Some(far));
         for [far, _] in free.clone() {
             netlink::delete_device(far)
@@ -213,6 +224,13 @@ mod tests {
     #[test]
     fn processors_are_written_in_groups_of_32() {
         assert_eq!([1, 2, 32, 33, 64].map(mask), ["1", "3", "ffffffff", "1,ffffffff", "ffffffff,ffffffff"]);
+    }
+
+    #[test]
+    fn devices_with_long_names_have_pairs_of_their_own() {
+        assert_eq!(stem("storage-1"), "storage-1");
+        let long = ["storage-left", "storage-light"].map(stem);
+        assert!(long[0] != long[1] && long.iter().all(|stem| stem.len() == NAME_MAX), "{long:?}");
     }
 
     #[test]
