@@ -160,6 +160,13 @@ impl KernelPath {
         }
     }
 
+    /// Takes away what would outlive the process.
+    pub(crate) fn close(&self) {
+        if let Ok(running) = &self.programs {
+            running.lock().close();
+        }
+    }
+
     /// Adds to the status of peers what the programs carry.
     pub(crate) fn show(&self, peers: &mut [PeerStatus]) {
         let Ok(running) = &self.programs else { return };

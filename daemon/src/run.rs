@@ -87,7 +87,8 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     let kernel = Arc::new(KernelPath::open(&config, &media, mtu, state.reorder.as_deref(), &events)?);
     let device = Device::adopt(files.tap, state.takes_uso, state.carrier);
     let (mac, peers) = (state.mac, state.peers);
-    let parts = Parts { config, filed, media, mac, device: Arc::new(device), kernel, events };
+    let parts =
+        Parts { config, filed, media, mac, device: Arc::new(device), kernel: Arc::clone(&kernel), events };
     let shares = files.shares.into_iter().map(|share| (share.queue, share.sockets));
     let workers = parts.make_workers(shares)?;
     let notify = Notify::adopt(files.notify, state.watched.map(Duration::from_micros));
@@ -97,7 +98,8 @@ pub fn upgrade(name: &str) -> anyhow::Result<()> {
     priority::keep_time();
     let speeds = privileges.give_up(parts.kernel.is_running())?;
     let running = parts.running(start(workers, Worker::run_after_command)?, speeds)?;
-    takeover.take()?;
+    // The workers of a process that does not get the bundle keep the rest until it is gone.
+    takeover.take().inspect_err(|_| kernel.close())?;
     running.begin(peers);
     running.run(&signals, watch, &privileges.open(listener), &notify, resolver)
 }

@@ -160,6 +160,11 @@ impl Peers {
         }
     }
 
+    /// Deletes what puts frames in order.
+    pub(super) fn close(&mut self) {
+        self.reorder = None;
+    }
+
     pub(super) fn shown(&self, node: &str) -> Option<Shown> {
         let number = self.known.iter().position(|known| known.node.to_string() == node)?;
         let Known { is_ready, said, .. } = &self.known[number];
