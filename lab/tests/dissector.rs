@@ -330,7 +330,7 @@ fn dissected_hello() -> Result<()> {
             ("tabane.hello.states", "1"),
             ("tabane.hello.name", "h1"),
             ("tabane.hello.receives", "50000"),
-            ("tabane.hello.further", "0x01"),
+            ("tabane.hello.further", "0x03"),
             ("tabane.hello.kernel_mac", "02:00:00:00:00:03"),
             ("tabane.hello.kernel_port", "7421"),
             ("tabane.hello.kernel_address", "fe80::3"),
