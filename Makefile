@@ -18,7 +18,7 @@ help:
 	@echo "make test       all tests: about 15 minutes with the build; fleet-test: with etcd, DNS"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
-	@echo "make papers     the papers' measurements, published beside ours: an hour;"
+	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
 	@echo "                RESUME=1 goes on after an interruption"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
 	@echo "    engines failover aggregate loss mesh watching skew soak attack apps p1 p3"

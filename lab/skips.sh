@@ -1,5 +1,5 @@
 #!/bin/sh
-# Shows which tests were skipped, and why: skips.sh LOG, where LOG is what `cargo test` printed.
+# Shows which tests failed or were skipped, and why: skips.sh LOG, where LOG is what `cargo test` printed.
 # With TABANE_REQUIRE=all a skip that lab/skips.txt does not allow is a failure.
 set -eu
 
@@ -15,6 +15,10 @@ awk -v require="${TABANE_REQUIRE:-}" -v allowed="$allowed" '
             }
         }
     }
+    # What a failed test says stands below its name; the first lines tell it.
+    /^(failures:|test result:)/ { told = 0 }
+    told > 0 && /./ { failed = failed sprintf("          %s\n", substr($0, 1, 400)); told-- }
+    /^---- .* ----$/ { failed = failed sprintf("  FAILED  %s\n", $2); told = 4 }
     /^test / && /\.\.\. ignored/ {
         name = $2
         why = "says no reason"
@@ -30,6 +34,7 @@ awk -v require="${TABANE_REQUIRE:-}" -v allowed="$allowed" '
         printf "  %-7s %s: %s%s\n", listed ? "listed" : "NEW", name, why, listed ? " (" reason[name] ")" : ""
     }
     END {
+        printf "%s", failed
         printf "skipped: %d tests, %d of them not in lab/skips.txt\n", skipped, unlisted
         exit require == "all" && unlisted > 0
     }

@@ -47,9 +47,10 @@ pub fn bond_on(host: &Namespace, number: usize, nics: &[String], mode: &str) -> 
     gather(host, number, nics)
 }
 
-/// Takes the device of `host` away; its NICs are down then.
-pub fn remove(host: &Namespace) -> Result<()> {
-    host.ip(&format!("link delete {DEVICE}")).map(drop)
+/// Takes the device of `host` away, and leaves its NICs as they were before.
+pub fn remove(host: &Namespace, nics: &[String]) -> Result<()> {
+    host.ip(&format!("link delete {DEVICE}"))?;
+    nics.iter().try_for_each(|nic| host.ip(&format!("link set {nic} up")).map(drop))
 }
 
 /// balance-tlb or balance-alb. Frames for one NIC come from all of them, so the switches are joined by cables without limit.

@@ -53,6 +53,8 @@ pub enum Pinning {
 /// What to build.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Stands in front of the namespaces' names.
+    pub prefix: &'static str,
     /// Number of hosts, at least 2, at most 99.
     pub hosts: usize,
     /// The links, in the order of the hosts' NICs `eth1`, `eth2`, …; at most 99.
@@ -67,7 +69,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Namespaces `h1`, `h2`, … and `s1`, `s2`, … as planned; dropping it takes all of it away. One stands at a time.
+/// Namespaces `h1`, `h2`, … and `s1`, `s2`, … as planned; dropping it takes all of it away. One of a prefix stands at a time.
 #[derive(Debug)]
 pub struct Topology {
     plan: Plan,
@@ -81,7 +83,15 @@ impl Plan {
     /// Two hosts joined by `links` through a switch each, NICs with addresses.
     #[must_use]
     pub fn two_hosts(links: Vec<LinkPlan>) -> Plan {
-        Plan { hosts: 2, links, wiring: Wiring::Switch, addressed: true, pinning: Pinning::None, seed: 1 }
+        Plan {
+            prefix: "",
+            hosts: 2,
+            links,
+            wiring: Wiring::Switch,
+            addressed: true,
+            pinning: Pinning::None,
+            seed: 1,
+        }
     }
 }
 
@@ -100,7 +110,8 @@ impl Topology {
             !is_translated || plan.hosts == 2 && plan.addressed && plan.wiring == Wiring::Switch,
             "a router translates between 2 hosts with addresses, in the place of a switch"
         );
-        let named = |kind: char, number: usize| Namespace::create(format!("{kind}{}", number + 1));
+        let named =
+            |kind: char, number: usize| Namespace::create(format!("{}{kind}{}", plan.prefix, number + 1));
         let mut hosts = (0..plan.hosts).map(|host| named('h', host)).collect::<Result<Vec<_>>>()?;
         let step = match plan.pinning {
             Pinning::None => None,

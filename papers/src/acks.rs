@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::counters;
@@ -43,16 +43,17 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         heard.push(per_gigabyte(after[1] - before[1], bytes));
         Bundle::stop_all(bundles)?;
     }
-    let returned = heard.median() / heard_bare.median();
+    let returned = times(&heard, &heard_bare);
     outcome.row("single link: sent", SINGLE[0], sent_bare);
     outcome.row("single link: received", SINGLE[1], heard_bare);
     outcome.compared("two links: sent", &[("bonding", BONDING[0]), ("RI2N", RI2N[0])], sent);
     outcome.compared("two links: received", &[("bonding", BONDING[1]), ("RI2N", RI2N[1])], heard);
     outcome.finding(
         "3.1: what is put in order before TCP sees it brings no more acknowledgements than a single link",
-        returned <= AS_MANY,
+        returned.median() <= AS_MANY,
         format!(
-            "{returned:.2} times as many packets come back, heartbeats included; published: RI2N {:.2}, bonding {:.2}",
+            "{} times as many packets come back, heartbeats included; published: RI2N {:.2}, bonding {:.2}",
+            spread(&returned, 2),
             RI2N[1] / SINGLE[1],
             BONDING[1] / SINGLE[1]
         ),

@@ -4,7 +4,6 @@
 //! none at the higher one. As in the paper, the sending host's NICs limit, and not the receivers': its frames leave the switches as
 //! fast as the machine.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -17,7 +16,6 @@ use super::outcome::Outcome;
 use super::setting::Setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
 use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
@@ -34,9 +32,9 @@ enum Joint {
     Bundle(&'static str),
 }
 
-/// Round robin and load balancing: of Linux, then of bundles.
+/// Round robin and load balancing: of bundles, then of Linux. The last one changes the switches.
 const JOINTS: [Joint; 4] =
-    [Joint::Bond("balance-rr"), Joint::Bond("balance-tlb"), Joint::Bundle("rr"), Joint::Bundle("tlb")];
+    [Joint::Bundle("rr"), Joint::Bundle("tlb"), Joint::Bond("balance-rr"), Joint::Bond("balance-tlb")];
 
 /// A figure of a cell, and where it stands in the paper.
 type Figure = fn(&Streamed) -> f64;
@@ -61,8 +59,17 @@ pub(super) fn measure(setting: &Setting) -> Result<Vec<Seen>> {
 }
 
 fn see(setting: &Setting, cell: &Cell, rate: Bitrate) -> Result<Seen> {
-    let [bond_rr, bond_tlb, rr, tlb] = JOINTS.map(|joint| joint.stream(setting, cell, rate));
-    Ok(Seen([bond_rr?, bond_tlb?, rr?, tlb?]))
+    let links = vec![LinkPlan::paced(rate); cell.nics];
+    let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(links) })?;
+    for link in 0..cell.nics {
+        topology.switch(link).tc("qdisc del dev port2 root")?;
+    }
+    let [rr, tlb, bond_rr, bond_tlb] = JOINTS.map(|joint| {
+        let _step =
+            progress::step(&format!("{}-{}, NICs of {rate}: {}", cell.senders, cell.nics, joint.label()));
+        joint.stream(setting, &topology, cell.senders)
+    });
+    Ok(Seen([rr?, tlb?, bond_rr?, bond_tlb?]))
 }
 
 impl Joint {
@@ -74,31 +81,15 @@ impl Joint {
     }
 
     /// One of the paper's periods.
-    fn stream(self, setting: &Setting, cell: &Cell, rate: Bitrate) -> Result<Streamed> {
-        let _step =
-            progress::step(&format!("{}-{}, NICs of {rate}: {}", cell.senders, cell.nics, self.label()));
-        let links = vec![LinkPlan::paced(rate); cell.nics];
-        let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(links) })?;
-        for link in 0..cell.nics {
-            topology.switch(link).tc("qdisc del dev port2 root")?;
+    fn stream(self, setting: &Setting, topology: &Topology, senders: usize) -> Result<Streamed> {
+        let streams = Streams::periods(senders, 1);
+        match self {
+            Joint::Bundle(policy) => return streams.over_bundles(setting, topology, policy),
+            Joint::Bond(mode @ "balance-tlb") => bonding::balancing(topology, mode)?,
+            Joint::Bond(mode) => bonding::bond(topology, mode)?,
         }
-        let mut bundles = Vec::new();
-        let there: IpAddr = match self {
-            Joint::Bond("balance-tlb") => {
-                bonding::balancing(&topology, "balance-tlb")?;
-                bonding::address(1).into()
-            }
-            Joint::Bond(mode) => {
-                bonding::bond(&topology, mode)?;
-                bonding::address(1).into()
-            }
-            Joint::Bundle(policy) => {
-                bundles = setting.bundles(&topology, policy)?;
-                bundle::address(1)
-            }
-        };
-        let seen = Streams::periods(cell.senders, 1).between(setting, &topology, there)?;
-        Bundle::stop_all(bundles)?;
+        let seen = streams.between(setting, topology, bonding::address(1).into())?;
+        topology.hosts().iter().try_for_each(|host| bonding::remove(host, &topology.nics()))?;
         Ok(seen)
     }
 }
@@ -125,7 +116,7 @@ fn outcome(seen: &[Seen]) -> Outcome {
         });
         outcome.grid(&format!("{title}: senders-NICs"), &columns, rows.collect());
     }
-    for (who, first) in [("Linux bonding", 0), ("bundle", 2)] {
+    for (who, first) in [("bundle", 0), ("Linux bonding", 2)] {
         let pairs: Vec<Pair<'_>> = seen.iter().map(|Seen(seen)| [&seen[first], &seen[first + 1]]).collect();
         matrix::judge(&mut outcome, who, &pairs, RATES);
     }

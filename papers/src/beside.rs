@@ -14,10 +14,10 @@ use super::Experiment;
 use super::acks::{self, AS_MANY};
 use super::bidirectional::{self, PORT};
 use super::emulated;
-use super::outcome::Outcome;
-use super::parallel::{GAINS, NODES, Speeds, speeds};
+use super::outcome::{Outcome, spread};
+use super::parallel::{GAINS, Speeds, speeds};
 use super::setting::Setting;
-use super::way::{WAYS, Way};
+use super::way::{self, WAYS, Way};
 use tabane_kit::counters;
 use tabane_kit::cpu::busy_during;
 use tabane_kit::progress;
@@ -34,71 +34,85 @@ pub(super) const MODULES: [&str; 2] = ["bonding", "sch_netem"];
 const LIMIT: Duration = Duration::from_secs(1_200);
 /// Rate of a link: emulated processors fill two of them, both ways.
 const RATE: Bitrate = Bitrate::mbit(5);
-/// Rates of the links of 4 and of 8 nodes.
-const NODE_RATES: [Bitrate; 2] = [Bitrate::mbit(10), Bitrate::mbit(5)];
+/// Nodes on which the kernels run, and the rate of their links. With eight the emulated processors decide, not the links.
+const NODES: usize = 4;
+const NODE_RATE: Bitrate = Bitrate::mbit(10);
 /// Seconds of a stream that is returned, and of one that is not.
-const SECONDS: usize = 20;
+const SECONDS: usize = 15;
 const ONE_WAY_SECONDS: u32 = 8;
 /// Bonding brings at least so many times the acknowledgements of one link where reordering is what the paper saw.
 const REORDERED: f64 = 1.2;
 /// Where a larger share of the guest's processors was busy under the bundle, they were the limit, and its links are not judged.
 const BUSY_MOST: f64 = 0.9;
 
-/// How fast each kernel is, by its name.
-type Named = Vec<(String, f64)>;
-
-/// What one way showed.
+/// What one way showed between two hosts.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Seen {
+struct Streamed {
     /// What came back each second, in 10^6 bytes.
     returned: Vec<f64>,
     /// Frames that the sending host sent and received for 10^9 bytes.
     packets: [f64; 2],
-    /// On 4 and on 8 nodes.
-    kernels: Vec<Named>,
-    /// Which share of the processors was busy: with both directions, and with the kernels on 4 and on 8 nodes.
-    busy: Vec<f64>,
+    /// Which share of the processors was busy with both directions.
+    busy: f64,
+}
+
+/// What one way showed among the nodes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Replayed {
+    /// How fast each kernel is, by its name.
+    kernels: Vec<(String, f64)>,
+    /// Which share of the processors was busy with all of them.
+    busy: f64,
+}
+
+/// What each way showed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Seen {
+    streamed: [Streamed; 3],
+    replayed: [Replayed; 3],
 }
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
-    let (seen, cost): ([Seen; 3], String) = emulated::measured(setting, Experiment::Beside, &MODULES, LIMIT)?;
+    let (seen, cost): (Seen, String) = emulated::measured(setting, Experiment::Beside, &MODULES, LIMIT)?;
     let mut outcome = outcome(&seen);
     outcome.remarks.push(cost.into());
     Ok(outcome)
 }
 
 /// In the guest: what each way shows.
-pub(super) fn measure(setting: &Setting) -> Result<[Seen; 3]> {
-    let [single, bonding, bundle] = WAYS.map(|way| see(setting, way).context(way.label()));
-    Ok([single?, bonding?, bundle?])
+pub(super) fn measure(setting: &Setting) -> Result<Seen> {
+    let topology = way::moderated_hosts(2, RATE)?;
+    let [single, bonding, bundle] = WAYS.map(|way| stream(setting, &topology, way).context(way.label()));
+    let streamed = [single?, bonding?, bundle?];
+    drop(topology);
+    let topology = way::moderated_hosts(NODES, NODE_RATE)?;
+    let [single, bonding, bundle] = WAYS.map(|way| replay(setting, &topology, way).context(way.label()));
+    Ok(Seen { streamed, replayed: [single?, bonding?, bundle?] })
 }
 
-fn see(setting: &Setting, way: Way) -> Result<Seen> {
-    let topology = way.moderated(2, RATE)?;
-    let joined = way.join(setting, &topology)?;
+fn stream(setting: &Setting, topology: &Topology, way: Way) -> Result<Streamed> {
+    let joined = way.join(setting, topology)?;
     let at = SocketAddr::new(joined.addresses[1], PORT);
-    let (returned, streaming) = {
+    let (returned, busy) = {
         let _step = progress::step(&format!("{}: both directions", way.label()));
         busy_during(|| returned::stream(topology.host(0), topology.host(1), at, SECONDS))?
     };
     let packets = {
         let _step = progress::step(&format!("{}: packets for 1 GB", way.label()));
-        packets(&topology, joined.addresses[1])?
+        packets(topology, joined.addresses[1])?
     };
     joined.end()?;
-    drop(topology);
-    let (mut kernels, mut busy) = (Vec::new(), vec![streaming]);
-    for (nodes, rate) in NODES.into_iter().zip(NODE_RATES) {
-        let _step = progress::step(&format!("{}: {nodes} nodes", way.label()));
-        let topology = way.moderated(nodes, rate)?;
-        let joined = way.join(setting, &topology)?;
-        let (speeds, computing): (Speeds, f64) =
-            busy_during(|| speeds(setting, &topology, &joined.addresses, Class::W))?;
-        kernels.push(speeds.into_iter().map(|(kernel, speed)| (kernel.name().to_string(), speed)).collect());
-        busy.push(computing);
-        joined.end()?;
-    }
-    Ok(Seen { returned, packets, kernels, busy })
+    Ok(Streamed { returned, packets, busy })
+}
+
+fn replay(setting: &Setting, topology: &Topology, way: Way) -> Result<Replayed> {
+    let _step = progress::step(&format!("{}: {NODES} nodes", way.label()));
+    let joined = way.join(setting, topology)?;
+    let (speeds, busy): (Speeds, f64) =
+        busy_during(|| speeds(setting, topology, &joined.addresses, Class::W))?;
+    joined.end()?;
+    let kernels = speeds.into_iter().map(|(kernel, speed)| (kernel.name().to_string(), speed)).collect();
+    Ok(Replayed { kernels, busy })
 }
 
 /// Frames for 10^9 bytes in one direction, as the sending host's NICs count them.
@@ -112,10 +126,13 @@ fn packets(topology: &Topology, there: IpAddr) -> Result<[f64; 2]> {
     Ok([per_gigabyte(0), per_gigabyte(1)])
 }
 
-fn outcome(seen: &[Seen; 3]) -> Outcome {
+fn outcome(seen: &Seen) -> Outcome {
     let mut outcome = Outcome::default();
     let columns = WAYS.map(Way::label);
-    let returned = seen.each_ref().map(|seen| Samples::new("MB/s", seen.returned.clone()).median());
+    let Seen { streamed, replayed } = seen;
+    let returned = streamed.each_ref().map(|seen| Samples::new("MB/s", seen.returned.clone()));
+    let medians = returned.each_ref().map(Samples::median);
+    let against = returned.each_ref().map(|own| bidirectional::beside(own, &returned[0]));
     let times = |figures: [f64; 3]| figures.map(|figure| Some(figure / figures[0])).to_vec();
     let row = |what: &str, cells: Vec<Option<f64>>| (what.to_string(), cells);
     let published = [bidirectional::SINGLE, bidirectional::BONDING, bidirectional::RI2N];
@@ -123,12 +140,12 @@ fn outcome(seen: &[Seen; 3]) -> Outcome {
         &format!("Both directions at once over links of {RATE} (figure 3)"),
         &columns,
         vec![
-            row("MB/s that come back", returned.map(Some).to_vec()),
-            row("times one link", times(returned)),
+            row("MB/s that come back", medians.map(Some).to_vec()),
+            row("times one link", times(medians)),
             row("times one link, published", times(published)),
         ],
     );
-    let packets = |direction: usize| seen.each_ref().map(|seen| seen.packets[direction]);
+    let packets = |direction: usize| streamed.each_ref().map(|seen| seen.packets[direction]);
     let published = |direction: usize| [acks::SINGLE, acks::BONDING, acks::RI2N].map(|of| of[direction]);
     let rows = ["sent", "received"].into_iter().enumerate().flat_map(|(direction, what)| {
         [
@@ -137,34 +154,35 @@ fn outcome(seen: &[Seen; 3]) -> Outcome {
         ]
     });
     outcome.grid("Frames at the sending host (table 4)", &columns, rows.collect());
-    for (place, nodes) in NODES.into_iter().enumerate() {
-        let speeds = seen.each_ref().map(|seen| &seen.kernels[place]);
-        let row = |number: usize| {
-            let figures = speeds.map(|speeds| speeds[number].1);
-            (speeds[0][number].0.clone(), times(figures))
-        };
-        let title = format!(
-            "{nodes} nodes with links of {}: times as fast as with one link (figure 4)",
-            NODE_RATES[place]
-        );
-        outcome.grid(&title, &columns, (0..speeds[0].len()).map(row).collect());
-    }
-    judge(&mut outcome, returned, packets(1), seen);
+    let kernel = |(number, (name, _)): (usize, &(String, f64))| {
+        (name.clone(), times(replayed.each_ref().map(|seen| seen.kernels[number].1)))
+    };
+    outcome.grid(
+        &format!("{NODES} nodes with links of {NODE_RATE}: times as fast as with one link (figure 4)"),
+        &columns,
+        replayed[0].kernels.iter().enumerate().map(kernel).collect(),
+    );
+    judge_streams(&mut outcome, &against, packets(1), streamed[2].busy);
+    judge_kernels(&mut outcome, replayed);
     outcome
 }
 
-fn judge(outcome: &mut Outcome, returned: [f64; 3], heard: [f64; 3], seen: &[Seen; 3]) {
-    let busy = &seen[2].busy;
-    let judged = |busy: f64, holds: bool| (busy <= BUSY_MOST).then_some(holds);
-    let [single, bonding, bundle] = returned;
+/// Nothing where the processors were the limit.
+fn judged(busy: f64, holds: bool) -> Option<bool> {
+    (busy <= BUSY_MOST).then_some(holds)
+}
+
+/// `returned`: what came back, in multiples of one link.
+fn judge_streams(outcome: &mut Outcome, returned: &[Samples; 3], heard: [f64; 3], busy: f64) {
+    let [single, bonding, bundle] = returned.each_ref().map(Samples::median);
     outcome.finding(
         "3.1: both directions at once, a bundle is faster than bonding, and both are faster than one link",
-        judged(busy[0], bundle > bonding && bonding > single),
+        judged(busy, bundle > bonding && bonding > single),
         format!(
-            "times one link: bonding {:.2}, bundle {:.2}; published: 1.36, 1.83; {}",
-            bonding / single,
-            bundle / single,
-            percent(busy[0])
+            "times one link, second by second: bonding {}, bundle {}; published: 1.36, 1.83; {}",
+            spread(&returned[1], 2),
+            spread(&returned[2], 2),
+            percent(busy)
         ),
     );
     let [single, bonding, bundle] = heard;
@@ -181,29 +199,23 @@ fn judge(outcome: &mut Outcome, returned: [f64; 3], heard: [f64; 3], seen: &[See
     // Where bonding brings no more, there is nothing that a bundle could spare.
     let spares = (bonding >= REORDERED * single).then_some(bundle <= AS_MANY * single && bundle < bonding);
     outcome.finding("3.1: a bundle, which restores the order, spares them", spares, because);
-    let of = |way: usize, kernel: &str| {
-        let speeds = seen[way].kernels.iter().zip(&seen[0].kernels);
-        let ratio = |(own, single): (&Named, &Named)| {
-            let speed = |of: &Named| of.iter().find(|(name, _)| name == kernel).map(|(_, speed)| *speed);
-            Some(speed(own)? / speed(single)?)
-        };
-        speeds.filter_map(ratio).collect::<Vec<f64>>()
-    };
-    let most = busy[1..].iter().copied().fold(0.0, f64::max);
+}
+
+fn judge_kernels(outcome: &mut Outcome, replayed: &[Replayed; 3]) {
+    let busy = replayed[2].busy;
     for kernel in ["mg", "cg"] {
-        let (bonding, bundle) = (of(1, kernel), of(2, kernel));
-        let list = |ratios: &[f64]| {
-            ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" and ")
-        };
-        let holds = bundle.iter().all(|ratio| *ratio >= GAINS) && bonding.iter().all(|ratio| *ratio < 1.0);
+        let [single, bonding, bundle] = replayed.each_ref().map(|seen| {
+            let own = seen.kernels.iter().find(|(name, _)| name == kernel);
+            own.map_or(f64::NAN, |(_, speed)| *speed)
+        });
         outcome.finding(
-            &format!("3.2: {kernel} gains by a bundle and loses by bonding, on 4 and on 8 nodes"),
-            judged(most, holds),
+            &format!("3.2: {kernel} gains by a bundle and loses by bonding, on {NODES} nodes"),
+            judged(busy, bundle >= GAINS * single && bonding < single),
             format!(
-                "times one link: bonding {}, bundle {}; {}",
-                list(&bonding),
-                list(&bundle),
-                percent(most)
+                "times one link: bonding {:.2}, bundle {:.2}; {}",
+                bonding / single,
+                bundle / single,
+                percent(busy)
             ),
         );
     }
@@ -218,37 +230,38 @@ fn percent(busy: f64) -> String {
 mod tests {
     use super::*;
 
-    fn seen(returned: f64, heard: f64, speed: f64) -> Seen {
-        let kernels = ["mg", "cg"].map(|kernel| (kernel.to_string(), speed)).to_vec();
-        Seen {
+    /// Of each way: what came back, the frames that came back for 1 GB, and how fast the kernels were.
+    fn seen(ways: [(f64, f64, f64); 3]) -> Seen {
+        let streamed = |(returned, heard, _)| Streamed {
             returned: vec![returned; 3],
             packets: [740_000.0, heard],
-            kernels: vec![kernels.clone(), kernels],
-            busy: vec![0.5; 3],
-        }
+            busy: 0.5,
+        };
+        let replayed = |(_, _, speed)| Replayed {
+            kernels: ["mg", "cg"].map(|kernel| (kernel.to_string(), speed)).to_vec(),
+            busy: 0.5,
+        };
+        Seen { streamed: ways.map(streamed), replayed: ways.map(replayed) }
     }
 
-    fn results(seen: &[Seen; 3]) -> Vec<Option<bool>> {
+    fn results(seen: &Seen) -> Vec<Option<bool>> {
         outcome(seen).findings.iter().map(|finding| finding.holds).collect()
     }
 
     #[test]
     fn the_published_figures_agree_with_the_findings() {
-        let published =
-            [seen(117.0, 370_776.0, 1.0), seen(159.0, 741_530.0, 0.9), seen(214.0, 376_004.0, 1.1)];
-        assert_eq!(results(&published), [Some(true); 5]);
+        let published = [(117.0, 370_776.0, 1.0), (159.0, 741_530.0, 0.9), (214.0, 376_004.0, 1.1)];
+        assert_eq!(results(&seen(published)), [Some(true); 5]);
     }
 
     #[test]
     fn each_can_fail_and_what_bonding_does_not_show_is_not_judged() {
-        let worse = [seen(117.0, 370_776.0, 1.0), seen(214.0, 741_530.0, 1.1), seen(159.0, 741_530.0, 0.9)];
-        assert_eq!(results(&worse), [Some(false), Some(true), Some(false), Some(false), Some(false)]);
-        let in_order =
-            [seen(117.0, 370_776.0, 1.0), seen(214.0, 370_776.0, 1.1), seen(159.0, 370_776.0, 0.9)];
-        assert_eq!(results(&in_order)[1..3], [Some(false), None]);
-        let mut limited =
-            [seen(117.0, 370_776.0, 1.0), seen(159.0, 741_530.0, 0.9), seen(100.0, 376_004.0, 0.5)];
-        limited[2].busy = vec![0.97; 3];
+        let worse = [(117.0, 370_776.0, 1.0), (214.0, 741_530.0, 1.1), (159.0, 741_530.0, 0.9)];
+        assert_eq!(results(&seen(worse)), [Some(false), Some(true), Some(false), Some(false), Some(false)]);
+        let in_order = [(117.0, 370_776.0, 1.0), (214.0, 370_776.0, 1.1), (159.0, 370_776.0, 0.9)];
+        assert_eq!(results(&seen(in_order))[1..3], [Some(false), None]);
+        let mut limited = seen([(117.0, 370_776.0, 1.0), (159.0, 741_530.0, 0.9), (100.0, 376_004.0, 0.5)]);
+        (limited.streamed[2].busy, limited.replayed[2].busy) = (0.97, 0.97);
         assert_eq!(results(&limited), [None, Some(true), Some(true), None, None]);
     }
 }

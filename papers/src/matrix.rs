@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, spread, times};
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
@@ -80,14 +80,17 @@ fn measure(setting: &Setting, cell: &Cell) -> Result<[Streamed; 2]> {
 pub(super) fn judge(outcome: &mut Outcome, who: &str, pairs: &[Pair<'_>], rates: [Bitrate; 2]) {
     let (slow, fast) = pairs.split_at(CELLS_OF_RATE);
     let [at_slow, at_fast] = rates.map(|rate| format!("at {rate}"));
-    let times = |pairs: &[Pair<'_>]| pairs.iter().map(|[rr, tlb]| mbit(rr) / mbit(tlb)).collect::<Vec<_>>();
+    let times =
+        |pairs: &[Pair<'_>]| pairs.iter().map(|[rr, tlb]| times(&rr.mbit(), &tlb.mbit())).collect::<Vec<_>>();
+    let spreads =
+        |ratios: &[Samples]| ratios.iter().map(|ratio| spread(ratio, 2)).collect::<Vec<_>>().join(", ");
     let busy = |pairs: &[Pair<'_>]| two(pairs, |seen| seen.busy);
     let softirq = |pairs: &[Pair<'_>]| two(pairs, |seen| seen.softirq);
     let ratios = times(slow);
     outcome.finding(
         &format!("(1) {who}, {at_slow}: round robin lets two senders use four NICs, and is no faster where senders are as many as NICs"),
-        ratios[0] >= TWICE && ratios[1..].iter().all(|ratio| LEVEL.contains(ratio)),
-        format!("round robin is {} times as fast", list(&ratios, 2)),
+        ratios[0].median() >= TWICE && ratios[1..].iter().all(|ratio| LEVEL.contains(&ratio.median())),
+        format!("round robin is {} times as fast", spreads(&ratios)),
     );
     let above = |pairs: &[Pair<'_>], figure: fn(&Streamed) -> f64| {
         pairs.iter().all(|[rr, tlb]| figure(rr) > figure(tlb))
@@ -102,12 +105,13 @@ pub(super) fn judge(outcome: &mut Outcome, who: &str, pairs: &[Pair<'_>], rates:
         fast.iter().all(|[rr, _]| rr.busy >= CPU_FULL),
         format!("CPU {}", busy(fast)),
     );
+    let ratios = times(fast);
     outcome.finding(
         &format!("(4) {who}, {at_fast}: round robin is slower than load balancing, and takes more of the CPU for soft interrupts"),
-        times(fast).iter().all(|ratio| *ratio < SLOWER) && above(fast, |seen| seen.softirq),
-        format!("round robin is {} times as fast; softirq {}", list(&times(fast), 2), softirq(fast)),
+        ratios.iter().all(|ratio| ratio.median() < SLOWER) && above(fast, |seen| seen.softirq),
+        format!("round robin is {} times as fast; softirq {}", spreads(&ratios), softirq(fast)),
     );
-    let most = fast.iter().flatten().map(|seen| mbit(seen)).fold(0.0, f64::max);
+    let most = fast.iter().flatten().map(|seen| seen.mbit().median()).fold(0.0, f64::max);
     outcome.finding(
         &format!("(5) {who}, {at_fast}: several NICs carry less than one could"),
         most < rates[1].mbps(),
@@ -115,18 +119,13 @@ pub(super) fn judge(outcome: &mut Outcome, who: &str, pairs: &[Pair<'_>], rates:
     );
 }
 
-fn mbit(seen: &Streamed) -> f64 {
-    seen.mbit().median()
-}
-
 /// A figure under both policies, cell by cell, in percent.
 fn two(pairs: &[Pair<'_>], figure: impl Fn(&Streamed) -> f64) -> String {
     let of = |which: usize| pairs.iter().map(|pair| figure(pair[which])).collect::<Vec<_>>();
-    format!("{} against {} %", list(&of(0), 1), list(&of(1), 1))
-}
-
-fn list(figures: &[f64], digits: usize) -> String {
-    figures.iter().map(|figure| format!("{figure:.digits$}")).collect::<Vec<_>>().join(", ")
+    let list = |figures: Vec<f64>| {
+        figures.iter().map(|figure| format!("{figure:.1}")).collect::<Vec<_>>().join(", ")
+    };
+    format!("{} against {} %", list(of(0)), list(of(1)))
 }
 
 /// The paper's figure 8: throughput over time. Of its curves only the means are published.

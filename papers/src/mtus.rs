@@ -8,7 +8,7 @@ use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
 use super::ethernet;
 use super::memory::{self, Speed};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, spread};
 use super::setting::Setting;
 use super::simulated::{exchange, is_about};
 use super::swept::Swept;
@@ -73,17 +73,17 @@ fn over_memory(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     for speed in Speed::wanted(setting) {
         let swept = memory::sweep(setting, *speed, &flags(&MTUS).each_ref().map(String::as_str))?;
         let megabytes: Vec<_> = swept.iter().map(Swept::megabytes).collect();
-        let [short, long] = [0, MTUS.len() - 1].map(|place| megabytes[place].median());
+        let [short, long] = [0, MTUS.len() - 1].map(|place| &megabytes[place]);
+        let part = short.median() / long.median();
         let (sentence, holds) = match speed {
-            Speed::Own => (
-                "measured over mem, packets of 1 KB go at less than half of the rate of 64 KB",
-                short < long / 2.0,
-            ),
+            Speed::Own => {
+                ("measured over mem, packets of 1 KB go at less than half of the rate of 64 KB", part < 0.5)
+            }
             Speed::Throttled => {
-                ("measured with the bug's rates, they go at more than half of it", short > long / 2.0)
+                ("measured with the bug's rates, they go at more than half of it", part > 0.5)
             }
         };
-        outcome.finding(sentence, holds, format!("{short:.1} and {long:.1} MB/s"));
+        outcome.finding(sentence, holds, format!("{} and {} MB/s", spread(short, 1), spread(long, 1)));
         for (((_, predicted), mtu), own) in PUBLISHED.iter().zip(MTUS).zip(megabytes) {
             let predicted = predicted.filter(|_| *speed == Speed::Own).map(|value| ("predicted", value));
             let mtu = if mtu == "device" { memory::MTU.to_string() } else { mtu.to_string() };

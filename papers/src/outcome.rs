@@ -7,6 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::plot::Picture;
 use tabane_kit::report::{Samples, Verdict};
 
+/// The median, and the lowest and the highest where there are several, as a finding names them.
+pub(super) fn spread(own: &Samples, digits: usize) -> String {
+    let [median, low, high] = [own.median(), own.min(), own.max()].map(|value| format!("{value:.digits$}"));
+    if own.values().len() > 1 { format!("{median} ({low} to {high})") } else { median }
+}
+
+/// How many times as much `own` is as `base`, round by round.
+pub(super) fn times(own: &Samples, base: &Samples) -> Samples {
+    let pairs = own.values().iter().zip(base.values());
+    Samples::new("times", pairs.map(|(own, base)| own / base).collect())
+}
+
 /// What was measured of one experiment.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {

@@ -38,6 +38,8 @@ const FASTER: u64 = 10;
 const PERIOD: Duration = Duration::from_secs(PERIOD_SECONDS as u64);
 const COUNTED: Duration = Duration::from_secs(COUNTED_SECONDS as u64);
 const COUNTED_SECONDS: usize = 3;
+/// Measured policies that have no period get so long to find the rates.
+const WARM_UP_SECONDS: usize = 3;
 /// Longest that nodes may take to find each other.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 /// How much less than the best policy is still as good.
@@ -185,14 +187,15 @@ fn measure(setting: &Setting, kind: Kind, outcome: &mut Outcome) -> Result<()> {
     for doubling in MEASURED {
         let [rr, tlb, adaptive] = POLICIES.map(|policy| {
             let _step = progress::step(&format!("{}: {}, {policy}", kind.words(), senders(doubling)));
-            let seconds = PERIOD_SECONDS + COUNTED_SECONDS;
-            let streams = Streams { senders: 1 << doubling, seconds, interval: 1 };
+            // As in the simulation, what `tlb` does after its first period counts; the others have none.
+            let learns = if policy == PolicyKind::Tlb { PERIOD_SECONDS } else { WARM_UP_SECONDS };
+            let streams = Streams { senders: 1 << doubling, seconds: learns + COUNTED_SECONDS, interval: 1 };
             streams.over_bundles(setting, &topology, policy.name())
         });
         let seen = [rr?, tlb?, adaptive?];
-        // What comes after the first period counts, as in the simulation.
         shares.push(seen.each_ref().map(|seen| {
-            let counted = seen.mbit().values()[PERIOD_SECONDS..].to_vec();
+            let mbit = seen.mbit();
+            let counted = mbit.values()[mbit.values().len() - COUNTED_SECONDS..].to_vec();
             100.0 * Samples::new("Mbit/s", counted).median() / whole
         }));
         busy.push(seen.each_ref().map(|seen| seen.busy));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::memory::{Hosts, Speed};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, spread};
 use super::setting::Setting;
 use super::swept::{Swept, add_round};
 use tabane_kit::bundle;
@@ -55,7 +55,10 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
 fn judge(outcome: &mut Outcome, swept: &[Vec<Swept>; WAYS.len()]) {
     let rate = |way: usize, size: usize| swept[way][size].megabytes().median();
     let said = |ways: &[usize]| {
-        let of = |way: &usize| format!("{} {:.1} and {:.1} MB/s", WAYS[*way].0, rate(*way, 0), rate(*way, 1));
+        let of = |way: &usize| {
+            let [short, long] = [0, 1].map(|size| spread(&swept[*way][size].megabytes(), 1));
+            format!("{} {short} and {long} MB/s", WAYS[*way].0)
+        };
         format!("1 KB and 64 KB: {}", ways.iter().map(of).collect::<Vec<_>>().join("; "))
     };
     let both = |holds: fn(f64, f64) -> bool, one: usize, other: usize| {

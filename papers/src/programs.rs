@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 
 use super::ethernet;
 use super::memory::{Hosts, Speed};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, times};
 use super::parallel::{ALIKE, GAINS, list, speeds};
 use super::setting::Setting;
 use tabane_kit::bundle;
@@ -48,9 +48,8 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut ratios = Vec::new();
     for ((name, ethernet), (_, memory)) in over_ethernet.into_iter().zip(over_memory) {
-        let times = memory.values().iter().zip(ethernet.values()).map(|(own, other)| own / other).collect();
-        let ratio = Samples::new("times", times);
-        ratios.push((name.to_string(), ratio.median()));
+        let ratio = times(&memory, &ethernet);
+        ratios.push((name.to_string(), ratio.clone()));
         outcome.own(format!("{name}: Ethernet"), ethernet);
         outcome.own(format!("{name}: memory"), memory);
         outcome.own(format!("{name}: memory beside Ethernet"), ratio);
@@ -76,11 +75,11 @@ fn see(setting: &Setting, topology: &Topology, addresses: &[IpAddr], seen: &mut 
     Ok(())
 }
 
-fn judge(outcome: &mut Outcome, ratios: &[(String, f64)]) {
+fn judge(outcome: &mut Outcome, ratios: &[(String, Samples)]) {
     let (computing, rest): (Vec<_>, Vec<_>) =
         ratios.iter().cloned().partition(|(name, _)| name == Kernel::Ep.name());
     let (files, exchanging): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(name, _)| name == NFS);
-    let gain = |ratios: &[(String, f64)]| ratios.iter().all(|(_, ratio)| *ratio >= GAINS);
+    let gain = |ratios: &[(String, Samples)]| ratios.iter().all(|(_, ratio)| ratio.median() >= GAINS);
     outcome.finding(
         "7: MPI gains by the NIC in a memory slot",
         gain(&exchanging),
@@ -93,7 +92,7 @@ fn judge(outcome: &mut Outcome, ratios: &[(String, f64)]) {
     );
     outcome.finding(
         "what only computes is as fast through memory as over Ethernet",
-        computing.iter().all(|(_, ratio)| (ratio - 1.0).abs() <= ALIKE),
+        computing.iter().all(|(_, ratio)| (ratio.median() - 1.0).abs() <= ALIKE),
         list("gigabit Ethernet", &computing),
     );
 }

@@ -8,7 +8,7 @@ use tabane_engine::reclaim::Method;
 use tabane_sim::device::oc48;
 use tabane_sim::device::sender::MESSAGE_MAX;
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, spread};
 use super::rings;
 use super::setting::Setting;
 use super::simulated::{ADAPTIVE, gain, is_about, one, send};
@@ -151,13 +151,13 @@ fn deadlock(outcome: &mut Outcome, seen: &[Seen]) {
 
 /// Adds what is measured around the length from which FreeBSD takes clusters. `kpps`: of [`MEASURED`], by interrupt.
 fn judge_jump(outcome: &mut Outcome, kpps: &[Samples]) {
-    let of = |wanted: usize| {
-        MEASURED.iter().position(|size| *size == wanted).map_or(f64::NAN, |at| kpps[at].median())
-    };
-    let jump = gain(of(ABOVE), of(BELOW));
+    let none = Samples::new("kpps", Vec::new());
+    let of = |wanted: usize| MEASURED.iter().position(|size| *size == wanted).map_or(&none, |at| &kpps[at]);
+    let pairs = of(ABOVE).values().iter().zip(of(BELOW).values());
+    let jump = Samples::new("%", pairs.map(|(above, below)| gain(*above, *below)).collect());
     outcome.finding(
         "measured: messages of 256 B go in greater number than those of 200 B",
-        jump > LEVEL,
-        format!("{jump:+.0} %: Linux keeps both in one piece"),
+        jump.median() > LEVEL,
+        format!("{} %: Linux keeps both in one piece", spread(&jump, 0)),
     );
 }

@@ -11,6 +11,7 @@ use super::outcome::Outcome;
 use super::parallel::{GAINS, list};
 use super::plot::{Line, Panel, Picture};
 use super::replay;
+use super::simulated;
 use tabane_kit::progress;
 use tabane_kit::workload::npb::exchange::{Class, Kernel};
 
@@ -27,7 +28,9 @@ pub(super) fn run() -> Result<Outcome> {
     for (kernel, speeds) in all()? {
         let ratio = |nodes| speeds.iter().find(|of| of.0 == nodes).map(|(_, [one, two])| two / one);
         rows.push((kernel.name().to_string(), NODES.map(ratio).to_vec()));
-        let named = |(nodes, [one, two]): &Speed| (format!("{} on {nodes}", kernel.name()), two / one);
+        let named = |(nodes, [one, two]): &Speed| {
+            (format!("{} on {nodes}", kernel.name()), simulated::one("times", two / one))
+        };
         ratios.extend(speeds.iter().map(named));
         panels.push(panel(kernel, &speeds));
     }
@@ -36,7 +39,7 @@ pub(super) fn run() -> Result<Outcome> {
     outcome.grid("simulated: two links of 1 Gbit/s, times as fast as one", &columns, rows);
     outcome.finding(
         "3.2: what exchanges data gains by a second link, if the order is restored, on up to 64 nodes",
-        ratios.iter().all(|(_, ratio)| *ratio >= GAINS),
+        ratios.iter().all(|(_, ratio)| ratio.median() >= GAINS),
         list("one link", &ratios),
     );
     let title =

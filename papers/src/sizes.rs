@@ -9,11 +9,10 @@ use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
 use super::ethernet;
 use super::memory::{self, Speed};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, spread};
 use super::setting::Setting;
 use super::simulated::{ABOUT, exchange, is_about};
 use super::swept::Swept;
-use tabane_kit::report::Samples;
 
 /// Published MB/s: with the bug, without, and over gigabit Ethernet.
 type Figures = [Option<f64>; 3];
@@ -78,11 +77,11 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
         let swept = memory::sweep(setting, *speed, &flags)?;
         let megabytes: Vec<_> = swept.iter().map(Swept::megabytes).collect();
         if *speed == Speed::Throttled {
-            let [small, long] = [&megabytes[4], &megabytes[6]].map(Samples::median);
+            let [small, long] = [&megabytes[4], &megabytes[6]];
             outcome.finding(
                 "measured through a device with the bug's rates, messages of 64 KB are no faster than those of 16 KB by a third",
-                long < small * (1.0 + ABOUT),
-                format!("{small:.2} and {long:.2} MB/s"),
+                long.median() < small.median() * (1.0 + ABOUT),
+                format!("{} and {} MB/s", spread(small, 2), spread(long, 2)),
             );
         }
         for ((size, [with, without, _]), own) in PUBLISHED.iter().zip(megabytes) {

@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut report = Report::new("skew", common.seed);
     for policy in POLICIES {
         let _step = progress::step(&format!("{policy}: {} s", options.seconds));
-        let series = play(&daemon, policy, options.seconds, common.seed)?;
+        let series = play(&daemon, policy, options.seconds, common.seed, "")?;
         summary::write(&mut report, policy, &series);
     }
     report.finish(common.json.as_deref())
@@ -85,13 +85,19 @@ pub(crate) fn three_share_one(series: &Series) -> Vec<f64> {
     summary::three_share_one(series)
 }
 
-/// One run with one policy.
+/// One run with one policy, in namespaces with this prefix.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn play(daemon: &Path, policy: &str, seconds: u64, seed: u64) -> Result<Series> {
+pub(crate) fn play(
+    daemon: &Path,
+    policy: &str,
+    seconds: u64,
+    seed: u64,
+    prefix: &'static str,
+) -> Result<Series> {
     let links = vec![LinkPlan::shaped(LINK_RATE); LINKS];
-    let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(links) })?;
+    let topology = Topology::build(Plan { prefix, addressed: false, ..Plan::two_hosts(links) })?;
     let options = bundle::Options {
         arguments: ["--policy", policy].map(str::to_string).to_vec(),
         // As Linux knows the rate of a NIC; here it would first have to be measured.

@@ -16,13 +16,12 @@ use tabane_engine::reclaim::Method;
 use tabane_sim::device::oc48;
 use tabane_sim::device::sender::{MESSAGE_MAX, Machine};
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
 use super::simulated::{gain, is_about, one, send};
 use super::swept::{Swept, add_round};
 use tabane_kit::machine::processors;
 use tabane_kit::netns::joined;
-use tabane_kit::report::Samples;
 use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, address};
 
 /// Bytes of a message.
@@ -114,18 +113,17 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
             outcome.own(format!("{size} B over veth, {name} of a processor"), kpps.clone());
             outcome.own(format!("{size} B over veth, {name} of a processor: payload"), mbit.clone());
         }
-        let pairs = half.kpps.values().iter().zip(all.kpps.values());
-        let ratio = Samples::new("times", pairs.map(|(half, all)| half / all).collect());
-        left.push(ratio.median());
+        let ratio = times(&half.kpps, &all.kpps);
+        left.push(ratio.clone());
         outcome.own(format!("{size} B over veth: half of a processor against all"), ratio);
     }
     outcome.finding(
         "measured: the processor limits the sender at every size, so half of it sends half of the packets",
-        left.iter().all(|left| HALF.contains(left)),
+        left.iter().all(|left| HALF.contains(&left.median())),
         SIZES
             .iter()
             .zip(&left)
-            .map(|(size, left)| format!("{left:.2} at {size} B"))
+            .map(|(size, left)| format!("{} at {size} B", spread(left, 2)))
             .collect::<Vec<_>>()
             .join(", "),
     );

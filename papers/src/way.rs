@@ -23,9 +23,27 @@ pub(super) const WAYS: [Way; 3] = [Way::Single, Way::Bonding, Way::Bundle];
 
 /// Hosts that are joined.
 pub(super) struct Joined<'a> {
+    way: Way,
+    topology: &'a Topology,
     bundles: Vec<Bundle<'a>>,
     /// The hosts' addresses.
     pub(super) addresses: Vec<IpAddr>,
+}
+
+/// Hosts for each way in turn: with two NICs of this rate, which send frame by frame. The single link is the first one.
+pub(super) fn hosts(count: usize, rate: Bitrate) -> Result<Topology> {
+    Topology::build(Plan { hosts: count, ..Plan::two_hosts(vec![LinkPlan::paced(rate); 2]) })
+}
+
+/// The same with receiving NICs that gather frames, and hand over each for itself.
+pub(super) fn moderated_hosts(count: usize, rate: Bitrate) -> Result<Topology> {
+    let topology = hosts(count, rate)?;
+    topology.moderate()?;
+    for host in topology.hosts() {
+        let one_by_one = |nic: &String| host.ip(&format!("link set {nic} gso_max_segs 1")).map(drop);
+        topology.nics().iter().try_for_each(one_by_one)?;
+    }
+    Ok(topology)
 }
 
 impl Way {
@@ -35,23 +53,6 @@ impl Way {
             Way::Bonding => "balance-rr",
             Way::Bundle => "bundle",
         }
-    }
-
-    /// Hosts with the links that it needs: NICs of this rate that send frame by frame.
-    pub(super) fn topology(self, hosts: usize, rate: Bitrate) -> Result<Topology> {
-        let links = vec![LinkPlan::paced(rate); if self == Way::Single { 1 } else { 2 }];
-        Topology::build(Plan { hosts, addressed: self == Way::Single, ..Plan::two_hosts(links) })
-    }
-
-    /// The same with receiving NICs that gather frames, and hand over each for itself.
-    pub(super) fn moderated(self, hosts: usize, rate: Bitrate) -> Result<Topology> {
-        let topology = self.topology(hosts, rate)?;
-        topology.moderate()?;
-        for host in topology.hosts() {
-            let one_by_one = |nic: &String| host.ip(&format!("link set {nic} gso_max_segs 1")).map(drop);
-            topology.nics().iter().try_for_each(one_by_one)?;
-        }
-        Ok(topology)
     }
 
     /// Joins all hosts of `topology`.
@@ -65,7 +66,7 @@ impl Way {
             }
             Way::Bundle => (setting.bundles(topology, "adaptive")?, hosts.map(bundle::address).collect()),
         };
-        Ok(Joined { bundles, addresses })
+        Ok(Joined { way: self, topology, bundles, addresses })
     }
 }
 
@@ -75,8 +76,11 @@ impl Joined<'_> {
         self.bundles.get(host).and_then(Bundle::pid)
     }
 
-    /// Ends what joins them, which has to end well.
+    /// Ends what joins them, which has to end well, and leaves the links as they were.
     pub(super) fn end(self) -> Result<()> {
+        if self.way == Way::Bonding {
+            self.topology.hosts().iter().try_for_each(|host| bonding::remove(host, &self.topology.nics()))?;
+        }
         Bundle::stop_all(self.bundles)
     }
 }

@@ -43,7 +43,7 @@ impl Errand {
     }
 
     /// What a shell in the guest does. There, all but /run and the directory is read-only, and every read from a file
-    /// goes through QEMU: so the programs are copied.
+    /// goes through QEMU: so the programs are copied, and those that topologies start a hundred times, with the libraries of all.
     pub(super) fn script(&self, root: &Path, modules: &[&str], arguments: &[String]) -> String {
         let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
         let [progress, figures, code] =
@@ -53,11 +53,15 @@ impl Errand {
             "export TMPDIR=/run TABANE_BIN=/run/tabane PATH=$PATH:/usr/sbin:/sbin".to_string(),
             format!("exec >{progress} 2>&1"),
             format!("modprobe -d {} -a {} || exit 1", quoted_path(root), modules.join(" ")),
-            "mkdir /run/netns".to_string(),
+            "mkdir /run/netns /run/bin /run/lib".to_string(),
             format!("cd {}", quoted_path(self.directory())),
             format!("cp {} /run/tabane-lab", quoted_path(&self.lab)),
             format!("cp {} /run/tabane", quoted_path(&self.daemon)),
             probe.map_or(String::new(), |path| format!("cp {path} /run/tabane-probe")),
+            "cp -L $(command -v ip) $(command -v tc) /run/bin".to_string(),
+            r"cp -L $(ldd /run/bin/* /run/tabane* | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u) /run/lib"
+                .to_string(),
+            "export PATH=/run/bin:$PATH LD_LIBRARY_PATH=/run/lib".to_string(),
             format!("/run/tabane-lab {} --{HERE} {figures}", words.join(" ")),
             format!("echo $? >{code}"),
         ]

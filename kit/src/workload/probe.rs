@@ -13,8 +13,8 @@ use crate::prerequisites::require_program;
 use crate::process::Process;
 
 const PORT: u16 = 7430;
-/// Time for a server to listen.
-const LISTEN_WITHIN: Duration = Duration::from_secs(10);
+/// Time for a server to listen; an emulated machine takes seconds to load a program.
+const LISTEN_WITHIN: Duration = Duration::from_secs(30);
 /// Time for a measurement of some seconds.
 const END_WITHIN: Duration = Duration::from_secs(120);
 

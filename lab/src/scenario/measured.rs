@@ -24,7 +24,7 @@ use tabane_kit::clock::{Moment, monotonic_ns};
 use tabane_kit::emulator::{Coalescing, Direction, Impairment};
 use tabane_kit::mptcp;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Pacer, Pinning, Plan, RouterPlan, Topology, Wiring, address};
+use tabane_kit::topology::{LinkPlan, Pacer, Plan, RouterPlan, Topology, Wiring, address};
 use tabane_kit::workload::Stream;
 
 /// Most that the buffers of a connection may grow to.
@@ -90,11 +90,10 @@ fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
     };
     Plan {
         hosts: scenario.hosts.into(),
-        links: scenario.links.iter().map(link).collect(),
         wiring: if is_emulated { Wiring::Emulator } else { Wiring::Switch },
         addressed: contestant.uses_bare_links() || needs_addresses,
-        pinning: Pinning::None,
         seed,
+        ..Plan::two_hosts(scenario.links.iter().map(link).collect())
     }
 }
 

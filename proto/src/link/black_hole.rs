@@ -16,8 +16,8 @@ pub const OVERDUE_AFTER: Duration = Duration::from_millis(2);
 /// The delay of a path varies by one part in so many of its round trip, and it is not dead for that.
 pub(crate) const JITTER_PARTS: u32 = 16;
 /// Fewer cells than this are no burst: the few may wait in a queue of the receiver, which gets [`FEW_OVERDUE_AFTER`] to run. Of as many,
-/// one is a heartbeat, for one follows 16 cells of data and what they left with: so a way that has begun to drop long packets alone
-/// ([`crate::link::path_mtu`]) never lacks as many.
+/// one is a heartbeat, for one follows 16 cells of data and what they left with, and it may be the last of them: so a way that has begun
+/// to drop long packets alone ([`crate::link::path_mtu`]) never lacks as many for long.
 pub(crate) const BURST: u64 = 20;
 /// A path that brings something, and before it lacks so many cells, is no black hole: it drops long packets, or a queue on it is full.
 const SKIPPED_LEAST: u64 = BURST / 2;
@@ -36,15 +36,21 @@ struct Missing {
     /// The number after the last that is missing now.
     all: u64,
     since: Instant,
+    /// When they became a burst.
+    burst: Option<Instant>,
 }
 
 impl Detector {
     /// Cells up to `departed` have left the sender, those up to `next` were received.
     pub(crate) fn note(&mut self, now: Instant, departed: u64, next: u64) {
-        self.0 = match self.0.filter(|missing| next < missing.first) {
-            Some(missing) => Some(Missing { all: missing.all.max(departed), ..missing }),
-            None => (departed > next).then_some(Missing { first: departed, all: departed, since: now }),
-        };
+        let noted = self.0.filter(|missing| next < missing.first).or_else(|| {
+            (departed > next).then_some(Missing { first: departed, all: departed, since: now, burst: None })
+        });
+        self.0 = noted.map(|missing| {
+            let all = missing.all.max(departed);
+            let burst = (all - next >= BURST).then(|| missing.burst.unwrap_or(now));
+            Missing { all, burst, ..missing }
+        });
     }
 
     /// What came last shows that `missing` cells before it are lost; returns how much longer others may be missing.
@@ -68,8 +74,10 @@ impl Detector {
     /// When what is missing becomes overdue; arguments as for [`Self::overdue`].
     pub(crate) fn due(&self, next: u64, late: Duration, beside: u64) -> Option<Instant> {
         let missing = self.0.filter(|missing| next < missing.first)?;
-        let is_burst = missing.all - next + beside >= BURST;
-        Some(missing.since + late + if is_burst { OVERDUE_AFTER } else { FEW_OVERDUE_AFTER })
+        let few = missing.since + FEW_OVERDUE_AFTER;
+        let is_burst_with_beside = beside > 0 && missing.all - next + beside >= BURST;
+        let burst = if is_burst_with_beside { Some(missing.since) } else { missing.burst };
+        Some(burst.map_or(few, |burst| few.min(burst + OVERDUE_AFTER)) + late)
     }
 }
 
@@ -111,8 +119,22 @@ mod tests {
         account.note(at(0), BURST - 1, 0);
         assert_eq!(account.due(0, Duration::ZERO, 0), Some(at(15_000)));
         account.note(at(5_000), BURST, 0);
-        assert_eq!(account.overdue(at(5_000), 0, Duration::ZERO, 0), Some((BURST, Duration::from_millis(5))));
+        let by = |account: &Detector| account.due(0, Duration::ZERO, 0);
+        assert_eq!(by(&account), Some(at(7_000)), "the one that is a heartbeat may have left last");
+        account.note(at(6_000), 2 * BURST, 0);
+        assert_eq!(by(&account), Some(at(7_000)), "of a longer burst, one is among the first");
+        account.note(at(6_000), 2 * BURST, BURST + 1);
+        assert_eq!(account.due(BURST + 1, Duration::ZERO, 0), Some(at(21_000)), "few again");
     }
+
+    #[test]
+    fn a_burst_that_leaves_in_time_for_a_few_is_no_reason_to_wait() {
+        let mut account = Detector::default();
+        account.note(at(0), 1, 0);
+        account.note(at(14_000), BURST, 0);
+        assert_eq!(account.due(0, Duration::ZERO, 0), Some(at(15_000)));
+    }
+
     #[test]
     fn what_is_sent_beside_cells_makes_a_burst_of_them() {
         let mut account = Detector::default();

@@ -93,7 +93,7 @@ impl Links {
             path.path_mtu.handle_sent(seq);
             seq
         } else {
-            path.take_seq(None)
+            path.take_heartbeat_seq(now)
         };
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());

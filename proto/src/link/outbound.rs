@@ -8,7 +8,7 @@ use crate::link::black_hole::{Detector, JITTER_PARTS};
 use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
 use crate::link::gaps::Gaps;
-use crate::link::health::LATELY;
+use crate::link::health::{HEARTBEAT_BUSY, LATELY};
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::link::nic::{Link, LinkSettings};
@@ -103,6 +103,8 @@ pub(crate) struct Outbound {
     progressed: Instant,
     gaps: Gaps,
     black_hole: Detector,
+    /// The first heartbeat that the peer is not known to have received, and when it was written.
+    heartbeat: Option<(u64, Instant)>,
     /// Cells before `reports` that the peer has not received, modulo 2^32.
     lacks: u32,
     /// By how much that grew at the latest report of something new.
@@ -147,6 +149,7 @@ impl Outbound {
             progressed: now,
             gaps: Gaps::new(now),
             black_hole: Detector::default(),
+            heartbeat: None,
             lacks: 0,
             skipped: 0,
             pacing: Pacing::default(),
@@ -208,6 +211,7 @@ impl Outbound {
     pub(crate) fn begin(&mut self, first: u64) {
         (self.first, self.next_seq, self.received, self.departed) = (first, first, first, first);
         self.looked_up = first;
+        self.heartbeat = None;
     }
 
     /// Looks for the MTU of its way over a link with these settings; returns whether the NICs take another size than before.
@@ -296,11 +300,19 @@ impl Outbound {
         self.next_seq - 1
     }
 
+    /// Takes the next number for a heartbeat that is no longer than others.
+    pub(crate) fn take_heartbeat_seq(&mut self, now: Instant) -> u64 {
+        let seq = self.take_seq(None);
+        self.heartbeat.get_or_insert((seq, now));
+        seq
+    }
+
     /// Nothing was sent under the last `count` numbers.
     pub(crate) fn return_seqs(&mut self, count: usize) {
         self.log.truncate(self.log.len() - count);
         self.next_seq -= count as u64;
         self.looked_up = self.looked_up.min(self.next_seq);
+        self.heartbeat = self.heartbeat.filter(|(seq, _)| *seq < self.next_seq);
         while self.marks.pop_back_if(|(seq, _)| *seq > self.next_seq).is_some() {}
     }
 
@@ -365,6 +377,7 @@ impl Outbound {
                 self.obey_reports_from = now;
             }
             self.received = received;
+            self.heartbeat = self.heartbeat.filter(|(seq, _)| *seq >= received);
             self.progressed = now;
             self.gaps.note(now);
         }
@@ -380,7 +393,8 @@ impl Outbound {
         let after_loss = Detector::extra_after_loss(self.skipped);
         let late = 2 * (self.skew + jitter) + self.timeout.extra(as_of) + after_loss;
         let overdue = self.black_hole.overdue(as_of, self.received, late, 0);
-        overdue.filter(|_| as_of.since(self.progressed) >= self.gaps.limit())
+        let lacks_heartbeat = self.heartbeat.is_some_and(|(_, at)| as_of.since(at) >= HEARTBEAT_BUSY + late);
+        overdue.filter(|_| lacks_heartbeat && as_of.since(self.progressed) >= self.gaps.limit())
     }
 
     /// The link is left: the numbers that the peer has not received, each of them once. So a peer that takes a link out and in,

@@ -88,10 +88,7 @@ impl<'a> Ending<'a> {
         }
         match self.way {
             Way::Single => self.host.ip(&format!("address flush dev {}", nic(0))).map(drop),
-            Way::BalanceRr => {
-                bonding::remove(self.host)?;
-                (0..LINKS).try_for_each(|link| self.host.ip(&format!("link set {} up", nic(link))).map(drop))
-            }
+            Way::BalanceRr => bonding::remove(self.host, &(0..LINKS).map(nic).collect::<Vec<_>>()),
             Way::Bundle => Ok(()),
         }
     }

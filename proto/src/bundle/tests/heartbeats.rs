@@ -73,7 +73,7 @@ fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let mut bundle = bundle(at(9_000), 1);
     let path = &mut bundle.outbound()[0];
     for _ in 0..100 {
-        path.take_seq(None);
+        path.take_heartbeat_seq(at(9_000));
     }
     path.mark(0);
     let first = heartbeat(&mut bundle, at(10_000), 1, true);
@@ -89,7 +89,7 @@ fn paths_that_all_lack_cells_are_not_given_up_as_soon_as_one_is() {
     for lacking in [1, 2] {
         let mut bundle = bundle(at(9_000), 2);
         for path in &mut bundle.outbound()[..lacking] {
-            (0..100).for_each(|_| _ = path.take_seq(None));
+            (0..100).for_each(|_| _ = path.take_heartbeat_seq(at(9_000)));
             path.mark(0);
         }
         for (serial, millis) in [(1, 10_000), (2, 10_030)] {

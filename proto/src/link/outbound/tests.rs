@@ -92,3 +92,28 @@ fn departure_follows_the_port() {
     assert_eq!(path.departed(1_999), 1);
     assert_eq!(path.departed(2_000), 2);
 }
+
+/// A way that begins to drop long packets brings heartbeats alone, and a busy processor may be late with the next one.
+#[test]
+fn a_path_is_left_when_a_heartbeat_is_missing_too() {
+    const CELLS: u64 = 30;
+    let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+    let begun = || {
+        let mut path = Outbound::new(at(0));
+        path.gaps = Gaps::steady(at(0));
+        (0..CELLS).for_each(|slot| _ = path.take_seq(Some(slot)));
+        path.mark(0);
+        path.handle_received(at(1_000), 0, 0, 0);
+        path
+    };
+    let mut path = begun();
+    assert_eq!(path.overdue(at(1_100)), None, "no heartbeat was written");
+    path.take_heartbeat_seq(at(1_100));
+    assert_eq!(path.overdue(at(1_100)), None, "it has not had time to arrive");
+    assert_eq!(path.overdue(at(1_101)), Some((CELLS, Duration::from_millis(101))));
+    path.handle_received(at(1_101), CELLS + 1, 1, 0);
+    path.take_seq(None);
+    path.mark(0);
+    path.handle_received(at(1_102), CELLS + 1, 1, 0);
+    assert_eq!(path.overdue(at(1_200)), None, "it has arrived");
+}
