@@ -16,6 +16,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 pub(crate) const MS: u64 = 1_000_000;
 /// Bytes of a segment.
 const SEGMENT: u32 = 1_448;
+/// Segments of the longest superframe.
+const SEGMENTS_MAX: u32 = 44;
 /// How many nanoseconds later a frame may arrive for each that it does not wait; `LATER` of `programs/send.bpf.c`.
 const LATER: u64 = 32;
 
@@ -112,8 +114,9 @@ impl World {
         Ok((arrivals, longest))
     }
 
-    /// By how much later the last link is free than links of their speeds have to be that share everything.
-    pub(crate) fn imbalance(&mut self, superframes: u64) -> Result<[u64; 2]> {
+    /// By how much later, in nanoseconds, the last link is free than links that share everything by their speeds; and by how much it
+    /// may be.
+    pub(crate) fn imbalance(&mut self, superframes: u64) -> Result<[f64; 2]> {
         let sent = self.make(superframes, 0, Pace::AtOnce);
         for line in &mut self.links {
             (line.told, line.down) = (line.byte, 0..0);
@@ -124,12 +127,12 @@ impl World {
             let link = link.ok_or("a frame without a link")?;
             busy[link] += sent.bytes() * self.links[link].byte;
         }
-        let speed: f64 = self.links.iter().map(|line| 1.0 / line.byte as f64).sum();
-        let ideal = sent.iter().map(Sent::bytes).sum::<u64>() as f64 / speed;
         let last = busy.into_iter().max().ok_or("no link")?;
+        let speed: f64 = self.links.iter().map(|line| 1.0 / line.byte as f64).sum();
+        let shared = sent.iter().map(Sent::bytes).sum::<u64>() as f64 / speed;
         let slowest = self.links.iter().map(|line| line.byte).max().ok_or("no link")?;
-        let allowed = 2 * slowest * u64::from(44 * SEGMENT) + self.skew() / LATER;
-        Ok([last.saturating_sub(ideal as u64), allowed])
+        let allowed = 2 * slowest * u64::from(SEGMENTS_MAX * SEGMENT) + self.skew() / LATER;
+        Ok([last as f64 - shared, allowed as f64])
     }
 
     /// How much later a frame arrives by the farthest link than by the nearest.
@@ -149,7 +152,7 @@ impl World {
     fn make(&mut self, superframes: u64, from: u64, pace: Pace) -> Vec<Sent> {
         let mut at = from;
         let make = |_| {
-            let segments = self.random.random_range(1..=44);
+            let segments = self.random.random_range(1..=SEGMENTS_MAX);
             let pieces = if self.random.random_bool(self.segmented) { segments } else { 1 };
             let sent = Sent { at, lane: 1 + self.random.random_range(0..self.lanes), segments, pieces };
             if pace == Pace::Steady {
