@@ -1,5 +1,5 @@
-//! The reorder qdisc without a kernel: its own source, compiled as a program (`reorder.c`), over made-up links and seeds. Each
-//! frame leaves once, lanes in order, and nothing waits for as long as two hold times.
+//! The reorder qdisc without a kernel: its own source, compiled as a program (`reorder.c`), behind the links of made-up worlds. Each
+//! frame leaves once, lanes in order, nothing waits for as long as two hold times, and what is given up was lost.
 
 use std::collections::BTreeMap;
 use std::error::Error;

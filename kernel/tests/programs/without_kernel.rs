@@ -1,4 +1,4 @@
-//! Programs of the kernel as programs of this machine, and seeds of the worlds in which they run.
+//! Programs of the kernel as programs of this machine, and the worlds in which they run: a seed each.
 
 use std::error::Error;
 use std::io::Write;

@@ -66,9 +66,9 @@ pub(crate) struct Line {
     down: Range<u64>,
 }
 
-/// When a path is fed, and for how long.
+/// When superframes leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+enum Pace {
     /// A little less than the links that are up carry.
     Steady,
     /// Everything at once.
