@@ -11,14 +11,14 @@ use anyhow::{Context, Result, bail, ensure};
 use tabane_io::netlink::nic_names;
 use tabane_kernel::Reorder;
 use tabane_kit::guest::{Guest, HERE};
-use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, MODPROBE, QEMU, Tool};
+use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};
 use tabane_kit::{bundle, tool};
 
 use crate::experiments::{lab, median};
 use crate::{Case, Need};
 
 /// Where `make vm-setup-backports` puts the guest.
-const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");
+pub(crate) const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");
 /// Time for the guest to boot on emulated processors, to measure and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
 /// Least speed over both of them as a multiple of one.
@@ -39,7 +39,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// Checks that there is a guest whose kernel has qdiscs that are programs, and what boots it.
 pub(crate) fn require_guest(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
-    [QEMU, MODPROBE, BUSYBOX, ETHTOOL].into_iter().try_for_each(tool)?;
+    [QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3].into_iter().try_for_each(tool)?;
     tabane_kernel::available()?;
     Guest::find(Path::new(GUEST)).map(drop)
 }
