@@ -22,7 +22,7 @@ help:
 	@echo "                RESUME=1 goes on after an interruption"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
 	@echo "    engines failover aggregate loss mesh watching skew soak attack apps p1 p3"
-	@echo "    in guests with Debian's kernel: rivals kernel netem vlan guests moderation"
+	@echo "    in guests with Debian's kernel: rivals kernel netem nics vlan guests moderation"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
 	@echo "    RUN=trace ARGS='--seed 2'                    a made-up trace of a radio link"
@@ -177,6 +177,7 @@ bench_TOOLS := iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
 rivals_TOOLS := teamnl=libteam-utils
 kernel_TOOLS := ethtool=ethtool
 moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
+nics_TOOLS := iperf3=iperf3
 guests_TOOLS := ping=iputils-ping
 p1_TOOLS := taskset=util-linux
 nfs_TOOLS := ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
@@ -187,12 +188,14 @@ apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-
 papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html $(if $(RESUME),--resume)
 p3_ARGS := --throttle
 kernel_ARGS := --vm target/vm-backports
+nics_ARGS := --vm target/vm-backports
 GUESTS := rivals netem vlan guests moderation papers
+NEW_GUESTS := kernel nics
 
 demo bench papers:
 	@$(MAKE) --no-print-directory lab RUN=$@
 
-lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),kernel),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
+lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),$(NEW_GUESTS)),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
 	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
 	PATH="$(CURDIR)/target/rivals/bin:$$PATH" target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
 

@@ -16,6 +16,7 @@
 
 mod errand;
 mod machine;
+pub mod pair;
 mod visit;
 
 use std::fs;
@@ -24,7 +25,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -70,15 +71,45 @@ pub struct Guest {
     cables: Vec<Cable>,
 }
 
-/// A cable to another guest: an e1000e NIC at this end. What is sent while the other end is not there is lost.
+/// A cable to another guest, and the NIC at this end. What is sent while the other end is not there is lost.
 #[derive(Clone, Debug)]
 pub struct Cable {
+    /// Which NIC it is.
+    pub model: Model,
     /// The socket of this end; the other one's `far`.
     pub near: PathBuf,
     /// The socket of the other end.
     pub far: PathBuf,
     /// Address of the NIC.
     pub mac: String,
+}
+
+/// A NIC that QEMU emulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Model {
+    /// Intel's 82574: it segments superframes of TCP and makes checksums.
+    E1000e,
+    /// A NIC of virtual machines, which over a cable does neither: the kernel in front of it does.
+    VirtioNet,
+}
+
+impl Model {
+    /// What QEMU calls it.
+    const fn device(self) -> &'static str {
+        match self {
+            Model::E1000e => "e1000e",
+            Model::VirtioNet => "virtio-net-pci",
+        }
+    }
+
+    /// The kernel's module for it.
+    #[must_use]
+    pub const fn module(self) -> &'static str {
+        match self {
+            Model::E1000e => "e1000e",
+            Model::VirtioNet => "virtio_net",
+        }
+    }
 }
 
 /// Memory that guests share: the third region of a PCI device there, a file here.

@@ -157,11 +157,15 @@ pub struct Path {
     pub kernel: Option<KernelTraffic>,
 }
 
-/// What programs in the kernel carried over a path, in bytes as on the device.
-#[derive(Clone, Debug, Deserialize)]
+/// What programs in the kernel carried over a path, in frames and bytes as on the device; a superframe is one frame.
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub struct KernelTraffic {
     /// To the peer.
+    pub frames_sent: u64,
+    /// To the peer.
     pub bytes_sent: u64,
+    /// From the peer.
+    pub frames_received: u64,
     /// From the peer.
     pub bytes_received: u64,
 }

@@ -41,7 +41,7 @@ use crate::netns::Namespace;
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// How long a server may take to listen; an emulated machine takes seconds to load it.
-const LISTEN_WITHIN: Duration = Duration::from_secs(20);
+const LISTEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Congestion control of every stream, whatever the machine prefers: two kinds on one path would measure each other.
 pub const CONGESTION: &str = "cubic";

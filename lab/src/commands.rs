@@ -8,5 +8,6 @@ pub mod demo;
 pub mod engines;
 pub mod guests;
 pub mod moderation;
+pub mod nics;
 pub mod soak;
 pub mod trace;

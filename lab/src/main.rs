@@ -7,7 +7,9 @@ use clap::{Parser, Subcommand};
 use tabane_kit::prerequisites::{Missing, Tool};
 use tabane_kit::report::Expected;
 use tabane_kit::sandbox::{self, Side};
-use tabane_lab::commands::{apps, attack, bench, compare, demo, engines, guests, moderation, soak, trace};
+use tabane_lab::commands::{
+    apps, attack, bench, compare, demo, engines, guests, moderation, nics, soak, trace,
+};
 use tabane_lab::scenario::{self, known::Known};
 use tabane_papers::{self as papers, skew};
 
@@ -45,6 +47,7 @@ enum Experiment {
     Attack(attack::Options),
     Guests(guests::Options),
     Moderation(moderation::Options),
+    Nics(nics::Options),
     #[command(visible_alias = "paper")]
     Papers(papers::Options),
     P1(papers::P1Options),
@@ -66,6 +69,7 @@ impl Experiment {
             Experiment::Moderation(options) => {
                 (moderation::TOOLS.to_vec(), Box::new(|| moderation::run(options)))
             }
+            Experiment::Nics(options) => (nics::TOOLS.to_vec(), Box::new(|| nics::run(options))),
             Experiment::Papers(options) => (options.tools(), Box::new(|| papers::run(options))),
             Experiment::P1(options) => (Vec::new(), Box::new(|| papers::p1(options))),
             Experiment::P3(options) => (options.tools(), Box::new(|| papers::p3(options))),
@@ -77,7 +81,11 @@ impl Experiment {
     fn run(&self) -> Result<ExitCode> {
         let (tools, run) = self.parts();
         // The NICs of a guest are not in a sandbox; nor is anything else in the guest that could come to harm.
-        let is_inside = matches!(self, Experiment::Moderation(options) if options.is_inside());
+        let is_inside = match self {
+            Experiment::Moderation(options) => options.is_inside(),
+            Experiment::Nics(options) => options.is_inside(),
+            _ => false,
+        };
         if !is_inside && let Side::Outside(code) = sandbox::enter(&tools)? {
             return Ok(code);
         }

@@ -11,22 +11,29 @@ mod places;
 mod receive;
 mod send;
 mod stage;
+mod without_kernel;
+mod world;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 use nix::sched::{CloneFlags, unshare};
+use without_kernel::over_seeds;
 
 type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
+type InWorld = fn(u64) -> Result<(), Box<dyn std::error::Error>>;
 
-/// Tests that need a C compiler alone.
-const MODEL: [(&str, Test); 5] = [
-    ("reorder_keeps_the_order_of_lanes", order::in_order_over_seeds),
-    ("reorder_gives_up_what_is_lost", order::what_is_lost_is_given_up),
-    ("reorder_begins_anew_with_a_session", order::begins_anew),
-    ("reorder_begins_in_the_middle", order::begins_in_the_middle),
-    ("reorder_is_bounded_whatever_comes", order::hostile_numbers_are_bounded),
+/// Tests of the programs' own source over made-up links, a world for each seed; they need a C compiler alone.
+const WORLDS: [(&str, InWorld); 6] = [
+    ("worlds_of_striped_frames_come_in_order", order::in_order),
+    ("worlds_with_losses_give_up_each_once", order::given_up_once),
+    ("worlds_begin_anew_with_a_session", order::begins_anew),
+    ("worlds_begin_in_the_middle", order::begins_in_the_middle),
+    ("worlds_are_bounded_whatever_comes", order::hostile_numbers),
+    ("worlds_have_links_that_add_up", order::adds_links_up),
 ];
+/// One of several worlds at once.
+const ALL_WORLDS: (&str, Test) = ("worlds_give_up_for_both_reasons", order::given_up_for_both_reasons);
 /// Tests that need the compiled programs alone.
 const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", layout::is_the_same)];
 /// Tests that need the right to load them besides.
@@ -61,8 +68,10 @@ fn main() -> ExitCode {
         None => Trial::test(name, move || Ok(test()?)),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), || Ok(())).with_ignored_flag(true),
     };
-    let model = MODEL.into_iter().map(|test| trial(test, &None));
+    let worlds =
+        WORLDS.into_iter().map(|(name, test)| Trial::test(name, move || Ok(over_seeds(name, test)?)));
+    let worlds = worlds.chain([trial(ALL_WORLDS, &None)]);
     let compiled = COMPILED.into_iter().map(|test| trial(test, &not_built));
     let loaded = LOADED.into_iter().map(|test| trial(test, &lack));
-    libtest_mimic::run(&arguments, model.chain(compiled).chain(loaded).collect()).exit_code()
+    libtest_mimic::run(&arguments, worlds.chain(compiled).chain(loaded).collect()).exit_code()
 }

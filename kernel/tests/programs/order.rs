@@ -1,40 +1,26 @@
-//! The reorder qdisc without a kernel: its own source, compiled as a program (`reorder.c`), over made-up links and seeds. Each
-//! frame leaves once, lanes in order, and nothing waits for as long as two hold times.
+//! The reorder qdisc without a kernel: its own source, compiled as a program (`reorder.c`), behind the links of made-up worlds. Each
+//! frame leaves once, lanes in order, nothing waits for as long as two hold times, and what is given up was lost.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tabane_kernel::ReorderCounts;
 
+use crate::without_kernel::Model;
+use crate::world::{Arrival, MS, World};
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Worlds of a test, and superframes of each.
-const SEEDS: u64 = 60;
+/// Superframes of a world.
 const SUPERFRAMES: u64 = 3_000;
-const MS: u64 = 1_000_000;
-/// Bytes of a segment.
-const SEGMENT: u32 = 1_448;
 /// As `programs/layout.h` has it.
 const ORDERED: u32 = 1 << 31;
 const HELD_MAX: u32 = 64 << 20;
 
-/// A frame that comes. Its place in the output is its place among arrivals.
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    at: u64,
-    link: u32,
-    lane: u32,
-    /// Its number, continued beyond 16 bits.
-    number: u64,
-    segments: u32,
-    bytes: u32,
-}
+static QDISC: Model = Model::new("reorder");
 
 impl Arrival {
     /// What the receive program writes into `skb->cb`.
@@ -59,22 +45,6 @@ struct Done {
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// The qdisc as a program, compiled once.
-fn compiled() -> Result<&'static Path> {
-    static PROGRAM: OnceLock<std::result::Result<PathBuf, String>> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| compile().map_err(|error| error.to_string()));
-    Ok(program.as_deref().map_err(String::as_str)?)
-}
-
-fn compile() -> Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reorder");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-Wall", "-Werror", "-I"]).arg(here.join("programs"));
-    let done = cc.arg(here.join("tests/programs/reorder.c")).arg("-o").arg(&program).output()?;
-    if done.status.success() { Ok(program) } else { Err(String::from_utf8_lossy(&done.stderr).into()) }
-}
-
 /// Has the qdisc put arrivals in order; from the arrival `anew` on, the peer has another session.
 fn put_in_order(arrivals: &[Arrival], manner: Manner, anew: Option<usize>) -> Result<Done> {
     let order = |session: u32| {
@@ -89,13 +59,7 @@ fn put_in_order(arrivals: &[Arrival], manner: Manner, anew: Option<usize>) -> Re
         writeln!(input, "frame {} {id} {} {tag} {peer} {segments}", arrival.at, arrival.bytes)?;
     }
     input.push_str("end\n");
-    let mut qdisc = Command::new(compiled()?).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let mut stdin = qdisc.stdin.take().ok_or("no input")?;
-    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, input.as_bytes()));
-    let output = qdisc.wait_with_output()?;
-    writer.join().map_err(|_| "the writer failed")??;
-    assert!(output.status.success(), "the qdisc counts frames that it does not have");
-    read(&String::from_utf8(output.stdout)?)
+    read(&QDISC.run(input)?)
 }
 
 fn read(output: &str) -> Result<Done> {
@@ -116,7 +80,7 @@ fn read(output: &str) -> Result<Done> {
 }
 
 /// What holds whatever comes: each frame leaves once and in time, and a lane holds no more than it may.
-fn check(arrivals: &[Arrival], manner: Manner, done: &Done, seed: u64) {
+fn check(arrivals: &[Arrival], manner: Manner, done: &Done) {
     let mut left = vec![0; arrivals.len()];
     let mut held: BTreeMap<u32, u64> = BTreeMap::new();
     // Each line of input has one of output: the order, a frame, the end. Before the first there was none.
@@ -128,13 +92,13 @@ fn check(arrivals: &[Arrival], manner: Manner, done: &Done, seed: u64) {
             left[*id] += 1;
             let arrival = &arrivals[*id];
             let waited = at - arrival.at;
-            assert!(waited < 2 * manner.hold, "seed {seed}: {arrival:?} waited for {waited} ns");
+            assert!(waited < 2 * manner.hold, "{arrival:?} waited for {waited} ns");
             *held.get_mut(&arrival.lane).expect("it came before it left") -= u64::from(arrival.bytes);
         }
         let most = held.values().max().copied().unwrap_or(0);
-        assert!(most <= manner.held_max.into(), "seed {seed}: {most} bytes held");
+        assert!(most <= manner.held_max.into(), "{most} bytes held");
     }
-    assert!(left.iter().all(|times| *times == 1), "seed {seed}: a frame did not leave once");
+    assert!(left.iter().all(|times| *times == 1), "a frame did not leave once");
 }
 
 /// Frames that left behind a later one of their lane.
@@ -150,165 +114,136 @@ fn overtaken(arrivals: &[Arrival], done: &Done) -> usize {
     overtaken
 }
 
-/// Made-up links, and what a peer sends over them.
-struct World {
-    random: StdRng,
-    /// Delay of each link, the time that it takes for a byte, when it is free, and when it dies, in nanoseconds.
-    links: Vec<[u64; 4]>,
-    lanes: u32,
-    loss: f64,
-    /// The part of superframes that a NIC segments.
-    segmented: f64,
-}
-
-impl World {
-    fn new(seed: u64, loss: f64) -> Self {
-        let mut random = StdRng::seed_from_u64(seed);
-        let count = random.random_range(1..=4);
-        let link =
-            |random: &mut StdRng| [random.random_range(0..20 * MS), random.random_range(8..800), 0, u64::MAX];
-        let links = (0..count).map(|_| link(&mut random)).collect();
-        let segmented = [0.0, 0.5, 1.0][random.random_range(0..3)];
-        Self { lanes: random.random_range(1..4), random, links, loss, segmented }
-    }
-
-    /// What arrives of so many superframes, the first of which leave at `from` and have the number `first`; and the longest
-    /// that one was under way.
-    fn send(&mut self, superframes: u64, from: u64, first: u64) -> (Vec<Arrival>, u64) {
-        // Bytes in a millisecond.
-        let speed: u64 = self.links.iter().map(|link| MS / link[1]).sum();
-        let (mut now, mut longest) = (from, 0);
-        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut arrivals = Vec::new();
-        for _ in 0..superframes {
-            let segments = self.random.random_range(1..=44);
-            let lane = 1 + self.random.random_range(0..self.lanes);
-            let next = next.entry(lane).or_insert(first);
-            let finish = |link: &[u64; 4]| link[2].max(now) + link[1] * u64::from(segments * SEGMENT);
-            let chosen = (0..self.links.len()).min_by_key(|link| finish(&self.links[*link])).expect("a link");
-            let pieces = if self.random.random_bool(self.segmented) { segments } else { 1 };
-            let [delay, byte, free, dies] = &mut self.links[chosen];
-            for _ in 0..pieces {
-                let bytes = segments / pieces * SEGMENT;
-                *free = now.max(*free) + *byte * u64::from(bytes);
-                let link = u32::try_from(chosen).expect("few links");
-                let arrival = Arrival {
-                    at: *free + *delay,
-                    link,
-                    lane,
-                    number: *next,
-                    segments: segments / pieces,
-                    bytes,
-                };
-                longest = longest.max(arrival.at - now);
-                if *free < *dies && !self.random.random_bool(self.loss) {
-                    arrivals.push(arrival);
-                }
+/// Gaps in the lanes of what came, if each is given up once: numbers that nobody has when the next frame of their lane has its turn.
+fn gaps(arrivals: &[Arrival]) -> u64 {
+    let mut lanes: BTreeMap<u32, Vec<&Arrival>> = BTreeMap::new();
+    arrivals.iter().for_each(|arrival| lanes.entry(arrival.lane).or_default().push(arrival));
+    let mut gaps = 0;
+    for lane in lanes.values_mut() {
+        lane.sort_by_key(|arrival| arrival.number);
+        let (mut next, mut current) = (0, None);
+        for arrival in lane {
+            if current.replace(arrival.number) != Some(arrival.number) {
+                gaps += u64::from(arrival.number > next);
+                next = next.max(arrival.number);
             }
-            *next += u64::from(segments);
-            // A little less than the links carry.
-            now += u64::from(segments * SEGMENT) * MS / speed * self.random.random_range(50..160) / 100;
+            next += u64::from(arrival.segments);
         }
-        arrivals.sort_by_key(|arrival| arrival.at);
-        (arrivals, longest)
     }
-
-    /// How the frames are put in order, when one is under way for at most `longest`.
-    fn manner(&self, longest: u64) -> Manner {
-        Manner { hold: longest + MS, held_max: HELD_MAX, links: (1 << self.links.len()) - 1 }
-    }
+    gaps
 }
 
-pub(crate) fn in_order_over_seeds() -> Result<()> {
-    for seed in 0..SEEDS {
-        let mut world = World::new(seed, 0.0);
-        let (arrivals, longest) = world.send(SUPERFRAMES, 0, 0);
-        let done = put_in_order(&arrivals, world.manner(longest), None)?;
-        check(&arrivals, world.manner(longest), &done, seed);
-        assert_eq!(overtaken(&arrivals, &done), 0, "seed {seed}");
-        let gaps =
-            done.counts.iter().filter(|(name, _)| name.starts_with("gap_") || **name == "reorder_late");
-        assert!(gaps.clone().all(|(_, count)| *count == 0), "seed {seed}: {:?}", gaps.collect::<Vec<_>>());
-    }
+/// How the frames of a world are put in order, when one is under way for at most `longest`.
+fn manner(world: &World, longest: u64) -> Manner {
+    Manner { hold: longest + MS, held_max: HELD_MAX, links: (1 << world.links.len()) - 1 }
+}
+
+fn given_up(done: &Done) -> u64 {
+    done.counts.iter().filter(|(name, _)| name.starts_with("gap_")).map(|(_, count)| count).sum()
+}
+
+/// What the links of the send program's choice carry comes in order.
+pub(crate) fn in_order(seed: u64) -> Result<()> {
+    let mut world = World::new(seed, 0.0);
+    let (arrivals, longest) = world.send(SUPERFRAMES, 0, 0)?;
+    let manner = manner(&world, longest);
+    let done = put_in_order(&arrivals, manner, None)?;
+    check(&arrivals, manner, &done);
+    let wrong = (overtaken(&arrivals, &done), given_up(&done), done.counts["reorder_late"]);
+    assert_eq!(wrong, (0, 0, 0), "{:?}", world.links);
     Ok(())
 }
 
-pub(crate) fn what_is_lost_is_given_up() -> Result<()> {
-    let mut given_up = [0; 2];
-    for seed in 0..SEEDS {
-        let mut world = World::new(seed, [0.001, 0.02][usize::from(seed % 2 == 0)]);
-        if seed % 4 == 0 {
-            world.links[0][3] = 200 * MS;
-        }
-        let (arrivals, longest) = world.send(SUPERFRAMES, 0, 0);
-        let manner = world.manner(longest);
-        let done = put_in_order(&arrivals, manner, None)?;
-        check(&arrivals, manner, &done, seed);
-        assert_eq!((overtaken(&arrivals, &done), done.counts["reorder_late"]), (0, 0), "seed {seed}");
-        given_up[0] += done.counts["gap_passed"];
-        given_up[1] += done.counts["gap_timeout"];
+/// A world in which frames are lost, in every fourth by a link that dies; and what the qdisc did.
+fn lossy(seed: u64) -> Result<(Vec<Arrival>, Manner, Done)> {
+    let mut world = World::new(seed, [0.001, 0.02][usize::from(seed.is_multiple_of(2))]);
+    if seed.is_multiple_of(4) {
+        world.links[0].dies = 200 * MS;
     }
-    assert!(given_up.iter().all(|gaps| *gaps > 0), "by all links and by time: {given_up:?}");
+    let (arrivals, longest) = world.send(SUPERFRAMES, 0, 0)?;
+    let manner = manner(&world, longest);
+    let done = put_in_order(&arrivals, manner, None)?;
+    Ok((arrivals, manner, done))
+}
+
+/// What is lost is given up once, and nothing else.
+pub(crate) fn given_up_once(seed: u64) -> Result<()> {
+    let (arrivals, manner, done) = lossy(seed)?;
+    check(&arrivals, manner, &done);
+    assert_eq!((overtaken(&arrivals, &done), done.counts["reorder_late"]), (0, 0));
+    assert_eq!(given_up(&done), gaps(&arrivals), "{:?}", done.counts);
     Ok(())
 }
 
-pub(crate) fn begins_anew() -> Result<()> {
-    for seed in 0..SEEDS {
-        let mut world = World::new(seed, 0.0);
-        let (mut arrivals, longest) = world.send(200, 0, 0);
-        let old = arrivals.len();
-        let quiet = arrivals.last().map_or(0, |last| last.at) + longest;
-        let (further, longer) = world.send(200, quiet, 0);
-        arrivals.extend(further);
-        let manner = world.manner(longest.max(longer));
-        let done = put_in_order(&arrivals, manner, Some(old))?;
-        // The second order is a line of input more.
-        let mut left = done.left.clone();
-        left.remove(old + 1);
-        let done = Done { left, ..done };
-        check(&arrivals, manner, &done, seed);
-        assert_eq!(done.counts["reorder_late"], 0, "seed {seed}");
+/// Because all links have delivered a later one, and because time was over.
+pub(crate) fn given_up_for_both_reasons() -> Result<()> {
+    let mut sums = [0; 2];
+    for seed in 0..8 {
+        let (_, _, done) = lossy(seed)?;
+        sums[0] += done.counts["gap_passed"];
+        sums[1] += done.counts["gap_timeout"];
     }
+    assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
+    Ok(())
+}
+
+pub(crate) fn begins_anew(seed: u64) -> Result<()> {
+    let mut world = World::new(seed, 0.0);
+    let (mut arrivals, longest) = world.send(200, 0, 0)?;
+    let old = arrivals.len();
+    let quiet = arrivals.last().map_or(0, |last| last.at) + longest;
+    let (further, longer) = world.send(200, quiet, 0)?;
+    arrivals.extend(further);
+    let manner = manner(&world, longest.max(longer));
+    let done = put_in_order(&arrivals, manner, Some(old))?;
+    // The second order is a line of input more.
+    let mut left = done.left.clone();
+    left.remove(old + 1);
+    let done = Done { left, ..done };
+    check(&arrivals, manner, &done);
+    assert_eq!(done.counts["reorder_late"], 0);
     Ok(())
 }
 
 /// Who attaches late goes on from where the peer is, and is in order as soon as what was under way has come.
-pub(crate) fn begins_in_the_middle() -> Result<()> {
-    for seed in 0..SEEDS {
-        let mut world = World::new(seed, 0.0);
-        let first = world.random.random_range(0..1 << 16);
-        let (arrivals, longest) = world.send(500, 0, first);
-        let manner = world.manner(longest);
-        let done = put_in_order(&arrivals, manner, None)?;
-        check(&arrivals, manner, &done, seed);
-        let settled = arrivals[0].at + 2 * manner.hold;
-        let left = done
-            .left
-            .iter()
-            .map(|leaves| leaves.iter().copied().filter(|(_, id)| arrivals[*id].at > settled).collect());
-        let done = Done { left: left.collect(), ..done };
-        assert_eq!(overtaken(&arrivals, &done), 0, "seed {seed}");
-    }
+pub(crate) fn begins_in_the_middle(seed: u64) -> Result<()> {
+    let mut world = World::new(seed, 0.0);
+    let first = world.random.random_range(0..1 << 16);
+    let (arrivals, longest) = world.send(500, 0, first)?;
+    let manner = manner(&world, longest);
+    let done = put_in_order(&arrivals, manner, None)?;
+    check(&arrivals, manner, &done);
+    let settled = arrivals.first().map_or(0, |first| first.at) + 2 * manner.hold;
+    let left = done
+        .left
+        .iter()
+        .map(|leaves| leaves.iter().copied().filter(|(_, id)| arrivals[*id].at > settled).collect());
+    let done = Done { left: left.collect(), ..done };
+    assert_eq!(overtaken(&arrivals, &done), 0);
     Ok(())
 }
 
 /// A hostile peer harms its own lanes alone, and holds no more than it may.
-pub(crate) fn hostile_numbers_are_bounded() -> Result<()> {
-    for seed in 0..SEEDS {
-        let mut random = StdRng::seed_from_u64(seed);
-        let manner = Manner { hold: 5 * MS, held_max: random.random_range(10_000..200_000), links: 0b111 };
-        let mut at = 0;
-        let any = |_| {
-            at += random.random_range(0..MS / 4);
-            let bits = [random.random_range(1..17), random.random_range(1..17)];
-            let (number, segments) =
-                (random.random_range(0..1 << bits[0]), random.random_range(0..1 << bits[1]));
-            let (link, lane) = (random.random_range(0..16), random.random_range(1..4));
-            Arrival { at, link, lane, number, segments, bytes: random.random_range(60..9_000) }
-        };
-        let arrivals: Vec<Arrival> = (0..SUPERFRAMES).map(any).collect();
-        let done = put_in_order(&arrivals, manner, None)?;
-        check(&arrivals, manner, &done, seed);
-    }
+pub(crate) fn hostile_numbers(seed: u64) -> Result<()> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let manner = Manner { hold: 5 * MS, held_max: random.random_range(10_000..200_000), links: 0b111 };
+    let mut at = 0;
+    let any = |_| {
+        at += random.random_range(0..MS / 4);
+        let bits = [random.random_range(1..17), random.random_range(1..17)];
+        let (number, segments) = (random.random_range(0..1 << bits[0]), random.random_range(0..1 << bits[1]));
+        let (link, lane) = (random.random_range(0..16), random.random_range(1..4));
+        Arrival { at, link, lane, number, segments, bytes: random.random_range(60..9_000) }
+    };
+    let arrivals: Vec<Arrival> = (0..SUPERFRAMES).map(any).collect();
+    let done = put_in_order(&arrivals, manner, None)?;
+    check(&arrivals, manner, &done);
+    Ok(())
+}
+
+/// Links of unequal speeds share what there is by them, and none is idle while another has much to do.
+pub(crate) fn adds_links_up(seed: u64) -> Result<()> {
+    let [late, allowed] = World::new(seed, 0.0).imbalance(SUPERFRAMES)?;
+    assert!(late <= allowed, "the last link is free {late} ns late, and {allowed} at most were expected");
     Ok(())
 }

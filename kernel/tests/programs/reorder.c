@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * The reorder qdisc as a program: `programs/reorder.bpf.c` itself, with what the kernel gives it in place of `qdisc.h`. Time is
- * what its input says. `order.rs` compiles it and asks.
+ * what its input says. `order.rs` asks.
  *
  *     order HOLD_NS GRACE_NS HELD_MAX LINKS SESSION           how frames are put in order
  *     frame TIME_NS ID BYTES TAG PEER SEGMENTS                a frame comes; the words are those of `skb->cb`

@@ -101,12 +101,12 @@ fn device(window: &Window) -> [String; 4] {
 }
 
 /// The NIC at the end of a cable.
-fn nic(number: usize, Cable { near, far, mac }: &Cable) -> [String; 4] {
+fn nic(number: usize, Cable { model, near, far, mac }: &Cable) -> [String; 4] {
     let [near, far] = [near, far].map(|path| escaped(path));
     let wire = format!(
         "dgram,id=cable{number},local.type=unix,local.path={near},remote.type=unix,remote.path={far}"
     );
-    let device = format!("e1000e,netdev=cable{number},mac={mac}");
+    let device = format!("{},netdev=cable{number},mac={mac}", model.device());
     ["-netdev".to_string(), wire, "-device".to_string(), device]
 }
 
@@ -117,11 +117,13 @@ fn escaped(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Model;
     use super::*;
 
     #[test]
     fn a_cable_is_a_nic_over_two_sockets() {
-        let cable = Cable { near: "/tmp/a".into(), far: "/tmp/b".into(), mac: "52:54:00:7a:00:01".into() };
+        let (near, far) = ("/tmp/a".into(), "/tmp/b".into());
+        let cable = Cable { model: Model::E1000e, near, far, mac: "52:54:00:7a:00:01".into() };
         assert_eq!(
             nic(3, &cable).join(" "),
             "-netdev dgram,id=cable3,local.type=unix,local.path=/tmp/a,remote.type=unix,remote.path=/tmp/b \

@@ -18,7 +18,6 @@ mod node;
 mod path;
 mod summary;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use clap::builder::RangedU64ValueParser;
 use serde::{Deserialize, Serialize};
 
 use path::Way;
-use tabane_kit::guest::{self, Cable};
+use tabane_kit::guest::{self, Model, pair};
 use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};
 use tabane_kit::report::Report;
@@ -130,7 +129,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             format!("--seconds={}", options.seconds),
             format!("--seed={}", common.seed),
         ];
-        guest.clone().with_cables(cables(sockets.path(), side)).start(&arguments, &MODULES, &daemon)
+        let cables = pair::cables(sockets.path(), side, LINKS, Model::E1000e);
+        guest.clone().with_cables(cables).start(&arguments, &MODULES, &daemon)
     };
     let (first, other) = (boot(0)?, boot(1)?);
     let measured: Vec<Measured> = first.finish(LIMIT)?;
@@ -139,17 +139,4 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     report.field("guest_kernel", guest.version());
     summary::write(&mut report, &measured);
     report.finish(common.json.as_deref())
-}
-
-/// The cables of a guest: that for control first.
-fn cables(sockets: &Path, side: usize) -> Vec<Cable> {
-    let end = |number: usize, side: usize| sockets.join(format!("{number}.{side}"));
-    let cable =
-        |number| Cable { near: end(number, side), far: end(number, 1 - side), mac: mac(number, side) };
-    (0..=LINKS).map(cable).collect()
-}
-
-/// The address of a NIC.
-fn mac(number: usize, side: usize) -> String {
-    format!("52:54:00:7a:{side:02x}:{number:02x}")
 }

@@ -17,7 +17,9 @@ use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
+use crate::experiments::lab;
 use crate::faults::carry;
+use crate::reorder::GUEST;
 use crate::stage::{
     FAST, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole, with_bundles,
 };
@@ -43,6 +45,9 @@ const STALL_MAX: Duration = Duration::from_millis(500);
 /// Frames in cells beside a file by the kernel path: neighbours' questions, and what leaves before addresses are known.
 const FEW: u64 = 100;
 
+/// Time for guests to boot on emulated processors twice, to measure and to end.
+const GUESTS_WITHIN: Duration = Duration::from_secs(1_200);
+
 pub(crate) fn cases() -> Vec<Case> {
     let need = Need::DaemonAndPrograms;
     vec![
@@ -58,6 +63,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("cells_carry_what_the_kernel_path_cannot_and_say_why", need, fallbacks),
         Case::new("cells_do_without_rights_to_load_programs", need, without_rights),
         Case::new("kernel_path_needs_no_types_of_the_kernel", need, without_btf),
+        Case::new("kernel_path_through_the_nics_of_two_guests", Need::NewGuest, through_nics),
         Case::new("the_device_is_as_large_as_fits_into_links_whole", need, mtu_follows_links),
     ]
 }
@@ -207,6 +213,19 @@ fn upgrade() -> Result<()> {
         ensure!(stall <= STALL_MAX, "it stood still for {stall:?}");
         Ok(())
     })
+}
+
+/// What leaves whole is cut by a NIC or for it, and arrives as it was.
+fn through_nics() -> Result<()> {
+    let (_, report) = lab(&["nics", "--rounds", "1", "--seconds", "1", "--vm", GUEST], GUESTS_WITHIN)?;
+    let verdicts = report["verdicts"].as_array().context("no verdicts")?;
+    let met = |which: &str| verdicts.iter().filter(|it| it["ok"] == true && it["id"] == *which).count() == 1;
+    for nic in ["e1000e", "virtio_net"] {
+        for which in ["kernel.whole", "kernel.frame_bytes", "kernel.in_cells"] {
+            ensure!(met(&format!("{nic}.{which}")), "{nic}, {which}: {report}");
+        }
+    }
+    Ok(())
 }
 
 /// A killed process leaves no program: what was in its places is gone, and the next one takes them.

@@ -13,7 +13,7 @@ use tabane_io::netlink::nic_names;
 use tabane_kernel::{Error, Reorder};
 use tabane_kit::bundle::Bundle;
 use tabane_kit::guest::{Guest, HERE};
-use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, MODPROBE, QEMU, Tool};
+use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::Topology;
 use tabane_kit::{bundle, tool};
@@ -24,7 +24,7 @@ use crate::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
 use crate::{Case, Need};
 
 /// Where `make vm-setup-backports` puts the guest.
-const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");
+pub(crate) const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");
 /// Time for the guest to boot on emulated processors, to measure and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
 /// Least speed over both of them as a multiple of one.
@@ -56,7 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// Checks that there is a guest whose kernel has qdiscs that are programs, and what boots it.
 pub(crate) fn require_guest(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
-    [QEMU, MODPROBE, BUSYBOX, ETHTOOL].into_iter().try_for_each(tool)?;
+    [QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3].into_iter().try_for_each(tool)?;
     tabane_kernel::available()?;
     Guest::find(Path::new(GUEST)).map(drop)
 }

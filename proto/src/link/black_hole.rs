@@ -7,6 +7,7 @@
 //!
 //! Invariant: the cells of a path that works, however late they are, are never missing for longer than they travel.
 
+use crate::link::health::HEARTBEAT_BUSY;
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -25,6 +26,10 @@ const SKIPPED_LEAST: u64 = BURST / 2;
 /// apart.
 pub(crate) const FEW_OVERDUE_AFTER: Duration = Duration::from_millis(15);
 
+/// Cells that leave within this are as good as at once, for a fast path has a heartbeat each millisecond, which comes with the next
+/// of them.
+const TOGETHER: Duration = HEARTBEAT_BUSY.saturating_add(Duration::from_micros(500));
+
 /// What is missing on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Detector(Option<Missing>);
@@ -36,7 +41,7 @@ struct Missing {
     /// The number after the last that is missing now.
     all: u64,
     since: Instant,
-    /// When they became a burst.
+    /// When they became a burst; if they left together, when the first of them was missing.
     burst: Option<Instant>,
 }
 
@@ -48,7 +53,8 @@ impl Detector {
         });
         self.0 = noted.map(|missing| {
             let all = missing.all.max(departed);
-            let burst = (all - next >= BURST).then(|| missing.burst.unwrap_or(now));
+            let begins = if now.since(missing.since) <= TOGETHER { missing.since } else { now };
+            let burst = (all - next >= BURST).then(|| missing.burst.unwrap_or(begins));
             Missing { all, burst, ..missing }
         });
     }
@@ -125,6 +131,10 @@ mod tests {
         assert_eq!(by(&account), Some(at(7_000)), "of a longer burst, one is among the first");
         account.note(at(6_000), 2 * BURST, BURST + 1);
         assert_eq!(account.due(BURST + 1, Duration::ZERO, 0), Some(at(21_000)), "few again");
+        let mut fast = Detector::default();
+        fast.note(at(0), 1, 0);
+        fast.note(at(900), BURST, 0);
+        assert_eq!(by(&fast), Some(at(2_000)), "there is a heartbeat each millisecond");
     }
 
     #[test]

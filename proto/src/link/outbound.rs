@@ -399,7 +399,7 @@ impl Outbound {
         let after_loss = Detector::extra_after_loss(self.skipped);
         let late = 2 * (self.skew + jitter) + self.timeout.extra(as_of) + after_loss;
         let overdue = self.black_hole.overdue(as_of, self.received, late, 0);
-        let lacks_heartbeat = self.heartbeat.is_some_and(|(_, at)| as_of.since(at) >= HEARTBEAT_BUSY + late);
+        let lacks_heartbeat = self.heartbeat.is_some_and(|(_, at)| as_of.since(at) >= HEARTBEAT_BUSY);
         overdue.filter(|_| lacks_heartbeat && as_of.since(self.progressed) >= self.gaps.limit())
     }
 

@@ -5,19 +5,16 @@
 //! ([`Paced`]); that the connection is over.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use anyhow::{Context, Result};
 
 use super::path::Ending;
-use super::{LIMIT, LINKS, Measured, Options, PACE, Paced, Trial, mac};
-use tabane_kit::clock::wait_for;
+use super::{LINKS, Measured, Options, PACE, Paced, Trial};
 use tabane_kit::counters::received_bytes;
+use tabane_kit::guest::pair::{self, ANSWER_WITHIN, Answers, Talk};
 use tabane_kit::netns::Namespace;
 use tabane_kit::progress;
 use tabane_kit::tool;
@@ -26,22 +23,12 @@ use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::sequence::{self, Receiving};
 
-/// The control link's NIC, and the port on which is answered there.
-const CONTROL: &str = "control";
-const PORT: u16 = 7432;
-/// How long a driver may take to find its NICs.
-const NIC_WITHIN: Duration = Duration::from_secs(30);
-/// How long one answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// Where datagrams are taken.
+const PORT: u16 = 7433;
 
 /// What the guest `side` has to do.
 pub(super) fn work(options: &Options, side: usize) -> Result<()> {
-    let host = Namespace::create("h1")?;
-    for number in 0..=LINKS {
-        let name = if number == 0 { CONTROL.to_string() } else { nic(number - 1) };
-        take(&host, number, &mac(number, side), &name)?;
-    }
-    host.ip(&format!("address add {}/24 dev {CONTROL}", control(side).ip()))?;
+    let host = pair::host(side, LINKS)?;
     let daemon = options.common.daemon()?;
     if side == 1 {
         return answer(options, &host, &daemon);
@@ -52,34 +39,10 @@ pub(super) fn work(options: &Options, side: usize) -> Result<()> {
     options.guest.hand_over(&measured)
 }
 
-/// Moves the NIC of this address to `host` under `name`, up.
-fn take(host: &Namespace, number: usize, mac: &str, name: &str) -> Result<()> {
-    let passing = format!("cable{number}");
-    // Meanwhile somebody else may give it a name.
-    wait_for(&format!("a NIC with the address {mac}"), NIC_WITHIN, || {
-        let Some(nic) = nic_of(mac)? else { return Ok(None) };
-        let named = format!("link set {nic} down name {passing}");
-        Ok(tool::run(&mut tool::words("ip", &named)).ok())
-    })?;
-    tool::run(&mut tool::words("ip", &format!("link set {passing} netns {}", host.name())))?;
-    host.ip(&format!("link set {passing} name {name} up")).map(drop)
-}
-
-/// The NIC of this address that the guest itself has.
-fn nic_of(mac: &str) -> Result<Option<String>> {
-    let nics = fs::read_dir("/sys/class/net").context("/sys/class/net")?.flatten();
-    let has_it = |path: &Path| fs::read_to_string(path.join("address")).is_ok_and(|has| has.trim() == mac);
-    let nic = nics.map(|entry| entry.path()).find(|path| has_it(path));
-    Ok(nic.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())))
-}
-
 /// Has one flow measured.
 fn ask(host: &Namespace, trial: Trial, seconds: u32, daemon: &Path) -> Result<Measured> {
     let _step = progress::step(&format!("{}, interrupts after {} us", trial.way.label(), trial.wait_us));
-    let stream = wait_for("the other guest", LIMIT, || {
-        Ok(host.enter(|| TcpStream::connect_timeout(&control(1), Duration::from_secs(2)))?.ok())
-    })?;
-    let mut talk = Talk::over(stream)?;
+    let mut talk = Talk::call(host)?;
     talk.say(&trial)?;
     moderate(host, trial.wait_us)?;
     let path = Ending::make(trial.way, host, 0, daemon)?;
@@ -96,10 +59,9 @@ fn ask(host: &Namespace, trial: Trial, seconds: u32, daemon: &Path) -> Result<Me
 
 /// Answers as often as it will be asked.
 fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
-    let listener = host.enter(|| TcpListener::bind(control(1)))??;
+    let answers = Answers::listen(host)?;
     for _ in options.trials() {
-        let (stream, _) = listener.accept()?;
-        let mut talk = Talk::over(stream)?;
+        let mut talk = answers.take()?;
         let trial: Trial = talk.hear()?;
         moderate(host, trial.wait_us)?;
         let path = Ending::make(trial.way, host, 1, daemon)?;
@@ -148,36 +110,6 @@ fn interrupts_of(table: &str, nic: &str) -> u64 {
         line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok()).sum()
     };
     lines.map(counts).sum()
-}
-
-/// The guest `side` on the control link.
-fn control(side: usize) -> SocketAddr {
-    let host = if side == 0 { 1 } else { 2 };
-    SocketAddr::from((Ipv4Addr::new(10, 3, 0, host), PORT))
-}
-
-/// Lines of JSON over a connection.
-struct Talk {
-    lines: BufReader<TcpStream>,
-}
-
-impl Talk {
-    fn over(stream: TcpStream) -> Result<Talk> {
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        Ok(Talk { lines: BufReader::new(stream) })
-    }
-
-    fn say(&mut self, value: &impl Serialize) -> Result<()> {
-        let line = serde_json::to_string(value)? + "\n";
-        self.lines.get_mut().write_all(line.as_bytes()).context("speaking to the other guest")
-    }
-
-    fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).context("hearing the other guest")?;
-        ensure!(!line.is_empty(), "the other guest has hung up");
-        Ok(serde_json::from_str(&line)?)
-    }
 }
 
 #[cfg(test)]

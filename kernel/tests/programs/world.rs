@@ -1,0 +1,260 @@
+//! Made-up links, and what a peer sends over them: the send program's own choice of links (`choose.c`), and what arrives of it.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tabane_kernel::layout::{NO_LINK, PATH_UP, TIME_SHIFT};
+
+use crate::without_kernel::Model;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+pub(crate) const MS: u64 = 1_000_000;
+/// Bytes of a segment.
+const SEGMENT: u32 = 1_448;
+/// Segments of the longest superframe.
+const SEGMENTS_MAX: u32 = 44;
+/// How many nanoseconds later a frame may arrive for each that it does not wait; `LATER` of `programs/send.bpf.c`.
+const LATER: u64 = 32;
+
+static CHOICE: Model = Model::new("choose");
+
+/// A frame that comes. Its place in the output is its place among arrivals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at: u64,
+    pub(crate) link: u32,
+    pub(crate) lane: u32,
+    /// Its number, continued beyond 16 bits.
+    pub(crate) number: u64,
+    pub(crate) segments: u32,
+    pub(crate) bytes: u32,
+}
+
+/// A superframe that the device is given.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: u64,
+    lane: u32,
+    segments: u32,
+    /// Frames that the NIC makes of it.
+    pieces: u32,
+}
+
+impl Sent {
+    fn bytes(&self) -> u64 {
+        u64::from(self.segments * SEGMENT)
+    }
+}
+
+/// A link; times in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    delay: u64,
+    /// Time that it takes for a byte, and what the program is told of it.
+    byte: u64,
+    told: u64,
+    /// When it is free.
+    free: u64,
+    /// When it begins to swallow all that it is given, which nobody is told.
+    pub(crate) dies: u64,
+    /// While nothing may leave by it.
+    down: Range<u64>,
+}
+
+/// When superframes leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// A little less than the links that are up carry.
+    Steady,
+    /// Everything at once.
+    AtOnce,
+}
+
+pub(crate) struct World {
+    pub(crate) random: StdRng,
+    pub(crate) links: Vec<Line>,
+    lanes: u32,
+    loss: f64,
+    /// The part of superframes that a NIC segments.
+    segmented: f64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, loss: f64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let count = random.random_range(1..=4);
+        // In every third world the rates that the program is told are wrong.
+        let is_wrong = random.random_range(0..3) == 0;
+        // Four links of 200 Mbit/s: the qdisc holds, and tells apart, what they carry in 240 ms, more than frames are late here.
+        let fastest = random.random_range(40..80);
+        let links = (0..count).map(|_| Line::new(&mut random, fastest, is_wrong)).collect();
+        let segmented = [0.0, 0.5, 1.0][random.random_range(0..3)];
+        Self { lanes: random.random_range(1..4), random, links, loss, segmented }
+    }
+
+    /// What arrives of so many superframes, the first of which leave at `from` and have the number `first`; and the longest
+    /// that one was under way.
+    pub(crate) fn send(&mut self, superframes: u64, from: u64, first: u64) -> Result<(Vec<Arrival>, u64)> {
+        let sent = self.make(superframes, from, Pace::Steady);
+        let chosen = self.choose(&sent, first)?;
+        let (mut arrivals, mut longest) = (Vec::new(), 0);
+        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+        for (sent, link) in sent.iter().zip(chosen) {
+            let Some(link) = link else { continue };
+            let next = next.entry(sent.lane).or_insert(first);
+            self.carry(sent, link, *next, &mut arrivals, &mut longest);
+            *next += u64::from(sent.segments);
+        }
+        arrivals.sort_by_key(|arrival| arrival.at);
+        Ok((arrivals, longest))
+    }
+
+    /// By how much later, in nanoseconds, the last link is free than links that share everything by their speeds; and by how much it
+    /// may be.
+    pub(crate) fn imbalance(&mut self, superframes: u64) -> Result<[f64; 2]> {
+        let sent = self.make(superframes, 0, Pace::AtOnce);
+        for line in &mut self.links {
+            (line.told, line.down) = (line.byte, 0..0);
+        }
+        let chosen = self.choose(&sent, 0)?;
+        let mut busy = vec![0; self.links.len()];
+        for (sent, link) in sent.iter().zip(chosen) {
+            let link = link.ok_or("a frame without a link")?;
+            busy[link] += sent.bytes() * self.links[link].byte;
+        }
+        let last = busy.into_iter().max().ok_or("no link")?;
+        let speed: f64 = self.links.iter().map(|line| 1.0 / line.byte as f64).sum();
+        let shared = sent.iter().map(Sent::bytes).sum::<u64>() as f64 / speed;
+        let slowest = self.links.iter().map(|line| line.byte).max().ok_or("no link")?;
+        let allowed = 2 * slowest * u64::from(SEGMENTS_MAX * SEGMENT) + self.skew() / LATER;
+        Ok([last as f64 - shared, allowed as f64])
+    }
+
+    /// How much later a frame arrives by the farthest link than by the nearest.
+    fn skew(&self) -> u64 {
+        let delays = self.links.iter().map(|line| line.delay);
+        delays.clone().max().unwrap_or(0) - delays.min().unwrap_or(0)
+    }
+
+    /// What links that are up carry in a millisecond, in bytes; where none is, what all would.
+    fn speed(&self, at: u64) -> u64 {
+        let sum = |lines: &mut dyn Iterator<Item = &Line>| lines.map(|line| MS / line.byte).sum::<u64>();
+        let up = sum(&mut self.links.iter().filter(|line| line.is_up(at)));
+        if up > 0 { up } else { sum(&mut self.links.iter()) }
+    }
+
+    /// Superframes of which the first leave at `from`.
+    fn make(&mut self, superframes: u64, from: u64, pace: Pace) -> Vec<Sent> {
+        let mut at = from;
+        let make = |_| {
+            let segments = self.random.random_range(1..=SEGMENTS_MAX);
+            let pieces = if self.random.random_bool(self.segmented) { segments } else { 1 };
+            let sent = Sent { at, lane: 1 + self.random.random_range(0..self.lanes), segments, pieces };
+            if pace == Pace::Steady {
+                at += sent.bytes() * MS / self.speed(at) * self.random.random_range(50..160) / 100;
+            }
+            sent
+        };
+        (0..superframes).map(make).collect()
+    }
+
+    /// The links that the send program chooses; `None`: cells. No frame goes where nothing may leave, or waits while another link is
+    /// free, and numbers follow each other.
+    fn choose(&self, sent: &[Sent], first: u64) -> Result<Vec<Option<usize>>> {
+        let output = CHOICE.run(self.questions(sent, first)?)?;
+        let mut answers = output.lines();
+        let mut free = vec![0; self.links.len()];
+        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut chosen = Vec::new();
+        for sent in sent {
+            let (link, number) = answers.next().and_then(|line| line.split_once(' ')).ok_or("no answer")?;
+            let (link, number): (usize, u64) = (link.parse()?, number.parse()?);
+            let up = |link: &usize| self.links[*link].is_up(sent.at);
+            if link == usize::from(NO_LINK) {
+                assert!(!(0..self.links.len()).any(|link| up(&link)), "{sent:?} has no link, and one is up");
+                chosen.push(None);
+                continue;
+            }
+            assert!(up(&link), "{sent:?} by link {link}, which is down");
+            let next = next.entry(sent.lane).or_insert(first);
+            assert_eq!(number, *next & 0xffff, "{sent:?}");
+            *next += u64::from(sent.segments);
+            let start = |link: usize| sent.at.max(free[link]);
+            let patience = |link: usize| (sent.bytes() * self.links[link].told + self.skew()) / LATER;
+            for other in (0..self.links.len()).filter(up) {
+                assert!(
+                    start(link) <= start(other) + patience(other),
+                    "{sent:?} waits for {link}, not {other}"
+                );
+            }
+            free[link] = start(link) + sent.bytes() * self.links[link].told;
+            chosen.push(Some(link));
+        }
+        Ok(chosen)
+    }
+
+    /// What the send program is told, and the frames that it is given.
+    fn questions(&self, sent: &[Sent], first: u64) -> Result<String> {
+        let nearest = self.links.iter().map(|line| line.delay).min().unwrap_or(0);
+        let mut input = String::new();
+        let mut told = vec![None; self.links.len()];
+        for lane in 1..=self.lanes {
+            writeln!(input, "lane {lane} {first}")?;
+        }
+        for sent in sent {
+            for (link, line) in self.links.iter().enumerate() {
+                let flags = if line.is_up(sent.at) { PATH_UP } else { 0 };
+                if told[link].replace(flags) != Some(flags) {
+                    let (byte, delay) = (line.told << TIME_SHIFT, line.delay - nearest);
+                    writeln!(input, "link {link} {flags} {byte} {delay}")?;
+                }
+            }
+            writeln!(input, "frame {} {} {} {}", sent.at, sent.bytes(), sent.lane, sent.segments)?;
+        }
+        Ok(input)
+    }
+
+    /// A link carries a superframe, whole or in pieces, or loses some.
+    fn carry(
+        &mut self,
+        sent: &Sent,
+        link: usize,
+        number: u64,
+        arrivals: &mut Vec<Arrival>,
+        longest: &mut u64,
+    ) {
+        let line = &mut self.links[link];
+        let segments = sent.segments / sent.pieces;
+        let link = u32::try_from(link).expect("few links");
+        for _ in 0..sent.pieces {
+            let bytes = segments * SEGMENT;
+            line.free = sent.at.max(line.free) + line.byte * u64::from(bytes);
+            let arrival =
+                Arrival { at: line.free + line.delay, link, lane: sent.lane, number, segments, bytes };
+            *longest = (*longest).max(arrival.at - sent.at);
+            if line.free < line.dies && !self.random.random_bool(self.loss) {
+                arrivals.push(arrival);
+            }
+        }
+    }
+}
+
+impl Line {
+    /// A link that is up to ten times slower than `fastest`.
+    fn new(random: &mut StdRng, fastest: u64, is_wrong: bool) -> Self {
+        let byte = random.random_range(fastest..=10 * fastest);
+        let told = if is_wrong { byte * random.random_range(80..=125) / 100 } else { byte };
+        let from = random.random_range(0..2_000 * MS);
+        let down = if random.random_bool(0.3) { from..from + 300 * MS } else { 0..0 };
+        Self { delay: random.random_range(0..20 * MS), byte, told, free: 0, dies: u64::MAX, down }
+    }
+
+    fn is_up(&self, at: u64) -> bool {
+        !self.down.contains(&at)
+    }
+}
