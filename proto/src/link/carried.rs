@@ -149,19 +149,20 @@ mod tests {
         assert_eq!(carried.received(), 2 + 117);
     }
 
-    /// The pace after a link of so many bytes per second was given `load` of that for a second, with a heartbeat each millisecond.
-    fn pace(pace: &mut Pace, from: u64, rate: u64, load: f64) -> Option<u64> {
+    /// The rate that is known after a link of `rate` bytes per second was given so many per cent of that for a second, with a heartbeat
+    /// each millisecond.
+    fn pace(pace: &mut Pace, from: u64, rate: u64, percent: u64) -> Option<u64> {
         let start = Instant::from_nanos(from * 1_000_000_000);
-        let (mut sent, mut free, before) = (pace.sent as f64, start, pace.sent);
+        let (mut sent, mut free, before) = (pace.sent, start, pace.sent);
+        let given = rate * percent / 100_000;
         for millis in 0..1_000 {
             let now = start + Duration::from_millis(millis);
-            let given = rate as f64 * load / 1_000.0;
             sent += given;
-            pace.handle_carried(&Carried { sent_bytes: sent as u64, ..Carried::default() });
-            free = free.max(now) + Duration::from_secs_f64(given / rate as f64);
+            pace.handle_carried(&Carried { sent_bytes: sent, ..Carried::default() });
+            free = free.max(now) + Duration::from_nanos(given * 1_000_000_000 / rate);
             pace.handle_heartbeat(now, before + millis);
-            let delay = (5_000 + free.since(now).as_micros()) as u32;
-            pace.handle_report(free, before + millis + 1, ((millis % 64) as u8, delay));
+            let delay = u32::try_from(5_000 + free.since(now).as_micros()).expect("short");
+            pace.handle_report(free, before + millis + 1, (millis.to_le_bytes()[0] % 64, delay));
         }
         pace.rate()
     }
@@ -170,14 +171,14 @@ mod tests {
     fn a_queue_shows_how_fast_a_path_is() {
         const RATE: u64 = 2_500_000;
         let mut path = Pace::default();
-        assert_eq!(pace(&mut path, 0, RATE, 0.9), None, "nothing has waited");
+        assert_eq!(pace(&mut path, 0, RATE, 90), None, "nothing has waited");
         let near =
             |rate: Option<u64>, wanted: u64| rate.is_some_and(|rate| rate.abs_diff(wanted) < wanted / 20);
-        let measured = pace(&mut path, 1, RATE, 1.2);
+        let measured = pace(&mut path, 1, RATE, 120);
         assert!(near(measured, RATE), "{measured:?}");
-        let quiet = pace(&mut path, 3, RATE, 0.3);
+        let quiet = pace(&mut path, 3, RATE, 30);
         assert_eq!(quiet, measured, "what is not used says nothing");
-        let faster = pace(&mut path, 5, 2 * RATE, 0.9);
+        let faster = pace(&mut path, 5, 2 * RATE, 90);
         assert!(faster > Some(RATE / 5 * 8), "{faster:?} of a path that has become twice as fast");
     }
 
