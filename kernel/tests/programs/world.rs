@@ -185,10 +185,10 @@ impl World {
             assert_eq!(number, *next & 0xffff, "{sent:?}");
             *next += u64::from(sent.segments);
             let start = |link: usize| sent.at.max(free[link]);
-            let patience = |link: usize| (sent.bytes() * self.links[link].told + self.skew()) / LATER;
+            let allowance = |link: usize| (sent.bytes() * self.links[link].told + self.skew()) / LATER;
             for other in (0..self.links.len()).filter(up) {
                 assert!(
-                    start(link) <= start(other) + patience(other),
+                    start(link) <= start(other) + allowance(other),
                     "{sent:?} waits for {link}, not {other}"
                 );
             }

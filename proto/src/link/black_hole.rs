@@ -81,8 +81,8 @@ impl Detector {
     pub(crate) fn due(&self, next: u64, late: Duration, beside: u64) -> Option<Instant> {
         let missing = self.0.filter(|missing| next < missing.first)?;
         let few = missing.since + FEW_OVERDUE_AFTER;
-        let is_burst_with_beside = beside > 0 && missing.all - next + beside >= BURST;
-        let burst = if is_burst_with_beside { Some(missing.since) } else { missing.burst };
+        let is_burst_with_others = beside > 0 && missing.all - next + beside >= BURST;
+        let burst = if is_burst_with_others { Some(missing.since) } else { missing.burst };
         Some(burst.map_or(few, |burst| few.min(burst + OVERDUE_AFTER)) + late)
     }
 }

@@ -305,7 +305,7 @@ impl Outbound {
         self.next_seq - 1
     }
 
-    /// Takes the next number for a heartbeat that is no longer than others.
+    /// Takes the next number for a heartbeat that is no probe: it passes where long packets do not.
     pub(crate) fn take_heartbeat_seq(&mut self, now: Instant) -> u64 {
         let seq = self.take_seq(None);
         self.heartbeat.get_or_insert((seq, now));

@@ -98,15 +98,10 @@ fn departure_follows_the_port() {
 fn a_path_is_left_when_a_heartbeat_is_missing_too() {
     const CELLS: u64 = 30;
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-    let begun = || {
-        let mut path = Outbound::new(at(0));
-        path.gaps = Gaps::steady(at(0));
-        (0..CELLS).for_each(|slot| _ = path.take_seq(Some(slot)));
-        path.mark(0);
-        path.handle_received(at(1_000), 0, 0, 0);
-        path
-    };
-    let mut path = begun();
+    let mut path = Outbound { gaps: Gaps::steady(at(0)), ..Outbound::new(at(0)) };
+    (0..CELLS).for_each(|slot| _ = path.take_seq(Some(slot)));
+    path.mark(0);
+    path.handle_received(at(1_000), 0, 0, 0);
     assert_eq!(path.overdue(at(1_100)), None, "no heartbeat was written");
     path.take_heartbeat_seq(at(1_100));
     assert_eq!(path.overdue(at(1_100)), None, "it has not had time to arrive");
