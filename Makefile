@@ -230,6 +230,7 @@ test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
 	@lab/prometheus.sh target/tools/prometheus || echo "going on without Prometheus: the tests that need it are reported as ignored"
 	@lab/kubernetes.sh target/tools/kubernetes || echo "going on without kubernetes-validate: the test that needs it is reported as ignored"
+	@$(MAKE) --no-print-directory vm-setup-backports || echo "going on without a guest: the tests that need its kernel are reported as ignored"
 	@$(MAKE) --no-print-directory style
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
 	@mkdir -p target
