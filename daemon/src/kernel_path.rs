@@ -20,7 +20,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tabane_io::netlink;
-use tabane_kernel::{Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
+use tabane_kernel::{AgainCounts, Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
 use crate::config::{self, Config, LinkConfig, Mtu, Reordering, Security};
@@ -32,6 +32,10 @@ use peers::{NODES, Peers};
 
 /// Ports above the workers' that are tried.
 const PORTS: u16 = 64;
+
+/// Name and meaning of what is counted beside the core.
+pub(crate) const DESCRIBED: [&[(&str, &str)]; 3] =
+    [Counts::DESCRIBED, AgainCounts::DESCRIBED, ReorderCounts::DESCRIBED];
 
 /// What carries the frames of a bundle.
 pub(crate) struct KernelPath {
@@ -185,12 +189,13 @@ impl KernelPath {
         }
     }
 
-    /// What the programs did not carry, and what the qdisc did: name and count.
+    /// What the programs did not carry, what was sent again, and what the qdisc did: name and count.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let none = (Counts::default(), ReorderCounts::default());
-        let (counts, ordered) = self.programs.as_ref().map_or(none, |running| running.lock().counts());
-        let names = Counts::DESCRIBED.iter().chain(ReorderCounts::DESCRIBED).map(|(name, _)| *name);
-        names.zip(counts.iter().chain(ordered.iter()).map(|(_, count)| count).collect::<Vec<_>>())
+        let running = self.programs.as_ref();
+        let (counts, again, ordered) = running.map(|running| running.lock().counts()).unwrap_or_default();
+        let names = DESCRIBED.into_iter().flatten().map(|(name, _)| *name);
+        let counts = counts.iter().chain(again.iter()).chain(ordered.iter());
+        names.zip(counts.map(|(_, count)| count).collect::<Vec<_>>())
     }
 }
 

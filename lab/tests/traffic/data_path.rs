@@ -139,7 +139,8 @@ fn carries() -> Result<()> {
     })
 }
 
-/// What the programs send beside heartbeats shows soon that nothing arrives, and TCP tries again before its timeout: no connection is lost.
+/// What the programs send beside heartbeats shows soon that nothing arrives, and the last segment is sent again before TCP's timeout: no
+/// connection is lost.
 fn black_hole() -> Result<()> {
     let mut seen = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -177,6 +178,8 @@ fn fault(
                 left = left.max(Duration::from_nanos(event.at_ns - broken));
             }
             ensure!(left <= LEFT_AT_LAST, "it was left after {left:?}");
+            let again = bundles[0].status()?.counter("kernel_segments_again");
+            ensure!(again > 0, "the end of what was lost was not sent again");
             carry(topology, 0)?;
             mended = mend_link(topology)?.before_ns;
             told(bundles, LINK_UP, VICTIM, mended)?;
