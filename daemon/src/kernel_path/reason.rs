@@ -12,7 +12,7 @@ pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, pack
             format!("{} has no programs: it joined later, or is no Ethernet device of its own", nic(link))
         }
         NeedsCells::Policy => {
-            format!("the policy {policy} needs them; adaptive, weighted, hash and active-backup do not")
+            format!("the policy {policy} needs them; adaptive, rr, weighted, hash and active-backup do not")
         }
         NeedsCells::Order => format!(
             "the policy {policy} spreads flows, and its kernel does not put frames in order (Linux 6.16 with \
@@ -45,7 +45,7 @@ mod tests {
         let mtu =
             "eth1 carries packets of 1500 bytes, and the device's frames need 1562; an MTU of 1438 fits";
         assert_eq!(said(NeedsCells::Mtu(0, 1_500)).as_deref(), Some(mtu));
-        let policy = "the policy adaptive needs them; adaptive, weighted, hash and active-backup do not";
+        let policy = "the policy adaptive needs them; adaptive, rr, weighted, hash and active-backup do not";
         assert_eq!(said(NeedsCells::Policy).as_deref(), Some(policy));
         assert!(said(NeedsCells::Order).is_some_and(|why| why.contains("Linux 6.16")));
     }
