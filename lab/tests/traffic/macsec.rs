@@ -139,7 +139,7 @@ fn protect(topology: &Topology) -> Result<()> {
 fn connect(topology: &Topology, way: Way) -> Result<Measured> {
     if way == Way::Bare {
         let mtu = topology.host(0).enter(|| netlink::nic("macsec0"))??.mtu;
-        return fill(topology, [10, 79, 0, 2].into(), mtu.into(), || Ok(0));
+        return fill(topology, [10, 79, 0, 2].into(), mtu, || Ok(0));
     }
     let open = Protection::None;
     let (link, options) = match way {
