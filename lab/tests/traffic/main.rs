@@ -29,6 +29,7 @@ mod jumbo;
 mod lab;
 mod live;
 mod loads;
+mod macsec;
 mod metrics;
 mod moved;
 mod narrow;
@@ -189,6 +190,7 @@ fn cases() -> Vec<Case> {
         fits_in::cases(),
         fleet::cases(),
         frames::cases(),
+        macsec::cases(),
         carrier::cases(),
         changes::cases(),
         live::cases(),

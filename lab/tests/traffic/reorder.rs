@@ -20,6 +20,7 @@ use tabane_kit::{bundle, tool};
 
 use crate::data_path::{carried, in_cells, kernel};
 use crate::experiments::{lab, median};
+use crate::macsec::{self, MACSEC};
 use crate::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
 use crate::{Case, Need};
 
@@ -132,6 +133,7 @@ pub(crate) fn in_guest() -> Option<Result<()>> {
         [CRASH, here, figures] if here == format!("--{HERE}") => Some(crash_here(Path::new(figures))),
         [BUNDLES, here, figures] if here == format!("--{HERE}") => Some(bundles_here(Path::new(figures))),
         [HOLD] => Some(hold()),
+        [MACSEC, here, figures] if here == format!("--{HERE}") => Some(macsec::here(Path::new(figures))),
         _ => None,
     }
 }
