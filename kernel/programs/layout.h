@@ -101,6 +101,8 @@ struct traffic {
 	__u64 sent_frames;
 	/* Bytes as on the device, with the Ethernet header. */
 	__u64 sent_bytes;
+	/* Bytes of the packets in which they leave, with headers of each and outer ones. */
+	__u64 link_bytes;
 	__u64 received_frames;
 	__u64 received_bytes;
 	/* `bpf_ktime_get_ns` when the last frame came. */

@@ -143,6 +143,8 @@ words! {
         sent_frames,
         /// Their bytes as on the device, with the Ethernet header.
         sent_bytes,
+        /// Bytes of the packets in which they leave, with the headers of each and outer ones.
+        link_bytes,
         /// Frames that came out of this path.
         received_frames,
         /// Their bytes as on the device.

@@ -116,6 +116,7 @@ impl Peers {
             Some(Carried {
                 sent_frames: traffic.sent_frames,
                 sent_bytes: traffic.sent_bytes,
+                link_bytes: traffic.link_bytes,
                 received_frames: traffic.received_frames,
                 received_bytes: traffic.received_bytes,
                 received_at: Instant::from_nanos(traffic.received_ns),

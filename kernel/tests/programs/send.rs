@@ -69,6 +69,8 @@ pub(crate) fn comes_out_again() -> Result<(), Box<dyn Error>> {
     };
     assert_eq!(sum(|traffic| traffic.sent_frames), sum(|traffic| traffic.received_frames));
     assert_eq!(sum(|traffic| traffic.sent_bytes), sum(|traffic| traffic.received_bytes));
+    let headers = sum(|traffic| traffic.link_bytes) - sum(|traffic| traffic.sent_bytes);
+    assert_eq!(headers, sum(|traffic| traffic.sent_frames) * OUTER as u64);
     Ok(())
 }
 

@@ -189,3 +189,18 @@ fn active_backup_has_one_link_and_keeps_to_its_primary() {
     path.path_mtu.confirm();
     assert_eq!(open(&mut bundle), Ok(vec![1]));
 }
+
+#[test]
+fn what_programs_send_is_not_of_others() {
+    let mut bundle = bundle();
+    let mut at = |secs: u64, by_programs: u64, by_nic: u64| {
+        let now = NOW + core::time::Duration::from_secs(secs);
+        let carried =
+            crate::Carried { sent_frames: by_programs, link_bytes: by_programs, ..Default::default() };
+        bundle.handle_carried(now, |_, link| (link == 1).then_some(carried));
+        bundle.handle_nic(now, 1, crate::NicReport { sent: by_nic, ..Default::default() });
+        bundle.links[1].load.others()
+    };
+    at(0, 50_000, 70_000);
+    assert_eq!(at(1, 90_000, 115_000), 5_000);
+}
