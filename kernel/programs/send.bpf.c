@@ -15,6 +15,7 @@
 #include "maps.h"
 #include "outer.h"
 #include "segments.h"
+#include "senders.h"
 
 /* Bits of a source port that a flow's hash gives: NICs tell flows apart by it. The others are those of ephemeral ports. */
 #define PORT_FLOW 0x3fff
@@ -137,6 +138,30 @@ __attribute__((noinline)) __u32 choose_by_time(__u32 peer, __u32 bytes)
 	return chosen;
 }
 
+/* The link of a sender. One that has none, or whose link is down, takes the next that the daemon has for newcomers. */
+__attribute__((noinline)) __u32 choose_by_sender(__u32 peer_number, __u32 sender_number)
+{
+	struct sender *sender = bpf_map_lookup_elem(&senders, &sender_number);
+	struct peer *peer = bpf_map_lookup_elem(&peers, &peer_number);
+	__u32 first = 0, link;
+	__u64 *count = bpf_map_lookup_elem(&newcomers, &first), before;
+
+	if (!sender || !peer || !count)
+		return NO_LINK;
+	link = sender->seat % LINKS;
+	if (sender->seat && find_path(peer_number, link))
+		return link;
+	before = __sync_fetch_and_add(count, 1);
+	for (__u32 next = 0; next < NEWCOMERS; next++) {
+		link = peer->newcomers[(before + next) % NEWCOMERS];
+		if (link < LINKS && find_path(peer_number, link)) {
+			sender->seat = SEATED | peer_number << SEAT_PEER_SHIFT | link;
+			return link;
+		}
+	}
+	return NO_LINK;
+}
+
 /* The place of a frame in the order of its lane, as the flow label has it. Each segment takes a number; the label has the first. */
 static __always_inline __u32 number(__u32 peer, __u32 lane, __u32 segments)
 {
@@ -184,15 +209,18 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 	struct peer *peer = bpf_map_lookup_elem(&peers, &peer_number);
 	__u32 link, label = 0, hash, bytes = skb->len;
 	struct traffic *traffic;
+	struct volume *volume;
 	struct shape shape;
 	struct path *path;
 	int result;
 
 	if (!peer || !(peer->flags & PEER_READY))
 		return COUNTED(NEXT, user_not_ready);
-	hash = bpf_get_hash_recalc(skb);
+	hash = peer->flags & PEER_SENDERS ? sender_of(skb) : bpf_get_hash_recalc(skb);
 	shape = shape_of(skb);
-	if (!(peer->flags & PEER_STRIPED))
+	if (peer->flags & PEER_SENDERS)
+		link = choose_by_sender(peer_number, hash);
+	else if (!(peer->flags & PEER_STRIPED))
 		link = peer->slots[hash % SLOTS];
 	else if (peer->flags & PEER_WEIGHTED)
 		link = choose_by_share(peer_number, shape.link_bytes);
@@ -214,6 +242,9 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 		traffic->sent_bytes += bytes;
 		traffic->link_bytes += shape.link_bytes;
 	}
+	volume = traffic && peer->flags & PEER_SENDERS ? volume_of(hash) : 0;
+	if (volume)
+		volume->sent += shape.link_bytes;
 	return result;
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn prepare(
             "lanes" | "sequences" => map.set_max_entries(peers * lanes)?,
             "traffic" => map.set_max_entries(config.paths * processors)?,
             // Of one processor each, as they are compiled.
-            "counts" | "recent" => map.set_max_entries(map.max_entries() * processors)?,
+            "counts" | "recent" | "volumes" => map.set_max_entries(map.max_entries() * processors)?,
             _ => {}
         }
     }

@@ -75,7 +75,7 @@ pub(crate) fn comes_out_again() -> Result<(), Box<dyn Error>> {
 }
 
 /// The link by which a frame left: that of its outer address.
-fn link_of(frame: &[u8]) -> u16 {
+pub(crate) fn link_of(frame: &[u8]) -> u16 {
     (0..2).find(|link| frame[38..54] == path(*link).remote.ip.octets()).expect("a path's address")
 }
 
