@@ -149,10 +149,12 @@ impl KernelPath {
         let Ok(running) = &self.programs else { return };
         let mut state = running.lock();
         if worker == 0 && (changed || state.is_due(now)) {
+            state.show_senders(bundle);
             let peers = bundle.kernel_peers(now, running.packet, running.unordered);
             state.follow(now, bundle.is_delivered(), &peers, &|needs| {
                 reason::words(needs, nics, bundle.policy(), running.packet)
             });
+            state.move_senders(bundle);
         }
         while let Some((mac, node)) = bundle.poll_learned() {
             state.learn(mac, node);

@@ -11,6 +11,9 @@
 #define LINKS 16
 /* Places of a peer's table by which a flow's hash names a link. */
 #define SLOTS 64
+/* Senders, and how many of those to come have a link ahead; `SENDERS` and `NEWCOMERS` of `tabane_proto`. */
+#define SENDERS 1024
+#define NEWCOMERS 16
 /* A slot that names no link: the frame travels in cells. */
 #define NO_LINK 0xff
 /* Flows of which a processor keeps the last segment. */
@@ -53,12 +56,16 @@ struct config {
 #define PEER_READY (1u << 0)   /* The peer takes frames by its programs. */
 #define PEER_STRIPED (1u << 1) /* Frames of one flow use all links, and are numbered. */
 #define PEER_WEIGHTED (1u << 2) /* Links get shares by their speeds, whatever they carry. */
+#define PEER_SENDERS (1u << 3) /* Links are those of senders. */
+#define PEER_RECEIVED (1u << 4) /* What senders receive counts as well, and who has no link answers by the one by which a frame came. */
 
 /* A peer. Index: the daemon's number of it. Written by the daemon. */
 struct peer {
 	__u32 flags;
 	/* Link for each value of a flow's hash, or `NO_LINK`. */
 	__u8 slots[SLOTS];
+	/* Link for each newcomer among senders, by how many there were before modulo `NEWCOMERS`. */
+	__u8 newcomers[NEWCOMERS];
 };
 
 #define PATH_UP (1u << 0)
@@ -95,6 +102,24 @@ struct lane {
 	__u32 next;
 };
 
+/* `SEATED | peer | link` */
+#define SEATED (1u << 31)
+#define SEAT_PEER_SHIFT 8
+
+/* A sender. Index: `sender_of` a frame. Written by programs when it has no link, or one that is down; else by the daemon. */
+struct sender {
+	/* The link that it has, and a peer to which it sends; 0: none. */
+	__u64 seat;
+};
+
+/* What a sender has sent and received. Index: processor times `SENDERS` plus sender. */
+struct volume {
+	/* Bytes of packets on links. */
+	__u64 sent;
+	/* Bytes as on the device. */
+	__u64 received;
+};
+
 /* Who sends from an address on a link. */
 struct source {
 	__u32 ifindex;
@@ -106,6 +131,8 @@ struct traffic {
 	__u64 sent_frames;
 	/* Bytes as on the device, with the Ethernet header. */
 	__u64 sent_bytes;
+	/* Bytes of the packets in which they leave, with headers of each and outer ones. */
+	__u64 link_bytes;
 	__u64 received_frames;
 	__u64 received_bytes;
 	/* `bpf_ktime_get_ns` when the last frame came. */

@@ -17,6 +17,7 @@
 #include "maps.h"
 #include "outer.h"
 #include "segments.h"
+#include "senders.h"
 
 /* Not in `linux/bpf.h` before Linux 6.3. */
 #define DECAP_L3_IPV4 (1ULL << 7)
@@ -107,15 +108,32 @@ static __always_inline int take_out(struct __sk_buff *skb, const struct ethernet
 	return 0;
 }
 
-static __always_inline void account(__u32 path, __u32 bytes)
+/* Whoever answers goes by the link by which the flow came. */
+static __always_inline void account_sender(struct __sk_buff *skb, __u32 path)
+{
+	__u32 number = sender_of(skb);
+	struct sender *sender = bpf_map_lookup_elem(&senders, &number);
+	struct volume *volume = volume_of(number);
+
+	if (sender && !sender->seat)
+		sender->seat = SEATED | path / LINKS << SEAT_PEER_SHIFT | path % LINKS;
+	if (volume)
+		volume->received += skb->len;
+}
+
+static __always_inline void account(struct __sk_buff *skb, __u32 path)
 {
 	struct traffic *traffic = traffic_of(path);
+	__u32 number = path / LINKS;
+	struct peer *peer = bpf_map_lookup_elem(&peers, &number);
 
 	if (!traffic)
 		return;
 	traffic->received_frames++;
-	traffic->received_bytes += bytes;
+	traffic->received_bytes += skb->len;
 	traffic->received_ns = bpf_ktime_get_ns();
+	if (peer && peer->flags & PEER_RECEIVED)
+		account_sender(skb, path);
 }
 
 /* To the device, or to where its order is restored. */
@@ -147,7 +165,7 @@ int receive(struct __sk_buff *skb)
 	label = bpf_ntohl(outer->flow) & LABEL_MASK;
 	if (check(skb, &inner) || learn(&inner.from, number / LINKS) || take_out(skb, &inner))
 		return DROP;
-	account(number, skb->len);
+	account(skb, number);
 	return hand_on(skb, number, label);
 }
 

@@ -53,11 +53,14 @@ static __always_inline __u32 segment_headers(struct __sk_buff *skb)
 	return next == NEXT_TCP ? tcp_headers(skb, at) : 0;
 }
 
-/* How many segments the frame is: 1 unless it is a superframe. The kernel's own number (`gso_segs`) is 0 behind headers that a
- * program has made. */
+/* How many segments the frame is, which `headers` are in front of when it is a superframe: else 1. The kernel's own number (`gso_segs`)
+ * is 0 behind headers that a program has made. */
+static __always_inline __u32 count_segments(struct __sk_buff *skb, __u32 headers)
+{
+	return headers && headers < skb->len ? (skb->len - headers + skb->gso_size - 1) / skb->gso_size : 1;
+}
+
 static __always_inline __u32 segments(struct __sk_buff *skb)
 {
-	__u32 headers = skb->gso_size ? segment_headers(skb) : 0;
-
-	return headers && headers < skb->len ? (skb->len - headers + skb->gso_size - 1) / skb->gso_size : 1;
+	return count_segments(skb, skb->gso_size ? segment_headers(skb) : 0);
 }

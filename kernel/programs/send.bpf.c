@@ -15,6 +15,7 @@
 #include "maps.h"
 #include "outer.h"
 #include "segments.h"
+#include "senders.h"
 
 /* Bits of a source port that a flow's hash gives: NICs tell flows apart by it. The others are those of ephemeral ports. */
 #define PORT_FLOW 0x3fff
@@ -31,15 +32,24 @@
 
 ARRAY(struct last_segment, last_segments, FLOWS);
 
-/* The largest frame that the link will see of this one, in bytes with the Ethernet header; 0: unknown. */
-static __always_inline __u32 largest_segment(struct __sk_buff *skb)
-{
-	__u32 headers;
+/* What a frame is on a link. */
+struct shape {
+	__u32 segments;
+	/* Bytes of the largest of them, without outer headers; 0: unknown. */
+	__u32 largest;
+	/* Bytes of all, with theirs. */
+	__u32 link_bytes;
+};
 
-	if (!skb->gso_size)
-		return skb->len;
-	headers = segment_headers(skb);
-	return headers ? headers + skb->gso_size : 0;
+static __always_inline struct shape shape_of(struct __sk_buff *skb)
+{
+	__u32 headers = skb->gso_size ? segment_headers(skb) : 0, count = count_segments(skb, headers);
+
+	return (struct shape){
+		.segments = count,
+		.largest = !skb->gso_size ? skb->len : headers ? headers + skb->gso_size : 0,
+		.link_bytes = skb->len + count * OVERHEAD + (count - 1) * headers,
+	};
 }
 
 static __always_inline struct path *find_path(__u32 peer, __u32 link)
@@ -53,14 +63,6 @@ static __always_inline struct path *find_path(__u32 peer, __u32 link)
 static __always_inline struct queue *find_queue(__u32 link)
 {
 	return bpf_map_lookup_elem(&queues, &link);
-}
-
-/* What a frame in so many segments takes of a link, in bytes. */
-static __always_inline __u32 link_bytes(struct __sk_buff *skb, __u32 segments)
-{
-	__u32 repeated = segments > 1 ? (segments - 1) * segment_headers(skb) : 0;
-
-	return skb->len + segments * OVERHEAD + repeated;
 }
 
 /* From when on a link of a peer that gives shares counts: by what all links were given, and no clock. */
@@ -138,6 +140,30 @@ __attribute__((noinline)) __u32 choose_by_time(__u32 peer, __u32 bytes)
 	return chosen;
 }
 
+/* The link of a sender. One that has none, or whose link is down, takes the next that the daemon has for newcomers. */
+__attribute__((noinline)) __u32 choose_by_sender(__u32 peer_number, __u32 sender_number)
+{
+	struct sender *sender = bpf_map_lookup_elem(&senders, &sender_number);
+	struct peer *peer = bpf_map_lookup_elem(&peers, &peer_number);
+	__u32 first = 0, link;
+	__u64 *count = bpf_map_lookup_elem(&newcomers, &first), before;
+
+	if (!sender || !peer || !count)
+		return NO_LINK;
+	link = sender->seat % LINKS;
+	if (sender->seat && find_path(peer_number, link))
+		return link;
+	before = __sync_fetch_and_add(count, 1);
+	for (__u32 next = 0; next < NEWCOMERS; next++) {
+		link = peer->newcomers[(before + next) % NEWCOMERS];
+		if (link < LINKS && find_path(peer_number, link)) {
+			sender->seat = SEATED | peer_number << SEAT_PEER_SHIFT | link;
+			return link;
+		}
+	}
+	return NO_LINK;
+}
+
 /* The place of a frame in the order of its lane, as the flow label has it. Each segment takes a number; the label has the first. */
 static __always_inline __u32 number(__u32 peer, __u32 lane, __u32 segments)
 {
@@ -209,38 +235,45 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct path 
 static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 {
 	struct peer *peer = bpf_map_lookup_elem(&peers, &peer_number);
-	__u32 link, largest, label = 0, hash, bytes = skb->len, pieces = 1;
+	__u32 link, label = 0, hash, bytes = skb->len;
 	struct traffic *traffic;
+	struct volume *volume;
+	struct shape shape;
 	struct path *path;
 	int result;
 
 	if (!peer || !(peer->flags & PEER_READY))
 		return COUNTED(NEXT, user_not_ready);
-	hash = bpf_get_hash_recalc(skb);
-	if (peer->flags & PEER_STRIPED) {
-		pieces = segments(skb);
-		link = peer->flags & PEER_WEIGHTED ? choose_by_share(peer_number, link_bytes(skb, pieces)) :
-						     choose_by_time(peer_number, link_bytes(skb, pieces));
-	} else {
+	hash = peer->flags & PEER_SENDERS ? sender_of(skb) : bpf_get_hash_recalc(skb);
+	shape = shape_of(skb);
+	if (peer->flags & PEER_SENDERS)
+		link = choose_by_sender(peer_number, hash);
+	else if (!(peer->flags & PEER_STRIPED))
 		link = peer->slots[hash % SLOTS];
-	}
+	else if (peer->flags & PEER_WEIGHTED)
+		link = choose_by_share(peer_number, shape.link_bytes);
+	else
+		link = choose_by_time(peer_number, shape.link_bytes);
 	path = link < LINKS ? find_path(peer_number, link) : 0;
 	if (!path)
 		return COUNTED(NEXT, user_no_link);
-	largest = largest_segment(skb);
-	if (!largest || largest + OVERHEAD - ETHERNET_BYTES > path->mtu || bytes + UDP_BYTES > PAYLOAD_MAX)
+	if (!shape.largest || shape.largest + OVERHEAD - ETHERNET_BYTES > path->mtu || bytes + UDP_BYTES > PAYLOAD_MAX)
 		return COUNTED(NEXT, user_large);
 	keep_last(skb, peer_number * LINKS + link, hash);
 	if (peer->flags & PEER_STRIPED) {
 		hash = LANE_OF(hash);
-		label = number(peer_number, hash, pieces);
+		label = number(peer_number, hash, shape.segments);
 	}
 	result = encapsulate(skb, path, label, PORT_EPHEMERAL | (hash & PORT_FLOW));
 	traffic = result == NEXT || result == DROP ? 0 : traffic_of(peer_number * LINKS + link);
 	if (traffic) {
 		traffic->sent_frames++;
 		traffic->sent_bytes += bytes;
+		traffic->link_bytes += shape.link_bytes;
 	}
+	volume = traffic && peer->flags & PEER_SENDERS ? volume_of(hash) : 0;
+	if (volume)
+		volume->sent += shape.link_bytes;
 	return result;
 }
 

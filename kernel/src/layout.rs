@@ -6,6 +6,10 @@
 pub const LINKS: usize = 16;
 /// Places of a peer's table by which a flow's hash names a link.
 pub const SLOTS: usize = 64;
+/// Senders: flows share one by a hash of their addresses and ports.
+pub const SENDERS: usize = 1024;
+/// Newcomers among senders that have a link ahead.
+pub const NEWCOMERS: usize = 16;
 /// A slot that names no link: the frame travels in cells.
 pub const NO_LINK: u8 = 0xff;
 /// Flows of which a processor keeps the last segment.
@@ -28,7 +32,16 @@ pub const PEER_STRIPED: u32 = 1 << 1;
 /// See [`PEER_READY`].
 pub const PEER_WEIGHTED: u32 = 1 << 2;
 /// See [`PEER_READY`].
+pub const PEER_SENDERS: u32 = 1 << 3;
+/// See [`PEER_READY`].
+pub const PEER_RECEIVED: u32 = 1 << 4;
+/// See [`PEER_READY`].
 pub const PATH_UP: u32 = 1 << 0;
+
+/// Flag of [`Sender`] that has a link: its peer's number stands above [`SEAT_PEER_SHIFT`], the link below.
+pub const SEATED: u64 = 1 << 31;
+/// See [`SEATED`].
+pub const SEAT_PEER_SHIFT: u32 = 8;
 
 /// Binary digits behind the point of [`Path::byte_time`].
 pub const TIME_SHIFT: u32 = 12;
@@ -89,7 +102,7 @@ entries! {
     /// What is fixed when the programs are loaded.
     Config = "config" { device: u32, reorder: u32, paths: u32, port: [u8; 2], padding: [u8; 2] }
     /// A peer, by its number.
-    Peer = "peer" { flags: u32, slots: [u8; SLOTS] }
+    Peer = "peer" { flags: u32, slots: [u8; SLOTS], newcomers: [u8; NEWCOMERS] }
     /// A link's way to a peer, by peer times [`LINKS`] plus link.
     Path = "path" {
         flags: u32,
@@ -104,6 +117,8 @@ entries! {
         remote_port: [u8; 2],
         padding: [u8; 2],
     }
+    /// A sender, by its number.
+    Sender = "sender" { seat: u64 }
     /// Who sends from an address on a link: key of `sources`.
     Source = "source" { ifindex: u32, address: [u8; 16] }
     /// The last segment of a flow that a processor gave to a link.
@@ -160,12 +175,21 @@ words! {
         sent_frames,
         /// Their bytes as on the device, with the Ethernet header.
         sent_bytes,
+        /// Bytes of the packets in which they leave, with the headers of each and outer ones.
+        link_bytes,
         /// Frames that came out of this path.
         received_frames,
         /// Their bytes as on the device.
         received_bytes,
         /// When the last one came, by CLOCK_MONOTONIC in nanoseconds.
         received_ns,
+    }
+    /// What a sender has sent and received.
+    Volume {
+        /// Bytes of packets on links.
+        sent,
+        /// Bytes as on the device.
+        received,
     }
     /// Frames that the programs did not carry. `user_`: the frame goes on to the device's reader and travels in cells. `drop_`: it
     /// is gone. `pass_`: it is left to the stack.

@@ -24,8 +24,8 @@ mod path;
 mod reorder;
 mod slots;
 
-pub use layout::{AgainCounts, Counts, OVERHEAD, ReorderCounts, Traffic};
-pub use path::{Address, KernelPath, Link, Pace, PathState, Plan, Policy};
+pub use layout::{AgainCounts, Counts, OVERHEAD, ReorderCounts, Traffic, Volume};
+pub use path::{Address, KernelPath, Link, Pace, PathState, Plan, Policy, Seat};
 pub use reorder::{Order, Reorder};
 
 /// What keeps the kernel path from working.

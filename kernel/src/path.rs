@@ -11,8 +11,9 @@ use tabane_io::tcx::{self, Direction};
 use crate::Error;
 use crate::again::Again;
 use crate::layout::{
-    AgainCounts, Config, Counts, LINKS, NO_LINK, PATH_UP, PEER_READY, PEER_STRIPED, PEER_WEIGHTED, Path,
-    Peer, SLOTS, Source, THIS_HOST, TIME_SHIFT, Traffic,
+    AgainCounts, Config, Counts, LINKS, NEWCOMERS, NO_LINK, PATH_UP, PEER_READY, PEER_RECEIVED, PEER_SENDERS,
+    PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SEAT_PEER_SHIFT, SEATED, SENDERS, SLOTS, Sender, Source,
+    THIS_HOST, TIME_SHIFT, Traffic, Volume,
 };
 use crate::load::Loaded;
 use crate::slots;
@@ -40,6 +41,22 @@ pub enum Policy {
     Stripe,
     /// Each frame takes the link that was given the least by its rate, whatever it carries: rates are shares.
     Weighted,
+    /// Each sender has a link: [`KernelPath::set_seat`].
+    Senders {
+        /// The links of those that have none, by how many there were before ([`KernelPath::newcomers`]) modulo the length.
+        newcomers: [u8; NEWCOMERS],
+        /// Whether what they receive counts as well, and who answers goes by the link by which the flow came.
+        received: bool,
+    },
+}
+
+/// The link that a sender has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// A peer to which it sends.
+    pub peer: usize,
+    /// The link.
+    pub link: usize,
 }
 
 /// How fast and how far a path is, for policies that stripe.
@@ -117,6 +134,9 @@ pub struct KernelPath {
     traffic: MappedArray,
     counts: MappedArray,
     again: Again,
+    senders: MappedArray,
+    volumes: MappedArray,
+    newcomers: MappedArray,
 }
 
 impl std::fmt::Debug for KernelPath {
@@ -150,6 +170,9 @@ impl KernelPath {
         let traffic = map("traffic", processors * paths * Traffic::NAMES.len())?;
         let counts = map("counts", processors * Counts::NAMES.len())?;
         let again = Again::new(loaded.map("last_segments").as_fd(), processors, plan.device);
+        let senders = map("senders", SENDERS)?;
+        let volumes = map("volumes", processors * SENDERS * Volume::NAMES.len())?;
+        let newcomers = map("newcomers", 1)?;
         let send = loaded.send().map(|program| place("send", &program, plan.device, Direction::Egress));
         let no_path = PeerState {
             mac: None,
@@ -168,6 +191,9 @@ impl KernelPath {
             traffic,
             counts,
             again: again?,
+            senders,
+            volumes,
+            newcomers,
         })
     }
 
@@ -179,6 +205,16 @@ impl KernelPath {
         check("peer", peer, self.peers.len())?;
         self.peers[peer].policy = policy;
         self.write_peer(peer)
+    }
+
+    /// Says which link a sender has, from 0 to [`SENDERS`]; `None`: the next newcomer's.
+    ///
+    /// # Errors
+    /// [`Error::Number`], [`Error::Map`].
+    pub fn set_seat(&mut self, sender: usize, seat: Option<Seat>) -> Result<(), Error> {
+        check("sender", sender, SENDERS)?;
+        let word = |seat: Seat| SEATED | (seat.peer as u64) << SEAT_PEER_SHIFT | seat.link as u64;
+        self.loaded.write("senders", &key(sender), &Sender { seat: seat.map_or(0, word) }.bytes())
     }
 
     /// Says what is known of a link, from 0 to [`LINKS`]; the receive program is put at its NIC when that is another one than
@@ -334,6 +370,23 @@ impl KernelPath {
         sum
     }
 
+    /// The link of a sender, if it has one, and what it has sent and received since the programs were loaded; takes no call.
+    pub fn sender(&self, sender: usize) -> Option<(Seat, Volume)> {
+        let seat = self.senders.word(sender).filter(|seat| *seat > 0)?;
+        let [peer, link] = [(seat & !SEATED) >> SEAT_PEER_SHIFT, seat & u64::from(u8::MAX)]
+            .map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        let words = Volume::NAMES.len();
+        let of_processor =
+            |p: usize, word: usize| self.volumes.word((p * SENDERS + sender) * words + word).unwrap_or(0);
+        let sum = |word| (0..self.processors).map(|p| of_processor(p, word)).sum();
+        Some((Seat { peer, link }, Volume::from_words((0..words).map(sum))))
+    }
+
+    /// How many senders have come that had no link, or one that was down; takes no call.
+    pub fn newcomers(&self) -> u64 {
+        self.newcomers.word(0).unwrap_or(0)
+    }
+
     /// What the programs did not carry since they were loaded; takes no call.
     pub fn counts(&self) -> Counts {
         let words = Counts::NAMES.len();
@@ -392,12 +445,14 @@ impl KernelPath {
         let state = &mut self.peers[peer];
         slots::assign(&mut state.slots, &weights);
         let ready = if state.is_ready { PEER_READY } else { 0 };
-        let striped = match state.policy {
-            Policy::Hash => 0,
-            Policy::Stripe => PEER_STRIPED,
-            Policy::Weighted => PEER_STRIPED | PEER_WEIGHTED,
+        let (choosing, newcomers) = match state.policy {
+            Policy::Hash => (0, [NO_LINK; NEWCOMERS]),
+            Policy::Stripe => (PEER_STRIPED, [NO_LINK; NEWCOMERS]),
+            Policy::Weighted => (PEER_STRIPED | PEER_WEIGHTED, [NO_LINK; NEWCOMERS]),
+            Policy::Senders { newcomers, received: false } => (PEER_SENDERS, newcomers),
+            Policy::Senders { newcomers, received: true } => (PEER_SENDERS | PEER_RECEIVED, newcomers),
         };
-        let entry = Peer { flags: ready | striped, slots: state.slots };
+        let entry = Peer { flags: ready | choosing, slots: state.slots, newcomers };
         self.loaded.write("peers", &key(peer), &entry.bytes())
     }
 }

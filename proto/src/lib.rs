@@ -66,7 +66,7 @@ pub mod time;
 pub mod wire;
 
 pub use bundle::Bundle;
-pub use bundle::kernel_path::{KernelOrder, KernelPath, KernelPeer, NeedsCells};
+pub use bundle::kernel_path::{KernelOrder, KernelPath, KernelPeer, KernelSender, NeedsCells};
 pub use bundle::status::{Held, LinkStatus, PathStatus, PeerStatus, SealStatus};
 pub use counters::Counters;
 pub use event::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
@@ -80,7 +80,9 @@ pub use link::nic_load::NicReport;
 pub use outbox::ControlMessage;
 pub use policy::class::{Class, Match};
 pub use policy::classify::HashLayers;
-pub use policy::{Choosing, Nature, PolicyKind, PolicyOptions, Turn, UnknownPolicy, UnknownTurn};
+pub use policy::{
+    Choosing, NEWCOMERS, Nature, PolicyKind, PolicyOptions, SENDERS, Turn, UnknownPolicy, UnknownTurn,
+};
 pub use receive::deliver::Frame;
 pub use receive::pool::{BUFFER, Buffer};
 pub use send::transmit::{BATCH_CELLS, Batch, Outcome};

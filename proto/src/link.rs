@@ -320,16 +320,16 @@ impl Links {
         if known == (sent, theirs.map(|_| received)) {
             return;
         }
-        self[link].handle_carried(now);
         let Some(paths) = self.paths_mut(index) else { return };
         let path = &mut paths.outbound[place];
         (path.carried, path.carried_at) = (sent, Some(now));
-        path.pace.handle_carried(carried);
+        let more = path.pace.handle_carried(carried);
         if let Some(theirs) = theirs {
             paths.inbound[theirs].carried = received;
             paths.inbound[theirs].health.handle_carried(carried.received_at);
         }
         paths.handle_earned(now);
+        self[link].handle_carried(now, more);
     }
 
     /// A path is not to be used any more. What may be lost on it goes over the others: each number once, however often the

@@ -20,6 +20,8 @@ mod weighted;
 
 use crate::policy::classify::HashLayers;
 pub use crate::policy::rr::{Turn, UnknownTurn};
+pub use crate::policy::senders::SENDERS;
+use crate::policy::senders::Senders;
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
@@ -165,6 +167,22 @@ trait Distribute: fmt::Debug + Send {
         None
     }
 
+    /// The links of the next senders that come, for programs that keep each on one; `None`: the policy has no senders.
+    fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
+        let _ = (choices, waiting);
+        None
+    }
+
+    /// Its senders, if it has such.
+    fn senders(&mut self) -> Option<&mut Senders> {
+        None
+    }
+
+    /// A sender has this link from now on.
+    fn handle_seat(&mut self, flow: u32, link: u8) {
+        let _ = (flow, link);
+    }
+
     /// The kernel took so many bytes of a flow for a link.
     fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
         let _ = (flow, link, bytes);
@@ -191,6 +209,35 @@ pub enum Choosing {
     Earliest,
     /// Each frame takes the link that lacks most of its share, by the links' speeds.
     Shares,
+    /// Each sender has a link: [`Bundle::poll_moves`](crate::Bundle::poll_moves).
+    Senders {
+        /// The links of the next that come, by how many came before modulo the length.
+        newcomers: [u8; NEWCOMERS],
+        /// Whether programs count what is received as well, and give who answers the link by which the flow came.
+        received: bool,
+    },
+}
+
+impl Choosing {
+    /// Whether frames of one flow use several links.
+    #[must_use]
+    pub fn spreads(self) -> bool {
+        matches!(self, Self::Earliest | Self::Shares)
+    }
+}
+
+/// Senders that are still to come and have a link ahead.
+pub const NEWCOMERS: usize = 16;
+
+/// What programs know of a sender that has a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Index of a peer to which it sends.
+    pub(crate) peer: u16,
+    /// The link.
+    pub(crate) link: u8,
+    /// Bytes that it has sent and received.
+    pub(crate) carried: [u64; 2],
 }
 
 /// What a policy does with one flow.
@@ -352,6 +399,31 @@ impl Policy {
 
     pub(crate) fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
         self.state.spread(choices)
+    }
+
+    pub(crate) fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
+        self.state.newcomers(choices, waiting)
+    }
+
+    /// Hands in how many newcomers programs have given a link, and what they know of each sender.
+    pub(crate) fn handle_senders(&mut self, newcomers: u64, seen: impl Fn(u32) -> Option<Seen>) {
+        let Some(senders) = self.state.senders() else { return };
+        senders.handle_newcomers(newcomers);
+        for flow in 0..SENDERS {
+            let Some(seen) = seen(flow) else { continue };
+            let Some(senders) = self.state.senders() else { return };
+            let ([sent, received], moved) = senders.handle_seen(flow, &seen);
+            if let Some(link) = moved {
+                self.state.handle_seat(flow, link);
+            }
+            self.state.handle_sent(flow, seen.link, sent);
+            self.state.handle_received(flow, Some(seen.link), received);
+        }
+    }
+
+    /// The senders that have another link than programs know of: number, peer and link.
+    pub(crate) fn moves(&mut self) -> impl Iterator<Item = (u32, Option<(u16, u8)>)> {
+        self.state.senders().into_iter().flat_map(Senders::moves)
     }
 
     pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tabane_io::now_ns;
 use tabane_kernel::layout::LINKS;
 use tabane_kernel::{
-    Address, AgainCounts, Counts, Order, Pace, PathState, Policy, Reorder, ReorderCounts, Traffic,
+    Address, AgainCounts, Counts, Order, Pace, PathState, Policy, Reorder, ReorderCounts, Seat, Traffic,
 };
 use tabane_proto::{
-    Bundle, Carried, Choosing, Instant, KernelEnd, KernelOrder, KernelPath, KernelPeer, NeedsCells, NodeId,
+    Bundle, Carried, Choosing, Instant, KernelEnd, KernelOrder, KernelPath, KernelPeer, KernelSender,
+    NeedsCells, NodeId,
 };
 
 use crate::events::{Entry, EventLog};
@@ -34,6 +35,8 @@ const HELD_MAX: u32 = 8 << 20;
 const PARTS: u64 = 16;
 /// The speed of the link that has the largest share, in bit/s: shares are relative.
 const SHARE: u64 = 1_000_000_000;
+
+const _: () = assert!(tabane_kernel::layout::SENDERS == tabane_proto::SENDERS as usize, "one table for both");
 
 /// The words for a reason; `None`: it passes by itself.
 type Words<'a> = dyn Fn(NeedsCells) -> Option<String> + 'a;
@@ -121,11 +124,32 @@ impl Peers {
             Some(Carried {
                 sent_frames: traffic.sent_frames,
                 sent_bytes: traffic.sent_bytes,
+                link_bytes: traffic.link_bytes,
                 received_frames: traffic.received_frames,
                 received_bytes: traffic.received_bytes,
                 received_at: Instant::from_nanos(traffic.received_ns),
             })
         });
+    }
+
+    /// Hands in what the programs know of senders.
+    pub(super) fn show_senders(&self, bundle: &mut Bundle) {
+        bundle.handle_senders(self.programs.newcomers(), |sender| {
+            let (Seat { peer, link }, volume) = self.programs.sender(usize::try_from(sender).ok()?)?;
+            let sender = KernelSender { node: self.known.get(peer)?.node, link: u8::try_from(link).ok()? };
+            Some((sender, [volume.sent, volume.received]))
+        });
+    }
+
+    /// Gives senders the links that the core has given them.
+    pub(super) fn move_senders(&mut self, bundle: &mut Bundle) {
+        for (sender, moved) in bundle.poll_moves() {
+            let seat = moved.and_then(|KernelSender { node, link }| {
+                Some(Seat { peer: self.number(node)?, link: link.into() })
+            });
+            let result = self.programs.set_seat(usize::try_from(sender).unwrap_or(usize::MAX), seat);
+            self.note(result);
+        }
     }
 
     /// Follows what the core says of all peers that have joined. `is_idle`: no frame is on its way in cells.
@@ -253,7 +277,7 @@ impl Peers {
             }
         }
         let fastest = peer.paths.iter().map(|path| path.speed).max().unwrap_or(0);
-        for path in peer.paths.iter().filter(|path| path.open && peer.choosing != Choosing::Hash) {
+        for path in peer.paths.iter().filter(|path| path.open && peer.choosing.spreads()) {
             self.set_pace(number, path, peer.choosing, fastest)?;
         }
         self.set_ready(number, is_ready)?;
@@ -298,6 +322,7 @@ impl Peers {
             Choosing::Hash => Policy::Hash,
             Choosing::Earliest => Policy::Stripe,
             Choosing::Shares => Policy::Weighted,
+            Choosing::Senders { newcomers, received } => Policy::Senders { newcomers, received },
         };
         if self.known[number].policy != policy {
             self.programs.set_policy(number, policy)?;

@@ -5,7 +5,9 @@ use std::error::Error;
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
-use tabane_kernel::layout::{Config, Counts, LastSegment, Order, Path, Peer, ReorderCounts, Source, Traffic};
+use tabane_kernel::layout::{
+    Config, Counts, LastSegment, Order, Path, Peer, ReorderCounts, Sender, Source, Traffic, Volume,
+};
 use tabane_kernel::load::{OBJECTS, REORDER};
 
 /// Name of a structure; name, offset and bytes of each field.
@@ -29,10 +31,11 @@ pub(crate) fn is_the_same() -> Result<(), Box<dyn Error>> {
         (Config::C, size_of::<Config>()),
         (Path::C, size_of::<Path>()),
         (Peer::C, size_of::<Peer>()),
+        (Sender::C, size_of::<Sender>()),
         (Source::C, size_of::<Source>()),
     ];
     entries.into_iter().try_for_each(|(entry, bytes)| is_entry(&btf, entry, bytes))?;
-    for (name, words) in [("traffic", Traffic::NAMES), ("counts", Counts::NAMES)] {
+    for (name, words) in [("traffic", Traffic::NAMES), ("volume", Volume::NAMES), ("counts", Counts::NAMES)] {
         let ours: Vec<_> = (0..).step_by(8).zip(words).map(|(at, name)| (name.to_string(), at)).collect();
         assert_eq!(members(&btf, name)?, (words.len() * 8, ours), "struct {name}");
     }

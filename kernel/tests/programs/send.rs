@@ -71,11 +71,13 @@ pub(crate) fn comes_out_again() -> Result<(), Box<dyn Error>> {
     };
     assert_eq!(sum(|traffic| traffic.sent_frames), sum(|traffic| traffic.received_frames));
     assert_eq!(sum(|traffic| traffic.sent_bytes), sum(|traffic| traffic.received_bytes));
+    let headers = sum(|traffic| traffic.link_bytes) - sum(|traffic| traffic.sent_bytes);
+    assert_eq!(headers, sum(|traffic| traffic.sent_frames) * OUTER as u64);
     Ok(())
 }
 
 /// The link by which a frame left: that of its outer address.
-fn link_of(frame: &[u8]) -> u16 {
+pub(crate) fn link_of(frame: &[u8]) -> u16 {
     (0..2).find(|link| frame[38..54] == path(*link).remote.ip.octets()).expect("a path's address")
 }
 

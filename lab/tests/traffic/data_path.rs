@@ -14,6 +14,8 @@ use tabane_kit::cpu::first;
 use tabane_kit::prerequisites::is_all_powerful;
 use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, nic};
+use tabane_kit::workload::Stream;
+use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
@@ -43,6 +45,9 @@ const LEFT_AT_LAST: Duration = Duration::from_millis(150);
 /// Replacements in one transfer.
 const ROUNDS: usize = 4;
 const STALL_MAX: Duration = Duration::from_millis(500);
+/// Connections at once, for policies that divide them, which they do anew each 10 s.
+const CONNECTIONS: u8 = 4;
+const RENEWED_WITHIN: Duration = Duration::from_secs(14);
 /// Frames in cells beside a file by the kernel path: neighbours' questions, and what leaves before addresses are known.
 const FEW: u64 = 100;
 
@@ -58,6 +63,8 @@ pub(crate) fn cases() -> Vec<Case> {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
                 .map(drop)
         }),
+        Case::new("kernel_path_balances_the_connections_of_tlb", need, || balances("tlb")),
+        Case::new("kernel_path_balances_the_connections_of_tlb_history", need, || balances("tlb-history")),
         Case::new("kernel_path_outlives_processes_that_are_replaced", need, upgrade),
         Case::new("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
         Case::new("kernel_path_and_cells_take_turns_under_a_connection", need, turns),
@@ -198,6 +205,39 @@ fn fault(
     Ok([left, stood])
 }
 
+/// Each flow keeps its link: nothing is overtaken or lost, and cells carry next to nothing. Connections are divided among the links, with
+/// the renewal at the latest, and go on when one goes down.
+fn balances(policy: &str) -> Result<()> {
+    let plan = Plan { links: vec![LinkPlan::unshaped(); LINKS], ..plan(&[FAST; LINKS]) };
+    with_bundles(plan, &kernel(policy, &[])?, |topology, bundles| {
+        Bundle::wait_for_programs(bundles)?;
+        let frames = |bundle: &Bundle<'_>| Ok::<_, anyhow::Error>(bundle.status()?.counter("frames_sent"));
+        let in_cells = frames(&bundles[0])?;
+        let (at, pace) = (SocketAddr::new(address(1), 0), Pace { per_second: 1_000, bytes: 200 });
+        let flow = |_| Sequence::start(topology.host(0), topology.host(1), at, pace, Duration::from_secs(1));
+        let flows = (0..CONNECTIONS).map(flow).collect::<Result<Vec<_>>>()?;
+        for flow in flows {
+            let outcome = flow.finish()?;
+            let wrong = outcome.doubled + outcome.overtaken + outcome.damaged;
+            ensure!(outcome.lost_at_ns.is_empty() && wrong == 0, "{outcome:?}");
+        }
+        let _server = Server::start(topology.host(1), Stream::Tcp)?;
+        let seconds = u32::try_from(RENEWED_WITHIN.as_secs())?;
+        let connections = Flow { connections: CONNECTIONS, ..Flow::tcp(address(1), seconds + 4) };
+        let running = connections.start(topology.host(0))?;
+        wait_for("bytes by programs over both links", RENEWED_WITHIN, || {
+            Ok(carried(&bundles[0])?.iter().all(|[sent, _]| *sent > FILE).then_some(()))
+        })?;
+        let in_cells = frames(&bundles[0])? - in_cells;
+        ensure!(in_cells < FEW, "{in_cells} frames in cells");
+        let broken = topology.pull_cable(0, VICTIM)?.before_ns;
+        told(bundles, LINK_DOWN, VICTIM, broken)?;
+        carry(topology, 0)?;
+        topology.plug_cable(0, VICTIM)?;
+        running.finish().map(drop)
+    })
+}
+
 /// The file goes on, and takes the kernel path again each time.
 fn upgrade() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
@@ -297,7 +337,7 @@ fn fallbacks() -> Result<()> {
     let cases = [
         (sealed, "nothing is said to protect"),
         (large, "carries packets of 1500 bytes"),
-        (with("tlb", &auto)?, "the policy tlb needs them"),
+        (with("duplicate", &auto)?, "the policy duplicate needs them"),
     ];
     for (options, why) in cases {
         with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {

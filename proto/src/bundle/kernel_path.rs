@@ -8,8 +8,8 @@ use crate::link::carried::Carried;
 use crate::link::nic::Link;
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
-use crate::policy::Choosing;
 use crate::policy::classify::Mac;
+use crate::policy::{Choosing, Seen};
 use crate::send::seats::Seats;
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
@@ -64,6 +64,15 @@ pub struct KernelOrder {
     pub links: u16,
     /// Another one for each start of the peer: its numbers begin anew.
     pub incarnation: u64,
+}
+
+/// The link of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelSender {
+    /// A peer to which it sends.
+    pub node: NodeId,
+    /// Our link.
+    pub link: u8,
 }
 
 /// Why frames to a peer need cells.
@@ -124,7 +133,7 @@ impl Bundle {
         match sender.seats(index, &around) {
             None => Err(NeedsCells::Policy),
             Some(seats) if seats.links == 0 => Err(NeedsCells::Now),
-            Some(seats) if seats.choosing != Choosing::Hash && !may_spread => Err(NeedsCells::Order),
+            Some(seats) if seats.choosing.spreads() && !may_spread => Err(NeedsCells::Order),
             Some(seats) => Ok(seats),
         }
     }
@@ -141,6 +150,29 @@ impl Bundle {
                 }
             }
         }
+    }
+
+    /// Hands in how many senders programs have given one of the links of [`Choosing::Senders`], and what they know of each of
+    /// [`SENDERS`](crate::SENDERS) that has a link: that, and how many bytes it has sent and received. The caller does so before
+    /// [`Self::kernel_peers`].
+    pub fn handle_senders(
+        &mut self,
+        newcomers: u64,
+        known: impl Fn(u32) -> Option<(KernelSender, [u64; 2])>,
+    ) {
+        let table = self.sessions.table();
+        self.sender.handle_senders(newcomers, |sender| {
+            let (KernelSender { node, link }, carried) = known(sender)?;
+            Some(Seen { peer: table.find(node)?, link, carried })
+        });
+    }
+
+    /// The senders that have another link than programs know of, or none, each by its number. The caller asks after
+    /// [`Self::kernel_peers`].
+    pub fn poll_moves(&mut self) -> Vec<(u32, Option<KernelSender>)> {
+        let table = self.sessions.table();
+        let known = |(peer, link)| Some(KernelSender { node: table.get(peer)?.node, link });
+        self.sender.moves().map(|(sender, seat)| (sender, seat.and_then(known))).collect()
     }
 
     /// An address that was learned from a frame in cells, once in a second for each in use, and the node behind which it lives.

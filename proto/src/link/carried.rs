@@ -15,8 +15,6 @@ use core::time::Duration;
 
 /// Bytes that count as much as a cell.
 const CELL_BYTES: u64 = 1_024;
-/// Bytes that a link sends beside a frame.
-const HEADERS: u64 = 62;
 /// Heartbeats on their way that are remembered: with one in a millisecond, for longer than any of the queues lasts.
 const HEARTBEATS: usize = 512;
 /// A heartbeat that is so late has waited behind what programs sent, and not only for a processor.
@@ -33,6 +31,8 @@ pub struct Carried {
     pub sent_frames: u64,
     /// Their bytes.
     pub sent_bytes: u64,
+    /// Bytes of the packets in which they leave: of superframes in segments, with the headers of each.
+    pub link_bytes: u64,
     /// Frames and superframes from the peer.
     pub received_frames: u64,
     /// Their bytes.
@@ -56,7 +56,7 @@ impl Carried {
 /// How fast a path carries what programs send.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Bytes that programs have sent.
+    /// Bytes of the packets that programs have sent.
     sent: u64,
     /// Heartbeats on their way: number, when it was written, and what had been sent by then.
     written: VecDeque<(u64, Instant, u64)>,
@@ -67,9 +67,10 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Programs have sent so much in all.
-    pub(crate) fn handle_carried(&mut self, carried: &Carried) {
-        self.sent = carried.sent_bytes + HEADERS * carried.sent_frames;
+    /// Programs have sent so much in all. Returns how many bytes that is more than before; what is there at first is not.
+    pub(crate) fn handle_carried(&mut self, carried: &Carried) -> u64 {
+        let before = core::mem::replace(&mut self.sent, carried.link_bytes);
+        if before == 0 { 0 } else { self.sent.saturating_sub(before) }
     }
 
     /// A heartbeat leaves under this number.
@@ -158,7 +159,7 @@ mod tests {
         for millis in 0..1_000 {
             let now = start + Duration::from_millis(millis);
             sent += given;
-            pace.handle_carried(&Carried { sent_bytes: sent, ..Carried::default() });
+            pace.handle_carried(&Carried { link_bytes: sent, ..Carried::default() });
             free = free.max(now) + Duration::from_nanos(given * 1_000_000_000 / rate);
             pace.handle_heartbeat(now, before + millis);
             let delay = u32::try_from(5_000 + free.since(now).as_micros()).expect("short");

@@ -249,9 +249,10 @@ impl Link {
         self.rate.sample(now, self.departed(), queued > 0);
     }
 
-    /// Programs send by it.
-    pub(crate) fn handle_carried(&mut self, now: Instant) {
+    /// Programs send by it, and have sent packets of so many bytes.
+    pub(crate) fn handle_carried(&mut self, now: Instant, bytes: u64) {
         self.shared_until = now + SHARED_FOR;
+        self.load.handle_sent(bytes);
     }
 
     /// Bytes handed to the kernel since start.

@@ -1,7 +1,7 @@
-//! What the NIC of a link can carry, and what it carries besides this core's cells.
+//! What the NIC of a link can carry, and what it carries besides this core's cells and the frames of the kernel path.
 //!
 //! Beside [`crate::link::nic`]. The I/O reads the NIC's speed and counters from the kernel, about once a second. What the NIC has sent
-//! and this core has not is of others: other programs, the node's other workers, another link over the same NIC. The policies
+//! and the bundle has not is of others: other processes, the node's other workers, another link over the same NIC. The policies
 //! that balance headroom ask for it.
 //!
 //! Source: P0, 2.2.2, whose headroom is the NIC's.
@@ -32,7 +32,7 @@ pub struct NicReport {
 pub(crate) struct NicLoad {
     /// Bits per second, as it says.
     speed: Option<u64>,
-    /// Bytes of the packets that this core has sent over it.
+    /// Bytes of the packets that this core, and programs in the kernel, have sent over it.
     own: u64,
     /// Reports of the last [`SPAN`], and `own` at that time; the first one may be older.
     reports: VecDeque<(Instant, NicReport, u64)>,
@@ -57,7 +57,7 @@ impl NicLoad {
         self.received
     }
 
-    /// This core has sent packets of so many bytes over it.
+    /// This core, or programs, have sent packets of so many bytes over it.
     pub(crate) fn handle_sent(&mut self, bytes: u64) {
         self.own += bytes;
     }

@@ -2,15 +2,19 @@
 //!
 //! A sender is a flow, or several whose hashes share one of [`SENDERS`] entries and move together. So the table is bounded
 //! (Linux's balance-tlb has 256 entries).
+//!
+//! Programs in the kernel have the same entries, by a hash of their own. They give a sender that comes a link ([`Senders::deal`]) and count
+//! for it; what the policy decides afterwards, they carry out ([`Senders::moves`]).
 
-use super::Choice;
+use super::{Choice, NEWCOMERS, Seen};
 use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec;
+use core::array;
 use core::time::Duration;
 
 /// Entries of the table.
-const SENDERS: usize = 1_024;
+pub const SENDERS: u32 = 1_024;
 /// Associations are renewed this often (P0).
 pub(super) const PERIOD: Duration = Duration::from_secs(10);
 
@@ -28,6 +32,17 @@ pub(super) struct Sender {
     pub(super) came_by: Option<u8>,
     /// Bytes that it sent and received in this period.
     counted: [u64; 2],
+    /// The peer to which it sends by programs, and the link that it has there.
+    by_programs: Option<(u16, u8)>,
+    /// Bytes that programs have counted, once they did.
+    carried: Option<[u64; 2]>,
+}
+
+impl Sender {
+    /// The peer to which it sends by programs.
+    pub(super) fn peer(&self) -> Option<u16> {
+        self.by_programs.map(|(peer, _)| peer)
+    }
 }
 
 /// All senders.
@@ -36,18 +51,24 @@ pub(super) struct Senders {
     table: Box<[Sender]>,
     /// When this period began, once there was one.
     began: Option<Instant>,
+    /// How many newcomers programs have given a link.
+    newcomers: u64,
 }
 
 impl Default for Senders {
     fn default() -> Self {
-        Self { table: vec![Sender::default(); SENDERS].into_boxed_slice(), began: None }
+        Self {
+            table: vec![Sender::default(); SENDERS as usize].into_boxed_slice(),
+            began: None,
+            newcomers: 0,
+        }
     }
 }
 
 impl Senders {
     /// The sender of a flow.
     pub(super) fn of(&mut self, flow: u32) -> &mut Sender {
-        &mut self.table[flow as usize % SENDERS]
+        &mut self.table[(flow % SENDERS) as usize]
     }
 
     /// Which of the choices a flow's sender is associated with.
@@ -71,6 +92,39 @@ impl Senders {
         self.of(flow).counted[1] += bytes;
     }
 
+    /// Programs have given so many newcomers a link.
+    pub(super) fn handle_newcomers(&mut self, newcomers: u64) {
+        self.newcomers = newcomers;
+    }
+
+    /// Programs know this of a sender. Returns what it sent and received since the last time, and its link if that is another one.
+    pub(super) fn handle_seen(&mut self, flow: u32, seen: &Seen) -> ([u64; 2], Option<u8>) {
+        let sender = self.of(flow);
+        let before = sender.carried.replace(seen.carried).unwrap_or(seen.carried);
+        let more = array::from_fn(|way| seen.carried[way].saturating_sub(before[way]));
+        let now = Some((seen.peer, seen.link));
+        let known = core::mem::replace(&mut sender.by_programs, now);
+        (more, now.filter(|(_, link)| known.is_none_or(|(_, known)| known != *link)).map(|(_, link)| link))
+    }
+
+    /// Links for the next newcomers, as programs have them: each at its place.
+    pub(super) fn deal(&self, next: impl FnMut(usize) -> u8) -> [u8; NEWCOMERS] {
+        let mut links = array::from_fn(next);
+        links.rotate_right(usize::try_from(self.newcomers % NEWCOMERS as u64).unwrap_or(0));
+        links
+    }
+
+    /// Senders that have another link than programs know of, or none: number, peer and link.
+    pub(super) fn moves(&mut self) -> impl Iterator<Item = (u32, Option<(u16, u8)>)> {
+        (0..).zip(&mut self.table).filter_map(|(flow, sender)| {
+            let (peer, known) = sender.by_programs?;
+            let now = sender.link.map(|link| (peer, link));
+            let has_moved = sender.link != Some(known);
+            sender.by_programs = now;
+            has_moved.then_some((flow, now))
+        })
+    }
+
     /// Ends the period when its time has come; returns whether it did.
     pub(super) fn renew(&mut self, now: Instant) -> bool {
         let began = *self.began.get_or_insert(now);
@@ -91,6 +145,7 @@ impl Senders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn a_volume_is_that_of_the_last_ten_seconds() {
@@ -106,5 +161,37 @@ mod tests {
         senders.handle_sent(7, 1_000);
         assert!(senders.renew(at(36)), "sent before the last ten seconds began");
         assert_eq!((senders.of(7).sent, senders.of(7).received), (0, 0));
+    }
+
+    #[test]
+    fn what_programs_had_counted_before_they_were_asked_is_of_no_period() {
+        let mut senders = Senders::default();
+        let seen = |carried, link| Seen { peer: 3, link, carried };
+        assert_eq!(senders.handle_seen(7, &seen([500, 50], 1)), ([0, 0], Some(1)));
+        assert_eq!(senders.handle_seen(7, &seen([700, 60], 1)), ([200, 10], None));
+        assert_eq!(senders.handle_seen(7, &seen([700, 60], 0)), ([0, 0], Some(0)));
+    }
+
+    #[test]
+    fn programs_are_told_of_moves_once() {
+        let mut senders = Senders::default();
+        senders.handle_seen(7, &Seen { peer: 3, link: 1, carried: [0; 2] });
+        senders.of(7).link = Some(1);
+        senders.of(8).link = Some(1);
+        assert_eq!(senders.moves().count(), 0, "one is where it was, and one sends in cells");
+        senders.of(7).link = Some(2);
+        assert_eq!(senders.moves().collect::<Vec<_>>(), [(7, Some((3, 2)))]);
+        assert_eq!(senders.moves().count(), 0);
+        senders.of(7).link = None;
+        assert_eq!(senders.moves().collect::<Vec<_>>(), [(7, None)]);
+        assert_eq!(senders.moves().count(), 0);
+    }
+
+    #[test]
+    fn newcomers_take_links_by_how_many_there_were_before() {
+        let mut senders = Senders::default();
+        senders.handle_newcomers(NEWCOMERS as u64 * 5 + 2);
+        let links = senders.deal(|place| u8::try_from(place).unwrap());
+        assert_eq!((links[2], links[3], links[1]), (0, 1, 15));
     }
 }

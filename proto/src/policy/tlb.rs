@@ -5,17 +5,20 @@
 //! the sender's expected rate, N = (bytes that it sent in the last 10 s) / 10 s, or 1 byte when it sent nothing, from that
 //! link's headroom. Every 10 s it dissolves all associations and makes them anew, in the order in which the senders send.
 //!
+//! Programs in the kernel know no rates. So they have the links of the next newcomers ahead, in the order in which the rule gives them; and
+//! whoever sent by programs gets its link at the renewal, by its number, and not with its next frame.
+//!
 //! Source: P0, 2.2.2, Linux's balance-tlb. Its flaw (P0, finding 6) is kept: senders that start just before the renewal
 //! look light, and share a link. `tlb-history` corrects it.
 
-use super::senders::Senders;
-use super::{Choice, Distribute, Share, Waiting, rooms};
+use super::senders::{SENDERS, Senders};
+use super::{Choice, Distribute, NEWCOMERS, Share, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
 
 /// Bytes per second that a sender without history is expected to send.
-const NEWCOMER: u64 = 1;
+const EXPECTED_OF_NEW: u64 = 1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tlb {
@@ -35,10 +38,7 @@ impl Distribute for Tlb {
     }
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
-        if self.senders.renew(waiting.now) {
-            self.expected = [0; LINKS];
-            self.senders.iter_mut().for_each(|sender| sender.link = None);
-        }
+        self.renew(waiting);
         let seat = self.senders.seat(waiting.flow, choices);
         seat.or_else(|| self.associate(choices, waiting.flow))
     }
@@ -46,26 +46,60 @@ impl Distribute for Tlb {
     fn handle_sent(&mut self, flow: u32, _link: u8, bytes: u64) {
         self.senders.handle_sent(flow, bytes);
     }
+
+    fn senders(&mut self) -> Option<&mut Senders> {
+        Some(&mut self.senders)
+    }
+
+    fn handle_seat(&mut self, flow: u32, link: u8) {
+        let sender = self.senders.of(flow);
+        let expected = sender.sent.max(EXPECTED_OF_NEW);
+        if let Some(left) = sender.link.replace(link) {
+            self.expected[usize::from(left)] = self.expected[usize::from(left)].saturating_sub(expected);
+        }
+        self.expected[usize::from(link)] += expected;
+    }
+
+    fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
+        self.renew(waiting);
+        for flow in 0..SENDERS {
+            let sender = self.senders.of(flow);
+            if sender.peer() == Some(waiting.peer) && sender.link.is_none() && sender.sent > 0 {
+                self.associate(choices, flow);
+            }
+        }
+        let mut expected = self.expected;
+        Some(self.senders.deal(|_| {
+            let link = best(choices, &expected).map_or(0, |index| choices[index].link);
+            expected[usize::from(link)] += EXPECTED_OF_NEW;
+            link
+        }))
+    }
 }
 
 impl Tlb {
+    /// Dissolves all associations when their time is over.
+    fn renew(&mut self, waiting: &Waiting) {
+        if self.senders.renew(waiting.now) {
+            self.expected = [0; LINKS];
+            self.senders.iter_mut().for_each(|sender| sender.link = None);
+        }
+    }
+
     /// Associates a sender with a link, which it leaves only when the link does.
     fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
-        let room = rooms(choices);
-        let headroom = |choice: &Choice| {
-            let expected = self.expected[usize::from(choice.link)];
-            i128::from(room(choice).send) - i128::from(expected)
-        };
-        let (index, choice) =
-            choices.iter().enumerate().min_by_key(|(_, choice)| Reverse(headroom(choice)))?;
-        let sender = self.senders.of(flow);
-        let expected = sender.sent.max(NEWCOMER);
-        if let Some(left) = sender.link.replace(choice.link) {
-            self.expected[usize::from(left)] = self.expected[usize::from(left)].saturating_sub(expected);
-        }
-        self.expected[usize::from(choice.link)] += expected;
+        let index = best(choices, &self.expected)?;
+        self.handle_seat(flow, choices[index].link);
         Some(index)
     }
+}
+
+/// The index of the choice that has most headroom.
+fn best(choices: &[Choice], expected: &[u64; LINKS]) -> Option<usize> {
+    let room = rooms(choices);
+    let headroom =
+        |choice: &Choice| i128::from(room(choice).send) - i128::from(expected[usize::from(choice.link)]);
+    (0..choices.len()).min_by_key(|index| Reverse(headroom(&choices[*index])))
 }
 
 #[cfg(test)]
@@ -73,10 +107,11 @@ mod tests {
     use super::*;
     use crate::policy::example::{choice, waiting};
     use crate::policy::senders::PERIOD;
-    use crate::policy::skew;
+    use crate::policy::{Policy, PolicyKind, PolicyOptions, Seen, skew};
     use crate::time::Instant;
     use core::time::Duration;
     use std::vec;
+    use std::vec::Vec;
 
     const RATE: u64 = 12_500_000;
 
@@ -154,8 +189,48 @@ mod tests {
     /// P0, finding 6 and figure 10: A starts 10 s before B, C and D, which share one link from then on.
     #[test]
     fn three_latecomers_share_one_link_for_the_whole_run() {
-        let seats = skew::play(&mut Tlb::default(), 8);
-        assert_eq!(seats[0], vec![1, 0], "A alone");
-        assert!(seats[1..].iter().all(|seats| *seats == [1, 3]), "{seats:?}");
+        for seats in [skew::play(&mut Tlb::default(), 8), skew::play_by_programs(PolicyKind::Tlb, 8)] {
+            assert_eq!(seats[0], vec![1, 0], "A alone");
+            assert!(seats[1..].iter().all(|seats| *seats == [1, 3]), "{seats:?}");
+        }
+    }
+
+    /// Programs give out what the rule would give to one after the other, and what they gave counts.
+    #[test]
+    fn newcomers_by_programs_get_what_the_rule_gives() {
+        let mut policy = Policy::new(PolicyKind::Tlb, &PolicyOptions::default());
+        let [even, uneven] = [[RATE, RATE], [RATE, RATE + 3]]
+            .map(|rates| [0, 1].map(|link| choice(link, Some(rates[usize::from(link)]))));
+        let mut next = |links: &[Choice]| policy.newcomers(links, &waiting(0, 1)).unwrap()[..6].to_vec();
+        assert_eq!(next(&even), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(next(&uneven), [1, 1, 1, 0, 1, 0]);
+        assert_eq!(next(&even[1..]), [1; 6]);
+        policy.handle_senders(1, |flow| (flow == 7).then_some(Seen { peer: 0, link: 0, carried: [0; 2] }));
+        let next = policy.newcomers(&even, &waiting(0, 1)).unwrap();
+        assert_eq!(next[1..5], [1, 0, 1, 0], "the first place has been taken");
+        policy.handle_senders(2, |flow| (flow == 7).then_some(Seen { peer: 0, link: 1, carried: [0; 2] }));
+        let next = policy.newcomers(&even, &waiting(0, 1)).unwrap();
+        assert_eq!(next[2..6], [0, 0, 1, 0], "its link went down, and it has the other one");
+        assert_eq!(policy.moves().count(), 0);
+    }
+
+    /// At the renewal heavy senders are divided, idle ones forgotten, and a sender of a peer whose frames are in cells waits for its next.
+    #[test]
+    fn at_the_renewal_programs_are_told_who_moves() {
+        let mut policy = Policy::new(PolicyKind::Tlb, &PolicyOptions::default());
+        let seen = |bytes: u64| {
+            move |flow: u32| {
+                let peer = u16::from(flow == 3);
+                let carried = [if flow == 2 { 0 } else { bytes }, 0];
+                (flow < 4).then_some(Seen { peer, link: 1, carried })
+            }
+        };
+        policy.handle_senders(4, seen(0));
+        policy.newcomers(&links(), &waiting(0, 1)).unwrap();
+        policy.handle_senders(4, seen(RATE));
+        let now = Instant::default() + PERIOD;
+        let next = policy.newcomers(&links(), &Waiting { now, ..waiting(0, 1) }).unwrap();
+        assert_eq!(next[4..7], [0, 1, 0]);
+        assert_eq!(policy.moves().collect::<Vec<_>>(), [(0, Some((0, 0))), (2, None), (3, None)]);
     }
 }

@@ -15,11 +15,13 @@
 //! The end that begins a flow chooses for both directions: who answers goes by the link over which the flow comes, for only the
 //! other end knows what its NICs receive. So what a sender receives comes by its own link.
 //!
+//! Programs in the kernel have the links of the next newcomers ahead. They give who answers its link when the flow comes.
+//!
 //! Source: the question is P0's finding 6; the means are those in the title of P4's reference \[1\], Taniguchi et al.
 //! 2018 (past NIC load, and volume sent and received per process). The rules are this project's.
 
 use super::senders::{Sender, Senders};
-use super::{Choice, Distribute, Room, Share, Waiting, rooms};
+use super::{Choice, Distribute, NEWCOMERS, Room, Share, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use core::cmp::Reverse;
@@ -73,14 +75,7 @@ impl Distribute for TlbHistory {
     }
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
-        let room = rooms(choices);
-        for choice in choices {
-            self.links[usize::from(choice.link)].room = room(choice);
-        }
-        if self.senders.renew(waiting.now) {
-            self.judge();
-            self.balance(choices);
-        }
+        self.renew(choices, waiting);
         let seat = self.senders.seat(waiting.flow, choices);
         seat.or_else(|| self.associate(choices, waiting.flow))
     }
@@ -100,20 +95,49 @@ impl Distribute for TlbHistory {
             sender.came_by = link;
         }
     }
-}
 
-impl TlbHistory {
-    fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
-        let links = &mut self.links;
-        let sender = self.senders.of(flow);
-        let came_by = sender.came_by.take();
-        let way_back = choices.iter().position(|choice| Some(choice.link) == came_by);
-        let index = way_back.or_else(|| best(choices, links, sender))?;
-        let link = choices[index].link;
+    fn senders(&mut self) -> Option<&mut Senders> {
+        Some(&mut self.senders)
+    }
+
+    fn handle_seat(&mut self, flow: u32, link: u8) {
+        let (links, sender) = (&mut self.links, self.senders.of(flow));
         if let Some(left) = sender.link.replace(link) {
             leave(&mut links[usize::from(left)], sender);
         }
         join(&mut links[usize::from(link)], sender);
+    }
+
+    fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
+        self.renew(choices, waiting);
+        let (mut links, newcomer) = (self.links, Sender::default());
+        Some(self.senders.deal(|_| {
+            let link = best(choices, &links, &newcomer).map_or(0, |index| choices[index].link);
+            join(&mut links[usize::from(link)], &newcomer);
+            link
+        }))
+    }
+}
+
+impl TlbHistory {
+    /// Takes over what NICs have left, and renews the associations when their time is over.
+    fn renew(&mut self, choices: &[Choice], waiting: &Waiting) {
+        let room = rooms(choices);
+        for choice in choices {
+            self.links[usize::from(choice.link)].room = room(choice);
+        }
+        if self.senders.renew(waiting.now) {
+            self.judge();
+            self.balance(choices);
+        }
+    }
+
+    fn associate(&mut self, choices: &[Choice], flow: u32) -> Option<usize> {
+        let sender = self.senders.of(flow);
+        let came_by = sender.came_by.take();
+        let way_back = choices.iter().position(|choice| Some(choice.link) == came_by);
+        let index = way_back.or_else(|| best(choices, &self.links, sender))?;
+        self.handle_seat(flow, choices[index].link);
         Some(index)
     }
 
@@ -191,7 +215,7 @@ mod tests {
     use super::*;
     use crate::policy::example::{choice, waiting};
     use crate::policy::senders::PERIOD;
-    use crate::policy::skew;
+    use crate::policy::{PolicyKind, skew};
     use crate::time::Instant;
     use core::time::Duration;
     use proptest::prelude::*;
@@ -207,9 +231,11 @@ mod tests {
     /// The world of P0's finding 6, where `tlb` leaves B, C and D on one link.
     #[test]
     fn latecomers_are_spread_at_once_and_stay_so() {
-        let seats = skew::play(&mut TlbHistory::default(), 8);
-        assert_eq!(seats[0], vec![1, 0]);
-        assert!(seats[1..].iter().all(|seats| *seats == [2, 2]), "{seats:?}");
+        let by_programs = skew::play_by_programs(PolicyKind::TlbHistory, 8);
+        for seats in [skew::play(&mut TlbHistory::default(), 8), by_programs] {
+            assert_eq!(seats[0], vec![1, 0]);
+            assert!(seats[1..].iter().all(|seats| *seats == [2, 2]), "{seats:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Beside the path. The policy decides, as for cells.
 
 use crate::link::nic::Link;
-use crate::policy::{Choosing, Waiting};
+use crate::policy::{Choosing, Seen, Waiting};
 use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;
 use core::time::Duration;
@@ -23,6 +23,16 @@ impl Sender {
     /// Whether some frames have a policy of their own.
     pub(crate) fn has_classes(&self) -> bool {
         self.policies.has_classes()
+    }
+
+    /// Hands in how many newcomers programs have given a link, and what they know of each sender.
+    pub(crate) fn handle_senders(&mut self, newcomers: u64, seen: impl Fn(u32) -> Option<Seen>) {
+        self.policies.bundles().handle_senders(newcomers, seen);
+    }
+
+    /// The senders that have another link than programs know of: number, peer and link.
+    pub(crate) fn moves(&mut self) -> impl Iterator<Item = (u32, Option<(u16, u8)>)> {
+        self.policies.bundles().moves()
     }
 
     /// The links to a peer; `None`: the policy needs cells. A bundle of one link has nothing to choose.
@@ -53,6 +63,10 @@ impl Sender {
         }
         if let Some(links) = self.policies.bundles().seats(&open, &waiting) {
             return Some(Seats { links, ..Seats::default() });
+        }
+        if let Some(newcomers) = self.policies.bundles().newcomers(&open, &waiting) {
+            let choosing = Choosing::Senders { newcomers, received: self.policies.heed_received() };
+            return Some(Seats { links: all, choosing, ..Seats::default() });
         }
         let (choosing, speeds) = self.policies.bundles().spread(&open)?;
         let mut seats = Seats { links: all, choosing, ..Seats::default() };

@@ -1,7 +1,7 @@
 //! What programs in the kernel may do in place of cells.
 
 use super::*;
-use crate::{Choosing, KernelEnd, KernelPeer, NeedsCells};
+use crate::{Choosing, KernelEnd, KernelPeer, KernelSender, NeedsCells};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -93,7 +93,7 @@ fn what_programs_cannot_do_needs_cells() {
         (|bundle| say(bundle, 0, |hello| Hello { kernel: None, ..hello }), NeedsCells::Peer(0)),
         (|bundle| bundle.links[1].settings.kernel = None, NeedsCells::Link(1)),
         (|bundle| bundle.set_policy(PolicyKind::Adaptive), NeedsCells::Order),
-        (|bundle| bundle.set_policy(PolicyKind::Tlb), NeedsCells::Policy),
+        (|bundle| bundle.set_policy(PolicyKind::RoundRobin), NeedsCells::Policy),
         (
             |bundle| {
                 let layers = crate::HashLayers::Layer2;
@@ -188,4 +188,50 @@ fn active_backup_has_one_link_and_keeps_to_its_primary() {
     path.up = true;
     path.path_mtu.confirm();
     assert_eq!(open(&mut bundle), Ok(vec![1]));
+}
+
+#[test]
+fn what_programs_send_is_not_of_others() {
+    let mut bundle = bundle();
+    let mut at = |secs: u64, by_programs: u64, by_nic: u64| {
+        let now = NOW + core::time::Duration::from_secs(secs);
+        let carried =
+            crate::Carried { sent_frames: by_programs, link_bytes: by_programs, ..Default::default() };
+        bundle.handle_carried(now, |_, link| (link == 1).then_some(carried));
+        bundle.handle_nic(now, 1, crate::NicReport { sent: by_nic, ..Default::default() });
+        bundle.links[1].load.others()
+    };
+    at(0, 50_000, 70_000);
+    assert_eq!(at(1, 90_000, 115_000), 5_000);
+}
+
+#[test]
+fn senders_have_links_which_the_policy_renews() {
+    for (policy, counts_received) in [(PolicyKind::Tlb, false), (PolicyKind::TlbHistory, true)] {
+        let mut bundle = bundle();
+        bundle.set_policy(policy);
+        assert_eq!(
+            open(&mut bundle),
+            Ok(vec![0, 1]),
+            "flows are bound, so the peer need put nothing in order"
+        );
+        let Choosing::Senders { newcomers, received } = peer(&mut bundle).choosing else {
+            panic!("{policy}")
+        };
+        assert_eq!((&newcomers[..4], received), (&[0, 1, 0, 1][..], counts_received));
+        let mut seconds = |bytes: [u64; 2], later: u64| {
+            bundle.handle_senders(2, |sender| {
+                let seat = KernelSender { node: PEER, link: 1 };
+                bytes.get(sender as usize).map(|bytes| (seat, [*bytes, 0]))
+            });
+            bundle.kernel_peers(NOW + core::time::Duration::from_secs(later), PACKET, false);
+            bundle.poll_moves()
+        };
+        assert_eq!(seconds([0; 2], 0), []);
+        let moves = seconds([10_000_000, 0], 10);
+        assert_eq!(moves.last(), Some(&(1, None)), "{policy}: who sent nothing is a newcomer next time");
+        bundle.handle_carrier(NOW, 0, false);
+        let Choosing::Senders { newcomers, .. } = peer(&mut bundle).choosing else { panic!("{policy}") };
+        assert_eq!(newcomers, [1; 16]);
+    }
 }
