@@ -268,7 +268,11 @@ impl<'a> Bundle<'a> {
         let mut command = self.host.command(&self.program);
         command.args(["upgrade", &self.device]);
         let old = self.process.replace(Process::start(command)?).context("the daemon has ended already")?;
-        old.wait(FIND_EACH_OTHER)?.success("the daemon that was replaced").map(drop)
+        let ended = old.wait(FIND_EACH_OTHER);
+        if ended.is_err() {
+            self.still_running()?;
+        }
+        ended?.success("the daemon that was replaced").map(drop)
     }
 
     /// Waits until the daemon ends by itself, and tells how.

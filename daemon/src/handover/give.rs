@@ -12,8 +12,9 @@ use super::{BundleState, Talk, Word};
 use crate::worker::Command;
 use crate::workers::Workers;
 
-/// Time for the new process to prepare everything.
-const PREPARE: Duration = Duration::from_secs(5);
+/// Time for the new process to prepare everything. A slow machine takes seconds to check the programs of the kernel path; the service's
+/// watchdog, which nobody feeds meanwhile, waits for 30 s.
+const PREPARE: Duration = Duration::from_secs(10);
 /// Time for the new process to take it: two system calls.
 const TAKE: Duration = Duration::from_secs(1);
 

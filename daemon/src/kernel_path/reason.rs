@@ -3,7 +3,7 @@
 use tabane_proto::{NeedsCells, PolicyKind};
 
 /// Policies by which programs choose.
-const WITHOUT: &str = "adaptive, weighted, hash, active-backup, tlb and tlb-history";
+const WITHOUT: &str = "adaptive, rr, weighted, hash, active-backup, tlb and tlb-history";
 
 /// The reason as a part of a sentence; `None`: it passes by itself within moments.
 pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, packet: u16) -> Option<String> {

@@ -295,8 +295,12 @@ fn turns() -> Result<()> {
         under_a_file(topology, FILE, || {
             for _ in 0..2 {
                 carry_any(topology)?;
-                bundles.iter().try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "rr"]).map(drop))?;
-                bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, "the policy rr needs them"))?;
+                bundles
+                    .iter()
+                    .try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "duplicate"]).map(drop))?;
+                bundles
+                    .iter_mut()
+                    .try_for_each(|bundle| in_cells(bundle, "the policy duplicate needs them"))?;
                 carry_any(topology)?;
                 bundles.iter().try_for_each(|bundle| bundle.ask(&["policy", DEVICE, "hash"]).map(drop))?;
                 Bundle::wait_for_programs(bundles)?;

@@ -96,16 +96,20 @@ fn bundles() -> Result<()> {
 
 /// Without a qdisc flows that the policy spreads travel in cells; or their order is TCP's.
 fn by_tcp() -> Result<()> {
-    let by_programs = |further: &[&str]| kernel("adaptive", further);
     if Reorder::attach(tabane_kit::bundle::DEVICE, 1, None)
         .is_err_and(|error| matches!(error, Error::NoQdiscs))
     {
-        with_bundles(plan(&[LINK; 2]), &by_programs(&[])?, |topology, bundles| {
+        with_bundles(plan(&[LINK; 2]), &kernel("adaptive", &[])?, |topology, bundles| {
             bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, "does not put frames in order"))?;
             send_both_ways(topology, 1 << 20)
         })?;
     }
-    with_bundles(plan(&[LINK; 2]), &by_programs(&["--reorder", "tcp"])?, |topology, bundles| {
+    ["adaptive", "rr"].into_iter().try_for_each(spread_by)
+}
+
+/// Frames of one connection take both links under a policy, and nobody puts them in order but TCP.
+fn spread_by(policy: &str) -> Result<()> {
+    with_bundles(plan(&[LINK; 2]), &kernel(policy, &["--reorder", "tcp"])?, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
         let before = carried(&bundles[0])?;
         let began = Instant::now();

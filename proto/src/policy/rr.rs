@@ -6,9 +6,13 @@
 //!
 //! Source: P0, 2.2.1 and P2 (balance-rr).
 
-use super::{Choice, Distribute, PolicyOptions, Share, Waiting};
+use super::{Choice, Choosing, Distribute, PolicyOptions, Share, Waiting};
+use crate::wire::cell::LINKS;
 use core::fmt;
 use core::str::FromStr;
+
+/// Bytes per second for which programs take each link: equal shares are all that counts.
+const EQUAL: u64 = 125_000_000;
 
 /// How many cells a link gets in its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +101,13 @@ impl Distribute for RoundRobin {
         let cells = self.cells(choices.len(), waiting.cells);
         Some(Share { index, cells: waiting.cells.min(cells) })
     }
+
+    /// Programs count no cells, so a turn of a stated number is not theirs.
+    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
+        let _ = choices;
+        let is_stated = matches!(self.turn, Turn::Cells(_));
+        (!is_stated).then_some((Choosing::Shares, [EQUAL; LINKS]))
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +143,15 @@ mod tests {
         assert_eq!(policy.share(&choices, &waiting(0, 100)), None);
         choices[1].full = false;
         assert_eq!(policy.share(&choices, &waiting(0, 3)), Some(Share { index: 1, cells: 3 }));
+    }
+
+    #[test]
+    fn programs_give_each_link_as_much_where_no_number_is_stated() {
+        let choices = [choice(0, Some(EQUAL)), choice(1, Some(EQUAL / 10))];
+        let equal = Some((Choosing::Shares, [EQUAL; LINKS]));
+        assert_eq!(turns_of(Turn::Adaptive).spread(&choices), equal);
+        assert_eq!(turns_of(Turn::Superframe).spread(&choices), equal);
+        assert_eq!(turns_of(Turn::Cells(8)).spread(&choices), None);
     }
 
     #[test]
