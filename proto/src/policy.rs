@@ -20,8 +20,9 @@ mod weighted;
 
 use crate::policy::classify::HashLayers;
 pub use crate::policy::rr::{Turn, UnknownTurn};
-pub use crate::policy::senders::SENDERS;
+pub(crate) use crate::policy::senders::Seen;
 use crate::policy::senders::Senders;
+pub use crate::policy::senders::{NEWCOMERS, SENDERS};
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
@@ -224,20 +225,6 @@ impl Choosing {
     pub fn spreads(self) -> bool {
         matches!(self, Self::Earliest | Self::Shares)
     }
-}
-
-/// Senders that are still to come and have a link ahead.
-pub const NEWCOMERS: usize = 16;
-
-/// What programs know of a sender that has a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Index of a peer to which it sends.
-    pub(crate) peer: u16,
-    /// The link.
-    pub(crate) link: u8,
-    /// Bytes that it has sent and received.
-    pub(crate) carried: [u64; 2],
 }
 
 /// What a policy does with one flow.

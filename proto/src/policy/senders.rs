@@ -6,7 +6,7 @@
 //! Programs in the kernel have the same entries, by a hash of their own. They give a sender that comes a link ([`Senders::deal`]) and count
 //! for it; what the policy decides afterwards, they carry out ([`Senders::moves`]).
 
-use super::{Choice, NEWCOMERS, Seen};
+use super::Choice;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -15,6 +15,8 @@ use core::time::Duration;
 
 /// Entries of the table.
 pub const SENDERS: u32 = 1_024;
+/// Senders that are still to come and have a link ahead, for programs.
+pub const NEWCOMERS: usize = 16;
 /// Associations are renewed this often (P0).
 pub(super) const PERIOD: Duration = Duration::from_secs(10);
 
@@ -43,6 +45,17 @@ impl Sender {
     pub(super) fn peer(&self) -> Option<u16> {
         self.by_programs.map(|(peer, _)| peer)
     }
+}
+
+/// What programs know of a sender that has a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Index of a peer to which it sends.
+    pub(crate) peer: u16,
+    /// The link.
+    pub(crate) link: u8,
+    /// Bytes that it has sent and received.
+    pub(crate) carried: [u64; 2],
 }
 
 /// All senders.

@@ -93,7 +93,7 @@ fn what_programs_cannot_do_needs_cells() {
         (|bundle| say(bundle, 0, |hello| Hello { kernel: None, ..hello }), NeedsCells::Peer(0)),
         (|bundle| bundle.links[1].settings.kernel = None, NeedsCells::Link(1)),
         (|bundle| bundle.set_policy(PolicyKind::Adaptive), NeedsCells::Order),
-        (|bundle| bundle.set_policy(PolicyKind::RoundRobin), NeedsCells::Policy),
+        (|bundle| bundle.set_policy(PolicyKind::Duplicate), NeedsCells::Policy),
         (
             |bundle| {
                 let layers = crate::HashLayers::Layer2;
