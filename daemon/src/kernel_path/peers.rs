@@ -70,6 +70,8 @@ struct Known {
     policy: Policy,
     order: Option<KernelOrder>,
     paths: [Option<(KernelEnd, bool)>; LINKS],
+    /// Whether each path worked, when it was written.
+    up: [bool; LINKS],
     paces: [Pace; LINKS],
     /// What was said last: `Ok`, frames leave by programs; or why not.
     said: Option<Result<(), String>>,
@@ -84,6 +86,7 @@ impl Known {
             policy: Policy::default(),
             order: None,
             paths: [None; LINKS],
+            up: [false; LINKS],
             paces: [Pace::default(); LINKS],
             said: None,
         }
@@ -268,9 +271,10 @@ impl Peers {
         let wanted: [_; LINKS] =
             std::array::from_fn(|link| of(link).map(|KernelPath { end, open, .. }| (*end, *open)));
         let opens = |wanted: Option<(KernelEnd, bool)>| wanted.is_some_and(|(_, open)| open);
-        let known = self.known[number].paths;
-        let is_down = |link: usize| of(link).is_some_and(|path| !path.up);
-        let given_up = (0..LINKS).filter(|link| opens(known[*link]) && is_down(*link));
+        let is = |link: usize, up: bool| of(link).is_some_and(|path| path.up == up);
+        let was_up = self.known[number].up;
+        let given_up = (0..LINKS).filter(|link| was_up[*link] && is(*link, false));
+        self.known[number].up = std::array::from_fn(|link| is(link, true));
         for opening in [false, true] {
             for (link, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| opens(**wanted) == opening) {
                 self.set_path(number, link, *wanted)?;
