@@ -72,7 +72,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("kernel_path_of_a_sealed_bundle_over_protected_links", need, protected),
         Case::new("cells_do_without_rights_to_load_programs", need, without_rights),
         Case::new("kernel_path_needs_no_types_of_the_kernel", need, without_btf),
-        Case::new("kernel_path_through_the_nics_of_two_guests", Need::NewGuest, through_nics),
+        Case::new("kernel_path_through_the_nics_of_two_guests", Need::NewGuestAndMinutes, through_nics),
         Case::new("the_device_is_as_large_as_fits_into_links_whole", need, mtu_follows_links),
     ]
 }

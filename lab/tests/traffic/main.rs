@@ -115,6 +115,7 @@ enum Need {
     Kubernetes,
     Mpirun,
     NewGuest,
+    NewGuestAndMinutes,
 }
 
 impl Case {
@@ -268,6 +269,7 @@ fn missing(need: Need) -> Option<String> {
         Need::Kubernetes => fits_in::require_kubernetes(),
         Need::Mpirun => tool(MPIRUN),
         Need::NewGuest => daemon().and_then(|()| reorder::require_guest(tool)),
+        Need::NewGuestAndMinutes => all(&[Need::NewGuest]).and_then(|()| reorder::require_minutes()),
     };
     lack.err().map(|lack| format!("{lack:#}"))
 }
